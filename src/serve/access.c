@@ -7,7 +7,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#define KEY_FILE_MOST ((size_t)64 << 10)
+#define KEY_FILE_MAX ((size_t)64 << 10)
 #define NAME_SIZE 256
 #define BLANKS " \t"
 #define BYTE_ORDER_MARK "\xEF\xBB\xBF"
@@ -19,7 +19,7 @@ enum berth_status access_open(struct access *access, const char *key_file, const
     if (key_file == NULL) {
         return BERTH_OK;
     }
-    TRY(file_read(key_file, KEY_FILE_MOST, &access->keys, &length, error));
+    TRY(file_read(key_file, KEY_FILE_MAX, &access->keys, &length, error));
     return access->keys[strspn(access->keys, " \t\r\n")] != '\0'
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG, "%s: expected a key on each line, found none",
@@ -91,7 +91,7 @@ static int check_host(const struct access *access, const char *host, const char 
 int access_check_site(const struct access *access, const struct http_request *request,
                       const char **message) {
     const char *host = http_header(request, "Host"), *origin = http_header(request, "Origin");
-    const int is_hostless = host == NULL && request->is_old; // no browser sends such a request
+    const int is_hostless = host == NULL && request->is_http_1_0; // no browser sends such a request
     const int status = is_hostless ? 0 : check_host(access, host, message);
     if (status != 0) {
         return status;

@@ -10,30 +10,30 @@
 struct call;
 
 // A dialect: how a request of one API is read, and how its reply is written.
-struct shape {
+struct protocol {
     // Makes the items of call->document. Texts may stay in the document.
     enum berth_status (*read)(struct call *call, struct berth_error *error);
     void (*write)(struct json_line *line, const struct call *call); // of a form: NULL
     int is_form;      // the request is the page's form, and its reply the page
-    const char *only; // name of the task that the API is for; NULL: any
+    const char *task; // name of the task that the API is for; NULL: any
 };
 
 struct call {
     struct http_request *request;
-    const struct shape *shape;
+    const struct protocol *protocol;
     const struct instance *instance; // the model when the request arrived
     const char *model_name;
     size_t model; // its number
     json *document;
     struct item *items;
-    size_t count, most; // `most` of them are allowed
-    struct parameters wanted;
+    size_t count, max_items; // `most` of them are allowed
+    struct parameters parameters;
     int is_list;   // the request has a list of inputs, so the reply is one
     int is_base64; // embeddings as base64 of their floats
     int64_t tokens;
-    size_t taken, done; // items, by the queue and by the worker
-    int is_left;        // the client has gone, so that items were not computed
-    struct call *next;  // of the same client (turns.h)
+    size_t taken, done;  // items, by the queue and by the worker
+    int client_has_left; // the client has gone, so that items were not computed
+    struct call *next;   // of the same client (turns.h)
 };
 
 // Reads the body as JSON, then, with a model, makes the items of it. BERTH_USAGE: the request is
@@ -54,7 +54,7 @@ enum berth_status call_check_members(const struct call *call, const struct call_
 // Makes room for `count` items, all zero. BERTH_USAGE: there are more than the queue ever holds.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
 // The texts of an item; `what` is where the request has it. Blank texts are refused.
-enum berth_status call_set_text(struct item *item, size_t which, const json *text, const char *what,
-                                struct berth_error *error);
+enum berth_status call_set_text(struct item *item, size_t which, const json *text,
+                                const char *where, struct berth_error *error);
 
 #endif

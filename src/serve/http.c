@@ -28,19 +28,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HEADERS_MOST 100
-#define TARGET_MOST 8192
+#define HEADERS_MAX 100
+#define TARGET_MAX 8192
 #define CONNECTION_MEMORY ((size_t)32 << 10) // libmicrohttpd's, which holds the headers
-#define BODIES_MOST ((size_t)512 << 20)      // of all requests
-#define DISCARDED_MOST (64 << 20)            // of a request that is refused
+#define BODIES_MAX ((size_t)512 << 20)       // of all requests
+#define DISCARDED_MAX (64 << 20)             // of a request that is refused
 #define NEVER 1e300
-#define LOOK_SECONDS 1.0 // between two looks for clients that have left
-#define LEFT_SECONDS 0.5 // what was read last may yet become a whole request
+#define SCAN_SECONDS 1.0    // between two looks for clients that have left
+#define CLOSING_SECONDS 0.5 // what was read last may yet become a whole request
 
 struct connection {
     struct connection *next, **back; // in the server's list
     int socket;
-    int receives; // it is the client's turn to send
+    int is_receiving; // it is the client's turn to send
     double deadline;
 };
 
@@ -51,10 +51,10 @@ struct http_server {
     pthread_mutex_t lock; // of the list and its deadlines
     struct connection *connections;
     atomic_size_t busy, body_bytes;
-    atomic_int stops;
+    atomic_int is_stopping;
     int listener;
     char address[80]; // and port, as text
-    double looked;    // when http_tick last looked for clients that have left
+    double last_scan; // when http_tick last looked for clients that have left
 };
 
 // A request from its first line to the end of its reply.
@@ -64,21 +64,21 @@ struct exchange {
     struct MHD_Connection *mhd;
     struct connection *connection;
     struct buffer body;
-    int begun;      // the headers are complete
-    int is_refused; // `reply` is for when it has been read
-    int refusal;    // the status that it will get, when it has been read; 0: none
+    int has_headers; // the headers are complete
+    int is_refused;  // `reply` is for when it has been read
+    int refusal;     // the status that it will get, when it has been read; 0: none
     int is_busy;
-    int answered;
+    int is_answered;
     struct http_reply reply;
 };
 
 // --- connections ---------------------------------------------------------------------------------
 
-static void set_deadline(struct http_server *server, struct connection *connection, int receives,
-                         double seconds) {
+static void set_deadline(struct http_server *server, struct connection *connection,
+                         int is_receiving, double seconds) {
     if (connection != NULL) {
         pthread_mutex_lock(&server->lock);
-        connection->receives = receives;
+        connection->is_receiving = is_receiving;
         connection->deadline = seconds < NEVER ? clock_now() + seconds : NEVER;
         pthread_mutex_unlock(&server->lock);
     }
@@ -95,7 +95,7 @@ static void begin_connection(struct http_server *server, struct MHD_Connection *
         *socket_context = NULL;
         return;
     }
-    *connection = (struct connection){.socket = info->connect_fd, .receives = 1};
+    *connection = (struct connection){.socket = info->connect_fd, .is_receiving = 1};
     pthread_mutex_lock(&server->lock);
     connection->deadline = clock_now() + server->settings.limits.header_seconds;
     connection->next = server->connections;
@@ -130,7 +130,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
 }
 
 // Nothing is left to be received, now or later.
-static int has_ended(const struct connection *connection) {
+static int peer_has_closed(const struct connection *connection) {
     char byte;
     const ssize_t length = recv(connection->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return length == 0 || (length < 0 && errno == ECONNRESET);
@@ -138,16 +138,16 @@ static int has_ended(const struct connection *connection) {
 
 void http_tick(struct http_server *server) {
     const double now = clock_now();
-    const int looks = now > server->looked + LOOK_SECONDS;
-    server->looked = looks ? now : server->looked;
+    const int scans = now > server->last_scan + SCAN_SECONDS;
+    server->last_scan = scans ? now : server->last_scan;
     pthread_mutex_lock(&server->lock);
     for (struct connection *c = server->connections; c != NULL; c = c->next) {
-        if (looks && c->receives && c->deadline > now + LEFT_SECONDS && has_ended(c)) {
-            c->deadline = now + LEFT_SECONDS;
+        if (scans && c->is_receiving && c->deadline > now + CLOSING_SECONDS && peer_has_closed(c)) {
+            c->deadline = now + CLOSING_SECONDS;
         }
         if (c->deadline < now) {
             shutdown(c->socket, SHUT_RDWR);
-            c->deadline = now + LOOK_SECONDS; // this, too, may be missed
+            c->deadline = now + SCAN_SECONDS; // this, too, may be missed
         }
     }
     pthread_mutex_unlock(&server->lock);
@@ -177,7 +177,7 @@ static void add_headers(struct MHD_Response *response, const struct http_reply *
 }
 
 static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *reply) {
-    const int closes = reply->closes || atomic_load(&exchange->server->stops);
+    const int closes = reply->closes || atomic_load(&exchange->server->is_stopping);
     char *body = reply->body != NULL ? reply->body : memory_string("");
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback(reply->length, body, memory_free);
@@ -194,7 +194,7 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *
 }
 
 // The reply that was made before it could be sent.
-static enum MHD_Result send_kept(struct exchange *exchange) {
+static enum MHD_Result send_prepared(struct exchange *exchange) {
     struct http_reply reply = exchange->reply;
     exchange->reply.body = NULL;
     reply.closes |= exchange->is_refused;
@@ -215,7 +215,7 @@ static enum MHD_Result refuse(struct exchange *exchange, int status, const char 
     return send_reply(exchange, &reply);
 }
 
-int http_has_left(const struct http_request *request) {
+int http_client_has_left(const struct http_request *request) {
     const struct exchange *exchange = (const struct exchange *)request;
     struct pollfd socket = {.events = POLLRDHUP};
     if (exchange->connection == NULL) {
@@ -228,7 +228,7 @@ int http_has_left(const struct http_request *request) {
 void http_answer(struct http_request *request, struct http_reply reply) {
     struct exchange *exchange = (struct exchange *)request;
     exchange->reply = reply;
-    exchange->answered = 1;
+    exchange->is_answered = 1;
     MHD_resume_connection(exchange->mhd);
 }
 
@@ -247,10 +247,10 @@ static uint64_t client_number(struct MHD_Connection *mhd) {
     if (address != NULL && address->sa_family == AF_INET) {
         number = ((const struct sockaddr_in *)address)->sin_addr.s_addr;
     } else if (address != NULL && address->sa_family == AF_INET6) {
-        const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
-        const int is_four = IN6_IS_ADDR_V4MAPPED(six);
+        const struct in6_addr *ipv6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+        const int is_ipv4 = IN6_IS_ADDR_V4MAPPED(ipv6);
         // Of IPv6 the first half, which is one subscriber's.
-        memcpy(&number, six->s6_addr + (is_four ? 12 : 0), is_four ? 4 : sizeof number);
+        memcpy(&number, ipv6->s6_addr + (is_ipv4 ? 12 : 0), is_ipv4 ? 4 : sizeof number);
     }
     return number;
 }
@@ -267,7 +267,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     exchange->server = server;
     exchange->mhd = mhd;
     exchange->connection = info != NULL ? info->socket_context : NULL;
-    exchange->refusal = strlen(target) > TARGET_MOST ? 414 : 0;
+    exchange->refusal = strlen(target) > TARGET_MAX ? 414 : 0;
     set_deadline(server, exchange->connection, 1, server->settings.limits.header_seconds);
     return exchange;
 }
@@ -312,7 +312,7 @@ static int check_headers(struct exchange *exchange, const char **message) {
         return 501;
     }
     *message = "the request has more than 100 headers";
-    if (framing.headers > HEADERS_MOST) {
+    if (framing.headers > HEADERS_MAX) {
         return 431;
     }
     *message = "the request target is longer than 8192 bytes";
@@ -320,25 +320,25 @@ static int check_headers(struct exchange *exchange, const char **message) {
         return 414;
     }
     *message = "the body is larger than --max_body_bytes";
-    const size_t most = exchange->server->settings.limits.body_bytes;
-    return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > most) ? 413 : 0;
+    const size_t limit = exchange->server->settings.limits.body_bytes;
+    return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > limit) ? 413 : 0;
 }
 
 // Whether a body follows that is worth reading although the request is refused. A client that
 // finds the connection closed while it sends never sees the reply.
-static int sends_body(const struct exchange *exchange) {
+static int should_read_body(const struct exchange *exchange) {
     const char *length = http_header(&exchange->request, "Content-Length");
     return http_header(&exchange->request, "Expect") == NULL &&
-           (length != NULL ? strlen(length) <= 18 && strtoull(length, NULL, 10) <= DISCARDED_MOST
+           (length != NULL ? strlen(length) <= 18 && strtoull(length, NULL, 10) <= DISCARDED_MAX
                            : http_header(&exchange->request, "Transfer-Encoding") != NULL);
 }
 
-static enum MHD_Result begin(struct exchange *exchange) {
+static enum MHD_Result begin_request(struct exchange *exchange) {
     struct http_server *server = exchange->server;
     const struct http_application *application = &server->application;
     const char *message;
     int status = check_headers(exchange, &message);
-    exchange->begun = 1;
+    exchange->has_headers = 1;
     exchange->is_busy = 1;
     atomic_fetch_add(&server->busy, 1);
     exchange->request.arrived = clock_now();
@@ -354,12 +354,12 @@ static enum MHD_Result begin(struct exchange *exchange) {
             !application->admit(application->context, &exchange->request, &exchange->reply);
     }
     set_deadline(server, exchange->connection, 1, server->settings.limits.body_seconds);
-    return exchange->is_refused && !sends_body(exchange) ? send_kept(exchange) : MHD_YES;
+    return exchange->is_refused && !should_read_body(exchange) ? send_prepared(exchange) : MHD_YES;
 }
 
 // libmicrohttpd takes a reply only before or after the body, so one that is too large is read to
 // its end, for which there is a deadline.
-static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, size_t *length) {
+static enum MHD_Result receive_body(struct exchange *exchange, const char *bytes, size_t *length) {
     struct http_server *server = exchange->server;
     const size_t count = *length;
     *length = 0;
@@ -370,7 +370,7 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, s
         exchange->refusal = 413;
         return MHD_YES;
     }
-    if (atomic_fetch_add(&server->body_bytes, count) + count > BODIES_MOST) {
+    if (atomic_fetch_add(&server->body_bytes, count) + count > BODIES_MAX) {
         exchange->refusal = 503;
     } else {
         buffer_put(&exchange->body, bytes, count);
@@ -381,10 +381,10 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, s
     return exchange->body.failed ? MHD_NO : MHD_YES;
 }
 
-static enum MHD_Result hand_over(struct exchange *exchange) {
+static enum MHD_Result dispatch(struct exchange *exchange) {
     struct http_server *server = exchange->server;
     if (exchange->is_refused) {
-        return send_kept(exchange);
+        return send_prepared(exchange);
     }
     if (exchange->refusal != 0) {
         return refuse(exchange, exchange->refusal,
@@ -423,13 +423,13 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     }
     exchange->request.method = method;
     exchange->request.path = path_of(target);
-    exchange->request.is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
-    if (exchange->answered) {
-        return send_kept(exchange);
+    exchange->request.is_http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
+    if (exchange->is_answered) {
+        return send_prepared(exchange);
     }
-    return !exchange->begun ? begin(exchange)
-           : *length > 0    ? take_body(exchange, bytes, length)
-                            : hand_over(exchange);
+    return !exchange->has_headers ? begin_request(exchange)
+           : *length > 0          ? receive_body(exchange, bytes, length)
+                                  : dispatch(exchange);
 }
 
 static void on_completed(void *context, struct MHD_Connection *mhd, void **request_context,
@@ -491,7 +491,7 @@ static enum berth_status open_listener(const struct http_settings *settings, int
                                  settings->host, settings->port);
 }
 
-static void find_address(struct http_server *server) {
+static void format_address(struct http_server *server) {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
     char host[64], port[8];
@@ -503,7 +503,7 @@ static void find_address(struct http_server *server) {
     }
 }
 
-static enum berth_status start(struct http_server *server, struct berth_error *error) {
+static enum berth_status start_daemon(struct http_server *server, struct berth_error *error) {
     const struct http_settings *settings = &server->settings;
     const int uses_tls = settings->certificate != NULL;
     const struct MHD_OptionItem tls[] = {
@@ -540,10 +540,10 @@ enum berth_status http_start(const struct http_settings *settings,
     enum berth_status status = BERTH_OK;
     if (settings->listener < 0) {
         status = open_listener(settings, &opened->listener, error);
-        find_address(opened);
+        format_address(opened);
     }
     if (status == BERTH_OK) {
-        status = start(opened, error);
+        status = start_daemon(opened, error);
     }
     *server = opened;
     if (status != BERTH_OK) {
@@ -558,7 +558,7 @@ const char *http_address(const struct http_server *server) {
 }
 
 void http_stop_accepting(struct http_server *server) {
-    atomic_store(&server->stops, 1);
+    atomic_store(&server->is_stopping, 1);
     if (server->listener >= 0) {
         // The socket is left to http_stop: libmicrohttpd still refers to it.
         (void)MHD_quiesce_daemon(server->daemon);
@@ -579,9 +579,9 @@ void http_stop(struct http_server *server) {
         return;
     }
     if (server->daemon != NULL) {
-        const int was_quiet = atomic_load(&server->stops);
+        const int was_quiesced = atomic_load(&server->is_stopping);
         MHD_stop_daemon(server->daemon);
-        if (!was_quiet) {
+        if (!was_quiesced) {
             server->listener = -1; // closed with it
         }
     }

@@ -32,7 +32,7 @@ struct http_request {
     const char *method, *path; // the path is decoded and has no query
     const char *body;          // NUL-terminated
     size_t body_length;
-    int is_old;      // of HTTP/1.0, which has no Host
+    int is_http_1_0; // of HTTP/1.0, which has no Host
     uint64_t client; // a number of the peer's address
     double arrived;  // when its headers were complete (clock_now)
 };
@@ -86,7 +86,7 @@ void http_stop(struct http_server *server);
 const char *http_header(const struct http_request *request, const char *name);
 // Whether the client has closed the connection, or its sending side; from any thread, before
 // http_answer.
-int http_has_left(const struct http_request *request);
+int http_client_has_left(const struct http_request *request);
 // Replies, from any thread; each request once. The request is then gone.
 void http_answer(struct http_request *request, struct http_reply reply);
 

@@ -11,7 +11,7 @@ struct models;
 // From words "NAME=DIR" or "DIR", whose name is the folder's; DIR may also be a name of the hub.
 // BERTH_USAGE: two have one name, or a name has other characters than letters, digits, "-", "_" and
 // ".". Borrows both arguments.
-enum berth_status models_open(const char *const *words, size_t count,
+enum berth_status models_open(const char *const *specs, size_t count,
                               const struct berth_config *config, struct models **models,
                               struct berth_error *error);
 void models_close(struct models *models);

@@ -97,11 +97,11 @@ static void put_result(struct page *page) {
 static const struct {
     const char *name;
     void (*put)(struct page *page);
-} places[] = {{"{{nonce}}", put_nonce},
-              {"{{models}}", put_models},
-              {"{{question}}", put_question},
-              {"{{context}}", put_context},
-              {"{{result}}", put_result}};
+} placeholders[] = {{"{{nonce}}", put_nonce},
+                    {"{{models}}", put_models},
+                    {"{{question}}", put_question},
+                    {"{{context}}", put_context},
+                    {"{{result}}", put_result}};
 
 // --- the page ------------------------------------------------------------------------------------
 
@@ -109,11 +109,11 @@ static void fill(struct page *page, const char *from) {
     for (const char *at; (at = strstr(from, "{{")) != NULL;) {
         size_t i = 0;
         buffer_put(&page->text, from, (size_t)(at - from));
-        while (strncmp(at, places[i].name, strlen(places[i].name)) != 0) {
+        while (strncmp(at, placeholders[i].name, strlen(placeholders[i].name)) != 0) {
             i++; // every place of the page is in the table
         }
-        places[i].put(page);
-        from = at + strlen(places[i].name);
+        placeholders[i].put(page);
+        from = at + strlen(placeholders[i].name);
     }
     buffer_put_text(&page->text, from);
 }
@@ -163,4 +163,4 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
                : BERTH_OK;
 }
 
-const struct shape shape_form = {.read = read, .is_form = 1};
+const struct protocol protocol_form = {.read = read, .is_form = 1};

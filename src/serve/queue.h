@@ -10,7 +10,7 @@
 
 #include "serve/call.h"
 
-enum queue_lane { QUEUE_USUAL, QUEUE_LONG, QUEUE_LANES };
+enum queue_lane { QUEUE_NORMAL, QUEUE_LONG, QUEUE_LANES };
 
 struct queue_limits {
     size_t items;         // that wait

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#define TOP_USUAL 5
+#define TOP_DEFAULT 5
 // Each word comes with the whole text, so that a short request can have a very long reply.
-#define SEQUENCES_MOST ((size_t)16 << 20)
+#define SEQUENCES_MAX ((size_t)16 << 20)
 
 static enum berth_status open(struct instance *instance, struct berth_log log,
                               struct berth_error *error) {
@@ -23,7 +23,7 @@ static int64_t max_tokens(const struct instance *instance) {
 }
 
 static size_t top_of(const struct item *item) {
-    return item->wanted.top > 0 ? (size_t)item->wanted.top : TOP_USUAL;
+    return item->parameters.top > 0 ? (size_t)item->parameters.top : TOP_DEFAULT;
 }
 
 static size_t count_masks(const char *text) {
@@ -39,11 +39,11 @@ static enum berth_status check(const struct item *items, size_t count, struct be
     for (size_t i = 0; i < count; i++) {
         const char *text = items[i].texts[0];
         const size_t words = count_masks(text) * top_of(&items[i]), length = strlen(text);
-        bytes += length > 0 && words > SEQUENCES_MOST / length ? SEQUENCES_MOST : words * length;
-        if (bytes >= SEQUENCES_MOST) {
+        bytes += length > 0 && words > SEQUENCES_MAX / length ? SEQUENCES_MAX : words * length;
+        if (bytes >= SEQUENCES_MAX) {
             return error_set(error, BERTH_USAGE,
                              "the texts with each word for each [MASK] have more than %zu MiB",
-                             SEQUENCES_MOST >> 20);
+                             SEQUENCES_MAX >> 20);
         }
     }
     return BERTH_OK;

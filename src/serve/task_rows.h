@@ -18,9 +18,9 @@ struct text_rows {
 struct text_work {
     size_t size;    // of a row
     int first, end; // the ways in which items are computed are first .. end - 1
-    int (*way)(const struct item *item);
-    enum berth_status (*compute)(const struct instance *instance, struct text_rows *rows, int way,
-                                 struct berth_error *error);
+    int (*setting)(const struct item *item);
+    enum berth_status (*compute)(const struct instance *instance, struct text_rows *rows,
+                                 int setting, struct berth_error *error);
 };
 
 // Runs the items of each way together and keeps their rows as the items' numbers.

@@ -409,7 +409,7 @@ class Answers(unittest.TestCase):
         """Of what a schema can say, openapi.json says what the server does."""
         description = self.server.json("/openapi.json")
         schemas = description["components"]["schemas"]
-        table = (SOURCE / "src/serve/shape_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
+        table = (SOURCE / "src/serve/protocol_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
         names = {name for row in re.findall(r"\{\{(.*?)\}, ", table) for name in re.findall(r'"(\w+)"', row)}
         self.assertEqual(set(schemas["Parameters"]["properties"]), names)
         self.assertLessEqual(names, set(schemas["Inference"]["properties"]))

@@ -2,7 +2,7 @@
 // KServe's version 2 of inference: named tensors in, named tensors out. The inputs are the task's
 // texts, as tensors BYTES of [n]; the outputs follow from the task, and a request may name some.
 #include "core/utf8.h"
-#include "serve/shapes.h"
+#include "serve/protocols.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -58,14 +58,14 @@ static enum berth_status read_texts(struct call *call, size_t which, const struc
                                     struct berth_error *error) {
     const char *name = call->instance->task->fields[which];
     const size_t count = json_length(tensor->data);
-    char what[96];
+    char where[96];
     if (count != call->count) {
         return error_set(error, BERTH_USAGE, "input %s: %zu texts, expected %zu", name, count,
                          call->count);
     }
     for (size_t i = 0; i < call->count; i++) {
-        snprintf(what, sizeof what, "input %s[%zu]", name, i);
-        TRY(call_set_text(&call->items[i], which, text_at(tensor, i), what, error));
+        snprintf(where, sizeof where, "input %s[%zu]", name, i);
+        TRY(call_set_text(&call->items[i], which, text_at(tensor, i), where, error));
     }
     return BERTH_OK;
 }
@@ -80,24 +80,24 @@ static int is_output(const struct served_task *task, const char *name) {
 
 // A list of objects, each with a name of the task's and of its own.
 static enum berth_status
-check_names(const json *list, const char *what, const struct served_task *task,
+check_names(const json *list, const char *where, const struct served_task *task,
             int (*is_known)(const struct served_task *task, const char *name),
             struct berth_error *error) {
     if (!json_is_array_value(list)) {
-        return error_set(error, BERTH_USAGE, "%s: expected a list", what);
+        return error_set(error, BERTH_USAGE, "%s: expected a list", where);
     }
     for (size_t i = 0; i < json_length(list); i++) {
         const char *name = json_text(json_member(json_at(list, i), "name"));
         if (name == NULL) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: expected an object with a name", what,
+            return error_set(error, BERTH_USAGE, "%s[%zu]: expected an object with a name", where,
                              i);
         }
         if (!is_known(task, name)) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.*s\" is unknown in %s", what, i,
+            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.*s\" is unknown in %s", where, i,
                              UTF8_SHOWN(name, 60), task->name);
         }
         if (find_tensor(list, name) != json_at(list, i)) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: a second \"%s\"", what, i, name);
+            return error_set(error, BERTH_USAGE, "%s[%zu]: a second \"%s\"", where, i, name);
         }
     }
     return BERTH_OK;
@@ -186,4 +186,4 @@ static void write(struct json_line *line, const struct call *call) {
     json_line_close(line, '}');
 }
 
-const struct shape shape_kserve = {.read = read, .write = write};
+const struct protocol protocol_kserve = {.read = read, .write = write};
