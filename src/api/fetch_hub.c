@@ -212,7 +212,7 @@ static enum berth_status fetch_as(struct fetch *fetch, const char *endpoint,
                           .token = token,
                           .type = fetch->type,
                           .id = fetch->name};
-        if (token != NULL && (*token == '\0' || !http_is_private(endpoint))) {
+        if (token != NULL && (*token == '\0' || !http_is_secure(endpoint))) {
             hub.token = NULL;
             if (*token != '\0') {
                 log_warning(&fetch->net.log, "the token is not sent to %s, which is not https",

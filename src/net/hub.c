@@ -40,7 +40,7 @@ static char *take_text(struct buffer *url) {
 }
 
 // ENDPOINT/api/models/ID/WHAT/REVISION?QUERY
-static char *api_url(const struct hub *hub, const char *place, const char *revision,
+static char *api_url(const struct hub *hub, const char *resource, const char *revision,
                      const char *query) {
     struct buffer url = {0};
     buffer_put_text(&url, hub->endpoint);
@@ -49,7 +49,7 @@ static char *api_url(const struct hub *hub, const char *place, const char *revis
     buffer_put_text(&url, "s/");
     put_escaped(&url, hub->id, 1);
     buffer_put_text(&url, "/");
-    buffer_put_text(&url, place);
+    buffer_put_text(&url, resource);
     buffer_put_text(&url, "/");
     put_escaped(&url, revision, 0);
     buffer_put_text(&url, query);
@@ -75,9 +75,9 @@ static enum berth_status no_memory(struct berth_error *error) {
 }
 
 // Requests a URL; returns the answer's text (memory_free). `name` is what messages call it.
-static enum berth_status ask(const struct hub *hub, const char *name, const char *url, char **text,
-                             size_t *length, struct http_answer *answer,
-                             struct berth_error *error) {
+static enum berth_status download_page(const struct hub *hub, const char *name, const char *url,
+                                       char **text, size_t *length, struct http_response *response,
+                                       struct berth_error *error) {
     struct http_request request = {.url = url, .token = hub->token};
     struct document document = {.name = name, .limit = PAGE_LIMIT};
     *text = NULL;
@@ -87,21 +87,22 @@ static enum berth_status ask(const struct hub *hub, const char *name, const char
                          "%s: the next page of the hub's listing is on another host: refused",
                          hub->id);
     }
-    TRY(download_text(hub->net, &request, &document, answer, error));
+    TRY(download_text(hub->net, &request, &document, response, error));
     *text = document.text;
     *length = document.length;
     return BERTH_OK;
 }
 
-static enum berth_status ask_commit(const struct hub *hub, const char *revision,
-                                    struct hub_listing *listing, struct berth_error *error) {
+static enum berth_status request_commit(const struct hub *hub, const char *revision,
+                                        struct hub_listing *listing, struct berth_error *error) {
     char *url = api_url(hub, "revision", revision, ""), *text = NULL;
     char name[NAME_LIMIT];
     size_t length;
     snprintf(name, sizeof name, "%s, revision %s", hub->id, revision);
-    struct http_answer answer;
+    struct http_response response;
     enum berth_status status =
-        url == NULL ? no_memory(error) : ask(hub, name, url, &text, &length, &answer, error);
+        url == NULL ? no_memory(error)
+                    : download_page(hub, name, url, &text, &length, &response, error);
     if (status == BERTH_OK) {
         status = hub_listing_take_commit(listing, hub->id, text, length, error);
     }
@@ -111,14 +112,14 @@ static enum berth_status ask_commit(const struct hub *hub, const char *revision,
 }
 
 // Requests one page; *next gets the URL of the next one, or NULL.
-static enum berth_status ask_page(const struct hub *hub, const char *url,
-                                  struct hub_listing *listing, char **next,
-                                  struct berth_error *error) {
+static enum berth_status request_page(const struct hub *hub, const char *url,
+                                      struct hub_listing *listing, char **next,
+                                      struct berth_error *error) {
     size_t before = listing->count, length;
     char *text;
-    struct http_answer answer;
+    struct http_response response;
     *next = NULL;
-    enum berth_status status = ask(hub, hub->id, url, &text, &length, &answer, error);
+    enum berth_status status = download_page(hub, hub->id, url, &text, &length, &response, error);
     if (status == BERTH_OK) {
         status = hub_listing_add(listing, hub->id, text, length, error);
     }
@@ -128,20 +129,20 @@ static enum berth_status ask_page(const struct hub *hub, const char *url,
                            hub->id, FILES_LIMIT);
     }
     // A page without a file is the last one.
-    if (status == BERTH_OK && answer.next[0] != '\0' && listing->count > before) {
-        *next = memory_string(answer.next);
+    if (status == BERTH_OK && response.next[0] != '\0' && listing->count > before) {
+        *next = memory_string(response.next);
         status = *next == NULL ? no_memory(error) : BERTH_OK;
     }
     return status;
 }
 
-static enum berth_status ask_files(const struct hub *hub, struct hub_listing *listing,
-                                   struct berth_error *error) {
+static enum berth_status request_files(const struct hub *hub, struct hub_listing *listing,
+                                       struct berth_error *error) {
     char *url = api_url(hub, "tree", listing->commit, "?recursive=true"), *landmark = NULL;
     enum berth_status status = url == NULL ? no_memory(error) : BERTH_OK;
     for (size_t page = 1; status == BERTH_OK && url != NULL; page++) {
         char *next;
-        status = ask_page(hub, url, listing, &next, error);
+        status = request_page(hub, url, listing, &next, error);
         if ((page & (page - 1)) == 0) { // pages 1, 2, 4, ...: any cycle returns to one of them
             memory_free(landmark);
             landmark = url;
@@ -162,9 +163,9 @@ static enum berth_status ask_files(const struct hub *hub, struct hub_listing *li
 enum berth_status hub_list(const struct hub *hub, const char *revision, struct hub_listing *listing,
                            struct berth_error *error) {
     *listing = (struct hub_listing){.count = 0};
-    enum berth_status status = ask_commit(hub, revision, listing, error);
+    enum berth_status status = request_commit(hub, revision, listing, error);
     if (status == BERTH_OK) {
-        status = ask_files(hub, listing, error);
+        status = request_files(hub, listing, error);
     }
     if (status == BERTH_OK) {
         status = hub_listing_sort(listing, hub->id, error);
