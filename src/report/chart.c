@@ -11,7 +11,7 @@
 
 // --- axes ----------------------------------------------------------------------------------------
 
-#define LEAST_SPAN 1e-290 // whose tenth has a power of ten
+#define SPAN_MIN 1e-290 // whose tenth has a power of ten
 
 // Bytes have marks at round numbers of KiB, MiB, ...
 static double unit_of(const char *key, double high) {
@@ -26,7 +26,7 @@ struct axis axis_of(double low, double high, int intervals) {
     if (!isfinite(high - low)) { // of no values, or of more than a number can span
         return (struct axis){.low = 0, .step = 1, .intervals = 1};
     }
-    const double span = high > low ? fmax(high - low, LEAST_SPAN) : fmax(fabs(low), 1e-12);
+    const double span = high > low ? fmax(high - low, SPAN_MIN) : fmax(fabs(low), 1e-12);
     const double rough = span / intervals, power = pow(10.0, floor(log10(rough)));
     const double lead = rough / power * (1 - 1e-9); // 5.0000000000000001 is 5
     struct axis axis = {.step = power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10)};
@@ -41,9 +41,9 @@ double axis_high(const struct axis *axis) {
     return axis->low + axis->step * axis->intervals;
 }
 
-double axis_place(const struct axis *axis, double value) {
-    const double place = (value - axis->low) / (axis->step * axis->intervals);
-    return place > 0 ? fmin(place, 1.0) : 0.0;
+double axis_fraction(const struct axis *axis, double value) {
+    const double fraction = (value - axis->low) / (axis->step * axis->intervals);
+    return fraction > 0 ? fmin(fraction, 1.0) : 0.0;
 }
 
 struct axis chart_updates(const struct run_set *set, int intervals) {
@@ -65,8 +65,8 @@ void chart_scale(struct chart *chart, int intervals) {
     for (size_t i = 0; i < chart->count; i++) {
         const struct chart_line *line = &chart->lines[i];
         for (size_t b = 0; b < line->count; b++) {
-            low = fmin(low, line->buckets[b].least);
-            high = fmax(high, line->buckets[b].most);
+            low = fmin(low, line->buckets[b].min);
+            high = fmax(high, line->buckets[b].max);
         }
     }
     if (!isnan(chart->limit)) {
@@ -102,7 +102,7 @@ void chart_value(const char *key, double value, char *text, size_t size) {
     lines_value(&field, text, size);
 }
 
-void chart_mark(const char *key, const struct axis *axis, int mark, char *text, size_t size) {
+void chart_tick_label(const char *key, const struct axis *axis, int mark, char *text, size_t size) {
     double value = axis->low + axis->step * mark;
     value = fabs(value) < axis->step * 1e-9 ? 0 : value; // what is left of 0.3 - 3 x 0.1
     if (text_ends_with(key, "bytes")) {

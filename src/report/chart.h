@@ -34,7 +34,7 @@ struct chart {
 struct axis axis_of(double low, double high, int intervals);
 double axis_high(const struct axis *axis);
 // Where a value is on the axis, from 0 to 1; outside it, the end.
-double axis_place(const struct axis *axis, double value);
+double axis_fraction(const struct axis *axis, double value);
 // The horizontal axis of all charts of the runs.
 struct axis chart_updates(const struct run_set *set, int intervals);
 // Sets the vertical axis from the lines and the limit.
@@ -42,7 +42,7 @@ void chart_scale(struct chart *chart, int intervals);
 // A value as a person reads it: "1.2345", "1.21 GiB".
 void chart_value(const char *key, double value, char *text, size_t size);
 // The same for marks of an axis, with as few digits as tell them apart.
-void chart_mark(const char *key, const struct axis *axis, int mark, char *text, size_t size);
+void chart_tick_label(const char *key, const struct axis *axis, int tick, char *text, size_t size);
 
 // The title of a series: that of the table, else its name.
 const char *chart_title(const char *key);

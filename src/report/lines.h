@@ -12,7 +12,7 @@
 
 // The field with that key, or NULL; its value as a real, or `otherwise`.
 const struct berth_field *lines_field(const struct berth_record *record, const char *key);
-double lines_real(const struct berth_record *record, const char *key, double otherwise);
+double lines_real(const struct berth_record *record, const char *key, double fallback);
 
 // Formats a field's value for people: "1,234,567", "1.21 GiB", "3e-05", "87.35".
 void lines_value(const struct berth_field *field, char *text, size_t size);

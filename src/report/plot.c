@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MARK_COLUMNS 12 // of the numbers beside the vertical axis, with the axis
+#define TICK_COLUMNS 12 // of the numbers beside the vertical axis, with the axis
 #define BRAILLE 0x2800
 
 static const int colours[] = {36, 33, 35, 32, 34, 31}; // of terminals
@@ -34,18 +34,18 @@ static void dot(struct canvas *canvas, size_t x, size_t y, size_t run) {
     canvas->owners[cell] = (unsigned short)run;
 }
 
-struct place {
+struct point {
     size_t x, y;
 };
 
-static struct place place_of(const struct chart *chart, const struct canvas *canvas, double x,
+static struct point point_of(const struct chart *chart, const struct canvas *canvas, double x,
                              double y) {
-    return (struct place){
-        .x = (size_t)lround(axis_place(&chart->x, x) * (double)(2 * canvas->columns - 1)),
-        .y = (size_t)lround((1 - axis_place(&chart->y, y)) * (double)(4 * canvas->rows - 1))};
+    return (struct point){
+        .x = (size_t)lround(axis_fraction(&chart->x, x) * (double)(2 * canvas->columns - 1)),
+        .y = (size_t)lround((1 - axis_fraction(&chart->y, y)) * (double)(4 * canvas->rows - 1))};
 }
 
-static void connect(struct canvas *canvas, struct place from, struct place to, size_t run) {
+static void connect(struct canvas *canvas, struct point from, struct point to, size_t run) {
     const double across = (double)to.x - (double)from.x, down = (double)to.y - (double)from.y;
     const int dots = (int)fmax(fmax(fabs(across), fabs(down)), 1);
     for (int i = 0; i <= dots; i++) {
@@ -57,10 +57,10 @@ static void connect(struct canvas *canvas, struct place from, struct place to, s
 
 static void draw_line(struct canvas *canvas, const struct chart *chart,
                       const struct chart_line *line) {
-    struct place before = {0};
+    struct point before = {0};
     for (size_t i = 0; i < line->count; i++) {
         const struct run_bucket *bucket = &line->buckets[i];
-        const struct place at = place_of(chart, canvas, bucket->last, run_mean(bucket));
+        const struct point at = point_of(chart, canvas, bucket->last, run_mean(bucket));
         connect(canvas, i > 0 ? before : at, at, line->run);
         before = at;
     }
@@ -107,36 +107,37 @@ static void put_cells(struct buffer *text, const struct canvas *canvas, size_t r
 }
 
 // The mark of the vertical axis in this row, if there is one.
-static void put_mark(struct buffer *text, const struct chart *chart, size_t row, size_t rows) {
-    char mark[64] = "", cell[80];
+static void put_tick_label(struct buffer *text, const struct chart *chart, size_t row,
+                           size_t rows) {
+    char tick[64] = "", cell[80];
     for (int i = 0; i <= chart->y.intervals; i++) {
-        const double place = (1 - (double)i / chart->y.intervals) * (double)(rows - 1);
-        if ((size_t)lround(place) == row) {
-            chart_mark(chart->key, &chart->y, i, mark, sizeof mark);
+        const double point = (1 - (double)i / chart->y.intervals) * (double)(rows - 1);
+        if ((size_t)lround(point) == row) {
+            chart_tick_label(chart->key, &chart->y, i, tick, sizeof tick);
         }
     }
-    snprintf(cell, sizeof cell, "%*.*s \xe2\x94\x82", MARK_COLUMNS - 2, MARK_COLUMNS - 2, mark);
+    snprintf(cell, sizeof cell, "%*.*s \xe2\x94\x82", TICK_COLUMNS - 2, TICK_COLUMNS - 2, tick);
     buffer_put_text(text, cell);
 }
 
 // The marks of the horizontal axis, as far as they do not overlap.
 static void put_foot(struct buffer *text, const struct chart *chart, size_t columns) {
     size_t used = 0;
-    put_blanks(text, MARK_COLUMNS - 1);
+    put_blanks(text, TICK_COLUMNS - 1);
     buffer_put_text(text, "\xe2\x94\x94");
     for (size_t i = 0; i < columns; i++) {
         buffer_put_text(text, "\xe2\x94\x80");
     }
     buffer_put_text(text, "\n");
-    put_blanks(text, MARK_COLUMNS);
+    put_blanks(text, TICK_COLUMNS);
     for (int i = 0; i <= chart->x.intervals; i++) {
-        char mark[64];
-        chart_mark("step", &chart->x, i, mark, sizeof mark);
-        const size_t length = strlen(mark), at = columns * (size_t)i / (size_t)chart->x.intervals;
+        char tick[64];
+        chart_tick_label("step", &chart->x, i, tick, sizeof tick);
+        const size_t length = strlen(tick), at = columns * (size_t)i / (size_t)chart->x.intervals;
         const size_t from = at + length > columns ? columns - length : at;
         if (length <= columns && (used == 0 || from > used)) {
             put_blanks(text, from - used);
-            buffer_put_text(text, mark);
+            buffer_put_text(text, tick);
             used = from + length;
         }
     }
@@ -148,7 +149,7 @@ static void put_legend(struct buffer *text, const struct chart *chart, int colou
         const struct chart_line *line = &chart->lines[i];
         char last[64];
         chart_value(chart->key, line->buckets[line->count - 1].latest, last, sizeof last);
-        put_blanks(text, MARK_COLUMNS);
+        put_blanks(text, TICK_COLUMNS);
         if (colour) {
             put_colour(text, line->run);
         }
@@ -171,11 +172,11 @@ static void draw(const struct chart *chart, const struct chart_line *lines, size
     for (size_t i = 0; i < count; i++) {
         draw_line(canvas, chart, &lines[i]);
     }
-    put_blanks(text, MARK_COLUMNS);
+    put_blanks(text, TICK_COLUMNS);
     put_name(text, chart->title);
     buffer_put_text(text, "\n");
     for (size_t row = 0; row < canvas->rows; row++) {
-        put_mark(text, chart, row, canvas->rows);
+        put_tick_label(text, chart, row, canvas->rows);
         put_cells(text, canvas, row, style->colour && chart->count > 1);
         buffer_put_text(text, "\n");
     }
@@ -244,9 +245,9 @@ static enum berth_status draw_named(const struct run_set *set, const char *names
     return BERTH_OK;
 }
 
-static enum berth_status draw_usual(const struct run_set *set, struct chart_line *lines,
-                                    const struct berth_plot_style *style, struct canvas *canvas,
-                                    struct buffer *text, struct berth_error *error) {
+static enum berth_status draw_default(const struct run_set *set, struct chart_line *lines,
+                                      const struct berth_plot_style *style, struct canvas *canvas,
+                                      struct buffer *text, struct berth_error *error) {
     const char **keys = NULL;
     const size_t count = chart_keys(set, &keys), before = text->length;
     int metrics = 0;
@@ -269,9 +270,9 @@ static enum berth_status draw_usual(const struct run_set *set, struct chart_line
 
 enum berth_status plot_draw(const struct run_set *set, const struct berth_plot_style *style,
                             struct buffer *text, struct berth_error *error) {
-    const int columns = style->columns > PLOT_COLUMNS_LEAST ? style->columns : PLOT_COLUMNS_LEAST;
-    const int rows = style->rows > PLOT_ROWS_LEAST ? style->rows : PLOT_ROWS_LEAST;
-    struct canvas canvas = {.columns = (size_t)columns - MARK_COLUMNS, .rows = (size_t)rows};
+    const int columns = style->columns > PLOT_COLUMNS_MIN ? style->columns : PLOT_COLUMNS_MIN;
+    const int rows = style->rows > PLOT_ROWS_MIN ? style->rows : PLOT_ROWS_MIN;
+    struct canvas canvas = {.columns = (size_t)columns - TICK_COLUMNS, .rows = (size_t)rows};
     struct chart_line *lines = memory_array(set->count, sizeof *lines);
     canvas.cells = memory_array(canvas.columns * canvas.rows, 1);
     canvas.owners = memory_array(canvas.columns * canvas.rows, sizeof *canvas.owners);
@@ -281,7 +282,7 @@ enum berth_status plot_draw(const struct run_set *set, const struct berth_plot_s
     } else if (style->series != NULL) {
         status = draw_named(set, style->series, lines, style, &canvas, text, error);
     } else {
-        status = draw_usual(set, lines, style, &canvas, text, error);
+        status = draw_default(set, lines, style, &canvas, text, error);
     }
     memory_free(canvas.owners);
     memory_free(canvas.cells);

@@ -19,8 +19,8 @@
 
 // Neighbouring points: a single one, or several of a long series.
 struct run_bucket {
-    double first, last;      // updates
-    double least, most, sum; // of the values
+    double first, last;   // updates
+    double min, max, sum; // of the values
     int64_t count;
     double latest; // the value of the last one
 };
@@ -35,7 +35,7 @@ struct run_series {
 };
 
 // One process of the run: the first, or one that resumed.
-struct run_part {
+struct run_process {
     double begin, end;  // Unix seconds of its first and last record; 0: unknown
     double first, last; // reported updates; first > last: none
     char *resumed_from; // NULL: from the beginning
@@ -45,8 +45,8 @@ struct run {
     char *name; // what the caller calls it
     struct run_series *series;
     size_t series_count, series_capacity;
-    struct run_part *parts;
-    size_t part_count, part_capacity;
+    struct run_process *processes;
+    size_t process_count, process_capacity;
     // JSON values, NULL where the log has none:
     json *plan;          // the plan's parts by name, each an object
     json *settings;      // every option's text by its name
