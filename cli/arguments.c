@@ -80,8 +80,8 @@ int cli_is_truth_word(const char *word) {
 // Whether the word after a flag is its value. 0 and 1 may be arguments of the verb.
 static int is_truth(const struct cli_call *call, const char *word) {
     int ignored;
-    return call->verb->arguments_most == 0 ? number_parse_truth(word, &ignored)
-                                           : cli_is_truth_word(word);
+    return call->verb->arguments_max == 0 ? number_parse_truth(word, &ignored)
+                                          : cli_is_truth_word(word);
 }
 
 static int is_option(const char *word) {
@@ -90,7 +90,7 @@ static int is_option(const char *word) {
 
 // "learning-rate=3e-5": the form of launchers that pass keys on.
 static int is_assignment(const struct cli_call *call, const char *word) {
-    return call->verb->arguments_most == 0 && isalpha((unsigned char)*word) &&
+    return call->verb->arguments_max == 0 && isalpha((unsigned char)*word) &&
            strchr(word, '=') != NULL;
 }
 
@@ -168,7 +168,7 @@ static enum berth_status set_own(struct cli_call *call, struct reader *reader, i
 }
 
 // --bert_model names the geometry where --init_checkpoint or --model_file names the weights.
-static int is_mere_label(struct cli_call *call, const char *name, const char *value) {
+static int is_only_label(struct cli_call *call, const char *name, const char *value) {
     if (option_same_name(name, "init_checkpoint") || option_same_name(name, "model_file")) {
         call->model_is_checkpoint = 1;
     }
@@ -196,7 +196,7 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
         cli_note(call, "--%s \"%s\" has no effect: it means none", reader->name, word);
         return BERTH_OK;
     }
-    return is_mere_label(call, reader->name, value)
+    return is_only_label(call, reader->name, value)
                ? BERTH_OK
                : option_set(&call->config, row_of_value(row, value), value, error);
 }
@@ -359,7 +359,7 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
         return error_set(error, BERTH_USAGE, "\"%s\": `berth %s` takes at most %d names", word,
                          call->verb->name, CLI_ARGUMENTS_MAX);
     }
-    if (call->argument_count >= call->verb->arguments_most) {
+    if (call->argument_count >= call->verb->arguments_max) {
         char usage[USAGE_SIZE];
         print_usage(call->verb, usage, sizeof usage);
         return error_set(error, BERTH_USAGE, "unexpected argument \"%s\"; usage: %s", word, usage);
@@ -408,7 +408,7 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
             return error_set(error, BERTH_USAGE, "option --%s is needed; usage: %s", name, usage);
         }
     }
-    if (call->argument_count < verb->arguments_least) {
+    if (call->argument_count < verb->arguments_min) {
         print_usage(verb, usage, sizeof usage);
         return error_set(error, BERTH_USAGE, "an argument is missing; usage: %s", usage);
     }
@@ -430,7 +430,7 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
     while (reader.next < count) {
         if (!only_arguments && strcmp(words[reader.next], "--") == 0) {
             reader.next++;
-            only_arguments = verb->arguments_most > 0; // before keys, "--" is a mere separator
+            only_arguments = verb->arguments_max > 0; // before keys, "--" is a mere separator
         } else if (only_arguments) {
             TRY(read_argument(call, words[reader.next++], error));
         } else {

@@ -75,7 +75,7 @@ static const char *find_in(const char *folder, const char *first, const char *se
     char *path = above != NULL ? path_join(above, second) : NULL;
     memory_free(above);
     if (path != NULL && (file_exists(path) || dir_exists(path))) {
-        return cli_keep(path);
+        return cli_own(path);
     }
     memory_free(path);
     return NULL;
@@ -138,7 +138,7 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
     for (const char *at = list; *at != '\0'; at++) {
         count += *at == ',';
     }
-    const char **words = cli_keep(memory_array(count, sizeof *words));
+    const char **words = cli_own(memory_array(count, sizeof *words));
     if (words == NULL) {
         return file_no_path(error);
     }
@@ -150,7 +150,7 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
                              "with one comma",
                              i + 1);
         }
-        words[i] = cli_keep(memory_string_of(list, length));
+        words[i] = cli_own(memory_string_of(list, length));
         if (words[i] == NULL) {
             return file_no_path(error);
         }

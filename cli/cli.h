@@ -69,7 +69,7 @@ struct cli_verb {
     const struct option_row *options; // its own
     size_t option_count;
     const char *required; // required options, separated by spaces; NULL: none
-    size_t arguments_least, arguments_most;
+    size_t arguments_min, arguments_max;
     size_t models; // number of leading positional arguments that are models
     const char *(*argument_at)(size_t index); // the values of the first argument one by one, NULL
                                               // at the end; or NULL: files
@@ -194,9 +194,9 @@ enum berth_status cli_find_files(struct cli_call *call, struct berth_error *erro
 
 // Owns what a command line makes until its verb ends; returns the block. NULL, with the block
 // freed: out of memory.
-void *cli_keep(void *block);
+void *cli_own(void *block);
 // Frees all of them.
-void cli_release(void);
+void cli_free_owned(void);
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 
@@ -250,7 +250,7 @@ void cli_guard_output(void);
 void cli_style(const char *sequence);
 // Escapes a name from a file for a line of a listing: no control characters. Valid for the next
 // three calls.
-const char *cli_shown(const char *name);
+const char *cli_escape_name(const char *name);
 // Whether standard output has colours. Neither stream has any after cli_forbid_colours
 // (--no-color).
 int cli_colour(void);

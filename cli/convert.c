@@ -75,8 +75,8 @@ const struct cli_verb cli_convert = {
              "(a tensor that the format has no place for, a narrower type), the tensors are named "
              "and nothing is written without --allow_lossy: exit code 78.",
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 2,
-    .arguments_most = 2,
+    .arguments_min = 2,
+    .arguments_max = 2,
     .models = 1,
     .processes = CLI_ALONE,
     .run = run,

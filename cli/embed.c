@@ -185,7 +185,7 @@ const struct cli_verb cli_embed = {
     .jobs = JOB_EMBED,
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path",
-    .arguments_most = 1,
+    .arguments_max = 1,
     .processes = CLI_DIVIDED,
     .run = run,
 };

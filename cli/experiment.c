@@ -15,7 +15,7 @@
 static enum berth_status take(struct cli_call *call, const char *row, char *text,
                               struct berth_error *error) {
     const struct option_row *found = option_find(row);
-    text = cli_keep(text);
+    text = cli_own(text);
     if (text == NULL) {
         return error_no_memory(error, 0, row);
     }
@@ -78,12 +78,12 @@ static enum berth_status take_settings(struct cli_call *call, const json *root,
 }
 
 static enum berth_status take_folder(struct cli_call *call, const char *row, const char *prefix,
-                                     const char *place, struct berth_error *error) {
-    if (place == NULL) {
+                                     const char *path, struct berth_error *error) {
+    if (path == NULL) {
         return prefix != NULL ? take(call, row, memory_string(prefix), error) : BERTH_OK;
     }
-    const int whole = prefix == NULL || place[0] == '/';
-    return take(call, row, whole ? memory_string(place) : path_join(prefix, place), error);
+    const int whole = prefix == NULL || path[0] == '/';
+    return take(call, row, whole ? memory_string(path) : path_join(prefix, path), error);
 }
 
 static enum berth_status take_data(struct cli_call *call, const json *root,
@@ -101,7 +101,7 @@ static enum berth_status take_file(struct cli_call *call, const json *root,
                                    struct berth_error *error) {
     const char *vocabulary = json_text(json_member(root, "bert_token_file"));
     if (call->tokenizer_name == NULL && vocabulary != NULL) {
-        call->tokenizer_name = cli_keep(memory_string(vocabulary));
+        call->tokenizer_name = cli_own(memory_string(vocabulary));
     }
     TRY(take(call, "vocab_multiple", memory_string("8"), error));
     TRY(take_settings(call, root, error));

@@ -130,8 +130,8 @@ const struct cli_verb cli_fetch = {
              "not is exit code 69. No other verb uses the network, but for --download_only of "
              "finetune, predict and show, which does what fetch does with --model and ends.",
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .processes = CLI_ALONE,
     .run = run,
 };

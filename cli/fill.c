@@ -103,7 +103,7 @@ const struct cli_verb cli_fill = {
     .jobs = JOB_FILL,
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path",
-    .arguments_most = 1,
+    .arguments_max = 1,
     .processes = CLI_FIRST,
     .run = run,
 };

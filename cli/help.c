@@ -371,7 +371,7 @@ const struct cli_verb cli_help = {
              "meaning and its "
              "default in every verb that has it.",
     CLI_OWN_OPTIONS(objective_option),
-    .arguments_most = 3,
+    .arguments_max = 3,
     .argument_at = cli_subject_at,
     .processes = CLI_FIRST,
     .run = run,

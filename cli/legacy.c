@@ -543,7 +543,7 @@ static int reports_to_tensorboard(const struct cli_call *call) {
 
 // TensorBoard's files: BingBertSquad's --job_name NAME puts them in OUTPUT_DIR/runs/NAME,
 // transformers' --report_to tensorboard in OUTPUT_DIR/runs.
-static void name_runs(struct cli_call *call) {
+static void set_tensorboard_folder(struct cli_call *call) {
     const struct berth_config *config = &call->config;
     const int reports = reports_to_tensorboard(call), trains = (call->verb->jobs & JOB_TRAIN) != 0;
     const char *option = call->job_name != NULL ? "job_name" : "report_to";
@@ -575,10 +575,11 @@ static void note_unused_rows(const struct cli_call *call) {
     size_t used = 0;
     for (size_t i = 0; i < option_row_count && used < sizeof names; i++) {
         const struct option_row *row = &option_rows[i];
-        const int said =
+        const int has_own_message =
             strncmp(row->name, "do_", 3) == 0 ||
             (strcmp(row->name, "validation_file") == 0 && call->config.validation_file != NULL);
-        if (option_is_given(&call->config, row) && !cli_row_applies(call->verb, row) && !said) {
+        if (option_is_given(&call->config, row) && !cli_row_applies(call->verb, row) &&
+            !has_own_message) {
             used += (size_t)snprintf(names + used, sizeof names - used, "%s--%s",
                                      used > 0 ? ", " : "", row->name);
         }
@@ -589,7 +590,7 @@ static void note_unused_rows(const struct cli_call *call) {
 }
 
 // --do_train false: predicts, evaluates or both, as the original programs do.
-static enum berth_status leave_out_training(struct cli_call *call, struct berth_error *error) {
+static enum berth_status skip_training(struct cli_call *call, struct berth_error *error) {
     struct berth_config *config = &call->config;
     const int evaluates = is_given(call, "do_eval") && config->do_eval;
     const int predicts =
@@ -619,13 +620,14 @@ static enum berth_status leave_out_training(struct cli_call *call, struct berth_
 
 // The original programs train only if do_train is given. Berth trains unless the line is theirs, or
 // there is nothing to train on.
-static int leaves_out_training(const struct cli_call *call) {
-    const int asks = call->do_predict == 1 || (is_given(call, "do_eval") && call->config.do_eval) ||
-                     (is_given(call, "do_predict") && call->config.do_predict == 1);
+static int skips_training(const struct cli_call *call) {
+    const int asks_for_scores = call->do_predict == 1 ||
+                                (is_given(call, "do_eval") && call->config.do_eval) ||
+                                (is_given(call, "do_predict") && call->config.do_predict == 1);
     const int has_data = call->config.train_file != NULL || call->config.data_dir != NULL ||
                          call->config.input_dir != NULL;
     return call->do_train == 0 ||
-           (call->do_train < 0 && asks && (call->script != NULL || !has_data));
+           (call->do_train < 0 && asks_for_scores && (call->script != NULL || !has_data));
 }
 
 static enum berth_status follow_eval_steps(struct cli_call *call, struct berth_error *error) {
@@ -659,9 +661,9 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     }
     TRY(cli_launcher_follow(call, error));
     TRY(follow_eval_steps(call, error));
-    TRY(trains && leaves_out_training(call) ? leave_out_training(call, error)
-                                            : cli_script_follow(call, error));
+    TRY(trains && skips_training(call) ? skip_training(call, error)
+                                       : cli_script_follow(call, error));
     TRY(choose_half(call, error));
-    name_runs(call);
+    set_tensorboard_folder(call);
     return BERTH_OK;
 }

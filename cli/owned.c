@@ -3,29 +3,29 @@
 #include "cli.h"
 #include "core/memory.h"
 
-struct kept {
-    struct kept *next;
+struct owned {
+    struct owned *next;
     void *block;
 };
 
-static struct kept *all;
+static struct owned *list;
 
-void *cli_keep(void *block) {
-    struct kept *kept = block != NULL ? memory_new(sizeof *kept) : NULL;
-    if (kept == NULL) {
+void *cli_own(void *block) {
+    struct owned *owned = block != NULL ? memory_new(sizeof *owned) : NULL;
+    if (owned == NULL) {
         memory_free(block);
         return NULL;
     }
-    *kept = (struct kept){.next = all, .block = block};
-    all = kept;
+    *owned = (struct owned){.next = list, .block = block};
+    list = owned;
     return block;
 }
 
-void cli_release(void) {
-    while (all != NULL) {
-        struct kept *kept = all;
-        all = kept->next;
-        memory_free(kept->block);
-        memory_free(kept);
+void cli_free_owned(void) {
+    while (list != NULL) {
+        struct owned *owned = list;
+        list = owned->next;
+        memory_free(owned->block);
+        memory_free(owned);
     }
 }

@@ -31,8 +31,8 @@ const struct cli_verb cli_report = {
              "`berth bench --json` printed. Several, at most 64, are drawn in the same charts. The "
              "page needs no other file and asks for none.",
     CLI_OWN_OPTIONS(report_options),
-    .arguments_least = 1,
-    .arguments_most = CLI_ARGUMENTS_MAX,
+    .arguments_min = 1,
+    .arguments_max = CLI_ARGUMENTS_MAX,
     .processes = CLI_FIRST,
     .run = run_report,
 };
@@ -71,8 +71,8 @@ const struct cli_verb cli_plot = {
     .notes = "OUT is as for `berth report`. Several runs are drawn in one chart where there are "
              "colours, else below each other.",
     CLI_OWN_OPTIONS(plot_options),
-    .arguments_least = 1,
-    .arguments_most = CLI_ARGUMENTS_MAX,
+    .arguments_min = 1,
+    .arguments_max = CLI_ARGUMENTS_MAX,
     .processes = CLI_FIRST,
     .run = run_plot,
 };

@@ -190,7 +190,7 @@ static enum berth_status take_training_checkpoint(struct cli_call *call,
     if (folder == NULL || is_given(call, "model_name_or_path")) {
         return BERTH_OK;
     }
-    const char *path = id != NULL ? cli_keep(path_join(folder, id)) : folder;
+    const char *path = id != NULL ? cli_own(path_join(folder, id)) : folder;
     cli_note(call,
              "--load_training_checkpoint: the weights of %s; the moments start at zero, and steps "
              "count from 0",
@@ -315,7 +315,7 @@ static enum berth_status find_model(const char **name, struct berth_error *error
         berth_string_free(path);
         return BERTH_OK;
     }
-    *name = cli_keep(path);
+    *name = cli_own(path);
     return *name != NULL ? BERTH_OK : file_no_path(error);
 }
 
@@ -326,7 +326,7 @@ static enum berth_status find_data(const char **name, const char *split,
         return BERTH_OK;
     }
     TRY(berth_find_data(*name, split, &path, error));
-    *name = cli_keep(path);
+    *name = cli_own(path);
     return *name != NULL ? BERTH_OK : file_no_path(error);
 }
 
@@ -338,7 +338,7 @@ static const char *file_in(const char *path, const char *const names[2]) {
     for (int i = 0; i < 2; i++) {
         char *file = path_join(path, names[i]);
         if (file != NULL && file_exists(file)) {
-            return cli_keep(file);
+            return cli_own(file);
         }
         memory_free(file);
     }
@@ -363,7 +363,7 @@ static enum berth_status take_file(struct cli_call *call, const char *row, const
 }
 
 // Whether the file of weights has no configuration beside it.
-static int lies_alone(const char *path) {
+static int has_no_config(const char *path) {
     char *folder = file_parent(path);
     int alone = folder != NULL && file_exists(path) && file_in(folder, configurations) == NULL;
     memory_free(folder);
@@ -385,7 +385,7 @@ static enum berth_status take_label(struct cli_call *call, struct berth_error *e
         (!call->model_is_checkpoint && (call->verb->jobs & JOB_PRETRAIN) == 0)) {
         return BERTH_OK; // it is the model
     }
-    if (path == NULL || !lies_alone(path)) {
+    if (path == NULL || !has_no_config(path)) {
         note_label(call, path);
         return BERTH_OK;
     }

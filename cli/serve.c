@@ -48,13 +48,13 @@ static const struct option_row options[] = {
 
 #ifdef BERTH_HAS_SERVE
 #define THREAD_TOKENS 512
-#define BATCH_TOKENS_MOST 4096
+#define BATCH_TOKENS_MAX 4096
 
 // A larger batch is hardly faster for each token, and all of it waits for its end.
 static int64_t choose_batch_tokens(const struct cli_call *call) {
     const int64_t asked = cli_integer(call, "max_batch_tokens");
     const int64_t chosen = THREAD_TOKENS * cores_threads((int)call->config.threads);
-    return asked > 0 ? asked : chosen < BATCH_TOKENS_MOST ? chosen : BATCH_TOKENS_MOST;
+    return asked > 0 ? asked : chosen < BATCH_TOKENS_MAX ? chosen : BATCH_TOKENS_MAX;
 }
 
 static struct server_settings read_options(struct cli_call *call) {

@@ -312,8 +312,8 @@ const struct cli_verb cli_task_verbs[] = {
                  "entities, and the scores of each type. PREDICTIONS has a line for each sentence "
                  "of DATASET with a tag for each word.",
         CLI_OWN_OPTIONS(tag_options),
-        .arguments_least = 2,
-        .arguments_most = 2,
+        .arguments_min = 2,
+        .arguments_max = 2,
         .processes = CLI_FIRST,
         .run = evaluate_tokens,
     },
@@ -331,8 +331,8 @@ const struct cli_verb cli_task_verbs[] = {
             "prediction scores 0 with a warning (an error for SQuAD 2.0, as in the official "
             "script); predictions for none of the questions are an error.",
         CLI_OWN_OPTIONS(evaluate_options),
-        .arguments_least = 2,
-        .arguments_most = 2,
+        .arguments_min = 2,
+        .arguments_max = 2,
         .processes = CLI_FIRST,
         .run = evaluate_squad,
     },

@@ -205,7 +205,7 @@ const struct cli_verb cli_tokenize = {
                "echo 'Hello, world!' | berth tokenize --vocab vocab.txt --ids --special",
     .jobs = JOB_TOKENIZE,
     CLI_OWN_OPTIONS(options),
-    .arguments_most = 1,
+    .arguments_max = 1,
     .processes = CLI_FIRST,
     .run = run,
 };

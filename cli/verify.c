@@ -49,8 +49,8 @@ const struct cli_verb cli_verify = {
         "A file that differs: exit code 65 and its name, with --json also \"good\": false and the "
         "\"reason\".",
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .processes = CLI_FIRST,
     .run = run,
 };
