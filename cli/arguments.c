@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The words that are still to be read, and the option at hand.
+// The words that are still to be read, and the current option.
 struct reader {
     char **words;
     int count;
@@ -94,7 +94,7 @@ static int is_assignment(const struct cli_call *call, const char *word) {
            strchr(word, '=') != NULL;
 }
 
-// The next word where the option at hand has no value attached; NULL at the end.
+// The next word, if the current option has no value attached; NULL at the end.
 static const char *next_word(const struct reader *reader) {
     return reader->attached == NULL && reader->next < reader->count ? reader->words[reader->next]
                                                                     : NULL;
@@ -117,7 +117,7 @@ static enum berth_status take_word(struct reader *reader, const char **value,
     return BERTH_OK;
 }
 
-// After a flag, 0 and 1 are its value to the original programs and files to this verb.
+// Refuses 0 and 1 after a flag: the original programs take them as its value, this verb as files.
 static enum berth_status refuse_digit(const struct cli_call *call, const struct option_row *row,
                                       const char *word, struct berth_error *error) {
     int ignored;
@@ -129,7 +129,7 @@ static enum berth_status refuse_digit(const struct cli_call *call, const struct 
                      row->name, row->name, word, word);
 }
 
-// The value of the option at hand. A flag takes the next word only where it is true, false, ...
+// The value of the current option. A flag takes the next word only if that is true, false, ...
 static enum berth_status take_value(const struct cli_call *call, struct reader *reader,
                                     const struct option_row *row, const char **value,
                                     struct berth_error *error) {
@@ -144,7 +144,7 @@ static enum berth_status take_value(const struct cli_call *call, struct reader *
                : take_word(reader, value, error);
 }
 
-// Words that were read are no longer needed: the list is gathered in their place.
+// The list overwrites words that were already parsed.
 static void take_list(struct cli_call *call, struct reader *reader, const char *first) {
     call->list = (const char *const *)reader->words;
     reader->words[call->list_count++] = (char *)first;
@@ -179,7 +179,7 @@ static int is_only_label(struct cli_call *call, const char *name, const char *va
     return call->model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0;
 }
 
-// transformers' warmup_steps below 1 are a share of the updates.
+// In transformers, warmup_steps below 1 is a fraction of the updates.
 static const struct option_row *row_of_value(const struct option_row *row, const char *value) {
     double number;
     const int is_share = number_parse_real(value, &number) && number > 0 && number < 1;
@@ -236,8 +236,8 @@ static const struct option_row *find_option(const struct cli_verb *verb, const c
                                                        : NULL;
 }
 
-// The flag in "--no_flag", as argparse has it, or "--noflag", as absl has it: its name; NULL: it is
-// none of the verb's.
+// The name of the flag in "--no_flag" (argparse) or "--noflag" (absl); NULL: the verb has no such
+// flag.
 static const char *negated(const struct cli_verb *verb, const char *name) {
     if (strncmp(name, "no", 2) != 0) {
         return NULL;
@@ -288,7 +288,7 @@ static void spell_out_negation(const struct cli_call *call, struct reader *reade
     }
 }
 
-// The option that a word without its dashes is: a name and, after "=", its value.
+// Parses a word without its dashes: a name and, after "=", its value.
 static enum berth_status read_option(struct cli_call *call, struct reader *reader, const char *word,
                                      struct berth_error *error) {
     size_t length = strcspn(word, "=");
@@ -302,7 +302,7 @@ static enum berth_status read_option(struct cli_call *call, struct reader *reade
     return set_option(call, reader, error);
 }
 
-// The option of a letter: where a number follows, where anything else does, where nothing does.
+// The option of a letter: if a number follows, and otherwise.
 static const struct letter {
     char letter;
     const char *alone, *number;

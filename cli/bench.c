@@ -484,7 +484,7 @@ static void put_head(const struct cli_call *call) {
     }
 }
 
-// Where neither says how many threads a rank has, a host's ranks divide this machine's.
+// If neither --threads nor OMP_NUM_THREADS is given, a host's ranks divide this machine's threads.
 static int64_t threads_of(const struct cli_call *call) {
     const int64_t ranks = cli_integer(call, "ranks_per_host"), all = machine_threads(&call->config);
     const int is_chosen = call->config.threads > 0 || getenv("OMP_NUM_THREADS") != NULL;
@@ -576,8 +576,7 @@ static const struct benchmark *benchmark_with(const char *option) {
     return &benchmarks[i];
 }
 
-// An option without effect is noted. Files of times are refused: they would be missing, or not be
-// read.
+// Notes options without effect. Refuses files of times, which would not be written or read.
 static enum berth_status check_unused(const struct cli_call *call,
                                       const struct benchmark *benchmark,
                                       struct berth_error *error) {
@@ -597,7 +596,7 @@ static enum berth_status check_unused(const struct cli_call *call,
     return BERTH_OK;
 }
 
-// Of several processes, the first one has measured.
+// Only the first of several processes has measurements.
 static enum berth_status write_report(const struct cli_call *call, struct berth_error *error) {
     const struct run_set set = {.runs = &measured, .count = 1};
     TRY(run_end(&measured, error));

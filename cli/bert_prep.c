@@ -131,7 +131,7 @@ static enum berth_status need_books(const char *folder, const char *books,
                                      folder);
 }
 
-// Words of a comma list, in the place where the program keeps its lists.
+// Splits a comma-separated list into call->list.
 static enum berth_status split_files(struct cli_call *call, const char *list,
                                      struct berth_error *error) {
     size_t count = 1;
@@ -180,7 +180,7 @@ static enum berth_status find_articles(struct cli_call *call, const char *stage,
                                         : BERTH_OK;
 }
 
-// Where the action finds the text: the files named, or what earlier actions have left.
+// Finds the text of an action: the files named, or what earlier actions have left.
 static enum berth_status find_text(struct cli_call *call, const char *stage,
                                    const struct dataset *dataset, struct berth_prepare_input *input,
                                    struct berth_error *error) {
@@ -222,7 +222,7 @@ static enum berth_status settle_action(struct cli_call *call, struct berth_error
 
 // --- create_pretraining_data ---------------------------------------------------------------------
 
-// It makes one file of one text, which has no place for other inputs and for stages.
+// It makes one file from one text, without other inputs or stages.
 static enum berth_status settle_file(struct cli_call *call, struct berth_error *error) {
     static const char *const others[] = {"wikipedia", "extracted",   "text",
                                          "books",     "input_files", "action"};

@@ -11,7 +11,7 @@
 
 // --- candidates ----------------------------------------------------------------------------------
 
-// What can be in the place of the word at hand.
+// What the word that is being completed can be.
 enum expected { EXPECT_WORDS, EXPECT_FOLDERS, EXPECT_FILES };
 
 struct candidates {

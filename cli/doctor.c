@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth doctor: what this machine and this build offer. Looks inside the library: it opens the
-// communicator and the device to see what it would choose, and tries every instruction set.
+// berth doctor: what this machine and this build offer. Uses library internals: it opens the
+// communicator and the device to see what the library would choose, and tries every instruction
+// set.
 #include "cli.h"
 #include "comm/mpi.h"
 #include "core/comm.h"
@@ -131,8 +132,8 @@ static void put_instructions(struct facts *facts) {
     put_text(facts, "instruction_sets", usable);
 }
 
-// What there is of a kind of GPU: "no berth-device-hip.so in ...", or "cuda:0, NVIDIA H200, ...;
-// ...".
+// The GPUs of a kind: "cuda:0, NVIDIA H200, ...; ...", or why there are none: "no
+// berth-device-hip.so in ...".
 static void describe_gpus(const char *kind, char *text, size_t size) {
     char gpu[160];
     struct berth_error error;

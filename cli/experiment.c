@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Sets a row that was not given; the text is the process's.
+// Sets a row that was not given; takes ownership of the text.
 static enum berth_status take(struct cli_call *call, const char *row, char *text,
                               struct berth_error *error) {
     const struct option_row *found = option_find(row);
@@ -33,7 +33,7 @@ static enum berth_status take_number(struct cli_call *call, const char *row, con
     return take(call, row, memory_string(text), error);
 }
 
-// A member of a member that is named by the sequences' length; the program's default is 512.
+// The member of an object that is named by the sequences' length; the program's default is 512.
 static const json *of_length(const struct cli_call *call, const json *object) {
     const int is_given = option_is_given(&call->config, option_find("max_seq_length"));
     char length[32];
@@ -42,7 +42,7 @@ static const json *of_length(const struct cli_call *call, const json *object) {
     return json_member(object, length);
 }
 
-// In the original --max_steps ends a run whose schedule is that of the file.
+// In the original program, --max_steps ends a run whose schedule is that of the file.
 static enum berth_status take_end(struct cli_call *call, const json *training,
                                   struct berth_error *error) {
     struct berth_config *config = &call->config;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command lines of Intel's launcher, `--model-name ... -- key=value ...`: the verb that they mean,
-// what its variables and folders say, and the processes that it starts.
+// Command lines of Intel's launcher, `--model-name ... -- key=value ...`: their verb, their
+// variables and folders, and the processes that the launcher would start.
 #include "core/launcher.h"
 
 #include "cli.h"
@@ -200,7 +200,7 @@ static void add(struct mpirun *mpirun, const char *option, const char *value) {
     mpirun->words[mpirun->count++] = value;
 }
 
-// Whether the mpirun that is found first is MPICH's, which calls some options otherwise.
+// Whether the first mpirun on PATH is MPICH's, some of whose options have other names.
 static int is_hydra(void) {
     const char *path = getenv("PATH");
     for (const char *at = path != NULL ? path : ""; *at != '\0';) {

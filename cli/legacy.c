@@ -24,7 +24,7 @@ static enum berth_status set(struct cli_call *call, const char *row, const char 
     return option_set(&call->config, option_find(row), value, error);
 }
 
-// Into the field of struct cli_call.
+// Sets the field of struct cli_call at option.offset.
 static enum berth_status set_answer(struct cli_call *call, const struct legacy *legacy,
                                     const char *value, struct berth_error *error) {
     union option_value answer;
@@ -70,7 +70,7 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
     return BERTH_OK;
 }
 
-// A setting that Berth does not have, at the values (`on`) with which it changes nothing.
+// A setting that Berth does not have; accepted at the values (`on`) with which it changes nothing.
 static enum berth_status set_unavailable(struct cli_call *call, const struct legacy *legacy,
                                          const char *value, struct berth_error *error) {
     if (words_have(legacy->on, ' ', value)) {
@@ -103,7 +103,8 @@ static enum berth_status set_dropout(struct cli_call *call, const struct legacy 
     return set(call, "attention_probs_dropout_prob", value, error);
 }
 
-// The names that differ. A cosine with transformers' one cycle does not restart.
+// Translates the names that differ. transformers' cosine with its default of one cycle never
+// restarts.
 static enum berth_status set_scheduler(struct cli_call *call, const struct legacy *legacy,
                                        const char *value, struct berth_error *error) {
     static const char *const names[][2] = {{"constant_with_warmup", "constant_warmup"},
@@ -466,7 +467,7 @@ int cli_legacy_value(const char *name, const char **value) {
     return 1;
 }
 
-// As it is written in help.
+// The name as help spells it.
 static void spell(const char *name, char spelling[OPTION_NAME_SIZE]) {
     size_t i = 0;
     for (; name[i] != '\0' && i + 1 < OPTION_NAME_SIZE; i++) {
@@ -514,7 +515,7 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
     return BERTH_OK;
 }
 
-// --- what they mean together ---------------------------------------------------------------------
+// --- combinations of flags -----------------------------------------------------------------------
 
 // fp16 on a GPU, whose loss scale is dynamic unless loss_scale says otherwise; bf16 elsewhere.
 static enum berth_status choose_half(struct cli_call *call, struct berth_error *error) {

@@ -34,12 +34,12 @@ static int asks_for_help(int count, char **words, const char **topic) {
 }
 
 // Whether another process reports the error: processes that were started together have the same
-// words, and an empty message says that they agreed on one (core/comm.h).
+// words, and an empty message means that they agreed on another process's error (core/comm.h).
 static int is_reported_elsewhere(enum berth_status status, const struct berth_error *error) {
     return error->message[0] == '\0' || (status == BERTH_USAGE && !cli_reports());
 }
 
-// Of several processes each has the same code, whichever of them got the signal.
+// Several processes all exit with the same code, whichever of them got the signal.
 static int interrupted_code(void) {
     const int code = cli_signal_exit_code();
     return code != 0 && launch_find().size <= 1 ? code : BERTH_INTERRUPTED;
@@ -114,7 +114,8 @@ static enum cli_processes processes_of(const struct cli_call *call) {
                                         : verb->processes;
 }
 
-// Several processes would each do all of the work and overwrite each other's files.
+// Refuses to run as several processes, which would each do all the work and overwrite each other's
+// files.
 static enum berth_status refuse(const struct cli_call *call, const struct launch *launch,
                                 struct berth_error *error) {
     if (!cli_reports()) {

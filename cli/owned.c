@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a command line makes and that is used until its verb ends.
+// Memory that belongs to a command line and is freed when its verb ends.
 #include "cli.h"
 #include "core/memory.h"
 

@@ -60,7 +60,7 @@ static enum berth_status print(const struct cli_call *call, const struct berth_p
     return status;
 }
 
-// The original's options in the place of the arguments.
+// Takes the original program's options as arguments.
 static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
     static const char *const names[] = {"input_dir", "output_dir"};
     static const char *const unused[] = {"max_predictions_per_sequence", "train_batch_size",

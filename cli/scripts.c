@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command line of an original program means beyond its flags: the settings that are in the
-// program itself (a recipe), the model and the data that it names, files that lie elsewhere.
+// What the command line of an original program means beyond its flags: the settings that are
+// hard-coded in the program (a recipe), the model and the data that it names, files in other
+// folders.
 #include "cli.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -60,13 +61,14 @@ static const char *bing_bert_squad(const struct cli_call *call) {
                                                                   : "bing-bert-squad-baseline";
 }
 
-// In this order: the line is that of the first program which one of its flags, or two, show.
+// In order of precedence: the command line belongs to the first program that has a flag, or a pair
+// of flags, which identifies it.
 static const struct cli_script {
     const char *program;
     unsigned job;
     const char *(*recipe)(const struct cli_call *call);
     const char *flags;   // that only this program has, of those that have the job; NULL: none
-    const char *pair[2]; // two that only this program has together; NULL: none
+    const char *pair[2]; // two flags that only this program has together; NULL: none
 } scripts[] = {
     {.program = "Intel's launcher", .job = JOB_TRAIN, .recipe = intel, .flags = "model_name"},
     {.program = "a script of Hugging Face's transformers",
@@ -169,7 +171,7 @@ static enum berth_status take_recipe(struct cli_call *call, struct berth_error *
 
 // --- log lines ----------------------------------------------------------------------------------
 
-// Those that the program would have written: DeepSpeed's, or dllogger's.
+// The format in which the program would have logged: DeepSpeed's or dllogger's.
 static enum berth_status take_log_format(struct cli_call *call, struct berth_error *error) {
     const int engine = call->config.deepspeed_config != NULL;
     if (is_given(call, "log_format") || (!engine && !call->is_dllogger)) {
@@ -303,7 +305,7 @@ enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *e
     return take_demo(call, error);
 }
 
-// --- files that lie elsewhere -------------------------------------------------------------------
+// --- files in other folders ---------------------------------------------------------------------
 
 static enum berth_status find_model(const char **name, struct berth_error *error) {
     char *path;
@@ -362,7 +364,7 @@ static enum berth_status take_file(struct cli_call *call, const char *row, const
                                     folder, names[0], names[1]);
 }
 
-// Whether the file of weights has no configuration beside it.
+// Whether `path` is a file of weights without a configuration beside it.
 static int has_no_config(const char *path) {
     char *folder = file_parent(path);
     int alone = folder != NULL && file_exists(path) && file_in(folder, configurations) == NULL;
@@ -376,8 +378,8 @@ static void note_label(const struct cli_call *call, const char *path) {
              path != NULL ? path : "");
 }
 
-// --bert_model beside a checkpoint that lies alone: its configuration and vocabulary, if the model
-// is there.
+// --bert_model together with a checkpoint without a configuration: uses the configuration and
+// vocabulary of that model, if it is found.
 static enum berth_status take_label(struct cli_call *call, struct berth_error *error) {
     const char *path = call->config.model_name_or_path;
     char *folder = NULL;

@@ -157,7 +157,7 @@ static const struct option_row objective_options[] = {
      .help = "mlm+nsp: masked words and next sentences, on shards; mlm: masked words of text"},
 };
 
-// Of an objective that a file of options names, the verb was not found.
+// The verb was chosen before a file of options was read, so the file cannot name another objective.
 static enum berth_status check_objective(struct cli_call *call, struct berth_error *error) {
     const char *objective = cli_value(call, "objective");
     return !cli_is_given(call, "objective") || strcmp(objective, call->verb->objective) == 0

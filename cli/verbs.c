@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of verbs, and which of them words name.
+// The list of verbs, and finding the verb that words name.
 #include "cli.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ void cli_list_tasks(const char *name, char *text, size_t size) {
     }
 }
 
-// The verb that the word is most like, or the first with a task of that name; NULL: none.
+// The verb nearest to the word, or the first with a task of that name; NULL: none.
 static const struct cli_verb *meant_verb(const char *word, int *is_task) {
     const struct cli_verb *verb, *best = NULL;
     unsigned best_distance = ~0u;

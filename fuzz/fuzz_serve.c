@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the bodies of requests, in each dialect and for each task, up to where a model is needed;
+// Fuzzes the bodies of requests, in each protocol and for each task, up to where a model is needed;
 // and the escaping of texts for the page.
 //
-// The settings choose the dialect (modulo their number) and the task (the rest).
+// The settings choose the protocol (modulo their number) and the task (the rest).
 #include "core/html.h"
 #include "input.h"
 #include "serve/page.h"

@@ -18,8 +18,8 @@
 
 // --- opening ------------------------------------------------------------------------------------
 
-// Reads the vocabulary size from the configuration next to the weights; 0 if there is none that can
-// be read, which a comparison does not need.
+// Reads the vocabulary size from the configuration next to the weights; 0 if there is no readable
+// one, because a comparison does not need it.
 static enum berth_status find_vocab_size(const char *path, int64_t *size,
                                          struct berth_error *error) {
     struct bert_config config;
@@ -143,7 +143,7 @@ static enum berth_status compare_in_chunks(struct job *job, const struct weight 
     return BERTH_OK;
 }
 
-// The type in which all numbers of a tensor are read: with scales they are not those of the file.
+// The type in which a whole tensor is read: F32 if it has scales, otherwise the file's own.
 static enum tensor_dtype type_read(const struct weight *weight) {
     return weight->scale != NULL ? TENSOR_F32 : weight->entry->dtype;
 }

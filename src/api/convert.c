@@ -71,7 +71,8 @@ static int can_represent(enum tensor_dtype narrow, enum tensor_dtype wide) {
            !tensor_is_convertible(narrow);
 }
 
-// A decoder of words that the target's model has as its words.
+// Whether the tensor is a decoder tied to the word embeddings, which the target's model already
+// has.
 static int is_repeated(const struct conversion *conversion, const struct weight *weight) {
     return param_head_decodes(conversion->table.head) &&
            weights_tied_to(&conversion->weights, weight) != NULL;
@@ -210,7 +211,7 @@ static enum berth_status find_head(struct conversion *conversion, struct berth_e
     return BERTH_OK;
 }
 
-// A target that holds one head has that of words from a pre-training model.
+// Of a pre-training model's two heads, a target that holds one gets the head for masked words.
 static enum param_head target_head(const struct conversion *conversion) {
     const enum param_head head = conversion->head;
     return !conversion->target->holds_head  ? PARAM_HEAD_NONE
@@ -327,7 +328,7 @@ static enum berth_status write_type(const struct conversion *conversion, const c
     return status;
 }
 
-// Whether a matrix stays one of integers, which only config.json explains: not Berth's int8, whose
+// Whether a matrix keeps integers that only config.json explains. Berth's own int8 does not: its
 // numbers are written without scales.
 static int stays_quantized(const struct conversion *conversion) {
     int stays = 0;
@@ -406,8 +407,8 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
     return status;
 }
 
-// The files beside the weights. Those of the configuration or the tokenizer are left out where
-// others are named.
+// The files beside the weights. Those of the configuration or the tokenizer are left out if the
+// caller names others.
 static enum berth_status copy_companions(const struct conversion *conversion,
                                          struct berth_error *error) {
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
@@ -522,7 +523,7 @@ static enum berth_status choose_optimizer(struct conversion *conversion,
                          "--ranks has no effect without --zero_stage 1 or 2, which divides the "
                          "optimizer's state among them");
     }
-    // The optimizer of a program without ZeRO that computes in 16 bits has a form of its own.
+    // Without ZeRO, DeepSpeed stores a 16-bit optimizer in another layout.
     if (conversion->zero_stage == 0 && conversion->retypes && conversion->matrices != TENSOR_F32) {
         return error_set(error, BERTH_USAGE,
                          "--zero_stage 0 is for fp32: omit --dtype, or use --zero_stage 1");

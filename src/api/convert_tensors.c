@@ -14,7 +14,7 @@ struct collector {
     const struct conversion *conversion;
     const struct weights *weights;
     struct outgoing *outgoing;
-    unsigned char *parts; // number of parts present in the stack list[i]
+    unsigned char *parts; // number of parts already in the stack list[i]
     size_t used;          // bytes used of outgoing->data
     int keeps_names, is_bare;
     struct berth_error *error;

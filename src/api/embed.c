@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embeds a list of texts, as a job of all processes that were started together. The first one has
-// the texts and gets the embeddings.
+// Embeds a list of texts, as a job of all processes that were started together. The first rank has
+// the texts and receives the embeddings.
 #include "api/arguments.h"
 #include "api/encoder.h"
 #include "core/memory.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define GROUP 1024 // texts that are made batches of together, whatever the number of ranks
+#define GROUP 1024 // texts that are batched together, whatever the number of ranks
 #define ROUND_GROUPS_MAX ((size_t)64) // groups between two calls of `put`
 
 struct embed {
@@ -45,7 +45,7 @@ static size_t total_bytes(const struct encoder_texts *texts) {
     return bytes;
 }
 
-// The first rank's texts, each with its end, one after the other.
+// Concatenates the first rank's texts, each with its NUL.
 static void fill_block(const struct embed *embed) {
     char *to = embed->block;
     for (size_t i = 0; i < embed->all.count; i++) {

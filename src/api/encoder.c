@@ -183,7 +183,7 @@ struct pass {
     struct berth_embedding how;
     float *embeddings;
     struct berth_text_status *statuses; // NULL: not wanted
-    struct berth_error failure;         // without them: of the first text that was found to fail
+    struct berth_error failure;         // without them: the error of the first text that failed
     size_t before;                      // as in encoder.h
 };
 
@@ -238,7 +238,7 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
         status = inference_run(inference, args, error);
     }
     if (status == BERTH_OK) {
-        // The first rank takes the embeddings, so it alone knows.
+        // Only the first rank receives the embeddings, so only it knows of a failure.
         status = comm_settle(inference->predictor.comm, error_copy(error, &pass.failure), error);
     }
     texts_done(&pass.texts);

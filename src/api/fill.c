@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-// Masked tokens of a batch at most, unless one text has more.
+// The most masked tokens in a batch, unless a single text has more.
 #define FILL_MASKED 256
 
 struct berth_filler {
@@ -68,12 +68,12 @@ void berth_filler_close(struct berth_filler *filler) {
 struct pass {
     const struct berth_filler *filler;
     struct texts texts;
-    struct berth_text_status *statuses; // of the texts as they were given
-    size_t *masked;                     // [masked_count] those of `texts` that have a mask
+    struct berth_text_status *statuses; // in the caller's order
+    size_t *masked;                     // [masked_count] indices of the texts that have a mask
     size_t masked_count;
     uint16_t *positions; // of all masks, within their texts
-    int32_t *labels;     // the same number of zeros: no word is known
-    size_t *firsts;      // [texts + 1] of each text's in positions
+    int32_t *labels;     // as many zeros: the words are unknown
+    size_t *firsts;      // [texts + 1] where each text's masks begin in `positions`
     size_t top_k;
     float *found; // [masks][top_k] pairs of score and token
 };
@@ -161,8 +161,8 @@ static double sum_exp(const float *logits, int64_t words, double most) {
     return sum;
 }
 
-// Puts the token to its place among best[*count] pairs of logit and token, best first, of which
-// `most` are kept.
+// Inserts the token into best[*count], pairs of logit and token in descending order, of which at
+// most `most` are kept.
 static void insert(float *best, size_t *count, size_t most, float logit, int64_t token) {
     size_t at = *count;
     if (at == most && !(logit > best[2 * (at - 1)])) {
@@ -210,7 +210,7 @@ static enum berth_status find_words(struct pass *pass, struct berth_error *error
 
 // --- results ------------------------------------------------------------------------------------
 
-// The word `number` of a text, of its mask `number` / top_k.
+// Makes the word `number` of a text, which is for the text's mask number / top_k.
 static enum berth_status make_word(const struct pass *pass, size_t text, size_t number,
                                    struct berth_word *word, struct berth_error *error) {
     const struct pair_feature *feature = &pass->texts.features.features[text];
@@ -247,7 +247,7 @@ static enum berth_status make_filled(const struct pass *pass, size_t text,
     return BERTH_OK;
 }
 
-// Of the texts that have not failed.
+// Makes the results of the texts that have not failed.
 static enum berth_status make_all_filled(const struct pass *pass, struct berth_filled *filled,
                                          struct berth_error *error) {
     for (size_t i = 0; i < pass->masked_count; i++) {

@@ -181,14 +181,13 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
 
 // --- shards -------------------------------------------------------------------------------------
 
-// Incomplete output of an earlier run must not be taken for complete, nor what has lost a part
-// since.
+// Refuses text of an earlier run that is incomplete, or that has lost a file since.
 static enum berth_status check_text(int is_ours, const char *folder, struct berth_error *error) {
     static const char remedy[] = "run the stage \"text\" first, until it is complete";
     char *path = path_join(folder, TEXT_MANIFEST);
     json *state = NULL;
     enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
-    // Without the manifest another program wrote the text.
+    // Text without a manifest was written by another program.
     if (status == BERTH_OK && (is_ours || file_exists(path))) {
         status = stage_read_complete(path, remedy, &state, error);
         status = status == BERTH_OK ? wikipedia_state_check(folder, state, remedy, error) : status;
@@ -338,7 +337,7 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
     return status;
 }
 
-// create_pretraining_data's work: texts of sentences to files.
+// Does what create_pretraining_data does: makes files of instances from files of sentences.
 static enum berth_status make_files(struct job *job, char **outputs, struct berth_error *error) {
     struct instance_stage stage = instance_stage_of(job);
     stage.statistics = memory_array_zeroed(1, sizeof *stage.statistics);
@@ -434,7 +433,7 @@ static enum berth_status check_exists(const char *path, struct berth_error *erro
     return path == NULL ? BERTH_OK : path_need(path, "a text, or a folder of texts", error);
 }
 
-// All files of an input folder are read as text, also those that Berth would write to it.
+// Refuses an output inside an input folder: every file of that folder is read as text.
 static enum berth_status check_is_outside(const char *output, const char *input,
                                           struct berth_error *error) {
     if (output == NULL || input == NULL || !dir_exists(input)) {
@@ -486,7 +485,7 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
     return packs_new_instances ? pack_stage_check(&options, error) : BERTH_OK;
 }
 
-// All that a rank does alone.
+// What each rank does on its own before the stages.
 static enum berth_status begin(struct job *job, struct berth_error *error) {
     TRY(find_stages(job, error));
     TRY(check_input(job, error));
@@ -497,7 +496,7 @@ static enum berth_status begin(struct job *job, struct berth_error *error) {
     return check_folders(job, error);
 }
 
-// A file that is named twice would lose half of its instances.
+// A file named twice would lose half of its instances.
 static enum berth_status check_outputs(const struct job *job, char **outputs,
                                        struct berth_error *error) {
     for (size_t i = 0; outputs[i] != NULL; i++) {

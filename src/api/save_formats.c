@@ -30,7 +30,7 @@ static const struct format {
 };
 #define FORMATS (sizeof formats / sizeof *formats)
 
-// The format of the next word of the list, which commas separate; *list is moved after it.
+// Finds the format that the next word of the comma-separated list names, and moves *list past it.
 static enum berth_status next_format(const char **list, const struct format **format,
                                      struct berth_error *error) {
     const size_t length = strcspn(*list, ",");
@@ -56,7 +56,7 @@ enum berth_status save_formats_check(const char *list, struct berth_error *error
     return BERTH_OK;
 }
 
-// FOLDER/NAME with the step in the place of %s; newly allocated.
+// FOLDER/NAME with %s replaced by the step; newly allocated.
 static char *result_path(const char *folder, const char *name, const char *step) {
     const char *gap = strstr(name, "%s");
     char own[NAME_SIZE];
@@ -99,7 +99,7 @@ static enum berth_status save(const struct format *format, const char *output, c
     const struct berth_convert_settings settings = {.to = format->name, .step = atoll(step)};
     const struct berth_log silent = {0}; // names and types are those of the result
     char name[NAME_SIZE];
-    // As a half-written checkpoint is named, which the next run in the folder removes.
+    // Named like a half-written checkpoint, so the next run in the folder removes what is left.
     snprintf(name, sizeof name, ".tmp-checkpoint-%s-%s", step, format->name);
     char *folder = path_join(output, name);
     enum berth_status status = folder != NULL ? dir_remove(folder, error) : file_no_path(error);
@@ -119,7 +119,8 @@ static enum berth_status save(const struct format *format, const char *output, c
     return status;
 }
 
-// Whether the last checkpoint was also written in NVIDIA's form: the result must not replace it.
+// Whether the last checkpoint was also written in NVIDIA's format, in which case the result must
+// not replace it.
 static enum berth_status has_original(const struct berth_config *config, const char *step, int *has,
                                       struct berth_error *error) {
     char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
@@ -131,7 +132,7 @@ static enum berth_status has_original(const struct berth_config *config, const c
     return BERTH_OK;
 }
 
-// What is missing beside it.
+// Writes bert_config.json, which that checkpoint lacks.
 static enum berth_status save_configuration(const char *output, struct berth_error *error) {
     struct bert_config config;
     char *path = path_join(output, "bert_config.json");

@@ -10,7 +10,7 @@
 
 // --- which texts --------------------------------------------------------------------------------
 
-// Sets the status of every text; returns the number of valid ones, which `places` lists.
+// Sets the status of every text; returns the number of valid ones, whose indices it lists.
 static size_t list_valid(const struct texts_args *args, const struct model_files *files,
                          size_t *indices) {
     size_t valid = 0;

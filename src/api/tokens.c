@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public tokenizer: the text room's, opened by settings, which returns pieces along with ids.
+// The public tokenizer: opens the text room's tokenizer from settings, and returns pieces along
+// with ids.
 #include "api/arguments.h"
 #include "core/memory.h"
 #include "data/pairs/pair_features.h"
@@ -11,7 +12,7 @@ struct berth_tokenizer {
     struct tokenizer *rules;
 };
 
-// The tokens are those of an encoder of the same folder.
+// Follows the folder's sentence-transformers settings, as an encoder of the same folder does.
 static enum berth_status find_tokenizer(const struct berth_config *config, struct tokenizer **rules,
                                         struct berth_error *error) {
     struct berth_config own = *config;

@@ -19,7 +19,7 @@ struct job {
     struct string_index pieces;
 };
 
-// The output is none of the files that are read, also of a folder's.
+// Refuses an output that is one of the files to read, including those in folders.
 static enum berth_status check_is_no_input(const struct job *job, enum corpus_form form,
                                            const char *const *paths, size_t path_count,
                                            struct berth_error *error) {

@@ -33,7 +33,7 @@ struct http_response {
 };
 
 // Receives the body. `begin` is called once, after the headers of the last response, `body` for
-// each piece. A status other than BERTH_OK ends the transfer and is http_get's result.
+// each chunk. A status other than BERTH_OK ends the transfer and is http_get's result.
 struct http_sink {
     enum berth_status (*begin)(void *context, const struct http_response *response,
                                struct berth_error *error);
@@ -64,7 +64,7 @@ enum berth_status http_get(struct http *http, const struct http_request *request
                            const struct http_sink *sink, struct http_response *response,
                            struct berth_error *error);
 
-// The error for `what` when the status is not 2xx: 404 is BERTH_NO_INPUT, others BERTH_UNAVAILABLE.
+// The error for `name` when the status is not 2xx: 404 is BERTH_NO_INPUT, others BERTH_UNAVAILABLE.
 enum berth_status http_refusal(const struct http_response *response, const char *name,
                                struct berth_error *error);
 

@@ -145,7 +145,7 @@ static void describe(const struct console *console, int64_t done, int64_t total,
     }
 }
 
-// "[##..] " of up to `room` columns; "" where that is too few to show anything.
+// "[##..] " of up to `available` columns; "" if that is too few to show anything.
 static void print_bar(double fraction, int available, char *text, size_t size) {
     char bar[BAR_WIDTH + 1];
     const int cells = available - 3 > BAR_WIDTH ? BAR_WIDTH : available - 3;
@@ -158,8 +158,8 @@ static void print_bar(double fraction, int available, char *text, size_t size) {
     }
 }
 
-// Leaves out facts from the last one on, which two blanks separate, until `room` columns suffice or
-// one fact is left.
+// Drops the last of the facts, which two blanks separate, until they fit into `room` columns or one
+// is left.
 static void drop_facts(char *facts, int available) {
     while ((int)strlen(facts) > available) {
         char *last = NULL;
@@ -173,8 +173,8 @@ static void drop_facts(char *facts, int available) {
     }
 }
 
-// Where the line has no room for all, the bar goes first, then the end of the phase's name, then
-// the last facts.
+// If the line is too short for everything, the bar is dropped first, then the end of the phase's
+// name, then the last facts.
 static void draw_bar(struct console *console, int64_t done, int64_t total) {
     char facts[192], bar[BAR_WIDTH + 4], line[512];
     describe(console, done, total, facts, sizeof facts);

@@ -16,7 +16,7 @@
 
 // --- the head ------------------------------------------------------------------------------------
 
-// A source of the policy that allows exactly this text.
+// A source of the Content-Security-Policy that allows exactly this text.
 static enum berth_status put_hash(struct buffer *page, const char *text,
                                   struct berth_error *error) {
     char hex[DIGEST_HEX_SIZE];

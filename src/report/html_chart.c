@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts as inline SVG. The drawing is stretched to the place that the page has, and the numbers at
+// Charts as inline SVG. The drawing is stretched to the space that the page has, and the numbers at
 // its edges are text of the page, so both stay readable at any width. The script shows the values
 // under the pointer, from data-points; a table has the same for readers.
 #include "core/html.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SIDE 1000.0       // of the drawing's own coordinates
+#define SIDE 1000.0       // width and height in the drawing's own coordinates
 #define POINTS_LIMIT 1200 // of a chart, divided among its lines: about 40 bytes each
 #define POINTS_MIN 64
 #define TABLE_ROWS 12
@@ -48,7 +48,7 @@ static void put_band(const struct chart *chart, const struct run_bucket *buckets
     buffer_put_text(page, "Z\"/>");
 }
 
-// Few points are also shown as dots: lines of no length with round ends.
+// Few points are also shown as dots: lines of zero length with round ends.
 static void put_path(const struct chart *chart, const struct run_bucket *buckets, size_t count,
                      struct buffer *page) {
     buffer_put_text(page, "<path class=\"line\" d=\"");

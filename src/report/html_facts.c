@@ -40,7 +40,7 @@ static int is_same(const json *a, const json *b) {
                : (a == NULL || json_is_null_value(a)) && (b == NULL || json_is_null_value(b));
 }
 
-// Whether the runs that have such facts, which a peer may not have, differ.
+// Whether the runs that have such facts differ; a peer's log may have none.
 static int differs(const struct facts *facts, const char *key) {
     const json *first = NULL;
     for (size_t i = 0, seen = 0; i < facts->set->count; i++) {
@@ -53,7 +53,7 @@ static int differs(const struct facts *facts, const char *key) {
     return 0;
 }
 
-// Whether a run before this one has the key, so that its row is there already.
+// Whether an earlier run has the key, so that the row already exists.
 static int is_known(const struct facts *facts, size_t run, const char *key) {
     for (size_t i = 0; i < run; i++) {
         if (json_member(object_of(facts, i), key) != NULL) {

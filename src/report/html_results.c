@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the log says of a run's data and predictions: lengths, confusion matrix, sample answers.
+// Data and predictions of a run: lengths, confusion matrix, sample answers.
 #include "core/html.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CLASSES_LIMIT 40 // beyond, a matrix is not readable; the most frequent mistakes are listed
+#define CLASSES_LIMIT                                                                              \
+    40 // a larger matrix would be unreadable; the most frequent mistakes are listed instead
 #define MISTAKES_LIMIT 40
 
 static void put_title(const char *title, const struct run *run, struct buffer *page) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log file of JSON lines. It stays open during the whole run and grows line by line, for which
-// core/file.h's writers (a temporary file, renamed when complete) are not made.
+// A log file of JSON lines. It stays open and grows during the whole run, so it does not use
+// core/file.h's writers, which rename a temporary file when it is complete.
 #include "report/json_file.h"
 
 #include "core/clock.h"

@@ -13,7 +13,7 @@ struct json_file {
     int owned;      // close the descriptor at the end
     int failed;     // errno of the first failed write
     int dllogger;
-    int fresh;    // the header lines are not written yet
+    int fresh;    // dllogger's header lines are not written yet
     double start; // monotonic seconds
     struct json_line line;
 };

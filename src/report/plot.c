@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without colours, each run has a chart of its own on common axes, because dots of several runs in
-// one character could not be told apart.
+// Without colours, each run gets a chart of its own on common axes, because dots of several runs in
+// one character could not be distinguished.
 #include "report/plot.h"
 
 #include "core/memory.h"
@@ -14,13 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TICK_COLUMNS 12 // of the numbers beside the vertical axis, with the axis
+#define TICK_COLUMNS 12 // for the vertical axis and its labels
 #define BRAILLE 0x2800
 
 static const int colours[] = {36, 33, 35, 32, 34, 31}; // of terminals
 #define COLOURS (sizeof colours / sizeof *colours)
 
-// Dots of a chart: cells[rows * columns] of eight bits each, and the run that set the last one.
+// Dots of a chart: cells[rows * columns] of eight bits each, and the run that set a dot of the cell
+// last.
 struct canvas {
     unsigned char *cells;
     unsigned short *owners;
@@ -74,7 +75,7 @@ static void put_blanks(struct buffer *text, size_t count) {
     }
 }
 
-// A name of a file or a series is foreign text.
+// Names of files and series are untrusted text.
 static void put_name(struct buffer *text, const char *name) {
     char shown[512];
     terminal_escape(shown, sizeof shown, name, "");
@@ -106,13 +107,13 @@ static void put_cells(struct buffer *text, const struct canvas *canvas, size_t r
     }
 }
 
-// The mark of the vertical axis in this row, if there is one.
+// The label of the vertical axis in this row, if the row has a tick.
 static void put_tick_label(struct buffer *text, const struct chart *chart, size_t row,
                            size_t rows) {
     char tick[64] = "", cell[80];
     for (int i = 0; i <= chart->y.intervals; i++) {
-        const double point = (1 - (double)i / chart->y.intervals) * (double)(rows - 1);
-        if ((size_t)lround(point) == row) {
+        const double tick_row = (1 - (double)i / chart->y.intervals) * (double)(rows - 1);
+        if ((size_t)lround(tick_row) == row) {
             chart_tick_label(chart->key, &chart->y, i, tick, sizeof tick);
         }
     }
@@ -120,7 +121,7 @@ static void put_tick_label(struct buffer *text, const struct chart *chart, size_
     buffer_put_text(text, cell);
 }
 
-// The marks of the horizontal axis, as far as they do not overlap.
+// The labels of the horizontal axis that do not overlap.
 static void put_foot(struct buffer *text, const struct chart *chart, size_t columns) {
     size_t used = 0;
     put_blanks(text, TICK_COLUMNS - 1);

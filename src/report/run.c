@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define SERIES_LIMIT 256 // names in one log
-// Beyond these, sums or differences of foreign numbers could overflow; NaN is left out, too.
+// Beyond these, sums or differences of a log's numbers could overflow; NaN is left out, too.
 #define STEP_LIMIT 1e15
 #define VALUE_LIMIT 1e280
 
@@ -95,8 +95,8 @@ static struct run_series *new_series(struct run *run, const char *name) {
     return series;
 }
 
-// What a resumed process repeats has the same values, so a bucket that reaches beyond `step` keeps
-// its own.
+// A resumed process repeats the same values, so a bucket that reaches beyond `step` keeps its
+// values.
 static void truncate_from(struct run_series *series, double step) {
     while (series->count > 0 && series->buckets[series->count - 1].first >= step) {
         series->count--;

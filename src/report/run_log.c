@@ -60,7 +60,7 @@ static int is_due(const struct run_log *log, const struct berth_record *record) 
 
 // --- records -------------------------------------------------------------------------------------
 
-// Writes what waits, and takes it into the run of the report.
+// Writes the waiting lines, and adds them to the report's run.
 static void flush(struct run_log *log) {
     const int could_write = log->file.failed == 0;
     if (log->settings.report != NULL) {
@@ -99,7 +99,7 @@ struct berth_log run_log_log(struct run_log *log) {
 
 // --- the log -------------------------------------------------------------------------------------
 
-// A killed process may have left half a line, to which nothing must be appended.
+// A killed process may have left half a line, which must be terminated before anything is appended.
 static enum berth_status terminate_line(struct run_log *log, const char *path,
                                         struct berth_error *error) {
     struct file_reader reader;
@@ -114,7 +114,7 @@ static enum berth_status terminate_line(struct run_log *log, const char *path,
     return status;
 }
 
-// A log that cannot be read any more does not keep a run from being resumed.
+// A damaged log does not prevent a run from being resumed.
 static enum berth_status read_earlier(struct run_log *log, const char *folder,
                                       struct berth_error *error) {
     struct berth_error ignored;

@@ -48,7 +48,7 @@ static void replace(struct run *run, json **target, const json *value) {
 
 // --- series --------------------------------------------------------------------------------------
 
-// Numbers of a record that are no measurement.
+// Whether a number of a record is a measurement.
 static int is_measured(const char *key) {
     static const char *const others[] = {"time", "elapsed", "step",         "epoch",
                                          "task", "updates", "sample_count", "total_steps"};
@@ -157,7 +157,8 @@ static void take_warning(struct run *run, const json *record) {
     append(run, &run->warnings, json_member(record, "text"), WARNINGS_LIMIT);
 }
 
-// The details of one evaluation replace those of the last one, which a resumed process may repeat.
+// The details of an evaluation replace those of the previous one, which a resumed process may
+// repeat.
 static void begin_evaluation(struct run *run, double step) {
     static const char *const names[] = {"sample", "confusion", "threshold"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -226,7 +227,7 @@ static void take_entry(struct run *run, const json *entry) {
     run->records++;
 }
 
-// One object of a benchmark is shown by its members, several are rows of a table.
+// A single object of a benchmark is shown by its members; several become rows of a table.
 static void take_figures(struct run *run, const json *value) {
     if (run->figures == NULL) {
         replace(run, &run->figures, value);
@@ -319,7 +320,8 @@ void run_feed(struct run *run, const char *bytes, size_t length) {
     }
 }
 
-// The peak is measured at the end of a run, so the share of it follows for all updates only then.
+// The peak is measured at the end of a run, so the fractions of it are known for all updates only
+// then.
 static void derive_mfu(struct run *run) {
     const double flops = real_of(run->summary, "model_flops"), mfu = real_of(run->summary, "mfu");
     const struct run_series *rates = run_series_find(run, "model_flops");

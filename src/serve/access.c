@@ -30,7 +30,7 @@ void access_done(struct access *access) {
     memory_free(access->keys);
 }
 
-// An entry of a list without the blanks around it: `length` bytes become *length.
+// Skips the blanks around an entry of *length bytes; *length becomes that of the rest.
 static const char *trim(const char *entry, size_t *length) {
     const size_t before = strspn(entry, BLANKS);
     const size_t skipped = before < *length ? before : *length;

@@ -11,7 +11,7 @@
 #define QUESTION_BYTES_MAX ((size_t)64 << 10)
 #define FIELDS_MAX 16 // of a form
 // Values of a request, and more for each text of --max_queue. A mebibyte of "[],[]," would take 50
-// of memory for as long as the request waits.
+// MiB of memory for as long as the request waits.
 #define VALUES_MAX 1000
 #define VALUES_PER_TEXT_MAX 8
 
@@ -68,7 +68,8 @@ struct structure {
     size_t values; // at most
 };
 
-// The brackets and commas outside strings. Only what is well-formed is read afterwards.
+// Counts the brackets and commas outside strings. The text need not be well-formed: the JSON reader
+// refuses it afterwards.
 static struct structure structure_of(const char *text, size_t length) {
     struct structure found = {0, 1};
     int depth = 0, in_string = 0;

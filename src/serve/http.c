@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection is in the server's list from its beginning to its end, with the time when it must
-// be further. http_tick shuts the socket of a late one down, which libmicrohttpd then notices as
-// the client's end. Its own timeout is one of inactivity, which a slow client never meets.
+// Every open connection is in the server's list, with the deadline of its current phase. http_tick
+// shuts down the socket of a late one, which libmicrohttpd then sees as a disconnect.
+// libmicrohttpd's own timeout measures inactivity, which a slow client never reaches.
 //
-// libmicrohttpd misses the client's end when it arrives together with the last bytes: its epoll
-// reports both once, and a read that finds the bytes is taken for all that there is. So http_tick
-// looks for such connections itself.
+// libmicrohttpd misses a disconnect that arrives together with the last bytes: epoll reports both
+// in one event, and libmicrohttpd does not read again after it has found the bytes. So http_tick
+// scans for such connections itself.
 //
 // A complete request is suspended before the application sees it, and resumed by its reply; so it
 // makes no difference which thread replies, and when.
@@ -30,12 +30,12 @@
 
 #define HEADERS_MAX 100
 #define TARGET_MAX 8192
-#define CONNECTION_MEMORY ((size_t)32 << 10) // libmicrohttpd's, which holds the headers
+#define CONNECTION_MEMORY ((size_t)32 << 10) // of libmicrohttpd, for the headers
 #define BODIES_MAX ((size_t)512 << 20)       // of all requests
 #define DISCARDED_MAX (64 << 20)             // of a request that is refused
 #define NEVER 1e300
-#define SCAN_SECONDS 1.0    // between two looks for clients that have left
-#define CLOSING_SECONDS 0.5 // what was read last may yet become a whole request
+#define SCAN_SECONDS 1.0    // between two scans for clients that have disconnected
+#define CLOSING_SECONDS 0.5 // the bytes read last may still complete a request
 
 struct connection {
     struct connection *next, **back; // in the server's list
@@ -54,7 +54,7 @@ struct http_server {
     atomic_int is_stopping;
     int listener;
     char address[80]; // and port, as text
-    double last_scan; // when http_tick last looked for clients that have left
+    double last_scan; // when http_tick last scanned for clients that have disconnected
 };
 
 // A request from its first line to the end of its reply.
@@ -65,8 +65,8 @@ struct exchange {
     struct connection *connection;
     struct buffer body;
     int has_headers; // the headers are complete
-    int is_refused;  // `reply` is for when it has been read
-    int refusal;     // the status that it will get, when it has been read; 0: none
+    int is_refused;  // `reply` is sent once the body has been read
+    int refusal;     // the status with which to refuse it once the body has been read; 0: none
     int is_busy;
     int is_answered;
     struct http_reply reply;
@@ -107,7 +107,7 @@ static void begin_connection(struct http_server *server, struct MHD_Connection *
     pthread_mutex_unlock(&server->lock);
 }
 
-// Called before libmicrohttpd closes the socket, so that its number is not yet another's.
+// Called before libmicrohttpd closes the socket, so the descriptor cannot have been reused yet.
 static void end_connection(struct http_server *server, struct connection *connection) {
     if (connection != NULL) {
         pthread_mutex_lock(&server->lock);
@@ -129,7 +129,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
     }
 }
 
-// Nothing is left to be received, now or later.
+// Whether the peer has closed its side and all of its bytes were read.
 static int peer_has_closed(const struct connection *connection) {
     char byte;
     const ssize_t length = recv(connection->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -193,7 +193,7 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *
     return result;
 }
 
-// The reply that was made before it could be sent.
+// Sends the reply that was made before it could be sent.
 static enum MHD_Result send_prepared(struct exchange *exchange) {
     struct http_reply reply = exchange->reply;
     exchange->reply.body = NULL;
@@ -249,7 +249,7 @@ static uint64_t client_number(struct MHD_Connection *mhd) {
     } else if (address != NULL && address->sa_family == AF_INET6) {
         const struct in6_addr *ipv6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
         const int is_ipv4 = IN6_IS_ADDR_V4MAPPED(ipv6);
-        // Of IPv6 the first half, which is one subscriber's.
+        // The first half of an IPv6 address identifies the subscriber.
         memcpy(&number, ipv6->s6_addr + (is_ipv4 ? 12 : 0), is_ipv4 ? 4 : sizeof number);
     }
     return number;
@@ -288,8 +288,9 @@ static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, cons
     return MHD_YES;
 }
 
-// The status that the headers alone deserve; 0: none. Whoever disagrees with a proxy on where a
-// body ends lets a request be smuggled in, so what can be read in two ways is refused.
+// The status with which to refuse the request because of its headers; 0: none. A server that
+// disagrees with a proxy about where a body ends allows request smuggling, so ambiguous framing is
+// refused.
 static int check_headers(struct exchange *exchange, const char **message) {
     struct framing framing = {0};
     const char *length = http_header(&exchange->request, "Content-Length");
@@ -324,8 +325,8 @@ static int check_headers(struct exchange *exchange, const char **message) {
     return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > limit) ? 413 : 0;
 }
 
-// Whether a body follows that is worth reading although the request is refused. A client that
-// finds the connection closed while it sends never sees the reply.
+// Whether to read the body of a refused request. A client that finds the connection closed while it
+// sends never sees the reply.
 static int should_read_body(const struct exchange *exchange) {
     const char *length = http_header(&exchange->request, "Content-Length");
     return http_header(&exchange->request, "Expect") == NULL &&
@@ -343,7 +344,7 @@ static enum MHD_Result begin_request(struct exchange *exchange) {
     atomic_fetch_add(&server->busy, 1);
     exchange->request.arrived = clock_now();
     exchange->request.client = client_number(exchange->mhd);
-    if (status != 0 && status != 413) { // what can be read in two ways is not read on
+    if (status != 0 && status != 413) { // with ambiguous framing nothing more is read
         return refuse(exchange, status, message);
     }
     if (status == 413) {
@@ -357,8 +358,8 @@ static enum MHD_Result begin_request(struct exchange *exchange) {
     return exchange->is_refused && !should_read_body(exchange) ? send_prepared(exchange) : MHD_YES;
 }
 
-// libmicrohttpd takes a reply only before or after the body, so one that is too large is read to
-// its end, for which there is a deadline.
+// libmicrohttpd accepts a reply only before or after the body, so a body that is too large is read
+// to its end, within its deadline.
 static enum MHD_Result receive_body(struct exchange *exchange, const char *bytes, size_t *length) {
     struct http_server *server = exchange->server;
     const size_t count = *length;

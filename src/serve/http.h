@@ -2,8 +2,8 @@
 // HTTP/1.1 over TCP or TLS: connections, whole requests and replies. One thread serves all
 // connections; a request waits without a thread until any thread replies to it.
 //
-// The limits hold by wall clock: a client that sends a byte now and then gains no time. Knows
-// nothing of models. The only user of libmicrohttpd.
+// Limits are deadlines: a client that sends a byte now and then gains no time. Knows nothing of
+// models. The only user of libmicrohttpd.
 #ifndef BERTH_SERVE_HTTP_H
 #define BERTH_SERVE_HTTP_H
 
@@ -33,11 +33,11 @@ struct http_request {
     const char *body;          // NUL-terminated
     size_t body_length;
     int is_http_1_0; // of HTTP/1.0, which has no Host
-    uint64_t client; // a number of the peer's address
+    uint64_t client; // identifies the peer's address
     double arrived;  // when its headers were complete (clock_now)
 };
 
-// Zero-initialise what is unused.
+// Zero-initialise unused members.
 struct http_reply {
     int status;        // 200, 404, ...
     const char *type;  // of the content; a constant
@@ -72,12 +72,12 @@ enum berth_status http_start(const struct http_settings *settings,
 // The address and the port that it listens on, "127.0.0.1:8080" or "[::1]:8080"; of a socket of
 // http_settings "".
 const char *http_address(const struct http_server *server);
-// Ends the connections whose time has run out. Call it a few times a second.
+// Closes connections that are past their deadline. Call it a few times a second.
 void http_tick(struct http_server *server);
 // From now on, no connection is accepted, and each reply closes its connection. A socket of
 // http_settings goes on listening for whoever has it, too.
 void http_stop_accepting(struct http_server *server);
-// Requests that have not been answered, and replies not yet sent.
+// The number of requests that were not answered or whose reply was not sent yet.
 size_t http_busy(const struct http_server *server);
 // Every request must have been answered.
 void http_stop(struct http_server *server);

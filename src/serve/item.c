@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tasks have in common: an item's end, places in its texts, results as one text.
+// What the tasks have in common: freeing items, positions in their texts, results as one text.
 #include "core/memory.h"
 #include "serve/task.h"
 
@@ -20,7 +20,7 @@ void item_done(struct item *item) {
     memory_free(item->message);
 }
 
-// --- places --------------------------------------------------------------------------------------
+// --- positions -----------------------------------------------------------------------------------
 
 void text_position_advance(struct text_position *text_position, const char *text,
                            int64_t character) {

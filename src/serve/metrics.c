@@ -25,7 +25,7 @@ struct histogram {
     double sum;
 };
 
-// The statuses that a request to a model can have.
+// The HTTP statuses that a request to a model can get.
 static const int statuses[] = {200, 400, 404, 499, 503, 500};
 #define STATUSES (sizeof statuses / sizeof *statuses)
 
@@ -157,7 +157,7 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
     }
 }
 
-// -1: not known. When all of them are open, the folder that lists them cannot be.
+// -1: unknown. When all descriptors are in use, the folder that lists them cannot be opened.
 static int64_t open_descriptors(int64_t limit) {
     DIR *folder = opendir("/proc/self/fd");
     int64_t count = -3; // ".", ".." and the folder itself

@@ -9,7 +9,8 @@
 
 struct model {
     char *name;
-    const char *path; // folder, or name of the hub, which may lead to another folder at each load
+    const char
+        *path; // folder, or name on the hub, which may resolve to another folder at each load
     struct instance *current; // NULL: not yet loaded
 };
 
@@ -24,13 +25,13 @@ struct models {
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-// What is named by a word "NAME=DIR" or "DIR".
+// The DIR of "NAME=DIR" or "DIR".
 static const char *spec_path(const char *spec) {
     const size_t length = strspn(spec, NAME_CHARACTERS);
     return spec[length] == '=' && length > 0 ? spec + length + 1 : spec;
 }
 
-// As a part of a path "." and ".." mean others.
+// "." and ".." have another meaning in a path.
 static int is_name(const char *name) {
     return *name != '\0' && name[strspn(name, NAME_CHARACTERS)] == '\0' && strcmp(name, ".") != 0 &&
            strcmp(name, "..") != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// page.html has {{names}} in the places that are filled in. Whatever comes from a request is
-// escaped; only scripts with the page's own random number run.
+// Fills in the {{placeholders}} of page.html. Text from a request is escaped; only scripts with the
+// page's nonce run.
 #include "serve/page.h"
 
 #include "core/buffer.h"
@@ -22,7 +22,7 @@ struct page {
     char nonce[33];
 };
 
-// --- the places ----------------------------------------------------------------------------------
+// --- placeholders --------------------------------------------------------------------------------
 
 static void put_nonce(struct page *page) {
     buffer_put_text(&page->text, page->nonce);
@@ -44,7 +44,7 @@ static void put_models(struct page *page) {
     }
 }
 
-// A text of the request, as the task has it or as the form.
+// The value of a field of the submitted form.
 static void put_field(struct page *page, const char *name) {
     const char *value =
         page->call != NULL ? json_text(json_member(page->call->document, name)) : NULL;
@@ -110,7 +110,7 @@ static void fill(struct page *page, const char *from) {
         size_t i = 0;
         buffer_put(&page->text, from, (size_t)(at - from));
         while (strncmp(at, placeholders[i].name, strlen(placeholders[i].name)) != 0) {
-            i++; // every place of the page is in the table
+            i++; // every placeholder of the page is in the table
         }
         placeholders[i].put(page);
         from = at + strlen(placeholders[i].name);

@@ -3,8 +3,8 @@
 // huggingface.js (topK) or of transformers' pipelines (top_k).
 //
 // Parameters may also be beside the inputs, where Hugging Face's client for Python has those of
-// feature-extraction. A parameter that a model has from its opening must have the same value here;
-// another one is refused, because it would have no effect.
+// feature-extraction. A parameter that is fixed when a model is opened must have the same value
+// here; another value is refused, because it would have no effect.
 #include "core/options.h"
 #include "core/utf8.h"
 #include "serve/protocols.h"
@@ -246,7 +246,7 @@ static enum berth_status read_fields(const struct served_task *task, struct item
     return BERTH_OK;
 }
 
-// A misspelt name would have no effect.
+// Refuses misspelt names, which would have no effect.
 static enum berth_status check_fields(const struct served_task *task, const json *value,
                                       const char *where, struct berth_error *error) {
     struct json_walk walk = {.object = value};
@@ -274,7 +274,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *inputs = json_member(call->document, "inputs");
     const struct served_task *task = call->instance->task;
     char where[64] = "inputs";
-    const int is_unwrapped = inputs == NULL; // transformers' pipelines take the fields so
+    const int is_unwrapped = inputs == NULL; // as transformers' pipelines take them
     if (is_unwrapped) {
         inputs = json_member(call->document, task->fields[0]) != NULL ? call->document : NULL;
     }

@@ -45,7 +45,7 @@ static enum berth_status read_tensor(const json *input, const char *name, struct
     return BERTH_OK;
 }
 
-// In lists of one text each where the data are nested, [["a"], ["b"]].
+// Nested data are lists of one text each: [["a"], ["b"]].
 static const json *text_at(const struct tensor *tensor, size_t index) {
     const json *at = json_at(tensor->data, index);
     for (size_t i = 1; i < tensor->rank && json_is_array_value(at) && json_length(at) == 1; i++) {
@@ -134,7 +134,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
         }
     }
     TRY(call_make_items(call, json_length(texts[0].data), error));
-    for (size_t i = 2; i-- > 0;) { // as in Hugging Face's
+    for (size_t i = 2; i-- > 0;) { // the second one first, as in protocol_hugging_face.c
         if (texts[i].data != NULL) {
             TRY(read_texts(call, i, &texts[i], error));
         }

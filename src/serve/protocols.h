@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The APIs that are spoken: how their requests are read and their replies written (struct shape).
+// The supported APIs (struct protocol).
 #ifndef BERTH_SERVE_PROTOCOLS_H
 #define BERTH_SERVE_PROTOCOLS_H
 

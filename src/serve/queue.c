@@ -18,7 +18,7 @@ struct model_queue {
     int64_t tokens;
 };
 
-// What one worker takes.
+// The calls that one worker takes.
 struct lane {
     pthread_cond_t not_empty;
     struct model_queue *model_queues; // [models]
@@ -73,7 +73,7 @@ void queue_close(struct queue *queue) {
 
 // --- putting -------------------------------------------------------------------------------------
 
-// Calls with a text of more than so many batches.
+// Calls with a text of more than LONG_BATCHES batches have a lane of their own.
 static enum queue_lane lane_of(const struct queue *queue, const struct call *call) {
     size_t i = 0;
     while (i < call->count && call->items[i].tokens <= LONG_BATCHES * queue->limits.batch_tokens) {
@@ -144,7 +144,7 @@ static struct model_queue *next_model_queue(const struct queue *queue, struct la
     return &lane->model_queues[i];
 }
 
-// Waits for a full batch of the line, but not longer than the delay.
+// Waits for a full batch of the model, but not longer than the delay.
 static void wait_for_more(struct queue *queue, struct lane *lane,
                           const struct model_queue *model_queue) {
     const double delay = queue->limits.delay_seconds;

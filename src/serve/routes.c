@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is at which path: one row for each.
+// The routing table: one row for each path and method.
 #include "core/memory.h"
 #include "serve/page.h"
 #include "serve/pages.h"
@@ -14,7 +14,7 @@
 #define NO_TASK "this path is for %s, and no model here is; /v1/models lists them"
 
 struct route {
-    const char *method, *path;       // one part of the path may be "*", a model's name
+    const char *method, *path;       // one component of the path may be "*", a model's name
     const struct protocol *protocol; // a request to a model; or NULL:
     struct http_reply (*reply)(struct server *server, const struct http_request *request,
                                size_t model);
@@ -118,7 +118,7 @@ static struct http_reply get_description(struct server *server, const struct htt
     return reply_text(200, "application/json", openapi_json);
 }
 
-// The model of a path without one: the first that does the task.
+// The first model with the task.
 static size_t find_model_for(struct server *server, const char *task) {
     const size_t count = models_count(server->models);
     for (size_t i = 0; i < count; i++) {
@@ -261,7 +261,7 @@ static const struct route routes[] = {
     {"POST", "/reload", .reply = post_reload, .is_admin = 1},
 };
 
-// Whether the path is the pattern; the part at "*" is copied to `name`.
+// Whether the path matches the pattern; the component at "*" is copied to `name`.
 static int matches(const char *pattern, const char *path, char name[NAME_SIZE]) {
     while (*pattern != '\0' && *pattern != '*' && *pattern == *path) {
         pattern++;
@@ -284,7 +284,8 @@ static int is_method(const char *wanted, const char *method) {
            (strcmp(wanted, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
-// The row of the request; else NULL, and *allow has the methods of the path, NULL: none.
+// The row of the request. NULL: none; *allow then lists the methods of the path, or is NULL if
+// there is no such path.
 static const struct route *find_route(const struct http_request *request, char name[NAME_SIZE],
                                       const char **allow) {
     int gets = 0, posts = 0;
@@ -311,7 +312,7 @@ struct http_reply routes_refuse(void *context, const struct http_request *reques
     return reply_error(request, status, message);
 }
 
-// The parameters of a type do not count.
+// Ignores parameters of the media type.
 static int is_type(const char *type, const char *wanted) {
     const size_t length = strlen(wanted);
     return strncasecmp(type, wanted, length) == 0 && strchr("; \t", type[length]) != NULL;
@@ -320,7 +321,7 @@ static int is_type(const char *type, const char *wanted) {
 static int has_type(const struct http_request *request, const struct protocol *protocol) {
     const char *type = http_header(request, "Content-Type");
     return type == NULL ||
-           // What curl says of --data unless told otherwise.
+           // curl's default with --data.
            is_type(type, "application/x-www-form-urlencoded") ||
            (!protocol->is_form && is_type(type, "application/json"));
 }
@@ -335,7 +336,7 @@ static const char *body_problem(const struct http_request *request) {
     if (is_encoded(request)) {
         return "no Content-Encoding is read here; send the body as it is, without one";
     }
-    // KServe's extension for binary tensors, which stand after the JSON.
+    // KServe's extension for binary tensors, which follow the JSON.
     if (http_header(request, "Inference-Header-Content-Length") != NULL) {
         return "binary tensors are not read here; send them as JSON (tritonclient: "
                "set_data_from_numpy with binary_data=False)";
@@ -383,8 +384,8 @@ int routes_admit(void *context, const struct http_request *request, struct http_
                             : "the Content-Type is not application/json");
 }
 
-// The model that a request means: by its path, by "model" in the body, the first that does what the
-// path is for, or the only one.
+// The model of a request: named by the path or by "model" in the body, else the first with the task
+// that the path is for, else the only one.
 static size_t find_model(struct server *server, const struct route *route, const char *name,
                          const json *document) {
     const char *in_body = json_text(json_member(document, "model"));
@@ -408,7 +409,8 @@ static void refuse_unknown(struct server *server, struct call *call, int is_name
     call_refuse(server, call, &error);
 }
 
-// From the request to the queue. Errors of a request whose model is known are its metrics'.
+// Makes the items of a call and puts it into the queue. From here on, errors count in the model's
+// metrics.
 static void enqueue_call(struct server *server, struct call *call) {
     struct berth_error error = {.status = BERTH_OK};
     call->instance = models_acquire(server->models, call->model);

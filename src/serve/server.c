@@ -62,7 +62,7 @@ static void join_loader(struct loader *loader) {
     }
 }
 
-// After a reload; the old models stay where a new one cannot be opened.
+// After a reload, a model that could not be opened again is still the old one.
 static void report_reload(const struct loader *loader) {
     const struct server *server = loader->server;
     if (loader->status == BERTH_OK) {
@@ -78,7 +78,7 @@ static void report_reload(const struct loader *loader) {
     }
 }
 
-// A failure of the first loading ends the server; after later ones old models stay.
+// If the first load fails, the server ends; if a later one fails, the old models stay.
 static enum berth_status check_loading(struct loader *loader, struct berth_error *error) {
     struct server *server = loader->server;
     if (!loader->is_running || !atomic_load(&loader->is_done)) {
@@ -130,7 +130,7 @@ static void return_small_blocks(struct server *server) {
 #endif
 }
 
-// From here on a signal ends the process, which may wait for models that are being loaded.
+// From here on a signal ends the process, which may still be waiting for models to load.
 static void release_signals(const sigset_t *set) {
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         (void)signal(signals[i], SIG_DFL);
@@ -182,8 +182,8 @@ static void wait_until(struct server *server, const sigset_t *set, double end, i
     }
 }
 
-// What waits for a worker is refused. A worker that computes cannot be interrupted, and what it
-// reads cannot be released, so with such a one the process ends here.
+// Refuses the requests that wait for a worker. A worker that is computing cannot be interrupted and
+// still needs its model, so in that case the process exits here.
 static enum berth_status abort_requests(struct server *server, const sigset_t *set, size_t left,
                                         struct berth_error *error) {
     static const char message[] = "%zu requests were not answered in --grace_seconds";
@@ -196,8 +196,8 @@ static enum berth_status abort_requests(struct server *server, const sigset_t *s
     return error_set(error, BERTH_FAILURE, message, left);
 }
 
-// Readiness fails first, so that a load balancer stops sending; what arrives until then is
-// answered, and so is all that has arrived.
+// Readiness fails first, so that a load balancer stops sending; requests that arrive until then are
+// still answered.
 static enum berth_status drain(struct server *server, const sigset_t *set,
                                struct berth_error *error) {
     const struct server_settings *settings = server->settings;

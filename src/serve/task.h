@@ -100,13 +100,13 @@ size_t task_one(const struct instance *instance);
 void task_write_text(struct json_line *line, const struct instance *instance,
                      const struct item *item);
 
-// A place in a text, in each unit. Zero is its beginning.
+// A position in a text, in every unit. Zero-initialised, it is the beginning.
 struct text_position {
     size_t bytes;
     int64_t characters, utf16_units;
 };
 
-// Moves the place forward to a character.
+// Moves the position forward to a character.
 void text_position_advance(struct text_position *text_position, const char *text,
                            int64_t character);
 int64_t text_position_in(const struct text_position *text_position, enum offset_unit unit);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classes of texts and their scores, the likeliest first.
+// Text classification: classes and their scores, the most likely first.
 #include "serve/task_rows.h"
 
 static enum berth_status open(struct instance *instance, struct berth_log log,
@@ -36,7 +36,7 @@ static enum berth_status run_classes(const struct instance *instance, struct ite
     return task_run_texts(&work, instance, items, count, error);
 }
 
-// The class with the next lower score than `last`, of equal ones the first.
+// The class that follows `last` in descending order of scores; equal scores are ordered by index.
 static size_t next_class(const struct item *item, size_t last, int is_first) {
     size_t best = item->number_count;
     for (size_t i = 0; i < item->number_count; i++) {
@@ -50,7 +50,7 @@ static size_t next_class(const struct item *item, size_t last, int is_first) {
     return best;
 }
 
-// All classes unless fewer were asked for, the likeliest first.
+// All classes unless fewer were requested, the most likely first.
 static void write_classes(struct json_line *line, const struct instance *instance,
                           const struct item *item) {
     const struct berth_classes classes = berth_classifier_classes(instance->handle.classifier);

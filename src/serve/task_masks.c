@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masked words: the likeliest words for each [MASK] of a text.
+// Masked words: the most likely words for each [MASK] of a text.
 #include "core/memory.h"
 #include "serve/task.h"
 
 #include <string.h>
 
 #define TOP_DEFAULT 5
-// Each word comes with the whole text, so that a short request can have a very long reply.
+// Each word comes with the whole text, so a short request can have a very long reply.
 #define SEQUENCES_MAX ((size_t)16 << 20)
 
 static enum berth_status open(struct instance *instance, struct berth_log log,
@@ -51,7 +51,7 @@ static enum berth_status check(const struct item *items, size_t count, struct be
 
 // --- running -------------------------------------------------------------------------------------
 
-// Texts for which the same number of words is wanted, and what was found for them.
+// Texts with the same top_k, and their results.
 struct group {
     struct item **items; // [count], as all below
     const char **texts;
@@ -86,7 +86,7 @@ static enum berth_status run_group(const struct instance *instance, struct group
     return BERTH_OK;
 }
 
-// One group after the other, from the smallest number of words on.
+// One group after the other, in ascending order of top_k.
 static enum berth_status run_groups(const struct instance *instance, struct group *group,
                                     struct item *const *items, size_t count,
                                     struct berth_error *error) {

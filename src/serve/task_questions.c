@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about texts: the likeliest answers, and where they stand.
+// Question answering: the most likely answers and their offsets.
 #include "core/memory.h"
 #include "serve/task.h"
 

@@ -53,7 +53,7 @@ static enum berth_status run(const struct instance *instance, struct item *const
 
 // --- results -------------------------------------------------------------------------------------
 
-// The beginning of a JSON object for characters of the text; *place is before them.
+// A labelled range of characters, which is one JSON object of the reply.
 struct labelled_span {
     const char *key, *label;
     double score;
@@ -91,7 +91,7 @@ static void write_entities(struct json_line *line, const struct item *item) {
     }
 }
 
-// Those that are part of an entity.
+// Writes the words that are part of an entity.
 static void write_words(struct json_line *line, const struct item *item) {
     struct text_position text_position = {0};
     for (size_t i = 0; i < item->tags.word_count; i++) {

@@ -70,7 +70,7 @@ static int64_t tokens_read(const struct batch *batch) {
     return tokens;
 }
 
-// Moves the items whose clients wait to the front, and counts them.
+// Moves the items whose clients are still connected to the front, and counts them.
 static size_t count_wanted(struct batch *batch) {
     size_t wanted = 0;
     for (size_t i = 0; i < batch->count; i++) {
