@@ -170,13 +170,13 @@ static enum berth_status set_own(struct cli_call *call, struct reader *reader, i
 // --bert_model names the geometry where --init_checkpoint or --model_file names the weights.
 static int is_only_label(struct cli_call *call, const char *name, const char *value) {
     if (option_same_name(name, "init_checkpoint") || option_same_name(name, "model_file")) {
-        call->model_is_checkpoint = 1;
+        call->legacy.model_is_checkpoint = 1;
     }
     if (!option_same_name(name, "bert_model")) {
         return 0;
     }
-    call->label = value;
-    return call->model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0;
+    call->legacy.geometry = value;
+    return call->legacy.model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0;
 }
 
 // In transformers, warmup_steps below 1 is a fraction of the updates.
@@ -418,8 +418,7 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error) {
     *call = (struct cli_call){.verb = verb,
-                              .do_train = -1,
-                              .do_predict = -1,
+                              .legacy = {.do_train = -1, .do_predict = -1},
                               .launcher = {.has_noted = cli_launcher_has_started()}};
     berth_config_init(&call->config);
     if (cli_is_arguments_file(verb, count, words)) {
@@ -451,6 +450,16 @@ int cli_is_given(const struct cli_call *call, const char *name) {
     }
     const struct option_row *row = option_find(name);
     return row != NULL && option_is_given(&call->config, row);
+}
+
+enum berth_status cli_set(struct cli_call *call, const char *row, const char *value,
+                          struct berth_error *error) {
+    return option_set(&call->config, option_find(row), value, error);
+}
+
+enum berth_status cli_set_default(struct cli_call *call, const char *row, const char *value,
+                                  struct berth_error *error) {
+    return cli_is_given(call, row) ? BERTH_OK : cli_set(call, row, value, error);
 }
 
 const char *cli_value(const struct cli_call *call, const char *name) {

@@ -12,13 +12,6 @@
 #define WORKING_DIR "BERT_PREP_WORKING_DIR"
 #define DUMP_URL "https://dumps.wikimedia.org/enwiki/latest/enwiki-latest-pages-articles.xml.bz2"
 
-static enum berth_status set_if_missing(struct cli_call *call, const char *row, const char *value,
-                                        struct berth_error *error) {
-    const struct option_row *found = option_find(row);
-    return option_is_given(&call->config, found) ? BERTH_OK
-                                                 : option_set(&call->config, found, value, error);
-}
-
 // --- bertPrep -----------------------------------------------------------------------------------
 
 static const struct action {
@@ -209,15 +202,15 @@ static enum berth_status settle_action(struct cli_call *call, struct berth_error
     TRY(find_action(cli_value(call, "action"), &action, error));
     TRY(find_dataset(cli_value(call, "dataset"), &dataset, error));
     if (folder != NULL && folder[0] != '\0') {
-        TRY(set_if_missing(call, "output_dir", folder, error));
+        TRY(cli_set_default(call, "output_dir", folder, error));
     }
     if (action->stage == NULL) { // a download, of which only the advice is printed
-        return set_if_missing(call, "output_dir", ".", error);
+        return cli_set_default(call, "output_dir", ".", error);
     }
     // The program's own default, which is the second phase's.
-    TRY(strcmp(action->stage, "hdf5") == 0 ? set_if_missing(call, "max_seq_length", "512", error)
+    TRY(strcmp(action->stage, "hdf5") == 0 ? cli_set_default(call, "max_seq_length", "512", error)
                                            : BERTH_OK);
-    return set_if_missing(call, "stages", action->stage, error);
+    return cli_set_default(call, "stages", action->stage, error);
 }
 
 // --- create_pretraining_data ---------------------------------------------------------------------
@@ -241,8 +234,8 @@ static enum berth_status settle_file(struct cli_call *call, struct berth_error *
             cli_note(call, "--%s has no effect together with --output_file", unused[i]);
         }
     }
-    TRY(set_if_missing(call, "dupe_factor", "10", error)); // the program's own default
-    return set_if_missing(call, "output_dir", ".", error); // the verb needs one
+    TRY(cli_set_default(call, "dupe_factor", "10", error)); // the program's own default
+    return cli_set_default(call, "output_dir", ".", error); // the verb needs one
 }
 
 // --- both programs ------------------------------------------------------------------------------

@@ -271,8 +271,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     put_instructions(&facts);
     put_memories(&facts);
     put_launch(&facts);
-    enum berth_status status =
-        option_set(&call->config, option_find("precision"), cli_value(call, "precision"), error);
+    enum berth_status status = cli_set(call, "precision", cli_value(call, "precision"), error);
     if (status == BERTH_OK) {
         status = put_comm(&facts, call, error);
     }

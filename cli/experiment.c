@@ -14,13 +14,8 @@
 // Sets a row that was not given; takes ownership of the text.
 static enum berth_status take(struct cli_call *call, const char *row, char *text,
                               struct berth_error *error) {
-    const struct option_row *found = option_find(row);
     text = cli_own(text);
-    if (text == NULL) {
-        return error_no_memory(error, 0, row);
-    }
-    return option_is_given(&call->config, found) ? BERTH_OK
-                                                 : option_set(&call->config, found, text, error);
+    return text != NULL ? cli_set_default(call, row, text, error) : error_no_memory(error, 0, row);
 }
 
 static enum berth_status take_number(struct cli_call *call, const char *row, const json *value,
@@ -35,7 +30,7 @@ static enum berth_status take_number(struct cli_call *call, const char *row, con
 
 // The member of an object that is named by the sequences' length; the program's default is 512.
 static const json *of_length(const struct cli_call *call, const json *object) {
-    const int is_given = option_is_given(&call->config, option_find("max_seq_length"));
+    const int is_given = cli_is_given(call, "max_seq_length");
     char length[32];
     snprintf(length, sizeof length, "%lld",
              is_given ? (long long)call->config.max_seq_length : 512LL);
@@ -91,17 +86,17 @@ static enum berth_status take_data(struct cli_call *call, const json *root,
     const json *sets = json_member(json_member(root, "data"), "mixed_seq_datasets");
     const char *training = json_text(json_member(of_length(call, sets), "pretrain_dataset"));
     const char *held_out = json_text(json_member(json_member(root, "validation"), "path"));
-    TRY(take_folder(call, "input_dir", call->data_prefix, training, error));
-    return call->validation_prefix != NULL
-               ? take_folder(call, "eval_dir", call->validation_prefix, held_out, error)
+    TRY(take_folder(call, "input_dir", call->bing_bert.data_prefix, training, error));
+    return call->bing_bert.validation_prefix != NULL
+               ? take_folder(call, "eval_dir", call->bing_bert.validation_prefix, held_out, error)
                : BERTH_OK;
 }
 
 static enum berth_status take_file(struct cli_call *call, const json *root,
                                    struct berth_error *error) {
     const char *vocabulary = json_text(json_member(root, "bert_token_file"));
-    if (call->tokenizer_name == NULL && vocabulary != NULL) {
-        call->tokenizer_name = cli_own(memory_string(vocabulary));
+    if (call->legacy.tokenizer_name == NULL && vocabulary != NULL) {
+        call->legacy.tokenizer_name = cli_own(memory_string(vocabulary));
     }
     TRY(take(call, "vocab_multiple", memory_string("8"), error));
     TRY(take_settings(call, root, error));

@@ -17,15 +17,6 @@
 // Tells a process that mpirun was already called for it.
 #define STARTED "BERTH_STARTED_BY_MPIRUN"
 
-static enum berth_status set(struct cli_call *call, const char *row, const char *value,
-                             struct berth_error *error) {
-    return option_set(&call->config, option_find(row), value, error);
-}
-
-static int is_given(const struct cli_call *call, const char *row) {
-    return option_is_given(&call->config, option_find(row));
-}
-
 // --- the verb -----------------------------------------------------------------------------------
 
 static const struct {
@@ -141,7 +132,7 @@ static enum berth_status set_inside(struct cli_call *call, const char *row, cons
         return file_no_path(error);
     }
     const int is_there = file_exists(path) || dir_exists(path);
-    return is_there && !is_given(call, row) ? set(call, row, path, error) : BERTH_OK;
+    return is_there ? cli_set_default(call, row, path, error) : BERTH_OK;
 }
 
 static enum berth_status take_data(struct cli_call *call, const char *folder,
@@ -158,9 +149,9 @@ static enum berth_status take_data(struct cli_call *call, const char *folder,
         TRY(call->config.task_name != NULL
                 ? set_inside(call, "data_dir", folder, call->config.task_name, error)
                 : BERTH_OK);
-        return is_given(call, "data_dir") ? BERTH_OK : set(call, "data_dir", folder, error);
+        return cli_set_default(call, "data_dir", folder, error);
     }
-    return is_given(call, "input_dir") ? BERTH_OK : set(call, "input_dir", folder, error);
+    return cli_set_default(call, "input_dir", folder, error);
 }
 
 enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error *error) {
@@ -173,10 +164,10 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
     } folders[] = {{"model_name_or_path", own->checkpoint, "CHECKPOINT_DIR", "init_checkpoint"},
                    {"output_dir", NULL, "OUTPUT_DIR", "output_dir"}};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        if (!is_given(call, folders[i].row)) {
+        if (!cli_is_given(call, folders[i].row)) {
             const char *value =
                 value_or_variable(call, folders[i].value, folders[i].variable, folders[i].option);
-            TRY(value != NULL ? set(call, folders[i].row, value, error) : BERTH_OK);
+            TRY(value != NULL ? cli_set(call, folders[i].row, value, error) : BERTH_OK);
         }
     }
     own->processes =
@@ -328,7 +319,7 @@ enum berth_status cli_launcher_start(const struct cli_call *call, char **command
     print_mpirun(&mpirun, text, sizeof text);
     cli_note(call, "mpi_num_processes: %sberth ...%s", text,
              call->config.dry_run ? " would run; the plan is that of one process" : "");
-    if ((call->verb->jobs & JOB_FINETUNE_SQUAD) != 0 && !is_given(call, "workers")) {
+    if ((call->verb->jobs & JOB_FINETUNE_SQUAD) != 0 && !cli_is_given(call, "workers")) {
         cli_note(call, "the processes divide each update; --mpi_workers_sync_gradients false, the "
                        "launcher's default, lets each train a model of its own");
     }

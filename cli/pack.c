@@ -82,8 +82,7 @@ static enum berth_status settle(struct cli_call *call, struct berth_error *error
     }
     return cli_integer(call, "max_sequence_length") == 0
                ? BERTH_OK
-               : option_set(&call->config, option_find("max_seq_length"),
-                            cli_value(call, "max_sequence_length"), error);
+               : cli_set(call, "max_seq_length", cli_value(call, "max_sequence_length"), error);
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {

@@ -104,9 +104,9 @@ static enum berth_status evaluate_and_predict(const char *task, const struct ber
 
 static enum berth_status predict_trained(struct cli_call *call, struct berth_error *error) {
     const struct berth_config *config = &call->config;
-    job_function *job = call->do_train != 0 || !config->do_eval ? berth_predict
-                        : config->do_predict                    ? evaluate_and_predict
-                                                                : berth_evaluate;
+    job_function *job = call->legacy.do_train != 0 || !config->do_eval ? berth_predict
+                        : config->do_predict                           ? evaluate_and_predict
+                                                                       : berth_evaluate;
     struct berth_run_result result = {0};
     return run_job(call, job, nothing_written, &result, error);
 }
