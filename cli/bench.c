@@ -383,58 +383,63 @@ enum { LIST_MAX = 32, HOSTS_MAX = 1 << 16 };
 // Ethernet frames of 1,500 bytes carry 1,448 bytes of a message and take the time of 1,538.
 #define LINK_PAYLOAD (1448.0 / 1538)
 
-// Parses "25,100,400": up to LIST_MAX numbers from `least` to `most`.
+struct number_list {
+    double values[LIST_MAX];
+    size_t count;
+};
+
+// Parses "25,100,400": up to LIST_MAX numbers from `min` to `max`.
 static enum berth_status read_numbers(const struct cli_call *call, const char *option, double min,
-                                      double max, double *numbers, size_t *count,
+                                      double max, struct number_list *list,
                                       struct berth_error *error) {
     const char *text = cli_value(call, option);
     char word[NUMBER_TEXT_SIZE];
-    *count = 0;
+    list->count = 0;
     for (const char *at = text; at != NULL; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         double value = NAN;
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
-        if (*count == LIST_MAX || !number_parse_real(word, &value) || !(value >= min) ||
+        if (list->count == LIST_MAX || !number_parse_real(word, &value) || !(value >= min) ||
             !(value <= max)) {
             return error_set(error, BERTH_USAGE,
                              "--%s: \"%s\": expected up to %d numbers from %g to %g, separated by "
                              "commas",
                              option, text, LIST_MAX, min, max);
         }
-        numbers[(*count)++] = value;
+        list->values[list->count++] = value;
     }
-    return *count > 0 ? BERTH_OK
-                      : error_set(error, BERTH_USAGE,
-                                  "missing option --%s, which `berth bench ranks` needs", option);
+    return list->count > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "missing option --%s, which `berth bench ranks` needs", option);
 }
 
 // What `berth bench ranks` was asked for.
 struct requested {
-    double hosts[LIST_MAX], gbits[LIST_MAX];
-    size_t host_count, gbit_count;
+    struct number_list hosts, gbits;
     struct comm_link links[LIST_MAX];
 };
 
 static enum berth_status read_request(const struct cli_call *call, struct requested *requested,
                                       struct berth_error *error) {
-    TRY(read_numbers(call, "hosts", 1, HOSTS_MAX, requested->hosts, &requested->host_count, error));
-    TRY(read_numbers(call, "link_gbit", 1e-3, 1e5, requested->gbits, &requested->gbit_count,
-                     error));
-    for (size_t i = 0; i < requested->host_count; i++) {
-        if (requested->hosts[i] != floor(requested->hosts[i])) {
+    TRY(read_numbers(call, "hosts", 1, HOSTS_MAX, &requested->hosts, error));
+    TRY(read_numbers(call, "link_gbit", 1e-3, 1e5, &requested->gbits, error));
+    for (size_t i = 0; i < requested->hosts.count; i++) {
+        if (requested->hosts.values[i] != floor(requested->hosts.values[i])) {
             return error_set(error, BERTH_USAGE, "--hosts: %g is no whole number",
-                             requested->hosts[i]);
+                             requested->hosts.values[i]);
         }
     }
-    for (size_t i = 0; i < requested->gbit_count; i++) {
-        requested->links[i] = (struct comm_link){requested->gbits[i] * 1e9 / 8 * LINK_PAYLOAD,
-                                                 cli_real(call, "link_delay_us") * 1e-6};
+    for (size_t i = 0; i < requested->gbits.count; i++) {
+        requested->links[i] =
+            (struct comm_link){requested->gbits.values[i] * 1e9 / 8 * LINK_PAYLOAD,
+                               cli_real(call, "link_delay_us") * 1e-6};
     }
     if (cli_integer(call, "warm_up_steps") < 1) {
         return error_set(error, BERTH_USAGE,
                          "--warm_up_steps 0: `berth bench ranks` needs at least 1, because the "
                          "first update waits for no weights");
     }
-    return cli_value(call, "save_times") == NULL || requested->host_count == 1
+    return cli_value(call, "save_times") == NULL || requested->hosts.count == 1
                ? BERTH_OK
                : error_set(error, BERTH_USAGE, "--save_times is for one number of --hosts");
 }
@@ -495,11 +500,11 @@ static enum berth_status forecast_hosts(struct cli_call *call, const struct requ
                                         size_t i, struct berth_reporter *reporter,
                                         struct berth_error *error) {
     struct bench_forecast forecasts[LIST_MAX];
-    const struct bench_cluster cluster = {.hosts = (int)requested->hosts[i],
+    const struct bench_cluster cluster = {.hosts = (int)requested->hosts.values[i],
                                           .ranks_per_host =
                                               (int)cli_integer(call, "ranks_per_host"),
                                           .links = requested->links,
-                                          .link_count = requested->gbit_count,
+                                          .link_count = requested->gbits.count,
                                           .forecasts = forecasts,
                                           .save_times = cli_value(call, "save_times")};
     struct bench_settings settings = settings_of(call, BENCH_RANKS, reporter);
@@ -509,8 +514,8 @@ static enum berth_status forecast_hosts(struct cli_call *call, const struct requ
     if (i == 0) {
         put_head(call);
     }
-    for (size_t link = 0; link < requested->gbit_count; link++) {
-        TRY(put_forecast(call, &cluster, requested->gbits[link], &figures, &forecasts[link],
+    for (size_t link = 0; link < requested->gbits.count; link++) {
+        TRY(put_forecast(call, &cluster, requested->gbits.values[link], &figures, &forecasts[link],
                          error));
     }
     return BERTH_OK;
@@ -524,7 +529,7 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
     TRY(read_request(call, &requested, error));
     call->config.threads = threads_of(call);
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
-    for (size_t i = 0; i < requested.host_count && status == BERTH_OK; i++) {
+    for (size_t i = 0; i < requested.hosts.count && status == BERTH_OK; i++) {
         status = forecast_hosts(call, &requested, i, reporter, error);
     }
     berth_reporter_close(reporter);

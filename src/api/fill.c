@@ -153,22 +153,22 @@ static struct packer_sequence get(const void *data, size_t index) {
 
 // --- words --------------------------------------------------------------------------------------
 
-static double sum_exp(const float *logits, int64_t words, double most) {
+static double sum_exp(const float *logits, int64_t words, double max) {
     double sum = 0;
     for (int64_t i = 0; i < words; i++) {
-        sum += exp((double)logits[i] - most);
+        sum += exp((double)logits[i] - max);
     }
     return sum;
 }
 
 // Inserts the token into best[*count], pairs of logit and token in descending order, of which at
 // most `most` are kept.
-static void insert(float *best, size_t *count, size_t most, float logit, int64_t token) {
+static void insert(float *best, size_t *count, size_t max, float logit, int64_t token) {
     size_t at = *count;
-    if (at == most && !(logit > best[2 * (at - 1)])) {
+    if (at == max && !(logit > best[2 * (at - 1)])) {
         return;
     }
-    at = at < most ? at : at - 1;
+    at = at < max ? at : at - 1;
     *count = at + 1;
     for (; at > 0 && logit > best[2 * (at - 1)]; at--) {
         best[2 * at] = best[2 * (at - 1)];
@@ -184,9 +184,9 @@ static void keep_words(void *context, const float *logits, int64_t words, float 
     for (int64_t i = 0; i < words; i++) {
         insert(kept, &count, pass->top_k, logits[i], i);
     }
-    const double most = (double)kept[0], sum = sum_exp(logits, words, most);
+    const double max = (double)kept[0], sum = sum_exp(logits, words, max);
     for (size_t i = 0; i < pass->top_k; i++) {
-        kept[2 * i] = (float)(exp((double)kept[2 * i] - most) / sum);
+        kept[2 * i] = (float)(exp((double)kept[2 * i] - max) / sum);
     }
 }
 

@@ -74,39 +74,32 @@ static enum berth_status no_memory(struct berth_error *error) {
     return error_no_memory(error, 0, "a listing of the hub");
 }
 
-// Requests a URL; returns the answer's text (memory_free). `name` is what messages call it.
+// Downloads a page of the API; the caller frees document->text. `name` is what messages call it.
 static enum berth_status download_page(const struct hub *hub, const char *name, const char *url,
-                                       char **text, size_t *length, struct http_response *response,
+                                       struct document *document, struct http_response *response,
                                        struct berth_error *error) {
     struct http_request request = {.url = url, .token = hub->token};
-    struct document document = {.name = name, .limit = PAGE_LIMIT};
-    *text = NULL;
-    *length = 0;
+    *document = (struct document){.name = name, .limit = PAGE_LIMIT};
     if (!http_same_origin(url, hub->endpoint)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: the next page of the hub's listing is on another host: refused",
                          hub->id);
     }
-    TRY(download_text(hub->net, &request, &document, response, error));
-    *text = document.text;
-    *length = document.length;
-    return BERTH_OK;
+    return download_text(hub->net, &request, document, response, error);
 }
 
 static enum berth_status request_commit(const struct hub *hub, const char *revision,
                                         struct hub_listing *listing, struct berth_error *error) {
-    char *url = api_url(hub, "revision", revision, ""), *text = NULL;
-    char name[NAME_LIMIT];
-    size_t length;
+    char *url = api_url(hub, "revision", revision, ""), name[NAME_LIMIT];
+    struct document document = {.text = NULL};
     snprintf(name, sizeof name, "%s, revision %s", hub->id, revision);
     struct http_response response;
     enum berth_status status =
-        url == NULL ? no_memory(error)
-                    : download_page(hub, name, url, &text, &length, &response, error);
+        url == NULL ? no_memory(error) : download_page(hub, name, url, &document, &response, error);
     if (status == BERTH_OK) {
-        status = hub_listing_take_commit(listing, hub->id, text, length, error);
+        status = hub_listing_take_commit(listing, hub->id, document.text, document.length, error);
     }
-    memory_free(text);
+    memory_free(document.text);
     memory_free(url);
     return status;
 }
@@ -115,15 +108,15 @@ static enum berth_status request_commit(const struct hub *hub, const char *revis
 static enum berth_status request_page(const struct hub *hub, const char *url,
                                       struct hub_listing *listing, char **next,
                                       struct berth_error *error) {
-    size_t before = listing->count, length;
-    char *text;
+    const size_t before = listing->count;
+    struct document document;
     struct http_response response;
     *next = NULL;
-    enum berth_status status = download_page(hub, hub->id, url, &text, &length, &response, error);
+    enum berth_status status = download_page(hub, hub->id, url, &document, &response, error);
     if (status == BERTH_OK) {
-        status = hub_listing_add(listing, hub->id, text, length, error);
+        status = hub_listing_add(listing, hub->id, document.text, document.length, error);
     }
-    memory_free(text);
+    memory_free(document.text);
     if (status == BERTH_OK && listing->count > FILES_LIMIT) {
         status = error_set(error, BERTH_BAD_DATA, "%s: the hub lists more than %zu files: refused",
                            hub->id, FILES_LIMIT);

@@ -69,10 +69,6 @@ static const struct unit {
 };
 #define UNITS (sizeof units / sizeof *units)
 
-static int is_position(const char *key) {
-    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
-}
-
 static int fits_job(const struct name *name, const struct berth_record *record) {
     return name->job == NULL ||
            (record->text != NULL && strncmp(record->text, name->job, strlen(name->job)) == 0);
@@ -81,7 +77,7 @@ static int fits_job(const struct name *name, const struct berth_record *record) 
 // The `which`-th name of a record's field; NULL: there are no more.
 static const char *name_of(const struct berth_record *record, const struct berth_field *field,
                            int which) {
-    if (is_position(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
+    if (lines_is_position(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
         return NULL;
     }
     if (record->kind == BERTH_RECORD_STEP && strcmp(field->key, "loss") == 0 && which == 0) {

@@ -265,10 +265,6 @@ static void put_step(struct event_file *file, const struct berth_record *record,
     put_rows(file, record, step, step_rows, sizeof step_rows / sizeof *step_rows);
 }
 
-static int is_position(const char *key) {
-    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
-}
-
 static void put_evaluation(struct event_file *file, const struct berth_record *record,
                            const char *group, int64_t x) {
     struct event_scalar scalars[SCALARS_LIMIT];
@@ -277,7 +273,7 @@ static void put_evaluation(struct event_file *file, const struct berth_record *r
     for (size_t i = 0; i < record->field_count && count < SCALARS_LIMIT; i++) {
         const char *key = record->fields[i].key;
         double value = lines_real(record, key, NAN);
-        if (!is_position(key) && !isnan(value)) {
+        if (!lines_is_position(key) && !isnan(value)) {
             snprintf(tags[count], TAG_SIZE, "%s/%s", group, key);
             scalars[count] = (struct event_scalar){.tag = tags[count], .value = value};
             count++;

@@ -21,6 +21,10 @@ const struct berth_field *lines_field(const struct berth_record *record, const c
     return NULL;
 }
 
+int lines_is_position(const char *key) {
+    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
+}
+
 double lines_real(const struct berth_record *record, const char *key, double fallback) {
     const struct berth_field *field = lines_field(record, key);
     if (field == NULL || field->type == BERTH_TEXT) {

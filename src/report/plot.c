@@ -163,9 +163,21 @@ static void put_legend(struct buffer *text, const struct chart *chart, int colou
 
 // --- charts --------------------------------------------------------------------------------------
 
+// What all charts of a plot share.
+struct plot {
+    const struct run_set *set;
+    const struct berth_plot_style *style;
+    struct canvas canvas;
+    struct chart_line *lines; // [set->count] of the current chart
+    struct buffer *text;
+};
+
 // Draws some lines of the chart, on the axes of all.
-static void draw(const struct chart *chart, const struct chart_line *lines, size_t count,
-                 const struct berth_plot_style *style, struct canvas *canvas, struct buffer *text) {
+static void draw(struct plot *plot, const struct chart *chart, const struct chart_line *lines,
+                 size_t count) {
+    struct canvas *canvas = &plot->canvas;
+    struct buffer *text = plot->text;
+    const int colour = plot->style->colour && chart->count > 1;
     struct chart shown = *chart;
     shown.lines = lines;
     shown.count = count;
@@ -178,26 +190,25 @@ static void draw(const struct chart *chart, const struct chart_line *lines, size
     buffer_put_text(text, "\n");
     for (size_t row = 0; row < canvas->rows; row++) {
         put_tick_label(text, chart, row, canvas->rows);
-        put_cells(text, canvas, row, style->colour && chart->count > 1);
+        put_cells(text, canvas, row, colour);
         buffer_put_text(text, "\n");
     }
     put_foot(text, chart, canvas->columns);
-    put_legend(text, &shown, style->colour && chart->count > 1);
+    put_legend(text, &shown, colour);
 }
 
-static void draw_series(const struct run_set *set, const char *key, struct chart_line *lines,
-                        const struct berth_plot_style *style, struct canvas *canvas,
-                        struct buffer *text) {
-    struct chart chart = {.key = key, .title = chart_title(key), .lines = lines, .limit = NAN};
-    chart.count = chart_lines(set, key, lines);
+static void draw_series(struct plot *plot, const char *key) {
+    struct chart chart = {
+        .key = key, .title = chart_title(key), .lines = plot->lines, .limit = NAN};
+    chart.count = chart_lines(plot->set, key, plot->lines);
     if (chart.count == 0) {
         return;
     }
-    chart.x = chart_updates(set, (int)canvas->columns / 12);
-    chart_scale(&chart, canvas->rows < 8 ? 2 : 4);
-    const size_t at_once = style->colour ? chart.count : 1;
+    chart.x = chart_updates(plot->set, (int)plot->canvas.columns / 12);
+    chart_scale(&chart, plot->canvas.rows < 8 ? 2 : 4);
+    const size_t at_once = plot->style->colour ? chart.count : 1;
     for (size_t i = 0; i < chart.count; i += at_once) {
-        draw(&chart, lines + i, at_once, style, canvas, text);
+        draw(plot, &chart, plot->lines + i, at_once);
     }
 }
 
@@ -227,30 +238,27 @@ static enum berth_status refuse(const struct run_set *set, const char *name,
     return error_set(error, BERTH_USAGE, "--series %s: no such series; there are %s", name, known);
 }
 
-static enum berth_status draw_named(const struct run_set *set, const char *names,
-                                    struct chart_line *lines, const struct berth_plot_style *style,
-                                    struct canvas *canvas, struct buffer *text,
+static enum berth_status draw_named(struct plot *plot, const char *names,
                                     struct berth_error *error) {
     for (const char *at = names; *at != '\0';) {
         char name[128], evaluated[sizeof name + 8];
         const size_t length = strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, at);
         snprintf(evaluated, sizeof evaluated, "eval_%s", name);
-        const char *key = has_series(set, name) ? name : evaluated;
-        if (!has_series(set, key)) {
-            return refuse(set, name, error);
+        const char *key = has_series(plot->set, name) ? name : evaluated;
+        if (!has_series(plot->set, key)) {
+            return refuse(plot->set, name, error);
         }
-        draw_series(set, key, lines, style, canvas, text);
+        draw_series(plot, key);
         at += length + (at[length] == ',');
     }
     return BERTH_OK;
 }
 
-static enum berth_status draw_default(const struct run_set *set, struct chart_line *lines,
-                                      const struct berth_plot_style *style, struct canvas *canvas,
-                                      struct buffer *text, struct berth_error *error) {
+// The loss and the first metric of evaluations.
+static enum berth_status draw_default(struct plot *plot, struct berth_error *error) {
     const char **keys = NULL;
-    const size_t count = chart_keys(set, &keys), before = text->length;
+    const size_t count = chart_keys(plot->set, &keys), before = plot->text->length;
     int metrics = 0;
     if (keys == NULL) {
         return error_no_memory(error, 0, "the names of the series");
@@ -259,34 +267,39 @@ static enum berth_status draw_default(const struct run_set *set, struct chart_li
         const int is_metric = strncmp(keys[i], "eval_", 5) == 0 &&
                               strstr(keys[i], "_per_") == NULL && strcmp(keys[i], "eval_loss") != 0;
         if (strcmp(keys[i], "loss") == 0 || (is_metric && metrics++ == 0)) {
-            draw_series(set, keys[i], lines, style, canvas, text);
+            draw_series(plot, keys[i]);
         }
     }
     memory_free(keys);
-    return text->length > before ? BERTH_OK
-                                 : error_set(error, BERTH_BAD_DATA,
-                                             "%s: the log has neither a loss nor an evaluation yet",
-                                             set->runs[0].name);
+    return plot->text->length > before
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: the log has neither a loss nor an evaluation yet",
+                           plot->set->runs[0].name);
 }
 
 enum berth_status plot_draw(const struct run_set *set, const struct berth_plot_style *style,
                             struct buffer *text, struct berth_error *error) {
     const int columns = style->columns > PLOT_COLUMNS_MIN ? style->columns : PLOT_COLUMNS_MIN;
     const int rows = style->rows > PLOT_ROWS_MIN ? style->rows : PLOT_ROWS_MIN;
-    struct canvas canvas = {.columns = (size_t)columns - TICK_COLUMNS, .rows = (size_t)rows};
-    struct chart_line *lines = memory_array(set->count, sizeof *lines);
-    canvas.cells = memory_array(canvas.columns * canvas.rows, 1);
-    canvas.owners = memory_array(canvas.columns * canvas.rows, sizeof *canvas.owners);
+    struct plot plot = {.set = set,
+                        .style = style,
+                        .canvas = {.columns = (size_t)columns - TICK_COLUMNS, .rows = (size_t)rows},
+                        .lines = memory_array(set->count, sizeof *plot.lines),
+                        .text = text};
+    struct canvas *canvas = &plot.canvas;
+    canvas->cells = memory_array(canvas->columns * canvas->rows, 1);
+    canvas->owners = memory_array(canvas->columns * canvas->rows, sizeof *canvas->owners);
     enum berth_status status = BERTH_OK;
-    if (lines == NULL || canvas.cells == NULL || canvas.owners == NULL) {
-        status = error_no_memory(error, canvas.columns * canvas.rows, "a chart");
+    if (plot.lines == NULL || canvas->cells == NULL || canvas->owners == NULL) {
+        status = error_no_memory(error, canvas->columns * canvas->rows, "a chart");
     } else if (style->series != NULL) {
-        status = draw_named(set, style->series, lines, style, &canvas, text, error);
+        status = draw_named(&plot, style->series, error);
     } else {
-        status = draw_default(set, lines, style, &canvas, text, error);
+        status = draw_default(&plot, error);
     }
-    memory_free(canvas.owners);
-    memory_free(canvas.cells);
-    memory_free(lines);
+    memory_free(canvas->owners);
+    memory_free(canvas->cells);
+    memory_free(plot.lines);
     return text->failed ? error_no_memory(error, text->length, "the charts") : status;
 }

@@ -20,9 +20,9 @@ static void take_row(const struct text_rows *rows, size_t i) {
     }
 }
 
-static enum berth_status run_setting(const struct text_work *work, const struct instance *instance,
-                                     struct text_rows *rows, int setting, struct item *const *items,
-                                     size_t count, struct berth_error *error) {
+// The items that have the setting.
+static void gather(const struct text_work *work, struct text_rows *rows, int setting,
+                   struct item *const *items, size_t count) {
     rows->count = 0;
     for (size_t i = 0; i < count; i++) {
         if (work->setting(items[i]) == setting) {
@@ -31,6 +31,11 @@ static enum berth_status run_setting(const struct text_work *work, const struct 
             rows->items[rows->count++] = items[i];
         }
     }
+}
+
+static enum berth_status run_setting(const struct text_work *work, const struct instance *instance,
+                                     struct text_rows *rows, int setting,
+                                     struct berth_error *error) {
     if (rows->count > 0) {
         TRY(work->compute(instance, rows, setting, error));
     }
@@ -53,7 +58,8 @@ enum berth_status task_run_texts(const struct text_work *work, const struct inst
             ? BERTH_OK
             : error_no_memory(error, count * work->size * sizeof *rows.rows, "results");
     for (int setting = work->first; status == BERTH_OK && setting < work->end; setting++) {
-        status = run_setting(work, instance, &rows, setting, items, count, error);
+        gather(work, &rows, setting, items, count);
+        status = run_setting(work, instance, &rows, setting, error);
     }
     memory_free(rows.items);
     memory_free(rows.texts);
