@@ -162,7 +162,7 @@ static double sum_exp(const float *logits, int64_t words, double max) {
 }
 
 // Inserts the token into best[*count], pairs of logit and token in descending order, of which at
-// most `most` are kept.
+// most `max` are kept.
 static void insert(float *best, size_t *count, size_t max, float logit, int64_t token) {
     size_t at = *count;
     if (at == max && !(logit > best[2 * (at - 1)])) {
