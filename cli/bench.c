@@ -425,7 +425,7 @@ static enum berth_status read_request(const struct cli_call *call, struct reques
     TRY(read_numbers(call, "link_gbit", 1e-3, 1e5, &requested->gbits, error));
     for (size_t i = 0; i < requested->hosts.count; i++) {
         if (requested->hosts.values[i] != floor(requested->hosts.values[i])) {
-            return error_set(error, BERTH_USAGE, "--hosts: %g is no whole number",
+            return error_set(error, BERTH_USAGE, "--hosts: %g is not a whole number",
                              requested->hosts.values[i]);
         }
     }
@@ -441,7 +441,7 @@ static enum berth_status read_request(const struct cli_call *call, struct reques
     }
     return cli_value(call, "save_times") == NULL || requested->hosts.count == 1
                ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "--save_times is for one number of --hosts");
+               : error_set(error, BERTH_USAGE, "--save_times requires a single number in --hosts");
 }
 
 static enum berth_status put_forecast(const struct cli_call *call,

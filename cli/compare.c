@@ -92,7 +92,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_compare = {
     .name = "compare",
-    .summary = "largest difference and cosine of two models' tensors",
+    .summary = "compare the tensors of two models",
     .usage = "A B [--tolerance X] [--json]",
     .example = "berth compare squad-minilm squad-minilm-hf\n"
                "berth compare run-1 run-2/model.safetensors --tolerance 1e-5",

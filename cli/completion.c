@@ -249,9 +249,9 @@ const struct cli_verb cli_completion = {
     .example = "eval \"$(berth completion bash)\"                          # in ~/.bashrc\n"
                "berth completion zsh > ~/.zfunc/_berth                   # a folder of $fpath\n"
                "berth completion fish > ~/.config/fish/completions/berth.fish",
-    .notes = "Verbs, tasks, options, their choices, and files or folders where an option takes "
-             "one. The script "
-             "asks the program. An installed Berth has the scripts where the shells look for them.",
+    .notes = "Completes verbs, tasks, options, their choices, and files or folders where an option "
+             "takes one. The script calls the program for that. An installed Berth has the scripts "
+             "where the shells look for them.",
     .arguments_min = 1,
     .arguments_max = 1,
     .argument_at = shell_at,

@@ -288,7 +288,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_doctor = {
     .name = "doctor",
-    .summary = "tell what this machine and this build offer",
+    .summary = "show what this machine and this build support",
     .usage = "[--json] [--comm NAME] [--precision TYPE]",
     .example = "berth doctor\nmpirun -n 2 berth doctor --json",
     CLI_OWN_OPTIONS(options),

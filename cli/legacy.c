@@ -67,8 +67,8 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
 static enum berth_status set_unavailable(struct cli_call *call, const struct legacy *legacy,
                                          const char *value, struct berth_error *error) {
     if (words_have(legacy->on, ' ', value)) {
-        cli_note(call, "--%s %s has no effect: it asks for what is so anyway", legacy->option.name,
-                 value);
+        cli_note(call, "--%s %s has no effect: it asks for what Berth does anyway",
+                 legacy->option.name, value);
         return BERTH_OK;
     }
     return error_set(error, BERTH_USAGE, "option %s: \"%s\" is not available; %s",

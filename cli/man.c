@@ -362,9 +362,8 @@ const struct cli_verb cli_man = {
     .summary = "print the manual page of a verb or a topic",
     .usage = "[VERB [TASK] | TOPIC]\n--output DIR",
     .example = "berth man finetune squad | man -l -\nberth man --output share/man/man1",
-    .notes = "Prints the page in the language of manual pages, without a word that of the program. "
-             "An installed "
-             "Berth has all pages: `man berth-finetune-squad`.",
+    .notes = "Prints the page in the man(7) language, without arguments that of the program. An "
+             "installed Berth has all pages: `man berth-finetune-squad`.",
     CLI_OWN_OPTIONS(options),
     .arguments_max = 2,
     .argument_at = cli_subject_at,

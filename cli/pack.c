@@ -99,7 +99,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_pack = {
     .name = "pack",
-    .summary = "pre-training data with up to three instances a row",
+    .summary = "pack pre-training data, up to three instances per row",
     .usage = "DIR OUT | --input_dir DIR --output_dir OUT",
     .example = "berth pack data/hdf5_lower_case_1_.../wikicorpus_en packed",
     .notes = "Reads the HDF5 and TFRecord files of DIR with \"training\" in their names and writes "

@@ -362,14 +362,12 @@ const struct cli_verb cli_task_verbs[] = {
                    "berth pretrain ... --output phase1 --resume_from_checkpoint auto",
         .notes =
             "Shards are what `berth prepare` and the scripts of NVIDIA, Habana, Google and Intel "
-            "write. An update "
-            "is train_batch_size sequences, packed rows counted as what is in them. Ctrl-C, "
+            "write. An update has train_batch_size sequences; of packed rows each sequence counts. "
+            "Ctrl-C, "
             "SIGTERM, "
             "SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
-            "--resume_from_checkpoint "
-            "resumes. The "
-            "flags of the original scripts are understood; those without a meaning here are noted "
-            "and skipped.",
+            "--resume_from_checkpoint resumes. The flags of the original scripts are accepted; "
+            "those without a meaning here are noted and ignored.",
         JOB_OF(JOB_PRETRAIN, objective_options, train),
         .objective = BOTH,
         .settle = check_objective,

@@ -89,7 +89,7 @@ void conversion_warn_of_range(const struct conversion *conversion, const char *n
 static inline enum berth_status conversion_check_stop(const struct conversion *conversion,
                                                       struct berth_error *error) {
     return conversion->stop != NULL && *conversion->stop != 0
-               ? error_set(error, BERTH_INTERRUPTED, "stopped; nothing is written")
+               ? error_set(error, BERTH_INTERRUPTED, "interrupted; nothing was written")
                : BERTH_OK;
 }
 

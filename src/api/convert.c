@@ -104,8 +104,8 @@ static enum berth_status check_losses(const struct conversion *conversion, int a
     if (!allowed && dropped->count + narrowed->count > 0) {
         const struct loss *first = dropped->count > 0 ? dropped : narrowed;
         return error_set(error, BERTH_CONFIG,
-                         "%s as %s is lossy: %zu tensor%s left out, %zu narrowed (%s); allow this "
-                         "with --allow_lossy",
+                         "converting %s to %s is lossy: %zu tensor%s left out, %zu narrowed (%s); "
+                         "allow this with --allow_lossy",
                          conversion->input, conversion->target->name, dropped->count,
                          number_ending((int64_t)dropped->count), narrowed->count, first->names);
     }
@@ -142,9 +142,9 @@ static enum berth_status refuse_names(const struct convert_target *target, const
     for (size_t i = 0; i < convert_target_count && other == NULL; i++) {
         other = find_names(&convert_targets[i], name) != NULL ? convert_targets[i].name : NULL;
     }
-    return error_set(error, BERTH_USAGE, "--names \"%s\": %s has: %s%s%s%s", name, target->name,
+    return error_set(error, BERTH_USAGE, "--names \"%s\": %s accepts: %s%s%s%s", name, target->name,
                      known, other != NULL ? "; " : "", other != NULL ? other : "",
-                     other != NULL ? " has them" : "");
+                     other != NULL ? " accepts it" : "");
 }
 
 // Leaves conversion->names NULL if the source decides.
@@ -530,9 +530,10 @@ static enum berth_status choose_optimizer(struct conversion *conversion,
     }
     return stage == NULL || conversion->target->holds_optimizer
                ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "--zero_stage: %s has no optimizer's state; --to deepspeed has",
-                           conversion->target->name);
+               : error_set(
+                     error, BERTH_USAGE,
+                     "--zero_stage: %s cannot store the optimizer's state; use --to deepspeed",
+                     conversion->target->name);
 }
 
 static enum berth_status check_output(const char *output, struct berth_error *error) {

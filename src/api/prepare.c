@@ -327,7 +327,7 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
         done->bytes = stage.text_bytes;
     }
     if (status == BERTH_OK && stage.empty > 0) {
-        log_warning(job->log, "shards without an instance, which have no file: %lld",
+        log_warning(job->log, "shards without instances, for which no file was written: %lld",
                     (long long)stage.empty);
     }
     if (status == BERTH_OK) {

@@ -235,7 +235,8 @@ static enum berth_status refuse(const struct run_set *set, const char *name,
         words_add(known, sizeof known, keys[i]);
     }
     memory_free(keys);
-    return error_set(error, BERTH_USAGE, "--series %s: no such series; there are %s", name, known);
+    return error_set(error, BERTH_USAGE, "--series %s: no such series; expected one of: %s", name,
+                     known);
 }
 
 static enum berth_status draw_named(struct plot *plot, const char *names,

@@ -460,11 +460,11 @@ static enum berth_status find_log(const char *folder, char **path, struct berth_
     if (*path == NULL) {
         TRY(try_checkpoints(folder, path, error));
     }
-    return *path != NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_NO_INPUT,
-                           "%s: no log in it: neither " RUN_LOG_NAME " nor trainer_state.json",
-                           folder);
+    return *path != NULL ? BERTH_OK
+                         : error_set(error, BERTH_NO_INPUT,
+                                     "%s: no log in this folder: neither " RUN_LOG_NAME
+                                     " nor trainer_state.json",
+                                     folder);
 }
 
 enum berth_status run_read(struct run *run, const char *path, struct berth_error *error) {

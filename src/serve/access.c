@@ -78,11 +78,11 @@ static int is_listed(const char *list, const char *name) {
 
 static int check_host(const struct access *access, const char *host, const char **message) {
     char name[NAME_SIZE];
-    *message = "the request has no Host";
+    *message = "the request has no valid Host";
     if (host == NULL || !host_name(host, name)) {
         return 400;
     }
-    *message = "the Host is not served; --allowed_hosts lists names";
+    *message = "this Host is not served; add its name to --allowed_hosts";
     return is_address(name) || strcasecmp(name, "localhost") == 0 || is_listed(access->hosts, name)
                ? 0
                : 403;
@@ -97,7 +97,7 @@ int access_check_site(const struct access *access, const struct http_request *re
         return status;
     }
     const char *site = origin != NULL && host != NULL ? strstr(origin, "://") : NULL;
-    *message = "requests of other sites are refused (Origin)";
+    *message = "requests from other sites are refused (Origin)";
     return origin == NULL || (site != NULL && strcasecmp(site + 3, host) == 0) ? 0 : 403;
 }
 
@@ -116,7 +116,7 @@ int access_check_key(const struct access *access, const struct http_request *req
                      const char **message) {
     const char *given = http_header(request, "Authorization"), *key = access->keys;
     int found = 0;
-    *message = "this server needs a key: Authorization: Bearer KEY";
+    *message = "this server requires a key: Authorization: Bearer KEY";
     if (key == NULL) {
         return 0;
     }

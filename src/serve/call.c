@@ -98,8 +98,8 @@ static enum berth_status check_structure(const struct call *call, struct berth_e
     return found.values <= limit
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "the JSON has more than %zu values, and --max_queue is %zu texts", limit,
-                           call->max_items);
+                           "the JSON has more than %zu values, the limit for --max_queue %zu",
+                           limit, call->max_items);
 }
 
 const json *call_member(const struct call *call, const char *key) {
@@ -128,7 +128,7 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
     return !json_is_object_value(call->document)
                ? error_set(error, BERTH_USAGE, "the request is not a JSON object")
            : model != NULL && !json_is_text(model)
-               ? error_set(error, BERTH_USAGE, "model: expected a text")
+               ? error_set(error, BERTH_USAGE, "model: expected a string")
                : BERTH_OK;
 }
 
@@ -192,7 +192,7 @@ void call_free(struct call *call) {
 
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error) {
     if (count > call->max_items) {
-        return error_set(error, BERTH_USAGE, "%zu texts in a request, and --max_queue is %zu",
+        return error_set(error, BERTH_USAGE, "the request has %zu texts, but --max_queue is %zu",
                          count, call->max_items);
     }
     call->items = memory_array_zeroed(count, sizeof *call->items);
@@ -205,7 +205,7 @@ enum berth_status call_set_text(struct item *item, size_t which, const json *tex
                                 const char *where, struct berth_error *error) {
     const char *bytes = json_text(text);
     if (bytes == NULL) {
-        return error_set(error, BERTH_USAGE, "%s: expected a text", where);
+        return error_set(error, BERTH_USAGE, "%s: expected a string", where);
     }
     if (strlen(bytes) != json_text_length(text)) {
         return error_set(error, BERTH_USAGE, "%s: the text contains a NUL character", where);

@@ -300,11 +300,11 @@ static int check_headers(struct exchange *exchange, const char **message) {
     if (framing.lengths + framing.encodings > 1 || framing.hosts > 1) {
         return 400;
     }
-    *message = "the name of a header has a blank";
+    *message = "the name of a header contains a blank";
     if (framing.blanks > 0) {
         return 400;
     }
-    *message = "Content-Length is not a number of digits";
+    *message = "Content-Length is not a number";
     if (length != NULL && (*length == '\0' || strspn(length, "0123456789") != strlen(length))) {
         return 400;
     }
@@ -391,7 +391,7 @@ static enum MHD_Result dispatch(struct exchange *exchange) {
         return refuse(exchange, exchange->refusal,
                       exchange->refusal == 413
                           ? "the body is larger than --max_body_bytes"
-                          : "the server holds as many request bodies as it can; try again later");
+                          : "the server has no room for another request body; try again later");
     }
     buffer_put_byte(&exchange->body, '\0');
     if (exchange->body.failed) {

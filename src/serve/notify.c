@@ -43,8 +43,7 @@ enum berth_status notify_listener(int *listener, struct berth_error *error) {
     }
     if (sockets > 1) {
         return error_set(error, BERTH_CONFIG,
-                         "LISTEN_FDS: this process was started with %s sockets, and it serves one",
-                         count);
+                         "LISTEN_FDS: the service manager passed %s sockets; expected one", count);
     }
     fcntl(FIRST_PASSED_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
     fcntl(FIRST_PASSED_DESCRIPTOR, F_SETFL, fcntl(FIRST_PASSED_DESCRIPTOR, F_GETFL) | O_NONBLOCK);

@@ -29,7 +29,7 @@ static enum berth_status read_tensor(const json *input, const char *name, struct
     const char *type = json_text(json_member(input, "datatype"));
     const json *shape = json_member(input, "shape"), *data = json_member(input, "data");
     if (type == NULL || strcmp(type, "BYTES") != 0) {
-        return error_set(error, BERTH_USAGE, "input %s: the datatype is not BYTES", name);
+        return error_set(error, BERTH_USAGE, "input %s: expected the datatype BYTES", name);
     }
     int64_t elements = json_length(shape) > 0;
     for (size_t i = 0; i < json_length(shape); i++) {
@@ -60,7 +60,7 @@ static enum berth_status read_texts(struct call *call, size_t which, const struc
     const size_t count = json_length(tensor->data);
     char where[96];
     if (count != call->count) {
-        return error_set(error, BERTH_USAGE, "input %s: %zu texts, expected %zu", name, count,
+        return error_set(error, BERTH_USAGE, "input %s: expected %zu texts, found %zu", name, count,
                          call->count);
     }
     for (size_t i = 0; i < call->count; i++) {
@@ -97,7 +97,7 @@ check_names(const json *list, const char *where, const struct served_task *task,
                              UTF8_SHOWN(name, 60), task->name);
         }
         if (find_tensor(list, name) != json_at(list, i)) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: a second \"%s\"", where, i, name);
+            return error_set(error, BERTH_USAGE, "%s[%zu]: duplicate name \"%s\"", where, i, name);
         }
     }
     return BERTH_OK;
@@ -118,7 +118,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
     TRY(call_check_members(call, &known, error));
     if (id != NULL && !json_is_text(id)) {
-        return error_set(error, BERTH_USAGE, "id: expected a text");
+        return error_set(error, BERTH_USAGE, "id: expected a string");
     }
     TRY(check_names(inputs, "inputs", task, task_has_field, error));
     if (outputs != NULL) {
@@ -127,7 +127,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
         const json *input = find_tensor(inputs, task->fields[i]);
         if (input == NULL && (i == 0 || task->is_pair)) {
-            return error_set(error, BERTH_USAGE, "there is no input %s", task->fields[i]);
+            return error_set(error, BERTH_USAGE, "missing input %s", task->fields[i]);
         }
         if (input != NULL) {
             TRY(read_tensor(input, task->fields[i], &texts[i], error));

@@ -24,7 +24,7 @@ static enum berth_status check_text(const json *value, const char *where,
     return !json_is_number_value(value) && !json_is_array_value(value)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "%s: expected a text; token numbers are not read (LangChain: "
+                           "%s: expected a string; token ids are not supported (LangChain: "
                            "check_embedding_ctx_length=False)",
                            where);
 }
@@ -38,12 +38,12 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     TRY(call_check_members(call, &known, error));
     TRY(read_format(call, error));
     if (user != NULL && !json_is_text(user)) {
-        return error_set(error, BERTH_USAGE, "user: expected a text");
+        return error_set(error, BERTH_USAGE, "user: expected a string");
     }
     call->is_list = json_is_array_value(input);
     const size_t count = call->is_list ? json_length(input) : (size_t)json_is_text(input);
     if (count == 0) {
-        return error_set(error, BERTH_USAGE, "input: expected a text or a list of texts");
+        return error_set(error, BERTH_USAGE, "input: expected a string or a list of strings");
     }
     TRY(call_make_items(call, count, error));
     for (size_t i = 0; i < count; i++) {

@@ -36,7 +36,7 @@ static enum berth_status count_inputs(struct call *call, const json *inputs,
     const int is_given = json_is_text(inputs) || json_length(inputs) > 0;
     return is_given && !json_is_object_value(inputs)
                ? call_make_items(call, call->is_list ? json_length(inputs) : 1, error)
-               : error_set(error, BERTH_USAGE, "inputs: expected a text or a list of texts");
+               : error_set(error, BERTH_USAGE, "inputs: expected a string or a list of strings");
 }
 
 // --- /embed --------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ static enum berth_status put(struct queue *queue, struct call *call, struct bert
     }
     if (queue->items + call->count > queue->limits.items) {
         return error_set(error, BERTH_UNAVAILABLE,
-                         "%zu texts are waiting, this request has %zu, and --max_queue is %zu; "
+                         "%zu texts are waiting and this request has %zu, but --max_queue is %zu; "
                          "try again later",
                          queue->items, call->count, queue->limits.items);
     }

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define NAME_SIZE 256
-#define NO_NAME "several models are served, and the request names none; /v1/models lists them"
+#define NO_NAME "several models are served, but the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
-#define NO_TASK "this path is for %s, and no model here is; /v1/models lists them"
+#define NO_TASK "this path is for %s, but no model has that task; /v1/models lists them"
 
 struct route {
     const char *method, *path;       // one component of the path may be "*", a model's name
@@ -334,11 +334,11 @@ static int is_encoded(const struct http_request *request) {
 // Why the body cannot be read, whatever its type; NULL: it can.
 static const char *body_problem(const struct http_request *request) {
     if (is_encoded(request)) {
-        return "no Content-Encoding is read here; send the body as it is, without one";
+        return "Content-Encoding is not supported; send the body without one";
     }
     // KServe's extension for binary tensors, which follow the JSON.
     if (http_header(request, "Inference-Header-Content-Length") != NULL) {
-        return "binary tensors are not read here; send them as JSON (tritonclient: "
+        return "binary tensors are not supported; send them as JSON (tritonclient: "
                "set_data_from_numpy with binary_data=False)";
     }
     return NULL;
@@ -361,12 +361,12 @@ int routes_admit(void *context, const struct http_request *request, struct http_
     const struct route *route = find_route(request, name, &allow);
     if (route == NULL) {
         refuse(request, reply, allow != NULL ? 405 : 404,
-               allow != NULL ? "the path has other methods" : "there is nothing at this path");
+               allow != NULL ? "this path does not support the method" : "no such path");
         reply->allow = allow;
         return 0;
     }
     if (route->is_admin && server->access.keys == NULL) {
-        return refuse(request, reply, 403, "only a server with --api_key_file can be managed");
+        return refuse(request, reply, 403, "this path requires a server with --api_key_file");
     }
     status = route->is_public ? 0 : access_check_key(&server->access, request, &message);
     if (status != 0) {

@@ -66,15 +66,16 @@ static void join_loader(struct loader *loader) {
 static void report_reload(const struct loader *loader) {
     const struct server *server = loader->server;
     if (loader->status == BERTH_OK) {
-        log_note(&server->settings->log, "the models were loaded again");
+        log_note(&server->settings->log, "the models were reloaded");
     } else if (loader->loaded == 0) {
         log_warning(&server->settings->log,
-                    "the models were not loaded again, and the old ones stay: %s",
+                    "the models were not reloaded, and the old ones stay in use: %s",
                     loader->error.message);
     } else {
-        log_warning(&server->settings->log,
-                    "only %zu of %zu models were loaded again, and the others stay as they are: %s",
-                    loader->loaded, models_count(server->models), loader->error.message);
+        log_warning(
+            &server->settings->log,
+            "only %zu of %zu models were reloaded, and the old ones of the others stay in use: %s",
+            loader->loaded, models_count(server->models), loader->error.message);
     }
 }
 
@@ -186,7 +187,7 @@ static void wait_until(struct server *server, const sigset_t *set, double end, i
 // still needs its model, so in that case the process exits here.
 static enum berth_status abort_requests(struct server *server, const sigset_t *set, size_t left,
                                         struct berth_error *error) {
-    static const char message[] = "%zu requests were not answered in --grace_seconds";
+    static const char message[] = "%zu requests were not answered within --grace_seconds";
     atomic_store(&server->is_aborting, 1);
     wait_until(server, set, clock_now() + REFUSAL_SECONDS, 1);
     if (http_busy(server->http) > 0) {
@@ -216,7 +217,7 @@ static enum berth_status drain(struct server *server, const sigset_t *set,
 static void log_address(const struct server *server, int is_passed) {
     const struct server_settings *settings = server->settings;
     if (is_passed) {
-        log_note(&settings->log, "listening on the socket that this process was started with");
+        log_note(&settings->log, "listening on the socket that the service manager passed");
     } else {
         log_note(&settings->log, "listening on %s://%s",
                  settings->certificate_file != NULL ? "https" : "http", http_address(server->http));

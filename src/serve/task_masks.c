@@ -42,7 +42,8 @@ static enum berth_status check(const struct item *items, size_t count, struct be
         bytes += length > 0 && words > SEQUENCES_MAX / length ? SEQUENCES_MAX : words * length;
         if (bytes >= SEQUENCES_MAX) {
             return error_set(error, BERTH_USAGE,
-                             "the texts with each word for each [MASK] have more than %zu MiB",
+                             "the reply would exceed %zu MiB: it has the whole text for each word "
+                             "of each [MASK]",
                              SEQUENCES_MAX >> 20);
         }
     }

@@ -226,7 +226,7 @@ for to in hf onnx; do
     wait $converting
     code=$?
     expect_code 143
-    expect_err "stopped; nothing is written"
+    expect_err "interrupted; nothing was written"
     expect_left "words "
 done
 rm words

@@ -410,7 +410,7 @@ static void test_no_log(void **state) {
     run_done(&run);
     assert_int_equal(dir_make(scratch("empty"), &error), BERTH_OK);
     assert_int_equal(run_read(&run, scratch("empty"), &error), BERTH_NO_INPUT);
-    assert_message_has(&error, "no log in it");
+    assert_message_has(&error, "no log in this folder");
     run_done(&run);
     assert_int_equal(file_write(scratch("text"), "hello\n", 6, &error), BERTH_OK);
     assert_int_equal(run_read(&run, scratch("text"), &error), BERTH_BAD_DATA);
@@ -520,7 +520,7 @@ static void test_plots_of_several(void **state) {
     struct buffer text = {0};
     struct berth_error error;
     assert_int_equal(plot_draw(&set, &style, &text, &error), BERTH_USAGE);
-    assert_message_has(&error, "--series nothing: no such series; there are loss");
+    assert_message_has(&error, "--series nothing: no such series; expected one of: loss");
     buffer_done(&text);
     run_done(&runs[0]);
     run_done(&runs[1]);
