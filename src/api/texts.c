@@ -23,11 +23,10 @@ static size_t list_valid(const struct texts_args *args, const struct model_files
         if (args->items[i].text == NULL) {
             (void)error_set(error, BERTH_USAGE, "the text is NULL");
         } else if (args->items[i].pair != NULL && !model_files_tell_pairs(files)) {
-            (void)error_set(
-                error, BERTH_USAGE,
-                "this is a pair of texts, but the model's type_vocab_size is %" PRId64
-                ", so it cannot distinguish the two; use a model with type_vocab_size 2",
-                files->shape.type_vocab_size);
+            (void)error_set(error, BERTH_USAGE,
+                            "this is a pair of texts, which a model with type_vocab_size %" PRId64
+                            " cannot distinguish; use a model with type_vocab_size 2",
+                            files->shape.type_vocab_size);
         } else {
             indices[valid++] = i;
         }

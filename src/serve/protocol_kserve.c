@@ -60,8 +60,8 @@ static enum berth_status read_texts(struct call *call, size_t which, const struc
     const size_t count = json_length(tensor->data);
     char where[96];
     if (count != call->count) {
-        return error_set(error, BERTH_USAGE, "input %s: expected %zu texts, found %zu", name, count,
-                         call->count);
+        return error_set(error, BERTH_USAGE, "input %s: expected %zu texts, found %zu", name,
+                         call->count, count);
     }
     for (size_t i = 0; i < call->count; i++) {
         snprintf(where, sizeof where, "input %s[%zu]", name, i);
