@@ -12,8 +12,8 @@ static const struct option_row options[] = {
      .help = "folder or name of a model, and its name in paths (default: the last component of "
              "DIR); may be repeated"},
     {CLI_TEXT("host", "127.0.0.1"), .unit = "ADDRESS",
-     .help = "address to listen on, or a name, which stands for its first address; 0.0.0.0 or :: "
-             "is every one of this machine"},
+     .help = "address to listen on, or a name, for all of its addresses; 0.0.0.0 or :: stands for "
+             "every address of this machine"},
     {CLI_INTEGER("port", "8080"), BETWEEN(0, 65535), .unit = "N",
      .help = "port to listen on; 0 is a free one, which is printed"},
     {CLI_TEXT("api_key_file", NULL), .unit = "FILE", .shown = "no key is needed",

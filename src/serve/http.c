@@ -34,6 +34,7 @@
 #define BODIES_MAX ((size_t)512 << 20)       // of all requests
 #define DISCARDED_MAX (64 << 20)             // of a request that is refused
 #define NEVER 1e300
+#define LISTENERS_MAX 8
 #define SCAN_SECONDS 1.0    // between two scans for clients that have disconnected
 #define CLOSING_SECONDS 0.5 // the bytes read last may still complete a request
 
@@ -44,16 +45,22 @@ struct connection {
     double deadline;
 };
 
-struct http_server {
+// A socket that listens, and the thread that serves its connections.
+struct listener {
+    int socket;
     struct MHD_Daemon *daemon;
+    char address[80]; // and port, as text
+};
+
+struct http_server {
+    struct listener listeners[LISTENERS_MAX]; // [listener_count] one for each address
+    size_t listener_count;
     struct http_settings settings;
     struct http_application application;
     pthread_mutex_t lock; // of the list and its deadlines
     struct connection *connections;
     atomic_size_t busy, body_bytes;
     atomic_int is_stopping;
-    int listener;
-    char address[80]; // and port, as text
     double last_scan; // when http_tick last scanned for clients that have disconnected
 };
 
@@ -453,29 +460,78 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 
 // --- the server ----------------------------------------------------------------------------------
 
-static enum berth_status listen_on(const struct addrinfo *address, int *listener) {
-    const int on = 1, off = 0;
-    *listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (*listener < 0) {
-        return BERTH_UNAVAILABLE;
+// Returns the socket; -1: errno says why not. "::" also accepts IPv4, unless other addresses are
+// listened on as well.
+static int listen_on(const struct addrinfo *address, int is_only) {
+    const int on = 1, v6_only = !is_only;
+    const int listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0) {
+        return -1;
     }
-    setsockopt(*listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (address->ai_family == AF_INET6) { // "::" is IPv4, too
-        setsockopt(*listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->ai_family == AF_INET6) {
+        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
     }
-    if (bind(*listener, address->ai_addr, address->ai_addrlen) == 0 &&
-        listen(*listener, SOMAXCONN) == 0) {
-        return BERTH_OK;
+    if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(listener, SOMAXCONN) == 0) {
+        return listener;
     }
     const int cause = errno;
-    close(*listener);
-    *listener = -1;
+    close(listener);
     errno = cause;
-    return BERTH_UNAVAILABLE;
+    return -1;
 }
 
-static enum berth_status open_listener(const struct http_settings *settings, int *listener,
-                                       struct berth_error *error) {
+static in_port_t *port_of(struct sockaddr *address) {
+    return address->sa_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port
+                                          : &((struct sockaddr_in *)address)->sin_port;
+}
+
+// Gives all addresses the port of the first listener, which the system chose for port 0.
+static void copy_port(const struct http_server *server, const struct addrinfo *found) {
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    if (getsockname(server->listeners[0].socket, (struct sockaddr *)&bound, &size) == 0) {
+        for (const struct addrinfo *address = found; address != NULL; address = address->ai_next) {
+            *port_of(address->ai_addr) = *port_of((struct sockaddr *)&bound);
+        }
+    }
+}
+
+// A hosts file may list an address twice.
+static int is_repeated(const struct addrinfo *found, const struct addrinfo *address) {
+    while (found != address && (found->ai_addrlen != address->ai_addrlen ||
+                                memcmp(found->ai_addr, address->ai_addr, found->ai_addrlen) != 0)) {
+        found = found->ai_next;
+    }
+    return found != address;
+}
+
+// Returns 0, or the errno of the failure. Skips addresses that this machine does not have, such as
+// ::1 without IPv6, if it has another one.
+static int listen_on_all(struct http_server *server, const struct addrinfo *found) {
+    int cause = 0, missing = 0;
+    for (const struct addrinfo *address = found;
+         address != NULL && cause == 0 && server->listener_count < LISTENERS_MAX;
+         address = address->ai_next) {
+        if (is_repeated(found, address)) {
+            continue;
+        }
+        const int listener = listen_on(address, found->ai_next == NULL);
+        if (listener >= 0) {
+            server->listeners[server->listener_count++].socket = listener;
+            copy_port(server, found);
+        } else if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
+            missing = errno;
+        } else {
+            cause = errno;
+        }
+    }
+    return server->listener_count > 0 ? cause : cause != 0 ? cause : missing;
+}
+
+static enum berth_status open_listeners(struct http_server *server, struct berth_error *error) {
+    const struct http_settings *settings = &server->settings;
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
     char port[16];
     snprintf(port, sizeof port, "%d", settings->port);
@@ -484,47 +540,66 @@ static enum berth_status open_listener(const struct http_settings *settings, int
         return error_set(error, BERTH_UNAVAILABLE, "--host %s: %s", settings->host,
                          gai_strerror(code));
     }
-    enum berth_status status = listen_on(found, listener);
+    const int cause = listen_on_all(server, found);
     freeaddrinfo(found);
-    return status == BERTH_OK
+    return cause == 0
                ? BERTH_OK
-               : error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot listen on %s port %d",
+               : error_set_errno(error, BERTH_UNAVAILABLE, cause, "cannot listen on %s port %d",
                                  settings->host, settings->port);
 }
 
-static void format_address(struct http_server *server) {
+static void format_address(struct listener *listener) {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
     char host[64], port[8];
-    if (getsockname(server->listener, (struct sockaddr *)&address, &size) == 0 &&
+    if (getsockname(listener->socket, (struct sockaddr *)&address, &size) == 0 &&
         getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
         const int is_v6 = address.ss_family == AF_INET6;
-        snprintf(server->address, sizeof server->address, is_v6 ? "[%s]:%s" : "%s:%s", host, port);
+        snprintf(listener->address, sizeof listener->address, is_v6 ? "[%s]:%s" : "%s:%s", host,
+                 port);
     }
 }
 
-static enum berth_status start_daemon(struct http_server *server, struct berth_error *error) {
+static enum berth_status start_daemon(struct http_server *server, struct listener *listener,
+                                      struct berth_error *error) {
     const struct http_settings *settings = &server->settings;
+    const unsigned connections = settings->limits.connections / (unsigned)server->listener_count;
     const int uses_tls = settings->certificate != NULL;
     const struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)settings->certificate},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)settings->key},
         {MHD_OPTION_END, 0, NULL}};
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-    server->daemon = MHD_start_daemon(
+    listener->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (uses_tls ? MHD_USE_TLS : 0), 0,
-        NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, server->listener,
-        MHD_OPTION_CONNECTION_LIMIT, settings->limits.connections,
+        NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listener->socket,
+        MHD_OPTION_CONNECTION_LIMIT, connections > 0 ? connections : 1,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
         on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_ARRAY,
         uses_tls ? tls : none, MHD_OPTION_END);
-    return server->daemon != NULL
+    return listener->daemon != NULL
                ? BERTH_OK
                : error_set(error, uses_tls ? BERTH_CONFIG : BERTH_UNAVAILABLE, "%s",
                            uses_tls ? "cannot serve TLS with this certificate and key"
                                     : "cannot start the HTTP server");
+}
+
+// Without sockets of its own the server has the one that the settings name.
+static enum berth_status start(struct http_server *server, struct berth_error *error) {
+    if (server->settings.listener >= 0) {
+        server->listeners[server->listener_count++].socket = server->settings.listener;
+    } else {
+        TRY(open_listeners(server, error));
+    }
+    for (size_t i = 0; i < server->listener_count; i++) {
+        if (server->settings.listener < 0) {
+            format_address(&server->listeners[i]);
+        }
+        TRY(start_daemon(server, &server->listeners[i], error));
+    }
+    return BERTH_OK;
 }
 
 enum berth_status http_start(const struct http_settings *settings,
@@ -536,16 +611,8 @@ enum berth_status http_start(const struct http_settings *settings,
     }
     opened->settings = *settings;
     opened->application = *application;
-    opened->listener = settings->listener;
     pthread_mutex_init(&opened->lock, NULL);
-    enum berth_status status = BERTH_OK;
-    if (settings->listener < 0) {
-        status = open_listener(settings, &opened->listener, error);
-        format_address(opened);
-    }
-    if (status == BERTH_OK) {
-        status = start_daemon(opened, error);
-    }
+    enum berth_status status = start(opened, error);
     *server = opened;
     if (status != BERTH_OK) {
         http_stop(opened);
@@ -554,20 +621,20 @@ enum berth_status http_start(const struct http_settings *settings,
     return status;
 }
 
-const char *http_address(const struct http_server *server) {
-    return server->address;
+const char *http_address(const struct http_server *server, size_t index) {
+    return index < server->listener_count ? server->listeners[index].address : NULL;
 }
 
 void http_stop_accepting(struct http_server *server) {
     atomic_store(&server->is_stopping, 1);
-    if (server->listener >= 0) {
+    for (size_t i = 0; i < server->listener_count; i++) {
         // The socket is left to http_stop: libmicrohttpd still refers to it.
-        (void)MHD_quiesce_daemon(server->daemon);
-    }
-    // Clients that connect now are refused, instead of waiting for a reply that never comes. A
-    // socket of http_settings is not the server's own.
-    if (server->settings.listener < 0) {
-        (void)shutdown(server->listener, SHUT_RDWR);
+        (void)MHD_quiesce_daemon(server->listeners[i].daemon);
+        // Clients that connect now are refused, instead of waiting for a reply that never comes. A
+        // socket of http_settings is not the server's own.
+        if (server->settings.listener < 0) {
+            (void)shutdown(server->listeners[i].socket, SHUT_RDWR);
+        }
     }
 }
 
@@ -575,19 +642,22 @@ size_t http_busy(const struct http_server *server) {
     return atomic_load(&server->busy);
 }
 
+// A daemon closes its socket, unless it was quiesced.
+static void stop_listener(struct listener *listener, int was_quiesced) {
+    if (listener->daemon != NULL) {
+        MHD_stop_daemon(listener->daemon);
+    }
+    if (listener->daemon == NULL || was_quiesced) {
+        close(listener->socket);
+    }
+}
+
 void http_stop(struct http_server *server) {
     if (server == NULL) {
         return;
     }
-    if (server->daemon != NULL) {
-        const int was_quiesced = atomic_load(&server->is_stopping);
-        MHD_stop_daemon(server->daemon);
-        if (!was_quiesced) {
-            server->listener = -1; // closed with it
-        }
-    }
-    if (server->listener >= 0) {
-        close(server->listener);
+    for (size_t i = 0; i < server->listener_count; i++) {
+        stop_listener(&server->listeners[i], atomic_load(&server->is_stopping));
     }
     pthread_mutex_destroy(&server->lock);
     memory_free(server);

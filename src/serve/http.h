@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HTTP/1.1 over TCP or TLS: connections, whole requests and replies. One thread serves all
-// connections; a request waits without a thread until any thread replies to it.
+// connections of an address; a request waits without a thread until any thread replies to it.
 //
 // Limits are deadlines: a client that sends a byte now and then gains no time. Knows nothing of
 // models. The only user of libmicrohttpd.
@@ -21,7 +21,7 @@ struct http_limits {
 };
 
 struct http_settings {
-    const char *host; // address to listen on, or a name, which stands for its first address
+    const char *host; // address to listen on, or a name: all of its addresses, at most 8
     int port;         // 0: any free one
     int listener;     // an open socket that listens, instead of host and port; -1: none
     const char *certificate, *key; // PEM; NULL: no TLS
@@ -49,7 +49,8 @@ struct http_reply {
     int closes;        // the connection ends after this reply
 };
 
-// What a server does with requests; both functions run in the server's thread and are not to wait.
+// What a server does with requests. The functions run in the threads of the server, possibly at the
+// same time, and must not block.
 struct http_application {
     // Called when the headers are complete. 0 refuses the request: *reply is sent, and the
     // connection closed.
@@ -69,9 +70,9 @@ struct http_server;
 enum berth_status http_start(const struct http_settings *settings,
                              const struct http_application *application,
                              struct http_server **server, struct berth_error *error);
-// The address and the port that it listens on, "127.0.0.1:8080" or "[::1]:8080"; of a socket of
-// http_settings "".
-const char *http_address(const struct http_server *server);
+// The addresses and the port that it listens on, "127.0.0.1:8080", "[::1]:8080"; NULL after the
+// last. "" for a socket of http_settings.
+const char *http_address(const struct http_server *server, size_t index);
 // Closes connections that are past their deadline. Call it a few times a second.
 void http_tick(struct http_server *server);
 // From now on, no connection is accepted, and each reply closes its connection. A socket of

@@ -218,9 +218,12 @@ static void log_address(const struct server *server, int is_passed) {
     const struct server_settings *settings = server->settings;
     if (is_passed) {
         log_note(&settings->log, "listening on the socket that the service manager passed");
-    } else {
+        return;
+    }
+    const char *address;
+    for (size_t i = 0; (address = http_address(server->http, i)) != NULL; i++) {
         log_note(&settings->log, "listening on %s://%s",
-                 settings->certificate_file != NULL ? "https" : "http", http_address(server->http));
+                 settings->certificate_file != NULL ? "https" : "http", address);
     }
 }
 

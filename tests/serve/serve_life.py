@@ -202,13 +202,31 @@ class Life(unittest.TestCase):
             server.wait_for("were reloaded")
             self.assertEqual(scores(), [qa, new, qa])
 
-    def test_address_of_a_name(self):
-        """The log has the address, since a name may have others, which are not listened on."""
+    def test_addresses_of_a_name(self):
+        """The server listens on all of them, on one port, and the log names each."""
         with Server("--host", "localhost", models=["qa=qa"]) as server:
-            address = re.search(r"listening on http://(\S+):\d+\n", server.messages())[1]
-            self.assertIn(address, ("127.0.0.1", "[::1]"))
-            with socket.create_connection((address.strip("[]"), server.port)):
-                pass
+            addresses = re.findall(r"listening on http://(\S+):\d+\n", server.messages())
+            self.assertTrue(set(addresses) <= {"127.0.0.1", "[::1]"} and addresses, addresses)
+            for address in addresses:
+                with socket.create_connection((address.strip("[]"), server.port)):
+                    pass
+
+    @unittest.skipIf(not os.environ.get("TWO_ADDRESSES"), "the program cannot be given another getaddrinfo")
+    def test_two_addresses(self):
+        """A name of 127.0.0.1, 127.0.0.2, one that is listed twice, and one of another machine."""
+        environment = {**os.environ, "LD_PRELOAD": os.environ["TWO_ADDRESSES"]}
+        with Server("--host", "two.example", models=["qa=qa"], env=environment) as server:
+            self.assertEqual(re.findall(r"listening on http://(\S+):(\d+)\n", server.messages()),
+                             [("127.0.0.1", str(server.port)), ("127.0.0.2", str(server.port))])
+            for address in ("127.0.0.1", "127.0.0.2"):
+                with socket.create_connection((address, server.port)) as connection:
+                    connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    self.assertIn(b"200 OK", connection.recv(65536))
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(60), 0)
+            for address in ("127.0.0.1", "127.0.0.2"):
+                with self.assertRaises(ConnectionRefusedError):
+                    socket.create_connection((address, server.port))
 
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""
