@@ -158,8 +158,8 @@ static void print_bar(double fraction, int available, char *text, size_t size) {
     }
 }
 
-// Drops the last of the facts, which two blanks separate, until they fit into `available` columns or one
-// is left.
+// Drops the last of the facts, which two blanks separate, until they fit into `available` columns
+// or one is left.
 static void drop_facts(char *facts, int available) {
     while ((int)strlen(facts) > available) {
         char *last = NULL;
