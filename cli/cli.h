@@ -75,7 +75,7 @@ struct cli_verb {
                                               // at the end; or NULL: files
     enum cli_processes processes;
     enum cli_processes (*processes_of)(const struct cli_call *call); // if the words decide; or NULL
-    // After all words were read: what follows from some of them; or NULL.
+    // Called after all words were read, for what some of them imply; or NULL.
     enum berth_status (*settle)(struct cli_call *call, struct berth_error *error);
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
@@ -177,7 +177,7 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
 // Whether mpirun was called for this process by another one with the same words, which has printed
 // the notes on them.
 int cli_launcher_has_started(void);
-// Starts its processes, in the place of this one, with the program's words `command`; returns if
+// Replaces this process by the launcher's processes, with the program's words `command`; returns if
 // this process is to run the verb. BERTH_CONFIG if another number of processes was started.
 enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
                                      struct berth_error *error);
@@ -203,13 +203,13 @@ enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *e
 enum berth_status cli_take_experiment(struct cli_call *call, struct berth_error *error);
 // After training: names the result as the program does, and shows samples if it does.
 enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error *error);
-// Replaces the name of a model or a data set by its place in the cache if no file has that name,
-// and finds configuration and vocabulary of weights that lie alone where another model has them. A
-// name found in neither place is left as it is: BERTH_NO_INPUT.
+// Replaces the name of a model or a data set by its path in the cache if no file has that name, and
+// finds a configuration and a vocabulary for weights that have none beside them. BERTH_NO_INPUT: a
+// name was not found and is left unchanged.
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error);
 
-// Owns what a command line makes until its verb ends; returns the block. NULL, with the block
-// freed: out of memory.
+// Takes ownership of a block until the verb ends, and returns it. NULL, with the block freed: out
+// of memory.
 void *cli_own(void *block);
 // Frees all of them.
 void cli_free_owned(void);
