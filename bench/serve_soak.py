@@ -58,8 +58,8 @@ class Process:
 
     def wait_for_loading(self, number: int):
         """Until the models have been loaded again so often."""
-        while (log := pathlib.Path(self.log.name).read_text(encoding="utf-8")).count("were loaded again") < number:
-            if self.process.poll() is not None or "were not loaded again" in log:
+        while (log := pathlib.Path(self.log.name).read_text(encoding="utf-8")).count("were reloaded") < number:
+            if self.process.poll() is not None or "were not reloaded" in log:
                 sys.exit(log)
             time.sleep(0.1)
 

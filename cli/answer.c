@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TOP_MOST 100
+#define TOP_MAX 100
 #define WINDOWS                                                                                    \
     8 // of a text that pass through the network together; memory for more is seldom used
 
@@ -20,7 +20,7 @@ static const struct option_row options[] = {
     {CLI_TEXT("context", NULL), .unit = "TEXT", .help = "the text to find the answer in"},
     {CLI_TEXT("context_file", NULL), .unit = "FILE", .shown = "standard input",
      .help = "file with that text; - is standard input"},
-    {CLI_INTEGER("top", "1"), BETWEEN(1, TOP_MOST), .unit = "N",
+    {CLI_INTEGER("top", "1"), BETWEEN(1, TOP_MAX), .unit = "N",
      .help = "number of answers to print, best first"},
     {CLI_FLAG("json"), .help = "print one JSON object"},
 };
@@ -87,10 +87,10 @@ static void print_people(const struct cli_call *call, const char *context,
     int colour = cli_colour();
     int top = cli_integer(call, "top") > 1;
     for (size_t i = 0; i < count; i++) {
-        char share[32];
-        number_format(share, sizeof share, "%5.1f %%", 100.0 * answers[i].probability);
+        char percent[32];
+        number_format(percent, sizeof percent, "%5.1f %%", 100.0 * answers[i].probability);
         if (top) {
-            printf("%3zu. %s  ", i + 1, share);
+            printf("%3zu. %s  ", i + 1, percent);
         }
         puts(*answers[i].text != '\0' ? answers[i].text : "(no answer)");
     }
@@ -128,7 +128,7 @@ static enum berth_status print_json(const char *question, const struct berth_ans
 static enum berth_status answer(struct cli_call *call, const char *context,
                                 struct berth_error *error) {
     const char *question = cli_value(call, "question");
-    struct berth_answer answers[TOP_MOST];
+    struct berth_answer answers[TOP_MAX];
     size_t count = 0;
     struct berth_model *model;
     call->config.predict_batch_size = WINDOWS;

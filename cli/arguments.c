@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The words that are still to be read, and the option at hand.
+// The words that are still to be read, and the current option.
 struct reader {
     char **words;
     int count;
@@ -80,8 +80,8 @@ int cli_is_truth_word(const char *word) {
 // Whether the word after a flag is its value. 0 and 1 may be arguments of the verb.
 static int is_truth(const struct cli_call *call, const char *word) {
     int ignored;
-    return call->verb->arguments_most == 0 ? number_parse_truth(word, &ignored)
-                                           : cli_is_truth_word(word);
+    return call->verb->arguments_max == 0 ? number_parse_truth(word, &ignored)
+                                          : cli_is_truth_word(word);
 }
 
 static int is_option(const char *word) {
@@ -90,11 +90,11 @@ static int is_option(const char *word) {
 
 // "learning-rate=3e-5": the form of launchers that pass keys on.
 static int is_assignment(const struct cli_call *call, const char *word) {
-    return call->verb->arguments_most == 0 && isalpha((unsigned char)*word) &&
+    return call->verb->arguments_max == 0 && isalpha((unsigned char)*word) &&
            strchr(word, '=') != NULL;
 }
 
-// The next word where the option at hand has no value attached; NULL at the end.
+// The next word, if the current option has no value attached; NULL at the end.
 static const char *next_word(const struct reader *reader) {
     return reader->attached == NULL && reader->next < reader->count ? reader->words[reader->next]
                                                                     : NULL;
@@ -117,7 +117,7 @@ static enum berth_status take_word(struct reader *reader, const char **value,
     return BERTH_OK;
 }
 
-// After a flag, 0 and 1 are its value to the original programs and files to this verb.
+// Refuses 0 and 1 after a flag: the original programs take them as its value, this verb as files.
 static enum berth_status refuse_digit(const struct cli_call *call, const struct option_row *row,
                                       const char *word, struct berth_error *error) {
     int ignored;
@@ -129,7 +129,7 @@ static enum berth_status refuse_digit(const struct cli_call *call, const struct 
                      row->name, row->name, word, word);
 }
 
-// The value of the option at hand. A flag takes the next word only where it is true, false, ...
+// The value of the current option. A flag takes the next word only if that is true, false, ...
 static enum berth_status take_value(const struct cli_call *call, struct reader *reader,
                                     const struct option_row *row, const char **value,
                                     struct berth_error *error) {
@@ -144,7 +144,7 @@ static enum berth_status take_value(const struct cli_call *call, struct reader *
                : take_word(reader, value, error);
 }
 
-// Words that were read are no longer needed: the list is gathered in their place.
+// The list overwrites words that were already parsed.
 static void take_list(struct cli_call *call, struct reader *reader, const char *first) {
     call->list = (const char *const *)reader->words;
     reader->words[call->list_count++] = (char *)first;
@@ -168,18 +168,18 @@ static enum berth_status set_own(struct cli_call *call, struct reader *reader, i
 }
 
 // --bert_model names the geometry where --init_checkpoint or --model_file names the weights.
-static int is_mere_label(struct cli_call *call, const char *name, const char *value) {
+static int is_only_label(struct cli_call *call, const char *name, const char *value) {
     if (option_same_name(name, "init_checkpoint") || option_same_name(name, "model_file")) {
-        call->model_is_checkpoint = 1;
+        call->legacy.model_is_checkpoint = 1;
     }
     if (!option_same_name(name, "bert_model")) {
         return 0;
     }
-    call->label = value;
-    return call->model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0;
+    call->legacy.geometry = value;
+    return call->legacy.model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0;
 }
 
-// transformers' warmup_steps below 1 are a share of the updates.
+// In transformers, warmup_steps below 1 is a fraction of the updates.
 static const struct option_row *row_of_value(const struct option_row *row, const char *value) {
     double number;
     const int is_share = number_parse_real(value, &number) && number > 0 && number < 1;
@@ -196,7 +196,7 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
         cli_note(call, "--%s \"%s\" has no effect: it means none", reader->name, word);
         return BERTH_OK;
     }
-    return is_mere_label(call, reader->name, value)
+    return is_only_label(call, reader->name, value)
                ? BERTH_OK
                : option_set(&call->config, row_of_value(row, value), value, error);
 }
@@ -236,8 +236,8 @@ static const struct option_row *find_option(const struct cli_verb *verb, const c
                                                        : NULL;
 }
 
-// The flag in "--no_flag", as argparse has it, or "--noflag", as absl has it: its name; NULL: it is
-// none of the verb's.
+// The name of the flag in "--no_flag" (argparse) or "--noflag" (absl); NULL: the verb has no such
+// flag.
 static const char *negated(const struct cli_verb *verb, const char *name) {
     if (strncmp(name, "no", 2) != 0) {
         return NULL;
@@ -288,7 +288,7 @@ static void spell_out_negation(const struct cli_call *call, struct reader *reade
     }
 }
 
-// The option that a word without its dashes is: a name and, after "=", its value.
+// Parses a word without its dashes: a name and, after "=", its value.
 static enum berth_status read_option(struct cli_call *call, struct reader *reader, const char *word,
                                      struct berth_error *error) {
     size_t length = strcspn(word, "=");
@@ -302,7 +302,7 @@ static enum berth_status read_option(struct cli_call *call, struct reader *reade
     return set_option(call, reader, error);
 }
 
-// The option of a letter: where a number follows, where anything else does, where nothing does.
+// The option of a letter: if a number follows, and otherwise.
 static const struct letter {
     char letter;
     const char *alone, *number;
@@ -359,7 +359,7 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
         return error_set(error, BERTH_USAGE, "\"%s\": `berth %s` takes at most %d names", word,
                          call->verb->name, CLI_ARGUMENTS_MAX);
     }
-    if (call->argument_count >= call->verb->arguments_most) {
+    if (call->argument_count >= call->verb->arguments_max) {
         char usage[USAGE_SIZE];
         print_usage(call->verb, usage, sizeof usage);
         return error_set(error, BERTH_USAGE, "unexpected argument \"%s\"; usage: %s", word, usage);
@@ -405,10 +405,10 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
     while (option_next_name(&required, name)) {
         if (!cli_is_given(call, name)) {
             print_usage(verb, usage, sizeof usage);
-            return error_set(error, BERTH_USAGE, "option --%s is needed; usage: %s", name, usage);
+            return error_set(error, BERTH_USAGE, "option --%s is required; usage: %s", name, usage);
         }
     }
-    if (call->argument_count < verb->arguments_least) {
+    if (call->argument_count < verb->arguments_min) {
         print_usage(verb, usage, sizeof usage);
         return error_set(error, BERTH_USAGE, "an argument is missing; usage: %s", usage);
     }
@@ -418,8 +418,7 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error) {
     *call = (struct cli_call){.verb = verb,
-                              .do_train = -1,
-                              .do_predict = -1,
+                              .legacy = {.do_train = -1, .do_predict = -1},
                               .launcher = {.has_noted = cli_launcher_has_started()}};
     berth_config_init(&call->config);
     if (cli_is_arguments_file(verb, count, words)) {
@@ -430,7 +429,7 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
     while (reader.next < count) {
         if (!only_arguments && strcmp(words[reader.next], "--") == 0) {
             reader.next++;
-            only_arguments = verb->arguments_most > 0; // before keys, "--" is a mere separator
+            only_arguments = verb->arguments_max > 0; // before keys, "--" is a mere separator
         } else if (only_arguments) {
             TRY(read_argument(call, words[reader.next++], error));
         } else {
@@ -451,6 +450,16 @@ int cli_is_given(const struct cli_call *call, const char *name) {
     }
     const struct option_row *row = option_find(name);
     return row != NULL && option_is_given(&call->config, row);
+}
+
+enum berth_status cli_set(struct cli_call *call, const char *row, const char *value,
+                          struct berth_error *error) {
+    return option_set(&call->config, option_find(row), value, error);
+}
+
+enum berth_status cli_set_default(struct cli_call *call, const char *row, const char *value,
+                                  struct berth_error *error) {
+    return cli_is_given(call, row) ? BERTH_OK : cli_set(call, row, value, error);
 }
 
 const char *cli_value(const struct cli_call *call, const char *name) {

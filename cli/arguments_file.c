@@ -43,14 +43,14 @@ static enum berth_status make_word(const char *path, const struct json_walk *wal
     buffer_put_text(&word, "=");
     enum berth_status status = put_value(&word, walk->value, path, walk->key, error);
     buffer_put_byte(&word, '\0');
-    *made = status == BERTH_OK && !word.failed ? cli_keep(memory_string(word.bytes)) : NULL;
+    *made = status == BERTH_OK && !word.failed ? cli_own(memory_string(word.bytes)) : NULL;
     buffer_done(&word);
     return status == BERTH_OK && *made == NULL ? error_no_memory(error, 0, path) : status;
 }
 
 int cli_is_arguments_file(const struct cli_verb *verb, int count, char **words) {
     const size_t length = count == 1 ? strlen(words[0]) : 0;
-    return verb->arguments_most == 0 && length > 5 && words[0][0] != '-' &&
+    return verb->arguments_max == 0 && length > 5 && words[0][0] != '-' &&
            strcmp(words[0] + length - 5, ".json") == 0;
 }
 
@@ -61,7 +61,7 @@ enum berth_status cli_read_arguments_file(const char *path, int *count, char ***
     struct json_walk walk = {.object = root};
     enum berth_status status = BERTH_OK;
     *count = 0;
-    *words = cli_keep(memory_array(json_length(root) + 1, sizeof **words));
+    *words = cli_own(memory_array(json_length(root) + 1, sizeof **words));
     if (*words == NULL) {
         status = error_no_memory(error, 0, path);
     } else if (!json_is_object_value(root)) {

@@ -378,63 +378,70 @@ static enum berth_status run_pretrain(struct cli_call *call, struct berth_error 
 
 // --- ranks ---------------------------------------------------------------------------------------
 
-enum { MOST_LISTED = 32, MOST_HOSTS = 1 << 16 };
+enum { LIST_MAX = 32, HOSTS_MAX = 1 << 16 };
 
 // Ethernet frames of 1,500 bytes carry 1,448 bytes of a message and take the time of 1,538.
 #define LINK_PAYLOAD (1448.0 / 1538)
 
-// Parses "25,100,400": up to MOST_LISTED numbers from `least` to `most`.
-static enum berth_status read_numbers(const struct cli_call *call, const char *option, double least,
-                                      double most, double *numbers, size_t *count,
+struct number_list {
+    double values[LIST_MAX];
+    size_t count;
+};
+
+// Parses "25,100,400": up to LIST_MAX numbers from `min` to `max`.
+static enum berth_status read_numbers(const struct cli_call *call, const char *option, double min,
+                                      double max, struct number_list *list,
                                       struct berth_error *error) {
     const char *text = cli_value(call, option);
     char word[NUMBER_TEXT_SIZE];
-    *count = 0;
+    list->count = 0;
     for (const char *at = text; at != NULL; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         double value = NAN;
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
-        if (*count == MOST_LISTED || !number_parse_real(word, &value) || !(value >= least) ||
-            !(value <= most)) {
+        if (list->count == LIST_MAX || !number_parse_real(word, &value) || !(value >= min) ||
+            !(value <= max)) {
             return error_set(error, BERTH_USAGE,
                              "--%s: \"%s\": expected up to %d numbers from %g to %g, separated by "
                              "commas",
-                             option, text, MOST_LISTED, least, most);
+                             option, text, LIST_MAX, min, max);
         }
-        numbers[(*count)++] = value;
+        list->values[list->count++] = value;
     }
-    return *count > 0 ? BERTH_OK
-                      : error_set(error, BERTH_USAGE,
-                                  "missing option --%s, which `berth bench ranks` needs", option);
+    return list->count > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "missing option --%s, which `berth bench ranks` needs", option);
 }
 
 // What `berth bench ranks` was asked for.
-struct asked {
-    double hosts[MOST_LISTED], gbits[MOST_LISTED];
-    size_t host_count, gbit_count;
-    struct comm_link links[MOST_LISTED];
+struct requested {
+    struct number_list hosts, gbits;
+    struct comm_link links[LIST_MAX];
 };
 
-static enum berth_status read_asked(const struct cli_call *call, struct asked *asked,
-                                    struct berth_error *error) {
-    TRY(read_numbers(call, "hosts", 1, MOST_HOSTS, asked->hosts, &asked->host_count, error));
-    TRY(read_numbers(call, "link_gbit", 1e-3, 1e5, asked->gbits, &asked->gbit_count, error));
-    for (size_t i = 0; i < asked->host_count; i++) {
-        if (asked->hosts[i] != floor(asked->hosts[i])) {
-            return error_set(error, BERTH_USAGE, "--hosts: %g is no whole number", asked->hosts[i]);
+static enum berth_status read_request(const struct cli_call *call, struct requested *requested,
+                                      struct berth_error *error) {
+    TRY(read_numbers(call, "hosts", 1, HOSTS_MAX, &requested->hosts, error));
+    TRY(read_numbers(call, "link_gbit", 1e-3, 1e5, &requested->gbits, error));
+    for (size_t i = 0; i < requested->hosts.count; i++) {
+        if (requested->hosts.values[i] != floor(requested->hosts.values[i])) {
+            return error_set(error, BERTH_USAGE, "--hosts: %g is not a whole number",
+                             requested->hosts.values[i]);
         }
     }
-    for (size_t i = 0; i < asked->gbit_count; i++) {
-        asked->links[i] = (struct comm_link){asked->gbits[i] * 1e9 / 8 * LINK_PAYLOAD,
-                                             cli_real(call, "link_delay_us") * 1e-6};
+    for (size_t i = 0; i < requested->gbits.count; i++) {
+        requested->links[i] =
+            (struct comm_link){requested->gbits.values[i] * 1e9 / 8 * LINK_PAYLOAD,
+                               cli_real(call, "link_delay_us") * 1e-6};
     }
     if (cli_integer(call, "warm_up_steps") < 1) {
         return error_set(error, BERTH_USAGE,
                          "--warm_up_steps 0: `berth bench ranks` needs at least 1, because the "
                          "first update waits for no weights");
     }
-    return cli_value(call, "save_times") == NULL || asked->host_count == 1
+    return cli_value(call, "save_times") == NULL || requested->hosts.count == 1
                ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "--save_times is for one number of --hosts");
+               : error_set(error, BERTH_USAGE, "--save_times requires a single number in --hosts");
 }
 
 static enum berth_status put_forecast(const struct cli_call *call,
@@ -482,22 +489,22 @@ static void put_head(const struct cli_call *call) {
     }
 }
 
-// Where neither says how many threads a rank has, a host's ranks divide this machine's.
+// If neither --threads nor OMP_NUM_THREADS is given, a host's ranks divide this machine's threads.
 static int64_t threads_of(const struct cli_call *call) {
     const int64_t ranks = cli_integer(call, "ranks_per_host"), all = machine_threads(&call->config);
     const int is_chosen = call->config.threads > 0 || getenv("OMP_NUM_THREADS") != NULL;
     return is_chosen ? call->config.threads : all > ranks ? all / ranks : 1;
 }
 
-static enum berth_status forecast_hosts(struct cli_call *call, const struct asked *asked, size_t i,
-                                        struct berth_reporter *reporter,
+static enum berth_status forecast_hosts(struct cli_call *call, const struct requested *requested,
+                                        size_t i, struct berth_reporter *reporter,
                                         struct berth_error *error) {
-    struct bench_forecast forecasts[MOST_LISTED];
-    const struct bench_cluster cluster = {.hosts = (int)asked->hosts[i],
+    struct bench_forecast forecasts[LIST_MAX];
+    const struct bench_cluster cluster = {.hosts = (int)requested->hosts.values[i],
                                           .ranks_per_host =
                                               (int)cli_integer(call, "ranks_per_host"),
-                                          .links = asked->links,
-                                          .link_count = asked->gbit_count,
+                                          .links = requested->links,
+                                          .link_count = requested->gbits.count,
                                           .forecasts = forecasts,
                                           .save_times = cli_value(call, "save_times")};
     struct bench_settings settings = settings_of(call, BENCH_RANKS, reporter);
@@ -507,22 +514,23 @@ static enum berth_status forecast_hosts(struct cli_call *call, const struct aske
     if (i == 0) {
         put_head(call);
     }
-    for (size_t link = 0; link < asked->gbit_count; link++) {
-        TRY(put_forecast(call, &cluster, asked->gbits[link], &figures, &forecasts[link], error));
+    for (size_t link = 0; link < requested->gbits.count; link++) {
+        TRY(put_forecast(call, &cluster, requested->gbits.values[link], &figures, &forecasts[link],
+                         error));
     }
     return BERTH_OK;
 }
 
 static enum berth_status run_ranks(struct cli_call *call, struct berth_error *error) {
-    struct asked asked;
+    struct requested requested;
     struct berth_reporter *reporter;
     enum berth_status status = BERTH_OK;
     TRY(check_options(call, BENCH_RANKS, error));
-    TRY(read_asked(call, &asked, error));
+    TRY(read_request(call, &requested, error));
     call->config.threads = threads_of(call);
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
-    for (size_t i = 0; i < asked.host_count && status == BERTH_OK; i++) {
-        status = forecast_hosts(call, &asked, i, reporter, error);
+    for (size_t i = 0; i < requested.hosts.count && status == BERTH_OK; i++) {
+        status = forecast_hosts(call, &requested, i, reporter, error);
     }
     berth_reporter_close(reporter);
     return status;
@@ -533,12 +541,12 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
 #define OPERATIONS "config rows length repeats only"
 #define UPDATES "config data update_tokens update_sequences steps warm_up_steps pad_to"
 
-static const struct kind {
+static const struct benchmark {
     const char *name;
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
     enum cli_processes processes;
     const char *options; // the verb's own ones that have an effect, beside json
-} kinds[] = {
+} benchmarks[] = {
     {"peak", run_peak, CLI_FIRST, "seconds"},
     {"gemm", run_gemm, CLI_FIRST, OPERATIONS},
     {"ops", run_ops, CLI_FIRST, OPERATIONS},
@@ -549,36 +557,36 @@ static const struct kind {
      UPDATES " hosts ranks_per_host link_gbit link_delay_us save_times"},
 };
 
-static const struct kind *kind_of(const struct cli_call *call) {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(call->arguments[0], kinds[i].name) == 0) {
-            return &kinds[i];
+static const struct benchmark *benchmark_of(const struct cli_call *call) {
+    for (size_t i = 0; i < sizeof benchmarks / sizeof *benchmarks; i++) {
+        if (strcmp(call->arguments[0], benchmarks[i].name) == 0) {
+            return &benchmarks[i];
         }
     }
     return NULL;
 }
 
 static enum cli_processes processes_of(const struct cli_call *call) {
-    const struct kind *kind = kind_of(call);
-    return kind != NULL ? kind->processes : CLI_EACH;
+    const struct benchmark *benchmark = benchmark_of(call);
+    return benchmark != NULL ? benchmark->processes : CLI_EACH;
 }
 
 // The first benchmark in which the verb's own option has an effect.
-static const struct kind *kind_with(const char *option) {
+static const struct benchmark *benchmark_with(const char *option) {
     size_t i = 0;
-    while (!option_is_named(&(struct option_row){.name = "json", .aliases = kinds[i].options},
+    while (!option_is_named(&(struct option_row){.name = "json", .aliases = benchmarks[i].options},
                             option)) {
         i++;
     }
-    return &kinds[i];
+    return &benchmarks[i];
 }
 
-// An option without effect is noted. Files of times are refused: they would be missing, or not be
-// read.
-static enum berth_status check_unused(const struct cli_call *call, const struct kind *kind,
+// Notes options without effect. Refuses files of times, which would not be written or read.
+static enum berth_status check_unused(const struct cli_call *call,
+                                      const struct benchmark *benchmark,
                                       struct berth_error *error) {
     static const struct option_row files = {.name = "save_times", .aliases = "replay_compute"};
-    const struct option_row used = {.name = "json", .aliases = kind->options};
+    const struct option_row used = {.name = "json", .aliases = benchmark->options};
     for (size_t i = 0; i < call->verb->option_count; i++) {
         const char *name = call->verb->options[i].name;
         if (!cli_is_given(call, name) || option_is_named(&used, name)) {
@@ -586,14 +594,14 @@ static enum berth_status check_unused(const struct cli_call *call, const struct 
         }
         if (option_is_named(&files, name)) {
             return error_set(error, BERTH_USAGE, "--%s is for `berth bench %s`", name,
-                             kind_with(name)->name);
+                             benchmark_with(name)->name);
         }
-        cli_note(call, "--%s has no effect in `berth bench %s`", name, kind->name);
+        cli_note(call, "--%s has no effect in `berth bench %s`", name, benchmark->name);
     }
     return BERTH_OK;
 }
 
-// Of several processes, the first one has measured.
+// Only the first of several processes has measurements.
 static enum berth_status write_report(const struct cli_call *call, struct berth_error *error) {
     const struct run_set set = {.runs = &measured, .count = 1};
     TRY(run_end(&measured, error));
@@ -601,16 +609,16 @@ static enum berth_status write_report(const struct cli_call *call, struct berth_
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    const struct kind *kind = kind_of(call);
-    if (kind == NULL) {
+    const struct benchmark *benchmark = benchmark_of(call);
+    if (benchmark == NULL) {
         return error_set(error, BERTH_USAGE, "unknown benchmark \"%s\"; usage: berth bench %s",
                          call->arguments[0], call->verb->usage);
     }
     char name[64];
-    snprintf(name, sizeof name, "bench %s", kind->name);
-    TRY(check_unused(call, kind, error));
+    snprintf(name, sizeof name, "bench %s", benchmark->name);
+    TRY(check_unused(call, benchmark, error));
     TRY(run_init(&measured, name, error));
-    enum berth_status status = kind->run(call, error);
+    enum berth_status status = benchmark->run(call, error);
     if (status == BERTH_OK && call->config.report != NULL) {
         status = write_report(call, error);
     }
@@ -618,8 +626,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     return status;
 }
 
-static const char *kind_at(size_t index) {
-    return index < sizeof kinds / sizeof *kinds ? kinds[index].name : NULL;
+static const char *benchmark_at(size_t index) {
+    return index < sizeof benchmarks / sizeof *benchmarks ? benchmarks[index].name : NULL;
 }
 
 const struct cli_verb cli_bench = {
@@ -636,9 +644,9 @@ const struct cli_verb cli_bench = {
                "--link_gbit 25,100",
     .jobs = JOB_BENCH,
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 1,
-    .arguments_most = 1,
-    .argument_at = kind_at,
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .argument_at = benchmark_at,
     .processes_of = processes_of,
     .run = run,
 };

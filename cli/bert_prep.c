@@ -12,13 +12,6 @@
 #define WORKING_DIR "BERT_PREP_WORKING_DIR"
 #define DUMP_URL "https://dumps.wikimedia.org/enwiki/latest/enwiki-latest-pages-articles.xml.bz2"
 
-static enum berth_status set_if_missing(struct cli_call *call, const char *row, const char *value,
-                                        struct berth_error *error) {
-    const struct option_row *found = option_find(row);
-    return option_is_given(&call->config, found) ? BERTH_OK
-                                                 : option_set(&call->config, found, value, error);
-}
-
 // --- bertPrep -----------------------------------------------------------------------------------
 
 static const struct action {
@@ -75,7 +68,7 @@ static const char *find_in(const char *folder, const char *first, const char *se
     char *path = above != NULL ? path_join(above, second) : NULL;
     memory_free(above);
     if (path != NULL && (file_exists(path) || dir_exists(path))) {
-        return cli_keep(path);
+        return cli_own(path);
     }
     memory_free(path);
     return NULL;
@@ -131,14 +124,14 @@ static enum berth_status need_books(const char *folder, const char *books,
                                      folder);
 }
 
-// Words of a comma list, in the place where the program keeps its lists.
+// Splits a comma-separated list into call->list.
 static enum berth_status split_files(struct cli_call *call, const char *list,
                                      struct berth_error *error) {
     size_t count = 1;
     for (const char *at = list; *at != '\0'; at++) {
         count += *at == ',';
     }
-    const char **words = cli_keep(memory_array(count, sizeof *words));
+    const char **words = cli_own(memory_array(count, sizeof *words));
     if (words == NULL) {
         return file_no_path(error);
     }
@@ -150,7 +143,7 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
                              "with one comma",
                              i + 1);
         }
-        words[i] = cli_keep(memory_string_of(list, length));
+        words[i] = cli_own(memory_string_of(list, length));
         if (words[i] == NULL) {
             return file_no_path(error);
         }
@@ -180,7 +173,7 @@ static enum berth_status find_articles(struct cli_call *call, const char *stage,
                                         : BERTH_OK;
 }
 
-// Where the action finds the text: the files named, or what earlier actions have left.
+// Finds the text of an action: the files named, or what earlier actions have left.
 static enum berth_status find_text(struct cli_call *call, const char *stage,
                                    const struct dataset *dataset, struct berth_prepare_input *input,
                                    struct berth_error *error) {
@@ -209,20 +202,20 @@ static enum berth_status settle_action(struct cli_call *call, struct berth_error
     TRY(find_action(cli_value(call, "action"), &action, error));
     TRY(find_dataset(cli_value(call, "dataset"), &dataset, error));
     if (folder != NULL && folder[0] != '\0') {
-        TRY(set_if_missing(call, "output_dir", folder, error));
+        TRY(cli_set_default(call, "output_dir", folder, error));
     }
     if (action->stage == NULL) { // a download, of which only the advice is printed
-        return set_if_missing(call, "output_dir", ".", error);
+        return cli_set_default(call, "output_dir", ".", error);
     }
     // The program's own default, which is the second phase's.
-    TRY(strcmp(action->stage, "hdf5") == 0 ? set_if_missing(call, "max_seq_length", "512", error)
+    TRY(strcmp(action->stage, "hdf5") == 0 ? cli_set_default(call, "max_seq_length", "512", error)
                                            : BERTH_OK);
-    return set_if_missing(call, "stages", action->stage, error);
+    return cli_set_default(call, "stages", action->stage, error);
 }
 
 // --- create_pretraining_data ---------------------------------------------------------------------
 
-// It makes one file of one text, which has no place for other inputs and for stages.
+// It makes one file from one text, without other inputs or stages.
 static enum berth_status settle_file(struct cli_call *call, struct berth_error *error) {
     static const char *const others[] = {"wikipedia", "extracted",   "text",
                                          "books",     "input_files", "action"};
@@ -241,8 +234,8 @@ static enum berth_status settle_file(struct cli_call *call, struct berth_error *
             cli_note(call, "--%s has no effect together with --output_file", unused[i]);
         }
     }
-    TRY(set_if_missing(call, "dupe_factor", "10", error)); // the program's own default
-    return set_if_missing(call, "output_dir", ".", error); // the verb needs one
+    TRY(cli_set_default(call, "dupe_factor", "10", error)); // the program's own default
+    return cli_set_default(call, "output_dir", ".", error); // the verb needs one
 }
 
 // --- both programs ------------------------------------------------------------------------------

@@ -69,13 +69,13 @@ struct cli_verb {
     const struct option_row *options; // its own
     size_t option_count;
     const char *required; // required options, separated by spaces; NULL: none
-    size_t arguments_least, arguments_most;
+    size_t arguments_min, arguments_max;
     size_t models; // number of leading positional arguments that are models
     const char *(*argument_at)(size_t index); // the values of the first argument one by one, NULL
                                               // at the end; or NULL: files
     enum cli_processes processes;
     enum cli_processes (*processes_of)(const struct cli_call *call); // if the words decide; or NULL
-    // After all words were read: what follows from some of them; or NULL.
+    // Called after all words were read, for what some of them imply; or NULL.
     enum berth_status (*settle)(struct cli_call *call, struct berth_error *error);
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
@@ -107,6 +107,39 @@ const struct cli_verb *cli_without_training(const struct cli_verb *verb);
 
 // --- the command line ----------------------------------------------------------------------------
 
+// Flags of the original programs that are not settings; they take effect after all words were read
+// (legacy.c, scripts.c). NULL: not given.
+struct cli_legacy {
+    int do_train;                             // -1: not given
+    int do_predict;                           // of SQuAD's scripts; -1: not given
+    int fp16;                                 // 1: given
+    const char *eval_steps;                   // Google's --max_eval_steps
+    const char *geometry;                     // --bert_model where another flag names the weights
+    int model_is_checkpoint;                  // --init_checkpoint or --model_file was given
+    const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
+    const char *job_name;                     // name of the folder for TensorBoard files
+    const char *report_to;                    // transformers' list of loggers
+    char logging_dir[4096];                   // the folder of one of the two
+};
+
+// BingBert's folders of data and of checkpoints, and a checkpoint's tag; NULL: not given.
+struct cli_bing_bert {
+    const char *data_prefix, *validation_prefix;
+    const char *training_checkpoint, *checkpoint_id;
+};
+
+// The original program whose command line it is (scripts.c).
+struct cli_origin {
+    const struct cli_script *script; // NULL: Berth's own
+    char flag[OPTION_NAME_SIZE];     // the flag that identifies it; "": a pair of flags
+    unsigned pair_flags;             // which flags of each program's pair were given
+    int is_dllogger;                 // --json-summary: NVIDIA's or Habana's program
+    int fuses_adam;                  // --use_fused_adam
+    const struct cli_demo *demo;     // NULL: none
+    int dates_output; // the time is appended to the output folder's name, which is then `dated`
+    char dated[4096];
+};
+
 struct cli_call {
     const struct cli_verb *verb; // with --do_train false, the verb that predicts
     struct berth_config config;
@@ -115,28 +148,11 @@ struct cli_call {
     size_t argument_count;
     const char *const *list; // [list_count] words of the verb's CLI_LIST
     size_t list_count;
-    int do_train;                       // -1: not given
-    int fp16;                           // 1: given
-    int do_predict;                     // of SQuAD's scripts; -1: not given
-    int download_only;                  // fetch the model and exit
-    const struct cli_script *script;    // whose flags these are; NULL: Berth's own
-    char script_flag[OPTION_NAME_SIZE]; // which shows it; "": two flags together do
-    unsigned script_halves;             // which of these two were given, of each program
-    int is_dllogger;                    // --json-summary: NVIDIA's or Habana's program
-    int fuses_adam;                     // --use_fused_adam
-    const struct cli_demo *demo;        // NULL: none
-    int dates_output; // the output folder's name gets the time at the end; `dated` is then its name
-    char dated[4096];
-    int model_is_checkpoint; // --init_checkpoint or --model_file was given
+    int download_only; // fetch the model and exit
+    struct cli_legacy legacy;
+    struct cli_bing_bert bing_bert;
     struct cli_launcher launcher;
-    const char *eval_steps; // Google's --max_eval_steps; NULL: not given
-    const char *label;      // --bert_model beside it, which names its geometry; NULL: not given
-    const char *data_prefix, *validation_prefix;     // of BingBert's data folders
-    const char *training_checkpoint, *checkpoint_id; // folder of BingBert's checkpoints, and a tag
-    const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
-    const char *job_name;   // name of the folder for TensorBoard files; NULL: not given
-    const char *report_to;  // transformers' list of loggers; NULL: not given
-    char logging_dir[4096]; // the folder of one of the two
+    struct cli_origin origin;
 };
 
 // Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest known
@@ -161,7 +177,7 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
 // Whether mpirun was called for this process by another one with the same words, which has printed
 // the notes on them.
 int cli_launcher_has_started(void);
-// Starts its processes, in the place of this one, with the program's words `command`; returns if
+// Replaces this process by the launcher's processes, with the program's words `command`; returns if
 // this process is to run the verb. BERTH_CONFIG if another number of processes was started.
 enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
                                      struct berth_error *error);
@@ -187,21 +203,26 @@ enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *e
 enum berth_status cli_take_experiment(struct cli_call *call, struct berth_error *error);
 // After training: names the result as the program does, and shows samples if it does.
 enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error *error);
-// Replaces the name of a model or a data set by its place in the cache if no file has that name,
-// and finds configuration and vocabulary of weights that lie alone where another model has them. A
-// name found in neither place is left as it is: BERTH_NO_INPUT.
+// Replaces the name of a model or a data set by its path in the cache if no file has that name, and
+// finds a configuration and a vocabulary for weights that have none beside them. BERTH_NO_INPUT: a
+// name was not found and is left unchanged.
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error);
 
-// Owns what a command line makes until its verb ends; returns the block. NULL, with the block
-// freed: out of memory.
-void *cli_keep(void *block);
+// Takes ownership of a block until the verb ends, and returns it. NULL, with the block freed: out
+// of memory.
+void *cli_own(void *block);
 // Frees all of them.
-void cli_release(void);
+void cli_free_owned(void);
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 
 // Whether an option of the verb was given.
 int cli_is_given(const struct cli_call *call, const char *name);
+// Sets a row of the option table by its name; cli_set_default only if it was not given.
+enum berth_status cli_set(struct cli_call *call, const char *row, const char *value,
+                          struct berth_error *error);
+enum berth_status cli_set_default(struct cli_call *call, const char *row, const char *value,
+                                  struct berth_error *error);
 // Of one of the verb's own options: its value, else its default (NULL, 0 where that is NULL).
 const char *cli_value(const struct cli_call *call, const char *name);
 int64_t cli_integer(const struct cli_call *call, const char *name);
@@ -250,7 +271,7 @@ void cli_guard_output(void);
 void cli_style(const char *sequence);
 // Escapes a name from a file for a line of a listing: no control characters. Valid for the next
 // three calls.
-const char *cli_shown(const char *name);
+const char *cli_escape_name(const char *name);
 // Whether standard output has colours. Neither stream has any after cli_forbid_colours
 // (--no-color).
 int cli_colour(void);

@@ -19,11 +19,11 @@ struct listing {
 
 static void put_text(const struct berth_difference *difference) {
     if (difference->remark != NULL) {
-        printf("%-12s %-12s %s (%s)\n", "-", "-", cli_shown(difference->name),
-               cli_shown(difference->remark));
+        printf("%-12s %-12s %s (%s)\n", "-", "-", cli_escape_name(difference->name),
+               cli_escape_name(difference->remark));
     } else {
         printf("%-12.6g %-12.9f %s\n", difference->largest, difference->cosine,
-               cli_shown(difference->name));
+               cli_escape_name(difference->name));
     }
 }
 
@@ -92,7 +92,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_compare = {
     .name = "compare",
-    .summary = "largest difference and cosine of two models' tensors",
+    .summary = "compare the tensors of two models",
     .usage = "A B [--tolerance X] [--json]",
     .example = "berth compare squad-minilm squad-minilm-hf\n"
                "berth compare run-1 run-2/model.safetensors --tolerance 1e-5",
@@ -100,8 +100,8 @@ const struct cli_verb cli_compare = {
              "Face's, types may differ. Exit code 1 when a tensor differs by more than the "
              "tolerance, has another shape, or is only in one of them.",
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 2,
-    .arguments_most = 2,
+    .arguments_min = 2,
+    .arguments_max = 2,
     .models = 2,
     .processes = CLI_FIRST,
     .run = run,

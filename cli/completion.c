@@ -11,13 +11,13 @@
 
 // --- candidates ----------------------------------------------------------------------------------
 
-// What can be in the place of the word at hand.
-enum place { PLACE_WORDS, PLACE_FOLDERS, PLACE_FILES };
+// What the word that is being completed can be.
+enum expected { EXPECT_WORDS, EXPECT_FOLDERS, EXPECT_FILES };
 
 struct candidates {
     struct buffer lines;
     const char *typed; // the word so far
-    enum place place;
+    enum expected expected;
 };
 
 static int begins(const char *word, const char *typed) {
@@ -131,9 +131,9 @@ static void offer_value(struct candidates *out, const struct option_row *row) {
     const char *unit = row->unit != NULL ? row->unit : "";
     offer_choices(out, row->type == OPTION_FLAG ? "true|false" : "");
     offer_choices(out, row->choices != NULL ? row->choices : unit);
-    out->place = strstr(unit, "FILE") != NULL  ? PLACE_FILES
-                 : strstr(unit, "DIR") != NULL ? PLACE_FOLDERS
-                                               : PLACE_WORDS;
+    out->expected = strstr(unit, "FILE") != NULL  ? EXPECT_FILES
+                    : strstr(unit, "DIR") != NULL ? EXPECT_FOLDERS
+                                                  : EXPECT_WORDS;
 }
 
 // --- the word at hand ----------------------------------------------------------------------------
@@ -163,8 +163,8 @@ static void offer_arguments(struct candidates *out, const struct cli_verb *verb,
         offer_each(out, verb->argument_at);
     } else if (verb->argument_at != NULL) {
         offer_tasks(out, before); // of `berth help finetune`
-    } else if (verb->arguments_most > 0) {
-        out->place = PLACE_FILES;
+    } else if (verb->arguments_max > 0) {
+        out->expected = EXPECT_FILES;
     }
 }
 
@@ -212,7 +212,7 @@ enum berth_status cli_complete(size_t count, const char *const *words, struct be
     } else {
         offer_words(&out, count - 1, words);
     }
-    puts(names[out.place]);
+    puts(names[out.expected]);
     if (out.lines.length > 0) {
         fwrite(out.lines.bytes, 1, out.lines.length, stdout);
     }
@@ -249,11 +249,11 @@ const struct cli_verb cli_completion = {
     .example = "eval \"$(berth completion bash)\"                          # in ~/.bashrc\n"
                "berth completion zsh > ~/.zfunc/_berth                   # a folder of $fpath\n"
                "berth completion fish > ~/.config/fish/completions/berth.fish",
-    .notes = "Verbs, tasks, options, their choices, and files or folders where an option takes "
-             "one. The script "
-             "asks the program. An installed Berth has the scripts where the shells look for them.",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .notes = "Completes verbs, tasks, options, their choices, and files or folders where an option "
+             "takes one. The script calls the program for that. An installed Berth has the scripts "
+             "where the shells look for them.",
+    .arguments_min = 1,
+    .arguments_max = 1,
     .argument_at = shell_at,
     .processes = CLI_FIRST,
     .run = run,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scripts in completion/, which the build makes texts of the program.
+// The scripts in completion/, embedded by the build.
 #ifndef BERTH_CLI_COMPLETION_H
 #define BERTH_CLI_COMPLETION_H
 

@@ -31,9 +31,9 @@ static const struct option_row options[] = {
      .help = "with --zero_stage 1 or 2: number of shards, one for each process"},
     {CLI_TEXT("config_file", NULL), .aliases = "bert_config_file origin_bert_config_file",
      .unit = "FILE", .shown = "beside the weights",
-     .help = "config.json of weights that lie alone"},
+     .help = "config.json of weights that have none beside them"},
     {CLI_TEXT("vocab_file", NULL), .aliases = "vocab", .unit = "FILE",
-     .shown = "beside the weights", .help = "vocabulary of weights that lie alone"},
+     .shown = "beside the weights", .help = "vocabulary of weights that have none beside them"},
     {CLI_FLAG("allow_lossy"),
      .help = "convert even if tensors must be left out or converted to a narrower type"},
 };
@@ -55,7 +55,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         cli_note(call, "--step has no effect with --to %s", settings.to);
     }
     TRY(convert_until(call->arguments[0], output, &settings, cli_log(call),
-                      cli_stop_on_signals("nothing is written"), error));
+                      cli_stop_on_signals("nothing will be written"), error));
     cli_note(call, "%s contains the model as %s", output, settings.to);
     return BERTH_OK;
 }
@@ -69,14 +69,14 @@ const struct cli_verb cli_convert = {
     .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
                "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy\n"
                "berth convert squad-minilm squad-minilm-int8 --to int8",
-    .notes = "IN is a model folder of any of the formats but onnx and gguf, or the file of weights "
-             "in it, OUT a new folder, which appears as a whole or not at all; "
-             "config.json and the tokenizer's files are copied along. When something would be lost "
-             "(a tensor that the format has no place for, a narrower type), the tensors are named "
-             "and nothing is written without --allow_lossy: exit code 78.",
+    .notes = "IN is a model folder in any of the formats except onnx and gguf, or the file of "
+             "weights in it; OUT is a new folder, which appears complete or not at all. "
+             "config.json and the tokenizer's files are copied along. If something would be lost "
+             "(a tensor that the format cannot hold, a narrower type), the tensors are named and "
+             "nothing is written without --allow_lossy: exit code 78.",
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 2,
-    .arguments_most = 2,
+    .arguments_min = 2,
+    .arguments_max = 2,
     .models = 1,
     .processes = CLI_ALONE,
     .run = run,

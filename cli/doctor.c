@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth doctor: what this machine and this build offer. Looks inside the library: it opens the
-// communicator and the device to see what it would choose, and tries every instruction set.
+// berth doctor: what this machine and this build offer. Uses library internals: it opens the
+// communicator and the device to see what the library would choose, and tries every instruction
+// set.
 #include "cli.h"
 #include "comm/mpi.h"
 #include "core/comm.h"
@@ -131,8 +132,8 @@ static void put_instructions(struct facts *facts) {
     put_text(facts, "instruction_sets", usable);
 }
 
-// What there is of a kind of GPU: "no berth-device-hip.so in ...", or "cuda:0, NVIDIA H200, ...;
-// ...".
+// The GPUs of a kind: "cuda:0, NVIDIA H200, ...; ...", or why there are none: "no
+// berth-device-hip.so in ...".
 static void describe_gpus(const char *kind, char *text, size_t size) {
     char gpu[160];
     struct berth_error error;
@@ -270,8 +271,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     put_instructions(&facts);
     put_memories(&facts);
     put_launch(&facts);
-    enum berth_status status =
-        option_set(&call->config, option_find("precision"), cli_value(call, "precision"), error);
+    enum berth_status status = cli_set(call, "precision", cli_value(call, "precision"), error);
     if (status == BERTH_OK) {
         status = put_comm(&facts, call, error);
     }
@@ -288,7 +288,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_doctor = {
     .name = "doctor",
-    .summary = "tell what this machine and this build offer",
+    .summary = "show what this machine and this build support",
     .usage = "[--json] [--comm NAME] [--precision TYPE]",
     .example = "berth doctor\nmpirun -n 2 berth doctor --json",
     CLI_OWN_OPTIONS(options),

@@ -173,7 +173,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_embed = {
     .name = "embed",
-    .summary = "embeddings of texts: a line in, a row of numbers out",
+    .summary = "embed texts: a line in, a row of numbers out",
     .usage = "--model DIR [--pooling HOW] [--output FILE] [FILE]",
     .example = "berth embed --model minilm texts.txt --output texts.npy\n"
                "echo 'A man sleeps.' | berth embed --model minilm --pooling cls",
@@ -185,7 +185,7 @@ const struct cli_verb cli_embed = {
     .jobs = JOB_EMBED,
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path",
-    .arguments_most = 1,
+    .arguments_max = 1,
     .processes = CLI_DIVIDED,
     .run = run,
 };

@@ -11,16 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-// Sets a row that was not given; the text is the process's.
+// Sets a row that was not given; takes ownership of the text.
 static enum berth_status take(struct cli_call *call, const char *row, char *text,
                               struct berth_error *error) {
-    const struct option_row *found = option_find(row);
-    text = cli_keep(text);
-    if (text == NULL) {
-        return error_no_memory(error, 0, row);
-    }
-    return option_is_given(&call->config, found) ? BERTH_OK
-                                                 : option_set(&call->config, found, text, error);
+    text = cli_own(text);
+    return text != NULL ? cli_set_default(call, row, text, error) : error_no_memory(error, 0, row);
 }
 
 static enum berth_status take_number(struct cli_call *call, const char *row, const json *value,
@@ -33,16 +28,16 @@ static enum berth_status take_number(struct cli_call *call, const char *row, con
     return take(call, row, memory_string(text), error);
 }
 
-// A member of a member that is named by the sequences' length; the program's default is 512.
+// The member of an object that is named by the sequences' length; the program's default is 512.
 static const json *of_length(const struct cli_call *call, const json *object) {
-    const int is_given = option_is_given(&call->config, option_find("max_seq_length"));
+    const int is_given = cli_is_given(call, "max_seq_length");
     char length[32];
     snprintf(length, sizeof length, "%lld",
              is_given ? (long long)call->config.max_seq_length : 512LL);
     return json_member(object, length);
 }
 
-// In the original --max_steps ends a run whose schedule is that of the file.
+// In the original program, --max_steps ends a run whose schedule is that of the file.
 static enum berth_status take_end(struct cli_call *call, const json *training,
                                   struct berth_error *error) {
     struct berth_config *config = &call->config;
@@ -78,12 +73,12 @@ static enum berth_status take_settings(struct cli_call *call, const json *root,
 }
 
 static enum berth_status take_folder(struct cli_call *call, const char *row, const char *prefix,
-                                     const char *place, struct berth_error *error) {
-    if (place == NULL) {
+                                     const char *path, struct berth_error *error) {
+    if (path == NULL) {
         return prefix != NULL ? take(call, row, memory_string(prefix), error) : BERTH_OK;
     }
-    const int whole = prefix == NULL || place[0] == '/';
-    return take(call, row, whole ? memory_string(place) : path_join(prefix, place), error);
+    const int whole = prefix == NULL || path[0] == '/';
+    return take(call, row, whole ? memory_string(path) : path_join(prefix, path), error);
 }
 
 static enum berth_status take_data(struct cli_call *call, const json *root,
@@ -91,17 +86,17 @@ static enum berth_status take_data(struct cli_call *call, const json *root,
     const json *sets = json_member(json_member(root, "data"), "mixed_seq_datasets");
     const char *training = json_text(json_member(of_length(call, sets), "pretrain_dataset"));
     const char *held_out = json_text(json_member(json_member(root, "validation"), "path"));
-    TRY(take_folder(call, "input_dir", call->data_prefix, training, error));
-    return call->validation_prefix != NULL
-               ? take_folder(call, "eval_dir", call->validation_prefix, held_out, error)
+    TRY(take_folder(call, "input_dir", call->bing_bert.data_prefix, training, error));
+    return call->bing_bert.validation_prefix != NULL
+               ? take_folder(call, "eval_dir", call->bing_bert.validation_prefix, held_out, error)
                : BERTH_OK;
 }
 
 static enum berth_status take_file(struct cli_call *call, const json *root,
                                    struct berth_error *error) {
     const char *vocabulary = json_text(json_member(root, "bert_token_file"));
-    if (call->tokenizer_name == NULL && vocabulary != NULL) {
-        call->tokenizer_name = cli_keep(memory_string(vocabulary));
+    if (call->legacy.tokenizer_name == NULL && vocabulary != NULL) {
+        call->legacy.tokenizer_name = cli_own(memory_string(vocabulary));
     }
     TRY(take(call, "vocab_multiple", memory_string("8"), error));
     TRY(take_settings(call, root, error));

@@ -16,7 +16,7 @@ static const struct option_row options[] = {
      .help = "branch, tag or commit of the repository"},
     {CLI_FLAG("dataset"), .help = "NAME is a data set, not a model"},
     {CLI_TEXT("files", NULL), .unit = "PATTERNS",
-     .shown = "of a model what BERT needs, of a data set all",
+     .shown = "for a model what BERT needs, for a data set all",
      .help = "files of the repository, as patterns with * and ?, separated by commas"},
     {CLI_TEXT("sha256", NULL), .unit = "HEX", .help = "expected SHA-256 of a URL's content"},
     {CLI_TEXT("md5", NULL), .unit = "HEX",
@@ -97,7 +97,7 @@ static enum berth_status download(struct cli_call *call, const char *name,
                                   struct berth_error *error) {
     const struct berth_fetch_settings settings = {.retries = -1};
     if (dir_exists(name) || file_exists(name)) {
-        cli_note(call, "%s is there: there is nothing to download", name);
+        cli_note(call, "%s already exists; nothing to download", name);
         return print_path(call, name, name, error);
     }
     return fetch(call, name, &settings, error);
@@ -121,17 +121,17 @@ const struct cli_verb cli_fetch = {
                "berth fetch https://example.org/dev.json --sha256 95aa6a52d5d6...",
     .notes = "NAME is a model of the hub (org/name), with --dataset a data set of it, or squad or "
              "squad_v2. The folder (of a URL: the file) is printed on standard output; afterwards "
-             "--model org/name finds it without the network. A download that was cut off or "
-             "stopped goes on where it ended; contents are checked against the hub's or the given "
-             "digests. HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_ASSETS_CACHE, HF_TOKEN, "
+             "--model org/name finds it without the network. An interrupted download continues "
+             "where it ended; contents are checked against the hub's or the given digests. "
+             "HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_ASSETS_CACHE, HF_TOKEN, "
              "HF_TOKEN_PATH, HF_HUB_ETAG_TIMEOUT, HF_HUB_DOWNLOAD_TIMEOUT and the proxy variables "
              "are obeyed. With HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE or (data sets and URLs) "
-             "HF_DATASETS_OFFLINE nothing is downloaded: what is in the cache is printed, what is "
-             "not is exit code 69. No other verb uses the network, but for --download_only of "
-             "finetune, predict and show, which does what fetch does with --model and ends.",
+             "HF_DATASETS_OFFLINE nothing is downloaded: the path in the cache is printed, or the "
+             "exit code is 69 if there is none. No other verb downloads, except --download_only of "
+             "finetune, predict and show, which fetches --model and ends.",
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .processes = CLI_ALONE,
     .run = run,
 };

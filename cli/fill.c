@@ -91,7 +91,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_fill = {
     .name = "fill",
-    .summary = "the best words for each [MASK] of a text",
+    .summary = "find the best words for each [MASK] of a text",
     .usage = "--model DIR [--top_k N] [--text TEXT | FILE]",
     .example = "berth fill --model notes-bert --text 'It was [MASK] today.'\n"
                "berth fill --model notes-bert --top_k 3 sentences.txt > words.jsonl",
@@ -103,7 +103,7 @@ const struct cli_verb cli_fill = {
     .jobs = JOB_FILL,
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path",
-    .arguments_most = 1,
+    .arguments_max = 1,
     .processes = CLI_FIRST,
     .run = run,
 };

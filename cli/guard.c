@@ -69,7 +69,7 @@ void cli_style(const char *sequence) {
     guard.is_own = 0;
 }
 
-const char *cli_shown(const char *name) {
+const char *cli_escape_name(const char *name) {
     static char shown[4][4096];
     static unsigned turn;
     char *text = shown[turn++ % 4];

@@ -367,11 +367,10 @@ const struct cli_verb cli_help = {
     .summary = "show the help of a verb, a topic or an option",
     .usage = "VERB [TASK] [all|GROUP]\nTOPIC\nOPTION",
     .example = "berth help finetune squad all\nberth help environment\nberth help learning_rate",
-    .notes = "The topics are options, environment, exit-codes and formats. Of an option its "
-             "meaning and its "
-             "default in every verb that has it.",
+    .notes = "The topics are options, environment, exit-codes and formats. For an option, shows "
+             "its meaning and its default in every verb that has it.",
     CLI_OWN_OPTIONS(objective_option),
-    .arguments_most = 3,
+    .arguments_max = 3,
     .argument_at = cli_subject_at,
     .processes = CLI_FIRST,
     .run = run,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags of the original programs that are accepted without effect, because they belong to hardware
-// or a framework, or ask for what is always so; the help says which.
+// Flags of the original programs that are accepted without effect, because they concern hardware or
+// a framework, or ask for what Berth always does; the help says which.
 #include "cli.h"
 
 #define SWITCH(own) CLI_ROW(OPTION_FLAG, own, NULL)

@@ -36,7 +36,7 @@ static void put_text(const struct berth_tensor_info *info) {
         snprintf(shape + used, sizeof shape - used, "%s%" PRId64, i > 0 ? ", " : "",
                  info->shape[i]);
     }
-    printf("%-5s %-16s %s\n", info->dtype, strcat(shape, "]"), cli_shown(info->name));
+    printf("%-5s %-16s %s\n", info->dtype, strcat(shape, "]"), cli_escape_name(info->name));
 }
 
 static void put_json(struct json_line *line, const struct berth_tensor_info *info) {
@@ -80,7 +80,7 @@ static void put_data_json(struct json_line *line, const struct berth_data_info *
     json_line_close(line, '}');
 }
 
-static double share(int64_t part, int64_t whole) {
+static double percent(int64_t part, int64_t whole) {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
 }
 
@@ -91,11 +91,11 @@ static void print_data(const struct berth_data_info *info) {
            info->rows, number_ending(info->rows), info->files, number_ending(info->files));
     if (info->max_seq_length > 0) {
         printf(", rows of %" PRId64 " tokens %.1f %% full", info->max_seq_length,
-               share(info->tokens, info->rows * info->max_seq_length));
+               percent(info->tokens, info->rows * info->max_seq_length));
     }
     printf("\n%.1f %% of the tokens predicted, %.1f %% of the instances with a random second "
            "segment\n",
-           share(info->predictions, info->tokens), share(info->random_next, info->instances));
+           percent(info->predictions, info->tokens), percent(info->random_next, info->instances));
 }
 
 // --- verb ----------------------------------------------------------------------------------------
@@ -165,8 +165,8 @@ const struct cli_verb cli_inspect = {
                "berth inspect squad-minilm/model.safetensors\n"
                "berth inspect data/hdf5_lower_case_1_.../wikicorpus_en",
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .models = 1,
     .processes = CLI_FIRST,
     .run = run,

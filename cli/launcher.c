@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command lines of Intel's launcher, `--model-name ... -- key=value ...`: the verb that they mean,
-// what its variables and folders say, and the processes that it starts.
+// Command lines of Intel's launcher, `--model-name ... -- key=value ...`: their verb, their
+// variables and folders, and the processes that the launcher would start.
 #include "core/launcher.h"
 
 #include "cli.h"
@@ -16,15 +16,6 @@
 
 // Tells a process that mpirun was already called for it.
 #define STARTED "BERTH_STARTED_BY_MPIRUN"
-
-static enum berth_status set(struct cli_call *call, const char *row, const char *value,
-                             struct berth_error *error) {
-    return option_set(&call->config, option_find(row), value, error);
-}
-
-static int is_given(const struct cli_call *call, const char *row) {
-    return option_is_given(&call->config, option_find(row));
-}
 
 // --- the verb -----------------------------------------------------------------------------------
 
@@ -136,12 +127,12 @@ static const char *value_or_variable(const struct cli_call *call, const char *va
 // The row's value is FOLDER/NAME, if it is not given and there is such a file or folder.
 static enum berth_status set_inside(struct cli_call *call, const char *row, const char *folder,
                                     const char *name, struct berth_error *error) {
-    char *path = cli_keep(path_join(folder, name));
+    char *path = cli_own(path_join(folder, name));
     if (path == NULL) {
         return file_no_path(error);
     }
     const int is_there = file_exists(path) || dir_exists(path);
-    return is_there && !is_given(call, row) ? set(call, row, path, error) : BERTH_OK;
+    return is_there ? cli_set_default(call, row, path, error) : BERTH_OK;
 }
 
 static enum berth_status take_data(struct cli_call *call, const char *folder,
@@ -158,9 +149,9 @@ static enum berth_status take_data(struct cli_call *call, const char *folder,
         TRY(call->config.task_name != NULL
                 ? set_inside(call, "data_dir", folder, call->config.task_name, error)
                 : BERTH_OK);
-        return is_given(call, "data_dir") ? BERTH_OK : set(call, "data_dir", folder, error);
+        return cli_set_default(call, "data_dir", folder, error);
     }
-    return is_given(call, "input_dir") ? BERTH_OK : set(call, "input_dir", folder, error);
+    return cli_set_default(call, "input_dir", folder, error);
 }
 
 enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error *error) {
@@ -173,10 +164,10 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
     } folders[] = {{"model_name_or_path", own->checkpoint, "CHECKPOINT_DIR", "init_checkpoint"},
                    {"output_dir", NULL, "OUTPUT_DIR", "output_dir"}};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        if (!is_given(call, folders[i].row)) {
+        if (!cli_is_given(call, folders[i].row)) {
             const char *value =
                 value_or_variable(call, folders[i].value, folders[i].variable, folders[i].option);
-            TRY(value != NULL ? set(call, folders[i].row, value, error) : BERTH_OK);
+            TRY(value != NULL ? cli_set(call, folders[i].row, value, error) : BERTH_OK);
         }
     }
     own->processes =
@@ -189,18 +180,18 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
 
 enum { WORDS_MAX = 16 }; // before those of the program
 
-struct start {
+struct mpirun {
     const char *words[WORDS_MAX + 1]; // "mpirun", "-np", "2", ...
     size_t count;
-    char place[64];
+    char mapping[64];
 };
 
-static void add(struct start *start, const char *option, const char *value) {
-    start->words[start->count++] = option;
-    start->words[start->count++] = value;
+static void add(struct mpirun *mpirun, const char *option, const char *value) {
+    mpirun->words[mpirun->count++] = option;
+    mpirun->words[mpirun->count++] = value;
 }
 
-// Whether the mpirun that is found first is MPICH's, which calls some options otherwise.
+// Whether the first mpirun on PATH is MPICH's, some of whose options have other names.
 static int is_hydra(void) {
     const char *path = getenv("PATH");
     for (const char *at = path != NULL ? path : ""; *at != '\0';) {
@@ -219,28 +210,28 @@ static int is_hydra(void) {
 }
 
 // One process for each socket in turn, as the launcher places them.
-static void plan_start(const struct cli_launcher *own, struct start *start) {
+static void plan_mpirun(const struct cli_launcher *own, struct mpirun *mpirun) {
     const int hydra = is_hydra();
-    *start = (struct start){.words = {"mpirun"}, .count = 1};
-    add(start, "-np", own->processes);
-    snprintf(start->place, sizeof start->place,
+    *mpirun = (struct mpirun){.words = {"mpirun"}, .count = 1};
+    add(mpirun, "-np", own->processes);
+    snprintf(mpirun->mapping, sizeof mpirun->mapping,
              own->per_socket != NULL ? "ppr:%s:socket" : "socket", own->per_socket);
-    add(start, hydra ? "-map-by" : "--map-by", hydra ? "socket" : start->place);
+    add(mpirun, hydra ? "-map-by" : "--map-by", hydra ? "socket" : mpirun->mapping);
     if (own->hosts != NULL) {
-        add(start, hydra ? "-hosts" : "--host", own->hosts);
+        add(mpirun, hydra ? "-hosts" : "--host", own->hosts);
     }
 }
 
-static void print_start(const struct start *start, char *text, size_t size) {
+static void print_mpirun(const struct mpirun *mpirun, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < start->count && used < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s ", start->words[i]);
+    for (size_t i = 0; i < mpirun->count && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s ", mpirun->words[i]);
     }
 }
 
 // Replaces this process by mpirun with the program's own words. Returns only if that fails.
-static enum berth_status start_processes(const struct start *start, char **command,
+static enum berth_status start_processes(const struct mpirun *mpirun, char **command,
                                          struct berth_error *error) {
     char program[4096], text[512];
     size_t count = 0;
@@ -248,15 +239,15 @@ static enum berth_status start_processes(const struct start *start, char **comma
     while (command[count] != NULL) {
         count++;
     }
-    char **words = memory_array(start->count + count + 1, sizeof *words);
+    char **words = memory_array(mpirun->count + count + 1, sizeof *words);
     if (words == NULL || length <= 0) {
         memory_free(words);
         return file_no_path(error);
     }
     program[length] = '\0';
-    memcpy(words, start->words, start->count * sizeof *words);
-    memcpy(words + start->count, command, (count + 1) * sizeof *words);
-    words[start->count] = program;
+    memcpy(words, mpirun->words, mpirun->count * sizeof *words);
+    memcpy(words + mpirun->count, command, (count + 1) * sizeof *words);
+    words[mpirun->count] = program;
     setenv(STARTED, "1", 1);
     if (geteuid() == 0) { // as in the launcher's container; Open MPI asks for both
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -264,7 +255,7 @@ static enum berth_status start_processes(const struct start *start, char **comma
     }
     execvp(words[0], words);
     memory_free(words);
-    print_start(start, text, sizeof text);
+    print_mpirun(mpirun, text, sizeof text);
     return error_set(error, BERTH_UNAVAILABLE,
                      "mpi_num_processes: cannot start mpirun, which starts the processes; install "
                      "an MPI (`berth doctor` lists them) and run: %sberth ...",
@@ -290,7 +281,7 @@ static enum berth_status check_count(const struct cli_launcher *own, int64_t cou
                            own->processes, launch->launcher->name, launch->size);
 }
 
-static void note_places(const struct cli_call *call) {
+static void note_unused_placement(const struct cli_call *call) {
     const char *without = "has no effect without --mpi_num_processes of at least 2";
     if (call->launcher.hosts != NULL) {
         cli_note(call, "--mpi_hostnames %s", without);
@@ -304,11 +295,11 @@ enum berth_status cli_launcher_start(const struct cli_call *call, char **command
                                      struct berth_error *error) {
     const struct cli_launcher *own = &call->launcher;
     const struct launch launch = launch_find();
-    struct start start;
+    struct mpirun mpirun;
     int64_t count = 1;
     char text[512];
     if (own->processes == NULL) {
-        note_places(call);
+        note_unused_placement(call);
         return BERTH_OK;
     }
     if (!number_parse_integer(own->processes, &count) || count < 1) {
@@ -317,20 +308,20 @@ enum berth_status cli_launcher_start(const struct cli_call *call, char **command
                          own->processes);
     }
     if (count == 1 && launch.size == 1) {
-        note_places(call);
+        note_unused_placement(call);
         return BERTH_OK;
     }
     TRY(check_count(own, count, &launch, error));
     if (launch.size > 1) {
         return BERTH_OK;
     }
-    plan_start(own, &start);
-    print_start(&start, text, sizeof text);
+    plan_mpirun(own, &mpirun);
+    print_mpirun(&mpirun, text, sizeof text);
     cli_note(call, "mpi_num_processes: %sberth ...%s", text,
              call->config.dry_run ? " would run; the plan is that of one process" : "");
-    if ((call->verb->jobs & JOB_FINETUNE_SQUAD) != 0 && !is_given(call, "workers")) {
+    if ((call->verb->jobs & JOB_FINETUNE_SQUAD) != 0 && !cli_is_given(call, "workers")) {
         cli_note(call, "the processes divide each update; --mpi_workers_sync_gradients false, the "
                        "launcher's default, lets each train a model of its own");
     }
-    return call->config.dry_run ? BERTH_OK : start_processes(&start, command, error);
+    return call->config.dry_run ? BERTH_OK : start_processes(&mpirun, command, error);
 }

@@ -14,17 +14,11 @@ struct legacy {
     const char *setting;  // the row of the option table that it sets: a flag to `on`, or to `off`
                           // (NULL: not at all) where it is false; a text to the value
     const char *on, *off; // of a flag
-    int noted;            // a note repeats the help
     enum berth_status (*set)(struct cli_call *call, const struct legacy *legacy, const char *value,
                              struct berth_error *error);
 };
 
-static enum berth_status set(struct cli_call *call, const char *row, const char *value,
-                             struct berth_error *error) {
-    return option_set(&call->config, option_find(row), value, error);
-}
-
-// Into the field of struct cli_call.
+// Sets the field of struct cli_call at option.offset.
 static enum berth_status set_answer(struct cli_call *call, const struct legacy *legacy,
                                     const char *value, struct berth_error *error) {
     union option_value answer;
@@ -44,10 +38,11 @@ static enum berth_status set_text(struct cli_call *call, const struct legacy *le
 static enum berth_status set_half(struct cli_call *call, const struct legacy *legacy,
                                   const char *value, struct berth_error *error) {
     TRY(set_answer(call, legacy, value, error));
-    const int given = option_is_given(&call->config, option_find("precision"));
+    const int given = cli_is_given(call, "precision");
     // `--bf16 --fp16 false` is bf16.
-    return !call->fp16 && given ? BERTH_OK
-                                : set(call, "precision", call->fp16 ? "bf16" : "fp32", error);
+    return !call->legacy.fp16 && given
+               ? BERTH_OK
+               : cli_set(call, "precision", call->legacy.fp16 ? "bf16" : "fp32", error);
 }
 
 // A data set of the hub whose files Berth downloads as they were published.
@@ -63,19 +58,17 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
                          legacy->option.name, value);
     }
     for (size_t i = trains ? 0 : 2; i < (trains ? 2 : 3); i++) {
-        const struct option_row *row = option_find(rows[i]);
-        TRY(option_is_given(&call->config, row) ? BERTH_OK
-                                                : option_set(&call->config, row, value, error));
+        TRY(cli_set_default(call, rows[i], value, error));
     }
     return BERTH_OK;
 }
 
-// A setting that Berth does not have, at the values (`on`) with which it changes nothing.
+// A setting that Berth does not have; accepted at the values (`on`) with which it changes nothing.
 static enum berth_status set_unavailable(struct cli_call *call, const struct legacy *legacy,
                                          const char *value, struct berth_error *error) {
     if (words_have(legacy->on, ' ', value)) {
-        cli_note(call, "--%s %s has no effect: it asks for what is so anyway", legacy->option.name,
-                 value);
+        cli_note(call, "--%s %s has no effect: it asks for what Berth does anyway",
+                 legacy->option.name, value);
         return BERTH_OK;
     }
     return error_set(error, BERTH_USAGE, "option %s: \"%s\" is not available; %s",
@@ -87,23 +80,24 @@ static enum berth_status set_tensorboard(struct cli_call *call, const struct leg
                                          const char *value, struct berth_error *error) {
     union option_value answer;
     TRY(option_parse(&legacy->option, value, &answer, error));
-    call->report_to = answer.flag ? "tensorboard" : call->report_to;
+    call->legacy.report_to = answer.flag ? "tensorboard" : call->legacy.report_to;
     return BERTH_OK;
 }
 
 // Intel's launcher has -1 for all of them.
 static enum berth_status set_cores(struct cli_call *call, const struct legacy *legacy,
                                    const char *value, struct berth_error *error) {
-    return set(call, legacy->setting, strcmp(value, "-1") == 0 ? "0" : value, error);
+    return cli_set(call, legacy->setting, strcmp(value, "-1") == 0 ? "0" : value, error);
 }
 
 static enum berth_status set_dropout(struct cli_call *call, const struct legacy *legacy,
                                      const char *value, struct berth_error *error) {
-    TRY(set(call, legacy->setting, value, error));
-    return set(call, "attention_probs_dropout_prob", value, error);
+    TRY(cli_set(call, legacy->setting, value, error));
+    return cli_set(call, "attention_probs_dropout_prob", value, error);
 }
 
-// The names that differ. A cosine with transformers' one cycle does not restart.
+// Translates the names that differ. transformers' cosine with its default of one cycle never
+// restarts.
 static enum berth_status set_scheduler(struct cli_call *call, const struct legacy *legacy,
                                        const char *value, struct berth_error *error) {
     static const char *const names[][2] = {{"constant_with_warmup", "constant_warmup"},
@@ -111,7 +105,7 @@ static enum berth_status set_scheduler(struct cli_call *call, const struct legac
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         value = strcmp(value, names[i][0]) == 0 ? names[i][1] : value;
     }
-    return set(call, legacy->setting, value, error);
+    return cli_set(call, legacy->setting, value, error);
 }
 
 // Hugging Face's names adamw_torch, adamw_hf, adamw_apex_fused, ... all mean one optimizer.
@@ -122,7 +116,7 @@ static enum berth_status set_optim(struct cli_call *call, const struct legacy *l
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         known &= strstr(value, others[i]) == NULL;
     }
-    return known ? set(call, legacy->setting, "adamw", error)
+    return known ? cli_set(call, legacy->setting, "adamw", error)
                  : error_set(error, BERTH_USAGE,
                              "option optim: \"%s\" is not available; expected adamw_torch, or "
                              "--optimizer NAME",
@@ -133,7 +127,7 @@ static enum berth_status set_optim(struct cli_call *call, const struct legacy *l
 static enum berth_status set_if_known(struct cli_call *call, const struct legacy *legacy,
                                       const char *value, struct berth_error *error) {
     if (cli_row_applies(call->verb, option_find(legacy->setting))) {
-        return set(call, legacy->setting, value, error);
+        return cli_set(call, legacy->setting, value, error);
     }
     cli_note(call, "--%s has no effect in `berth %s`", legacy->option.name, call->verb->name);
     return BERTH_OK;
@@ -160,7 +154,7 @@ static enum berth_status set_deepspeed(struct cli_call *call, const struct legac
 static enum berth_status set_validation(struct cli_call *call, const struct legacy *legacy,
                                         const char *value, struct berth_error *error) {
     if (call->config.validation_file == NULL) {
-        return set(call, legacy->setting, value, error);
+        return cli_set(call, legacy->setting, value, error);
     }
     cli_note(call, "--%s has no effect together with --%s", legacy->option.name, legacy->setting);
     return BERTH_OK;
@@ -174,8 +168,8 @@ static enum berth_status set_mode(struct cli_call *call, const struct legacy *le
                          "option %s: expected training or inference, found \"%s\"",
                          legacy->option.name, value);
     }
-    call->do_train = trains;
-    call->do_predict = trains ? call->do_predict : 1;
+    call->legacy.do_train = trains;
+    call->legacy.do_predict = trains ? call->legacy.do_predict : 1;
     return BERTH_OK;
 }
 
@@ -187,7 +181,7 @@ static enum berth_status set_training(struct cli_call *call, const struct legacy
 
 // A flag that only tells whose command line it is has an effect on other settings (scripts.c).
 static const char *of_its_own(const struct cli_call *call, const char *name) {
-    return option_same_name(name, call->script_flag) ? " of its own" : "";
+    return option_same_name(name, call->origin.flag) ? " of its own" : "";
 }
 
 static enum berth_status set_model_name(struct cli_call *call, const struct legacy *legacy,
@@ -229,16 +223,17 @@ static enum berth_status set_instances(struct cli_call *call, const struct legac
 #define SWITCH(own) CLI_ROW(OPTION_FLAG, own, NULL)
 
 static const struct legacy legacies[] = {
-    {.option = {SWITCH("do_train"), GROUP, .offset = offsetof(struct cli_call, do_train),
+    {.option = {SWITCH("do_train"), GROUP, .offset = offsetof(struct cli_call, legacy.do_train),
                 .help = "false: only evaluate or predict"},
      .set = set_answer},
-    {.option = {SWITCH("do_predict"), GROUP, .offset = offsetof(struct cli_call, do_predict),
+    {.option = {SWITCH("do_predict"), GROUP, .offset = offsetof(struct cli_call, legacy.do_predict),
                 .help = "in fine-tuning on SQuAD: evaluate on validation_file"},
      .set = set_answer},
     {.option = {SWITCH("download_only"), GROUP, .offset = offsetof(struct cli_call, download_only),
                 .help = "download the model and stop"},
      .set = set_answer},
-    {.option = {SWITCH("fp16"), .aliases = "amp", GROUP, .offset = offsetof(struct cli_call, fp16),
+    {.option = {SWITCH("fp16"), .aliases = "amp", GROUP,
+                .offset = offsetof(struct cli_call, legacy.fp16),
                 .help = "fp16 runs as bf16 on the CPU"},
      .set = set_half},
     {.option = {SWITCH("bf16"), .aliases = "autocast hmp", GROUP, .help = "--precision bf16"},
@@ -295,38 +290,40 @@ static const struct legacy legacies[] = {
      .setting = "deepspeed_config",
      .set = set_deepspeed},
     {.option = {CLI_TEXT("config_name", NULL), GROUP, .unit = "DIR",
-                .offset = offsetof(struct cli_call, config_name),
+                .offset = offsetof(struct cli_call, legacy.config_name),
                 .help = "--config_file of this folder or model"},
      .set = set_text},
     {.option = {CLI_TEXT("tokenizer_name", NULL), GROUP, .unit = "DIR",
-                .offset = offsetof(struct cli_call, tokenizer_name),
+                .offset = offsetof(struct cli_call, legacy.tokenizer_name),
                 .help = "--vocab_file of this folder or model"},
      .set = set_text},
     {.option = {CLI_TEXT("data_path_prefix", NULL), GROUP, .unit = "DIR",
-                .offset = offsetof(struct cli_call, data_prefix),
+                .offset = offsetof(struct cli_call, bing_bert.data_prefix),
                 .help = "--input_dir, or the folder of the experiment's data sets"},
      .set = set_text},
     {.option = {CLI_TEXT("validation_data_path_prefix", NULL), GROUP, .unit = "DIR",
-                .offset = offsetof(struct cli_call, validation_prefix),
+                .offset = offsetof(struct cli_call, bing_bert.validation_prefix),
                 .help = "--eval_dir, or the folder of the experiment's held-out data"},
      .set = set_text},
     {.option = {CLI_TEXT("load_training_checkpoint", NULL), .aliases = "load_cp", GROUP,
-                .unit = "DIR", .offset = offsetof(struct cli_call, training_checkpoint),
+                .unit = "DIR", .offset = offsetof(struct cli_call, bing_bert.training_checkpoint),
                 .help = "--model DIR/ID, the weights of a checkpoint of DeepSpeed"},
      .set = set_text},
     {.option = {CLI_TEXT("load_checkpoint_id", NULL), .aliases = "load_cp_id", GROUP, .unit = "ID",
-                .offset = offsetof(struct cli_call, checkpoint_id),
+                .offset = offsetof(struct cli_call, bing_bert.checkpoint_id),
                 .help = "ID of --load_training_checkpoint"},
      .set = set_text},
     {.option = {CLI_TEXT("dataset_name", NULL), GROUP, .unit = "NAME",
                 .help = "--train_file and --validation_file, or --predict_file, of squad or "
                         "squad_v2, which `berth fetch` downloads"},
      .set = set_dataset},
-    {.option = {CLI_TEXT("job_name", NULL), GROUP, .offset = offsetof(struct cli_call, job_name),
-                .unit = "NAME", .help = "--logging_dir OUTPUT_DIR/runs/NAME"},
+    {.option = {CLI_TEXT("job_name", NULL), GROUP,
+                .offset = offsetof(struct cli_call, legacy.job_name), .unit = "NAME",
+                .help = "--logging_dir OUTPUT_DIR/runs/NAME"},
      .set = set_text},
-    {.option = {CLI_TEXT("report_to", NULL), GROUP, .offset = offsetof(struct cli_call, report_to),
-                .unit = "NAMES", .help = "tensorboard or all: --logging_dir OUTPUT_DIR/runs"},
+    {.option = {CLI_TEXT("report_to", NULL), GROUP,
+                .offset = offsetof(struct cli_call, legacy.report_to), .unit = "NAMES",
+                .help = "tensorboard or all: --logging_dir OUTPUT_DIR/runs"},
      .set = set_text},
     {.option = {CLI_TEXT("model_name", NULL), GROUP, .unit = "NAME",
                 .help = "init_checkpoint or --checkpoint names the model"},
@@ -364,7 +361,7 @@ static const struct legacy legacies[] = {
     {.option = {CLI_TEXT("num_instances", NULL), GROUP, .unit = "N", .help = "1"},
      .set = set_instances},
     {.option = {CLI_TEXT("max_eval_steps", NULL), GROUP, .unit = "N",
-                .offset = offsetof(struct cli_call, eval_steps),
+                .offset = offsetof(struct cli_call, legacy.eval_steps),
                 .help = "--max_eval_samples of N batches of eval_batch_size (8)"},
      .set = set_text},
     {.option = {SWITCH("mpi_workers_sync_gradients"), GROUP,
@@ -466,7 +463,7 @@ int cli_legacy_value(const char *name, const char **value) {
     return 1;
 }
 
-// As it is written in help.
+// The name as help spells it.
 static void spell(const char *name, char spelling[OPTION_NAME_SIZE]) {
     size_t i = 0;
     for (; name[i] != '\0' && i + 1 < OPTION_NAME_SIZE; i++) {
@@ -477,17 +474,15 @@ static void spell(const char *name, char spelling[OPTION_NAME_SIZE]) {
 
 static enum berth_status set_flag(struct cli_call *call, const struct legacy *legacy,
                                   const char *name, int truth, struct berth_error *error) {
-    int given = option_is_given(&call->config, option_find(legacy->setting));
-    if (truth && legacy->noted) {
-        cli_note(call, "--%s: %s", name, legacy->option.help);
-    }
+    int given = cli_is_given(call, legacy->setting);
     if (!truth && legacy->off == NULL) {
         cli_note(call, "--%s false has no effect", name);
         return BERTH_OK;
     }
     // `--bf16 --fp16 false` is bf16.
-    return !truth && given ? BERTH_OK
-                           : set(call, legacy->setting, truth ? legacy->on : legacy->off, error);
+    return !truth && given
+               ? BERTH_OK
+               : cli_set(call, legacy->setting, truth ? legacy->on : legacy->off, error);
 }
 
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
@@ -514,23 +509,23 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
     return BERTH_OK;
 }
 
-// --- what they mean together ---------------------------------------------------------------------
+// --- combinations of flags -----------------------------------------------------------------------
 
 // fp16 on a GPU, whose loss scale is dynamic unless loss_scale says otherwise; bf16 elsewhere.
 static enum berth_status choose_half(struct cli_call *call, struct berth_error *error) {
     const char *device = call->config.device;
     const int is_gpu = device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
-    if (!call->fp16 || call->config.precision != BERTH_BF16) {
+    if (!call->legacy.fp16 || call->config.precision != BERTH_BF16) {
         return BERTH_OK;
     }
     cli_note(call, "%s",
              is_gpu ? "--fp16: fp16 on the GPU, with a dynamic loss_scale unless it is given"
                     : "--fp16: fp16 runs as bf16 on the CPU");
-    return is_gpu ? set(call, "precision", "fp16", error) : BERTH_OK;
+    return is_gpu ? cli_set(call, "precision", "fp16", error) : BERTH_OK;
 }
 
 static int reports_to_tensorboard(const struct cli_call *call) {
-    const char *names = call->report_to;
+    const char *names = call->legacy.report_to;
     const int reports = words_have(names, ',', "tensorboard") || words_have(names, ',', "all");
     if (names != NULL && !reports && strcmp(names, "none") != 0) {
         cli_note(call,
@@ -543,42 +538,39 @@ static int reports_to_tensorboard(const struct cli_call *call) {
 
 // TensorBoard's files: BingBertSquad's --job_name NAME puts them in OUTPUT_DIR/runs/NAME,
 // transformers' --report_to tensorboard in OUTPUT_DIR/runs.
-static void name_runs(struct cli_call *call) {
+static void set_tensorboard_folder(struct cli_call *call) {
     const struct berth_config *config = &call->config;
     const int reports = reports_to_tensorboard(call), trains = (call->verb->jobs & JOB_TRAIN) != 0;
-    const char *option = call->job_name != NULL ? "job_name" : "report_to";
-    if ((call->job_name == NULL && !reports) || config->output_dir == NULL) {
+    const char *option = call->legacy.job_name != NULL ? "job_name" : "report_to";
+    if ((call->legacy.job_name == NULL && !reports) || config->output_dir == NULL) {
         return;
     }
-    if (!trains || (config->logging_dir != NULL && call->job_name != NULL)) {
+    if (!trains || (config->logging_dir != NULL && call->legacy.job_name != NULL)) {
         cli_note(call, "--%s has no effect %s", option,
                  trains ? "beside --logging_dir" : "without training");
         return;
     }
-    const size_t size = sizeof call->logging_dir;
-    const int used =
-        snprintf(call->logging_dir, size, "%s/runs%s%s", config->output_dir,
-                 call->job_name != NULL ? "/" : "", call->job_name != NULL ? call->job_name : "");
+    const size_t size = sizeof call->legacy.logging_dir;
+    const int used = snprintf(call->legacy.logging_dir, size, "%s/runs%s%s", config->output_dir,
+                              call->legacy.job_name != NULL ? "/" : "",
+                              call->legacy.job_name != NULL ? call->legacy.job_name : "");
     if (config->logging_dir == NULL && used > 0 && (size_t)used < size) {
-        call->config.logging_dir = call->logging_dir;
+        call->config.logging_dir = call->legacy.logging_dir;
     }
 }
 
 // --- without training ---------------------------------------------------------------------------
-
-static int is_given(const struct cli_call *call, const char *row) {
-    return option_is_given(&call->config, option_find(row));
-}
 
 static void note_unused_rows(const struct cli_call *call) {
     char names[1024] = "";
     size_t used = 0;
     for (size_t i = 0; i < option_row_count && used < sizeof names; i++) {
         const struct option_row *row = &option_rows[i];
-        const int said =
+        const int has_own_message =
             strncmp(row->name, "do_", 3) == 0 ||
             (strcmp(row->name, "validation_file") == 0 && call->config.validation_file != NULL);
-        if (option_is_given(&call->config, row) && !cli_row_applies(call->verb, row) && !said) {
+        if (option_is_given(&call->config, row) && !cli_row_applies(call->verb, row) &&
+            !has_own_message) {
             used += (size_t)snprintf(names + used, sizeof names - used, "%s--%s",
                                      used > 0 ? ", " : "", row->name);
         }
@@ -589,11 +581,11 @@ static void note_unused_rows(const struct cli_call *call) {
 }
 
 // --do_train false: predicts, evaluates or both, as the original programs do.
-static enum berth_status leave_out_training(struct cli_call *call, struct berth_error *error) {
+static enum berth_status skip_training(struct cli_call *call, struct berth_error *error) {
     struct berth_config *config = &call->config;
-    const int evaluates = is_given(call, "do_eval") && config->do_eval;
+    const int evaluates = cli_is_given(call, "do_eval") && config->do_eval;
     const int predicts =
-        call->do_predict == 1 || (is_given(call, "do_predict") && config->do_predict);
+        call->legacy.do_predict == 1 || (cli_is_given(call, "do_predict") && config->do_predict);
     const struct cli_verb *verb = cli_without_training(call->verb);
     if (verb == NULL) {
         return error_set(error, BERTH_USAGE, "--do_train false: `berth %s` only trains",
@@ -611,7 +603,7 @@ static enum berth_status leave_out_training(struct cli_call *call, struct berth_
     config->do_predict = predicts;
     if (cli_requires(verb, "predict_file") && config->predict_file == NULL &&
         config->validation_file != NULL) {
-        TRY(set(call, "predict_file", config->validation_file, error));
+        TRY(cli_set(call, "predict_file", config->validation_file, error));
     }
     note_unused_rows(call);
     return BERTH_OK;
@@ -619,49 +611,49 @@ static enum berth_status leave_out_training(struct cli_call *call, struct berth_
 
 // The original programs train only if do_train is given. Berth trains unless the line is theirs, or
 // there is nothing to train on.
-static int leaves_out_training(const struct cli_call *call) {
-    const int asks = call->do_predict == 1 || (is_given(call, "do_eval") && call->config.do_eval) ||
-                     (is_given(call, "do_predict") && call->config.do_predict == 1);
+static int skips_training(const struct cli_call *call) {
+    const int asks_for_scores = call->legacy.do_predict == 1 ||
+                                (cli_is_given(call, "do_eval") && call->config.do_eval) ||
+                                (cli_is_given(call, "do_predict") && call->config.do_predict == 1);
     const int has_data = call->config.train_file != NULL || call->config.data_dir != NULL ||
                          call->config.input_dir != NULL;
-    return call->do_train == 0 ||
-           (call->do_train < 0 && asks && (call->script != NULL || !has_data));
+    return call->legacy.do_train == 0 || (call->legacy.do_train < 0 && asks_for_scores &&
+                                          (call->origin.script != NULL || !has_data));
 }
 
 static enum berth_status follow_eval_steps(struct cli_call *call, struct berth_error *error) {
     const int64_t batch =
-        is_given(call, "predict_batch_size") ? call->config.predict_batch_size : 8;
+        cli_is_given(call, "predict_batch_size") ? call->config.predict_batch_size : 8;
     int64_t steps;
     char samples[NUMBER_TEXT_SIZE];
-    if (call->eval_steps == NULL || is_given(call, "max_eval_samples")) {
+    if (call->legacy.eval_steps == NULL || cli_is_given(call, "max_eval_samples")) {
         return BERTH_OK;
     }
-    if (!number_parse_integer(call->eval_steps, &steps) || steps < 1 || steps > INT32_MAX) {
+    if (!number_parse_integer(call->legacy.eval_steps, &steps) || steps < 1 || steps > INT32_MAX) {
         return error_set(error, BERTH_USAGE,
                          "option max_eval_steps: expected a positive integer, found \"%s\"",
-                         call->eval_steps);
+                         call->legacy.eval_steps);
     }
     snprintf(samples, sizeof samples, "%" PRId64, steps * batch);
-    return set(call, "max_eval_samples", samples, error);
+    return cli_set(call, "max_eval_samples", samples, error);
 }
 
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error) {
     int trains = (call->verb->jobs & JOB_TRAIN) != 0;
-    if (!trains && call->do_train == 1) {
+    if (!trains && call->legacy.do_train == 1) {
         cli_note(call, "--do_train has no effect in `berth %s`", call->verb->name);
     }
     // SQuAD's scripts predict the development file; unless an option says otherwise, do_eval means
     // the same.
-    if (trains &&
-        (call->do_predict == 1 ||
-         (call->do_predict == 0 && !option_is_given(&call->config, option_find("do_eval"))))) {
-        TRY(set(call, "do_eval", call->do_predict ? "true" : "false", error));
+    if (trains && (call->legacy.do_predict == 1 ||
+                   (call->legacy.do_predict == 0 && !cli_is_given(call, "do_eval")))) {
+        TRY(cli_set(call, "do_eval", call->legacy.do_predict ? "true" : "false", error));
     }
     TRY(cli_launcher_follow(call, error));
     TRY(follow_eval_steps(call, error));
-    TRY(trains && leaves_out_training(call) ? leave_out_training(call, error)
-                                            : cli_script_follow(call, error));
+    TRY(trains && skips_training(call) ? skip_training(call, error)
+                                       : cli_script_follow(call, error));
     TRY(choose_half(call, error));
-    name_runs(call);
+    set_tensorboard_folder(call);
     return BERTH_OK;
 }

@@ -34,12 +34,12 @@ static int asks_for_help(int count, char **words, const char **topic) {
 }
 
 // Whether another process reports the error: processes that were started together have the same
-// words, and an empty message says that they agreed on one (core/comm.h).
+// words, and an empty message means that they agreed on another process's error (core/comm.h).
 static int is_reported_elsewhere(enum berth_status status, const struct berth_error *error) {
     return error->message[0] == '\0' || (status == BERTH_USAGE && !cli_reports());
 }
 
-// Of several processes each has the same code, whichever of them got the signal.
+// Several processes all exit with the same code, whichever of them got the signal.
 static int interrupted_code(void) {
     const int code = cli_signal_exit_code();
     return code != 0 && launch_find().size <= 1 ? code : BERTH_INTERRUPTED;
@@ -82,14 +82,15 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
 }
 
 // For a verb that needs words and got none: prints its usage.
-static enum berth_status need_words(const struct cli_verb *verb, struct berth_error *error) {
+static enum berth_status report_missing_words(const struct cli_verb *verb,
+                                              struct berth_error *error) {
     const char *space = verb->task != NULL ? " " : "", *task = verb->task != NULL ? verb->task : "";
     if (cli_reports()) {
         fprintf(stderr, "usage: berth %s%s%s %s\n\n%s\n\nSee `berth %s%s%s --help`.\n", verb->name,
                 space, task, verb->usage, verb->example, verb->name, space, task);
     }
     return error_set(error, BERTH_USAGE, "`berth %s%s%s` needs %s", verb->name, space, task,
-                     verb->arguments_least > 0 ? "arguments" : "options");
+                     verb->arguments_min > 0 ? "arguments" : "options");
 }
 
 // A model that cannot be found is reported only when the verb needs it, after errors in its
@@ -113,7 +114,8 @@ static enum cli_processes processes_of(const struct cli_call *call) {
                                         : verb->processes;
 }
 
-// Several processes would each do all of the work and overwrite each other's files.
+// Refuses to run as several processes, which would each do all the work and overwrite each other's
+// files.
 static enum berth_status refuse(const struct cli_call *call, const struct launch *launch,
                                 struct berth_error *error) {
     if (!cli_reports()) {
@@ -127,15 +129,15 @@ static enum berth_status refuse(const struct cli_call *call, const struct launch
 }
 
 // Whether this process runs the verb, if it was started as one of several.
-static enum berth_status take_part(const struct cli_call *call, int *runs,
-                                   struct berth_error *error) {
+static enum berth_status decide_if_runs(const struct cli_call *call, int *runs,
+                                        struct berth_error *error) {
     const struct launch launch = launch_find();
-    const enum cli_processes kind = processes_of(call);
+    const enum cli_processes processes = processes_of(call);
     *runs = 1;
-    if (launch.size <= 1 || kind == CLI_EACH || kind == CLI_DIVIDED) {
+    if (launch.size <= 1 || processes == CLI_EACH || processes == CLI_DIVIDED) {
         return BERTH_OK;
     }
-    if (kind == CLI_ALONE || !launch.is_numbered) {
+    if (processes == CLI_ALONE || !launch.is_numbered) {
         return refuse(call, &launch, error);
     }
     *runs = launch.rank == 0;
@@ -147,34 +149,34 @@ static enum berth_status take_part(const struct cli_call *call, int *runs,
 static char **command; // all words of the program
 
 // Runs the verb with the words after it.
-static enum berth_status run_kept(const struct cli_verb *verb, int count, char **words,
-                                  struct berth_error *error) {
+static enum berth_status parse_and_run(const struct cli_verb *verb, int count, char **words,
+                                       struct berth_error *error) {
     static struct cli_call call; // static because it is large: it holds a path
     int runs;
-    if (count == 0 && (verb->required != NULL || verb->arguments_least > 0)) {
-        return need_words(verb, error);
+    if (count == 0 && (verb->required != NULL || verb->arguments_min > 0)) {
+        return report_missing_words(verb, error);
     }
     TRY(cli_parse(&call, verb, count, words, error));
     TRY(cli_launcher_start(&call, command, error));
     call.launcher.has_noted = 0;
-    TRY(take_part(&call, &runs, error));
+    TRY(decide_if_runs(&call, &runs, error));
     if (!runs) {
         return BERTH_OK;
     }
     return call.download_only ? cli_download_only(&call, error) : run_with_models(&call, error);
 }
 
-static enum berth_status run_words(const struct cli_verb *verb, int count, char **words,
-                                   struct berth_error *error) {
-    const enum berth_status status = run_kept(verb, count, words, error);
-    cli_release();
+static enum berth_status run_and_free(const struct cli_verb *verb, int count, char **words,
+                                      struct berth_error *error) {
+    const enum berth_status status = parse_and_run(verb, count, words, error);
+    cli_free_owned();
     return status;
 }
 
 static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
                                   struct berth_error *error) {
     TRY(skip_task(verb, &count, &words, error));
-    return run_words(verb, count, words, error);
+    return run_and_free(verb, count, words, error);
 }
 
 static enum berth_status run(int count, char **words, struct berth_error *error) {
@@ -193,7 +195,7 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
     }
     const struct cli_verb *verb = cli_launcher_verb(count, words);
     if (verb != NULL) {
-        return run_words(verb, count, words, error);
+        return run_and_free(verb, count, words, error);
     }
     verb =
         cli_find_verb(words[0], count > 1 ? words[1] : NULL, cli_objective_of((size_t)count, read));

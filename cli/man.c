@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINE_MOST 78
+#define LINE_WIDTH 78
 
 struct manual {
     struct buffer text;
@@ -80,7 +80,7 @@ static void put_words(struct manual *manual, const char *text, size_t length) {
         }
         put_character(manual, text[i]);
         starts = text[i] == ' ';
-        if (manual->text.length - manual->line > LINE_MOST) {
+        if (manual->text.length - manual->line > LINE_WIDTH) {
             break_line(manual);
         }
     }
@@ -362,11 +362,10 @@ const struct cli_verb cli_man = {
     .summary = "print the manual page of a verb or a topic",
     .usage = "[VERB [TASK] | TOPIC]\n--output DIR",
     .example = "berth man finetune squad | man -l -\nberth man --output share/man/man1",
-    .notes = "Prints the page in the language of manual pages, without a word that of the program. "
-             "An installed "
-             "Berth has all pages: `man berth-finetune-squad`.",
+    .notes = "Prints the page in the man(7) language, without arguments that of the program. An "
+             "installed Berth has all pages: `man berth-finetune-squad`.",
     CLI_OWN_OPTIONS(options),
-    .arguments_most = 2,
+    .arguments_max = 2,
     .argument_at = cli_subject_at,
     .processes = CLI_FIRST,
     .run = run,

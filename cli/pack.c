@@ -60,7 +60,7 @@ static enum berth_status print(const struct cli_call *call, const struct berth_p
     return status;
 }
 
-// The original's options in the place of the arguments.
+// Takes the original program's options as arguments.
 static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
     static const char *const names[] = {"input_dir", "output_dir"};
     static const char *const unused[] = {"max_predictions_per_sequence", "train_batch_size",
@@ -82,8 +82,7 @@ static enum berth_status settle(struct cli_call *call, struct berth_error *error
     }
     return cli_integer(call, "max_sequence_length") == 0
                ? BERTH_OK
-               : option_set(&call->config, option_find("max_seq_length"),
-                            cli_value(call, "max_sequence_length"), error);
+               : cli_set(call, "max_seq_length", cli_value(call, "max_sequence_length"), error);
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
@@ -100,7 +99,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_pack = {
     .name = "pack",
-    .summary = "pre-training data with up to three instances a row",
+    .summary = "pack pre-training data, up to three instances per row",
     .usage = "DIR OUT | --input_dir DIR --output_dir OUT",
     .example = "berth pack data/hdf5_lower_case_1_.../wikicorpus_en packed",
     .notes = "Reads the HDF5 and TFRecord files of DIR with \"training\" in their names and writes "
@@ -109,8 +108,8 @@ const struct cli_verb cli_pack = {
              "not need this. An interrupted run resumes when started again.",
     .jobs = JOB_PACK,
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 2,
-    .arguments_most = 2,
+    .arguments_min = 2,
+    .arguments_max = 2,
     .processes = CLI_DIVIDED,
     .settle = settle,
     .run = run,

@@ -29,13 +29,12 @@ static const struct option_row options[] = {
     {CLI_TEXT("input_files", NULL), .unit = "FILES",
      .help = "of bertPrep: text files, separated by commas; an empty line ends an article"},
     {CLI_TEXT("input_file", NULL), .unit = "FILE",
-     .help = "of create_pretraining_data: text with one sentence a line, an empty line after each "
-             "document; files, folders of files *.txt and patterns, separated by commas"},
+     .help = "of create_pretraining_data: text with one sentence per line and an empty line after "
+             "each document; files, folders of files *.txt and patterns, separated by commas"},
     {CLI_TEXT("output_file", NULL), .unit = "FILE",
-     .help =
-         "of create_pretraining_data: the file of instances to make of --input_file, in the place "
-         "of a file that is there, or several, separated by commas, to which the instances are "
-         "dealt out; named *.tfrecord it is TFRecord, else as --format says"},
+     .help = "of create_pretraining_data: file for the instances made from --input_file, or "
+             "several files, separated by commas, among which they are distributed; existing files "
+             "are replaced; a name *.tfrecord means TFRecord, otherwise --format decides"},
     {CLI_TEXT("segmentation_method", "nltk"), .unit = "NAME",
      .help = "of bertPrep: nltk; Berth's own rules end sentences"},
     {CLI_FLAG("skip_wikiextractor"),
@@ -236,7 +235,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_prepare = {
     .name = "prepare",
-    .summary = "data for pre-training, from a Wikipedia dump or other text",
+    .summary = "make pre-training data from a Wikipedia dump or other text",
     .usage = "--wikipedia DUMP.xml[.bz2] | --extracted DIR | --text FILE... | --books DIR "
              "--vocab FILE --output DIR [--max_seq_length 128 --max_predictions_per_seq 20]\n"
              "--input_file FILE --output_file FILE --vocab FILE",
@@ -244,14 +243,13 @@ const struct cli_verb cli_prepare = {
                "--output data",
     .notes =
         "Stage text: articles of the main namespace as WikiExtractor writes them, "
-        "extracted/wikicorpus_en/AA/wiki_00 and so on. Stage shards: text files with a "
-        "sentence a line, sharded_.../NAME_training_0.txt and NAME_test_0.txt. Stage hdf5: "
-        "instances of pairs of sentences with masked words, a file a shard, "
-        "hdf5_.../NAME_training_0.hdf5. Stage pack: rows of up to three instances, as `berth pack` "
-        "makes them. Files appear whole or not at all. A run that was "
-        "stopped or killed goes on after the files that it finished; other settings for the "
-        "same folder are refused. The same input and settings give the same bytes whatever "
-        "the number of threads and of processes.",
+        "extracted/wikicorpus_en/AA/wiki_00 and so on. Stage shards: text files with one sentence "
+        "per line, sharded_.../NAME_training_0.txt and NAME_test_0.txt. Stage hdf5: instances of "
+        "pairs of sentences with masked words, one file per shard, hdf5_.../NAME_training_0.hdf5. "
+        "Stage pack: rows of up to three instances, as `berth pack` makes them. Files appear "
+        "complete or not at all. A run that was stopped or killed continues after the files that "
+        "it finished; other settings for the same folder are refused. The same input and settings "
+        "give the same bytes, whatever the number of threads and processes.",
     .jobs = JOB_PREPARE,
     CLI_OWN_OPTIONS(options),
     .required = "output_dir",

@@ -15,24 +15,23 @@ static const struct option_row report_options[] = {
 static enum berth_status run_report(struct cli_call *call, struct berth_error *error) {
     const char *output = cli_value(call, "output");
     TRY(berth_report(call->arguments, call->argument_count, output, error));
-    cli_note(call, "%s: written", output);
+    cli_note(call, "wrote %s", output);
     return BERTH_OK;
 }
 
 const struct cli_verb cli_report = {
     .name = "report",
-    .summary = "a page with the curves, plan and sample answers of runs",
+    .summary = "write a page with the curves, plan and sample answers of runs",
     .usage = "OUT... [--output FILE.html]",
     .example = "berth report squad-minilm --output squad-minilm.html\n"
                "berth report squad-seed-1 squad-seed-2 peer/trainer_state.json",
-    .notes = "OUT is an output folder of a run, also of one that goes on or was killed, a file of "
-             "--json_summary (without --log_format dllogger), trainer_state.json of Hugging Face's "
-             "Trainer, or a file with what "
-             "`berth bench --json` printed. Several, at most 64, are drawn in the same charts. The "
-             "page needs no other file and asks for none.",
+    .notes = "OUT is the output folder of a run, which may still be running or have been killed, a "
+             "file of --json_summary (without --log_format dllogger), trainer_state.json of "
+             "Hugging Face's Trainer, or a file with the output of `berth bench --json`. Several, "
+             "at most 64, are drawn in the same charts. The page is self-contained.",
     CLI_OWN_OPTIONS(report_options),
-    .arguments_least = 1,
-    .arguments_most = CLI_ARGUMENTS_MAX,
+    .arguments_min = 1,
+    .arguments_max = CLI_ARGUMENTS_MAX,
     .processes = CLI_FIRST,
     .run = run_report,
 };
@@ -64,15 +63,15 @@ static enum berth_status run_plot(struct cli_call *call, struct berth_error *err
 
 const struct cli_verb cli_plot = {
     .name = "plot",
-    .summary = "curves of runs in the terminal",
+    .summary = "draw curves of runs in the terminal",
     .usage = "OUT... [--series NAMES] [--columns N] [--rows N]",
     .example = "berth plot squad-minilm\n"
                "berth plot squad-seed-1 squad-seed-2 --series loss,grad_norm",
-    .notes = "OUT is as for `berth report`. Several runs are drawn in one chart where there are "
-             "colours, else below each other.",
+    .notes = "OUT is as for `berth report`. Several runs share a chart if there are colours; "
+             "otherwise their charts are below each other.",
     CLI_OWN_OPTIONS(plot_options),
-    .arguments_least = 1,
-    .arguments_most = CLI_ARGUMENTS_MAX,
+    .arguments_min = 1,
+    .arguments_max = CLI_ARGUMENTS_MAX,
     .processes = CLI_FIRST,
     .run = run_plot,
 };

@@ -31,7 +31,7 @@ static int is_settable(const struct cli_verb *verb, const struct option_row *row
     return row != NULL && !is_own(verb, row->name) && cli_row_applies(verb, row);
 }
 
-// The row at that number of all, NULL where the verb has none there. *ended: there are no more.
+// The row at `index` of all rows; NULL: it does not apply to the verb. *ended: there are no more.
 static const struct option_row *row_at(const struct cli_verb *verb, size_t index, int *ended) {
     if (index < verb->option_count) {
         return &verb->options[index];

@@ -20,7 +20,7 @@ void cli_row_put_unit(struct buffer *text, const struct option_row *row);
 void cli_row_put_text(struct buffer *text, const struct cli_verb *verb,
                       const struct option_row *row, int details);
 
-// How options are written, and what the brackets are.
+// A note on how options are written and what the brackets mean.
 extern const char cli_rows_note[];
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command line of an original program means beyond its flags: the settings that are in the
-// program itself (a recipe), the model and the data that it names, files that lie elsewhere.
+// What the command line of an original program means beyond its flags: the settings that are
+// hard-coded in the program (a recipe), the model and the data that it names, files in other
+// folders.
 #include "cli.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -8,15 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-static enum berth_status set(struct cli_call *call, const char *row, const char *value,
-                             struct berth_error *error) {
-    return option_set(&call->config, option_find(row), value, error);
-}
-
-static int is_given(const struct cli_call *call, const char *row) {
-    return option_is_given(&call->config, option_find(row));
-}
 
 // --- whose command line it is -------------------------------------------------------------------
 
@@ -37,7 +29,7 @@ static const char *hugging_face(const struct cli_call *call) {
 
 // Its fused optimizer has no bias correction; without it, BertAdam.
 static const char *habana(const struct cli_call *call) {
-    return call->fuses_adam ? "habana" : "habana-bertadam";
+    return call->origin.fuses_adam ? "habana" : "habana-bertadam";
 }
 
 static int is_half(const struct cli_call *call) {
@@ -60,13 +52,14 @@ static const char *bing_bert_squad(const struct cli_call *call) {
                                                                   : "bing-bert-squad-baseline";
 }
 
-// In this order: the line is that of the first program which one of its flags, or two, show.
+// In order of precedence: the command line belongs to the first program that has a flag, or a pair
+// of flags, which identifies it.
 static const struct cli_script {
     const char *program;
     unsigned job;
     const char *(*recipe)(const struct cli_call *call);
     const char *flags;   // that only this program has, of those that have the job; NULL: none
-    const char *pair[2]; // two that only this program has together; NULL: none
+    const char *pair[2]; // two flags that only this program has together; NULL: none
 } scripts[] = {
     {.program = "Intel's launcher", .job = JOB_TRAIN, .recipe = intel, .flags = "model_name"},
     {.program = "a script of Hugging Face's transformers",
@@ -104,7 +97,7 @@ static const struct cli_script {
      .pair = {"bert_model", "init_checkpoint"}},
 };
 #define SCRIPT_COUNT (sizeof scripts / sizeof *scripts)
-_Static_assert(2 * SCRIPT_COUNT <= 32, "a bit of script_halves for each flag of a pair");
+_Static_assert(2 * SCRIPT_COUNT <= 32, "a bit of pair_flags for each flag of a pair");
 
 // The flag of that name; "": it has none.
 static void find_flag(const struct cli_script *script, const char *name,
@@ -122,32 +115,33 @@ static int completes_pair(struct cli_call *call, const struct cli_script *script
                           const char *name) {
     const unsigned at = 2 * (unsigned)(script - scripts);
     for (unsigned i = 0; script->pair[0] != NULL && i < 2; i++) {
-        call->script_halves |= (unsigned)option_same_name(name, script->pair[i]) << (at + i);
+        call->origin.pair_flags |= (unsigned)option_same_name(name, script->pair[i]) << (at + i);
     }
-    return (call->script_halves >> at & 3) == 3;
+    return (call->origin.pair_flags >> at & 3) == 3;
 }
 
 void cli_script_note_flag(struct cli_call *call, const char *name) {
-    call->fuses_adam |= option_same_name(name, "use_fused_adam");
-    call->is_dllogger |= strcmp(name, "json-summary") == 0; // Berth's own name has a _
-    const struct cli_script *end = call->script != NULL ? call->script : scripts + SCRIPT_COUNT;
+    call->origin.fuses_adam |= option_same_name(name, "use_fused_adam");
+    call->origin.is_dllogger |= strcmp(name, "json-summary") == 0; // Berth's own name has a _
+    const struct cli_script *end =
+        call->origin.script != NULL ? call->origin.script : scripts + SCRIPT_COUNT;
     for (const struct cli_script *script = scripts; script < end; script++) {
         char flag[OPTION_NAME_SIZE];
         find_flag(script, name, flag);
         const int shows = completes_pair(call, script, name) || flag[0] != '\0';
         if (shows && (script->job & call->verb->jobs) != 0) {
-            call->script = script;
-            memcpy(call->script_flag, flag, sizeof flag);
+            call->origin.script = script;
+            memcpy(call->origin.flag, flag, sizeof flag);
             return;
         }
     }
 }
 
 static void note_recipe(const struct cli_call *call, const char *recipe) {
-    const struct cli_script *script = call->script;
+    const struct cli_script *script = call->origin.script;
     char flags[3 * OPTION_NAME_SIZE];
-    if (call->script_flag[0] != '\0') {
-        snprintf(flags, sizeof flags, "--%s is a flag", call->script_flag);
+    if (call->origin.flag[0] != '\0') {
+        snprintf(flags, sizeof flags, "--%s is a flag", call->origin.flag);
     } else {
         snprintf(flags, sizeof flags, "--%s and --%s are both flags", script->pair[0],
                  script->pair[1]);
@@ -159,26 +153,26 @@ static void note_recipe(const struct cli_call *call, const char *recipe) {
 }
 
 static enum berth_status take_recipe(struct cli_call *call, struct berth_error *error) {
-    if (call->script == NULL || call->config.recipe != NULL) {
+    if (call->origin.script == NULL || call->config.recipe != NULL) {
         return BERTH_OK;
     }
-    const char *recipe = call->script->recipe(call);
+    const char *recipe = call->origin.script->recipe(call);
     note_recipe(call, recipe);
-    return set(call, "recipe", recipe, error);
+    return cli_set(call, "recipe", recipe, error);
 }
 
 // --- log lines ----------------------------------------------------------------------------------
 
-// Those that the program would have written: DeepSpeed's, or dllogger's.
+// The format in which the program would have logged: DeepSpeed's or dllogger's.
 static enum berth_status take_log_format(struct cli_call *call, struct berth_error *error) {
     const int engine = call->config.deepspeed_config != NULL;
-    if (is_given(call, "log_format") || (!engine && !call->is_dllogger)) {
+    if (cli_is_given(call, "log_format") || (!engine && !call->origin.is_dllogger)) {
         return BERTH_OK;
     }
     const char *format = engine ? "deepspeed" : "dllogger";
     cli_note(call, "--%s: log lines are those of %s (--log_format plain: Berth's own)",
              engine ? "deepspeed_config" : "json-summary", engine ? "DeepSpeed" : "dllogger");
-    return set(call, "log_format", format, error);
+    return cli_set(call, "log_format", format, error);
 }
 
 // --- BingBert's checkpoints ---------------------------------------------------------------------
@@ -186,16 +180,16 @@ static enum berth_status take_log_format(struct cli_call *call, struct berth_err
 // A folder of checkpoints and the name of one: a model in DeepSpeed's format.
 static enum berth_status take_training_checkpoint(struct cli_call *call,
                                                   struct berth_error *error) {
-    const char *folder = call->training_checkpoint, *id = call->checkpoint_id;
-    if (folder == NULL || is_given(call, "model_name_or_path")) {
+    const char *folder = call->bing_bert.training_checkpoint, *id = call->bing_bert.checkpoint_id;
+    if (folder == NULL || cli_is_given(call, "model_name_or_path")) {
         return BERTH_OK;
     }
-    const char *path = id != NULL ? cli_keep(path_join(folder, id)) : folder;
+    const char *path = id != NULL ? cli_own(path_join(folder, id)) : folder;
     cli_note(call,
              "--load_training_checkpoint: the weights of %s; the moments start at zero, and steps "
              "count from 0",
              path != NULL ? path : folder);
-    return path != NULL ? set(call, "model_name_or_path", path, error) : file_no_path(error);
+    return path != NULL ? cli_set(call, "model_name_or_path", path, error) : file_no_path(error);
 }
 
 // --- the demos of CSCS --------------------------------------------------------------------------
@@ -238,14 +232,14 @@ static const char *demo_file(const char *placed) {
 
 static enum berth_status take_demo(struct cli_call *call, struct berth_error *error) {
     if (is_demo_line(call)) {
-        TRY(set(call, "recipe", demos[0].recipe, error));
+        TRY(cli_set(call, "recipe", demos[0].recipe, error));
         cli_note(call,
                  "no --model and no --train: as the demo of Piz Daint, %s on %s (--recipe %s; "
                  "LUMI's is --recipe lumi)",
                  DEMO_MODEL, DEMO_DATA, demos[0].recipe);
     }
-    call->demo = find_demo(call->config.recipe);
-    if (call->demo == NULL) {
+    call->origin.demo = find_demo(call->config.recipe);
+    if (call->origin.demo == NULL) {
         return BERTH_OK;
     }
     const struct {
@@ -254,11 +248,9 @@ static enum berth_status take_demo(struct cli_call *call, struct berth_error *er
                     {"train_file", demo_file("cache/data/train-v1.1.json")},
                     {"validation_file", demo_file("cache/data/dev-v1.1.json")},
                     {"output_dir", DEMO_OUTPUT}};
-    call->dates_output = !is_given(call, "output_dir");
+    call->origin.dates_output = !cli_is_given(call, "output_dir");
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        if (!is_given(call, settings[i].row)) {
-            TRY(set(call, settings[i].row, settings[i].value, error));
-        }
+        TRY(cli_set_default(call, settings[i].row, settings[i].value, error));
     }
     return BERTH_OK;
 }
@@ -270,29 +262,29 @@ static enum berth_status date_output(struct cli_call *call, struct berth_error *
     char date[32];
     localtime_r(&now, &local);
     strftime(date, sizeof date, "%Y-%m-%d-%H%M%S", &local);
-    snprintf(call->dated, sizeof call->dated, "%s_%s", call->config.output_dir, date);
-    if (rename(call->config.output_dir, call->dated) != 0) {
-        return error_set(error, BERTH_CANT_CREATE, "%s: cannot rename %s to it", call->dated,
+    snprintf(call->origin.dated, sizeof call->origin.dated, "%s_%s", call->config.output_dir, date);
+    if (rename(call->config.output_dir, call->origin.dated) != 0) {
+        return error_set(error, BERTH_CANT_CREATE, "%s: cannot rename %s to it", call->origin.dated,
                          call->config.output_dir);
     }
-    call->config.output_dir = call->dated;
-    cli_note(call, "the model is %s", call->dated);
+    call->config.output_dir = call->origin.dated;
+    cli_note(call, "the model is %s", call->origin.dated);
     return BERTH_OK;
 }
 
 enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error *error) {
-    if (call->demo == NULL || call->config.dry_run) {
+    if (call->origin.demo == NULL || call->config.dry_run) {
         return BERTH_OK;
     }
-    if (call->dates_output) {
+    if (call->origin.dates_output) {
         TRY(date_output(call, error));
     }
     struct berth_config shown = call->config;
     shown.model_name_or_path = call->config.output_dir;
     shown.vocab_file = shown.config_file = NULL; // the folder has both
     shown.predict_file = call->config.validation_file;
-    shown.keras_answers = call->demo->answers;
-    return cli_show_samples(call, &shown, call->demo->samples, error);
+    shown.keras_answers = call->origin.demo->answers;
+    return cli_show_samples(call, &shown, call->origin.demo->samples, error);
 }
 
 enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error) {
@@ -303,7 +295,7 @@ enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *e
     return take_demo(call, error);
 }
 
-// --- files that lie elsewhere -------------------------------------------------------------------
+// --- files in other folders ---------------------------------------------------------------------
 
 static enum berth_status find_model(const char **name, struct berth_error *error) {
     char *path;
@@ -315,7 +307,7 @@ static enum berth_status find_model(const char **name, struct berth_error *error
         berth_string_free(path);
         return BERTH_OK;
     }
-    *name = cli_keep(path);
+    *name = cli_own(path);
     return *name != NULL ? BERTH_OK : file_no_path(error);
 }
 
@@ -326,7 +318,7 @@ static enum berth_status find_data(const char **name, const char *split,
         return BERTH_OK;
     }
     TRY(berth_find_data(*name, split, &path, error));
-    *name = cli_keep(path);
+    *name = cli_own(path);
     return *name != NULL ? BERTH_OK : file_no_path(error);
 }
 
@@ -338,7 +330,7 @@ static const char *file_in(const char *path, const char *const names[2]) {
     for (int i = 0; i < 2; i++) {
         char *file = path_join(path, names[i]);
         if (file != NULL && file_exists(file)) {
-            return cli_keep(file);
+            return cli_own(file);
         }
         memory_free(file);
     }
@@ -351,47 +343,47 @@ static const char *const vocabularies[2] = {"vocab.txt", "tokenizer.json"};
 // Sets a row to a file of the folder, or of the model of that name.
 static enum berth_status take_file(struct cli_call *call, const char *row, const char *name,
                                    const char *const names[2], struct berth_error *error) {
-    if (name == NULL || is_given(call, row) || !cli_row_applies(call->verb, option_find(row))) {
+    if (name == NULL || cli_is_given(call, row) || !cli_row_applies(call->verb, option_find(row))) {
         return BERTH_OK;
     }
     const char *folder = name;
     TRY(find_model(&folder, error));
     const char *file = file_in(folder, names);
-    return file != NULL ? set(call, row, file, error)
+    return file != NULL ? cli_set(call, row, file, error)
                         : error_set(error, BERTH_NO_INPUT, "%s: neither %s nor %s in this folder",
                                     folder, names[0], names[1]);
 }
 
-// Whether the file of weights has no configuration beside it.
-static int lies_alone(const char *path) {
+// Whether `path` is a file of weights without a configuration beside it.
+static int has_no_config(const char *path) {
     char *folder = file_parent(path);
     int alone = folder != NULL && file_exists(path) && file_in(folder, configurations) == NULL;
     memory_free(folder);
     return alone;
 }
 
-static void note_label(const struct cli_call *call, const char *path) {
-    cli_note(call, "--bert_model %s has no effect: %s%s", call->label,
+static void note_geometry(const struct cli_call *call, const char *path) {
+    cli_note(call, "--bert_model %s has no effect: %s%s", call->legacy.geometry,
              path != NULL ? "the weights are those of " : "it is only a name in pre-training",
              path != NULL ? path : "");
 }
 
-// --bert_model beside a checkpoint that lies alone: its configuration and vocabulary, if the model
-// is there.
-static enum berth_status take_label(struct cli_call *call, struct berth_error *error) {
+// --bert_model together with a checkpoint without a configuration: uses the configuration and
+// vocabulary of that model, if it is found.
+static enum berth_status take_geometry(struct cli_call *call, struct berth_error *error) {
     const char *path = call->config.model_name_or_path;
     char *folder = NULL;
-    if (call->label == NULL ||
-        (!call->model_is_checkpoint && (call->verb->jobs & JOB_PRETRAIN) == 0)) {
+    if (call->legacy.geometry == NULL ||
+        (!call->legacy.model_is_checkpoint && (call->verb->jobs & JOB_PRETRAIN) == 0)) {
         return BERTH_OK; // it is the model
     }
-    if (path == NULL || !lies_alone(path)) {
-        note_label(call, path);
+    if (path == NULL || !has_no_config(path)) {
+        note_geometry(call, path);
         return BERTH_OK;
     }
-    enum berth_status status = berth_find_model(call->label, &folder, error);
+    enum berth_status status = berth_find_model(call->legacy.geometry, &folder, error);
     if (status == BERTH_NO_INPUT || (status == BERTH_OK && !dir_exists(folder))) {
-        note_label(call, path);
+        note_geometry(call, path);
         berth_string_free(folder);
         return BERTH_OK; // what is missing is reported when it is needed
     }
@@ -410,9 +402,9 @@ enum berth_status cli_find_files(struct cli_call *call, struct berth_error *erro
         TRY(find_model(&call->arguments[i], error));
     }
     TRY(find_model(&config->model_name_or_path, error));
-    TRY(take_file(call, "config_file", call->config_name, configurations, error));
-    TRY(take_file(call, "vocab_file", call->tokenizer_name, vocabularies, error));
-    TRY(take_label(call, error));
+    TRY(take_file(call, "config_file", call->legacy.config_name, configurations, error));
+    TRY(take_file(call, "vocab_file", call->legacy.tokenizer_name, vocabularies, error));
+    TRY(take_geometry(call, error));
     TRY(find_data(&config->train_file, "train", error));
     TRY(find_data(&config->validation_file, "dev", error));
     return find_data(&config->predict_file, "dev", error);

@@ -9,35 +9,35 @@
 
 static const struct option_row options[] = {
     {CLI_LIST("model"), .unit = "[NAME=]DIR ...",
-     .help = "folder or name of a model, and its name in paths (the last part of DIR); may be "
-             "repeated"},
+     .help = "folder or name of a model, and its name in paths (default: the last component of "
+             "DIR); may be repeated"},
     {CLI_TEXT("host", "127.0.0.1"), .unit = "ADDRESS",
-     .help = "address to listen on, or a name, which stands for its first address; 0.0.0.0 or :: "
-             "is every one of this machine"},
+     .help = "address to listen on, or a name, for all of its addresses; 0.0.0.0 or :: stands for "
+             "every address of this machine"},
     {CLI_INTEGER("port", "8080"), BETWEEN(0, 65535), .unit = "N",
      .help = "port to listen on; 0 is a free one, which is printed"},
     {CLI_TEXT("api_key_file", NULL), .unit = "FILE", .shown = "no key is needed",
-     .help = "file with the keys that requests may have (Authorization: Bearer KEY), one a line"},
+     .help = "file with the accepted keys (Authorization: Bearer KEY), one per line"},
     {CLI_TEXT("allowed_hosts", NULL), .unit = "NAMES", .shown = "localhost and addresses",
-     .help = "names, separated by commas, under which the server is reached; * is any"},
+     .help = "host names that the server answers to, separated by commas; * is any"},
     {CLI_TEXT("tls_cert", NULL), .unit = "FILE", .shown = "plain HTTP",
      .help = "certificate in PEM, with those of its issuers; serves TLS"},
     {CLI_TEXT("tls_key", NULL), .unit = "FILE", .help = "private key of --tls_cert in PEM"},
     {CLI_INTEGER("max_batch_tokens", "0"), BETWEEN(0, 1 << 20), .unit = "N",
      .shown = "0: 512 for each thread, at most 4096",
-     .help = "most tokens of the texts that are run together"},
+     .help = "maximum number of tokens in a batch"},
     {CLI_INTEGER("max_batch_delay_us", "0"), BETWEEN(0, 1000000), .unit = "N",
      .help = "microseconds that an idle worker waits for more texts after the first one"},
     {CLI_INTEGER("max_queue", "1024"), BETWEEN(1, 1 << 20), .unit = "N",
-     .help = "most texts that wait; more are refused with status 503"},
+     .help = "maximum number of waiting texts; more are refused with status 503"},
     {CLI_INTEGER("max_body_bytes", "1048576"), BETWEEN(1024, 1 << 30), .unit = "N",
-     .help = "most bytes of a request's body"},
+     .help = "maximum size of a request's body in bytes"},
     {CLI_INTEGER("max_connections", "4096"), BETWEEN(1, 1 << 20), .unit = "N",
-     .help = "most connections at a time"},
+     .help = "maximum number of open connections"},
     {CLI_REAL("header_timeout", "10"), BETWEEN(0.1, 3600), .unit = "SECONDS",
      .help = "time for a request's headers, however slowly they arrive"},
     {CLI_REAL("body_timeout", "30"), BETWEEN(0.1, 3600), .unit = "SECONDS",
-     .help = "time for a request's body, and for taking the reply"},
+     .help = "time for a request's body, and again for the reply to be taken"},
     {CLI_REAL("idle_timeout", "75"), BETWEEN(0.1, 86400), .unit = "SECONDS",
      .help = "time between two requests of a connection"},
     {CLI_REAL("drain_seconds", "1"), BETWEEN(0, 3600), .unit = "SECONDS",
@@ -48,13 +48,13 @@ static const struct option_row options[] = {
 
 #ifdef BERTH_HAS_SERVE
 #define THREAD_TOKENS 512
-#define BATCH_TOKENS_MOST 4096
+#define BATCH_TOKENS_MAX 4096
 
 // A larger batch is hardly faster for each token, and all of it waits for its end.
 static int64_t choose_batch_tokens(const struct cli_call *call) {
     const int64_t asked = cli_integer(call, "max_batch_tokens");
     const int64_t chosen = THREAD_TOKENS * cores_threads((int)call->config.threads);
-    return asked > 0 ? asked : chosen < BATCH_TOKENS_MOST ? chosen : BATCH_TOKENS_MOST;
+    return asked > 0 ? asked : chosen < BATCH_TOKENS_MAX ? chosen : BATCH_TOKENS_MAX;
 }
 
 static struct server_settings read_options(struct cli_call *call) {
@@ -100,18 +100,17 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_serve = {
     .name = "serve",
-    .summary = "answer requests over HTTP: questions, classes, embeddings",
+    .summary = "serve models over HTTP: questions, classes, embeddings",
     .usage = "--model [NAME=]DIR ... [--host ADDRESS] [--port N] [--api_key_file FILE]",
     .example = "berth serve --model squad-minilm\n"
                "curl localhost:8080 --data '{\"inputs\": {\"question\": \"Where do I live?\",\n"
                "    \"context\": \"I live in Bern.\"}}'\n"
                "berth serve --model qa=squad-minilm --model similar=minilm",
-    .notes =
-        "A model answers at /models/NAME and, if it is the only one, at /. The APIs of Hugging "
-        "Face, text-embeddings-inference, OpenAI (embeddings) and KServe v2 are spoken; "
-        "http://localhost:8080/ shows a page. Texts of many requests are run together, without "
-        "padding. SIGTERM ends the server when all requests are answered, SIGHUP loads the "
-        "models again. doc/serve.md describes the paths.",
+    .notes = "A model answers at /models/NAME and, if it is the only one, at /. The server has the "
+             "APIs of Hugging Face, text-embeddings-inference, OpenAI (embeddings) and KServe v2; "
+             "http://localhost:8080/ shows a page. Texts of many requests are batched together, "
+             "without padding. SIGTERM ends the server once all requests are answered, SIGHUP "
+             "reloads the models. doc/serve.md describes the paths.",
     .jobs = JOB_ANSWER | JOB_EMBED | JOB_SERVE,
     CLI_OWN_OPTIONS(options),
     .required = "model",

@@ -137,7 +137,7 @@ static enum berth_status choose(const struct cli_call *call, struct berth_select
                          "--random_samples draws samples, but --start_sample and "
                          "--num_test_samples take them in order: give one or the other");
     }
-    if (drawn == 0 && option_is_given(&call->config, option_find("seed"))) {
+    if (drawn == 0 && cli_is_given(call, "seed")) {
         cli_note(call, "--seed has no effect without --random_samples");
     }
     *samples =

@@ -104,9 +104,9 @@ static enum berth_status evaluate_and_predict(const char *task, const struct ber
 
 static enum berth_status predict_trained(struct cli_call *call, struct berth_error *error) {
     const struct berth_config *config = &call->config;
-    job_function *job = call->do_train != 0 || !config->do_eval ? berth_predict
-                        : config->do_predict                    ? evaluate_and_predict
-                                                                : berth_evaluate;
+    job_function *job = call->legacy.do_train != 0 || !config->do_eval ? berth_predict
+                        : config->do_predict                           ? evaluate_and_predict
+                                                                       : berth_evaluate;
     struct berth_run_result result = {0};
     return run_job(call, job, nothing_written, &result, error);
 }
@@ -157,7 +157,7 @@ static const struct option_row objective_options[] = {
      .help = "mlm+nsp: masked words and next sentences, on shards; mlm: masked words of text"},
 };
 
-// Of an objective that a file of options names, the verb was not found.
+// The verb was chosen before a file of options was read, so the file cannot name another objective.
 static enum berth_status check_objective(struct cli_call *call, struct berth_error *error) {
     const char *objective = cli_value(call, "objective");
     return !cli_is_given(call, "objective") || strcmp(objective, call->verb->objective) == 0
@@ -312,8 +312,8 @@ const struct cli_verb cli_task_verbs[] = {
                  "entities, and the scores of each type. PREDICTIONS has a line for each sentence "
                  "of DATASET with a tag for each word.",
         CLI_OWN_OPTIONS(tag_options),
-        .arguments_least = 2,
-        .arguments_most = 2,
+        .arguments_min = 2,
+        .arguments_max = 2,
         .processes = CLI_FIRST,
         .run = evaluate_tokens,
     },
@@ -331,8 +331,8 @@ const struct cli_verb cli_task_verbs[] = {
             "prediction scores 0 with a warning (an error for SQuAD 2.0, as in the official "
             "script); predictions for none of the questions are an error.",
         CLI_OWN_OPTIONS(evaluate_options),
-        .arguments_least = 2,
-        .arguments_most = 2,
+        .arguments_min = 2,
+        .arguments_max = 2,
         .processes = CLI_FIRST,
         .run = evaluate_squad,
     },
@@ -362,14 +362,12 @@ const struct cli_verb cli_task_verbs[] = {
                    "berth pretrain ... --output phase1 --resume_from_checkpoint auto",
         .notes =
             "Shards are what `berth prepare` and the scripts of NVIDIA, Habana, Google and Intel "
-            "write. An update "
-            "is train_batch_size sequences, packed rows counted as what is in them. Ctrl-C, "
+            "write. An update has train_batch_size sequences; of packed rows each sequence counts. "
+            "Ctrl-C, "
             "SIGTERM, "
             "SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
-            "--resume_from_checkpoint "
-            "resumes. The "
-            "flags of the original scripts are understood; those without a meaning here are noted "
-            "and skipped.",
+            "--resume_from_checkpoint resumes. The flags of the original scripts are accepted; "
+            "those without a meaning here are noted and ignored.",
         JOB_OF(JOB_PRETRAIN, objective_options, train),
         .objective = BOTH,
         .settle = check_objective,

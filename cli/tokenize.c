@@ -199,13 +199,13 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_tokenize = {
     .name = "tokenize",
-    .summary = "show what a text is to the model: a line in, a line out",
+    .summary = "show how text is tokenized: a line in, a line out",
     .usage = "(--model DIR | --vocab FILE) [--ids] [--offsets] [--special] [FILE]",
     .example = "berth tokenize --model squad-minilm text.txt\n"
                "echo 'Hello, world!' | berth tokenize --vocab vocab.txt --ids --special",
     .jobs = JOB_TOKENIZE,
     CLI_OWN_OPTIONS(options),
-    .arguments_most = 1,
+    .arguments_max = 1,
     .processes = CLI_FIRST,
     .run = run,
 };

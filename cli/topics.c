@@ -12,8 +12,7 @@ static const struct cli_entry options[] = {
            "those of a group, and `berth help NAME` one option in every verb that has it."},
     {"--name VALUE, --name=VALUE",
      "sets an option. In names - and _ are the same, so --learning-rate is --learning_rate. "
-     "Options may "
-     "stand before and after arguments. If an option is given twice, the last one counts."},
+     "Options may precede or follow arguments. If an option is given twice, the last one counts."},
     {"name=VALUE", "the same, in verbs without arguments"},
     {"--flag, --flag true, --flag false, --no_flag", "sets a flag or clears it"},
     {"-m, -o, -q, -n, -h", "short for --model, --output, --quiet, --dry-run and --help"},
@@ -35,8 +34,9 @@ static const struct cli_entry options[] = {
 
 static const struct cli_entry environment[] = {
     {"OMP_NUM_THREADS", "number of threads without --threads"},
-    {"OMP_WAIT_POLICY", "passive: threads that wait sleep, for machines that others use, too"},
-    {"COLUMNS", "width of help and progress, in place of the terminal's"},
+    {"OMP_WAIT_POLICY",
+     "passive: waiting threads sleep, for machines that are shared with other programs"},
+    {"COLUMNS", "width of help and progress, instead of the terminal's"},
     {"NO_COLOR, FORCE_COLOR, TERM",
      "no colours if NO_COLOR is not empty or TERM is dumb; FORCE_COLOR: colours also in files"},
     {"BERTH_MODULE_PATH",
@@ -55,7 +55,7 @@ static const struct cli_entry environment[] = {
      "folders and number of processes of command lines of Intel's launcher"},
     {"BERT_PREP_WORKING_DIR", "folder of the data in bertPrep's command lines"},
     {"RANK and WORLD_SIZE, OMPI_COMM_WORLD_..., PMI_..., PMIX_RANK, SLURM_...",
-     "set by launchers: which of how many processes this is"}};
+     "set by launchers: the number of processes and the rank of this one"}};
 
 static const struct cli_entry exit_codes[] = {{"0", "success"},
                                               {"1", "the run failed"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of the help that are about no verb in particular.
+// Pages of help that are not about a particular verb.
 #ifndef BERTH_CLI_TOPICS_H
 #define BERTH_CLI_TOPICS_H
 

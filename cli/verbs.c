@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of verbs, and which of them words name.
+// The list of verbs, and finding the verb that words name.
 #include "cli.h"
 
 #include <stdio.h>
@@ -60,11 +60,11 @@ void cli_verb_words(const struct cli_verb *verb, const char *between, char *text
 }
 
 void cli_list_tasks(const char *name, char *text, size_t size) {
-    enum { MOST = 16 };
-    const char *tasks[MOST];
+    enum { TASKS_MAX = 16 };
+    const char *tasks[TASKS_MAX];
     const struct cli_verb *verb;
     size_t count = 0, used = 0;
-    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL && count < MOST; i++) {
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL && count < TASKS_MAX; i++) {
         const int is_listed = verb->library_task != NULL; // under its first two words
         if (strcmp(name, verb->name) == 0 && !is_listed) {
             tasks[count++] = verb->task;
@@ -77,7 +77,7 @@ void cli_list_tasks(const char *name, char *text, size_t size) {
     }
 }
 
-// The verb that the word is most like, or the first with a task of that name; NULL: none.
+// The verb nearest to the word, or the first with a task of that name; NULL: none.
 static const struct cli_verb *meant_verb(const char *word, int *is_task) {
     const struct cli_verb *verb, *best = NULL;
     unsigned best_distance = ~0u;

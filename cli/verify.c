@@ -45,12 +45,11 @@ const struct cli_verb cli_verify = {
     .summary = "check a checkpoint's sizes and hashes",
     .usage = "PATH [--json]",
     .example = "berth verify squad-minilm/checkpoint-480",
-    .notes =
-        "A file that differs: exit code 65 and its name, with --json also \"good\": false and the "
-        "\"reason\".",
+    .notes = "If a file differs, its name is printed and the exit code is 65; --json prints "
+             "\"good\": false and the \"reason\".",
     CLI_OWN_OPTIONS(options),
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .processes = CLI_FIRST,
     .run = run,
 };

@@ -58,7 +58,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     enum berth_status status =
         berth_vocab_train(&call->config, &settings, berth_reporter_log(reporter),
-                          cli_stop_on_signals("nothing is written"), &result, error);
+                          cli_stop_on_signals("nothing will be written"), &result, error);
     berth_reporter_close(reporter);
     return status == BERTH_OK ? print(call, &result, error) : status;
 }
@@ -70,9 +70,9 @@ const struct cli_verb cli_vocab = {
     .example = "berth vocab --text corpus/*.txt --size 30522 --output vocab.txt",
     .notes =
         "The special pieces [PAD] [UNK] [CLS] [SEP] [MASK] come first, then single characters, "
-        "then longer pieces, the most useful first. Fewer pieces than asked for are written "
-        "when nothing is left that is frequent enough. Use the vocabulary with the casing "
-        "(do_lower_case) that it was made with.",
+        "then longer pieces, the most useful first. Fewer pieces than requested are written if "
+        "nothing else is frequent enough. Use the vocabulary with the casing (do_lower_case) that "
+        "it was made with.",
     .jobs = JOB_VOCAB,
     CLI_OWN_OPTIONS(options),
     .required = "output",

@@ -55,17 +55,18 @@ static int ends(const char *text, size_t size) {
 }
 
 static void fuzz_headers(const struct fuzz_input *input) {
-    struct http_answer answer = {.linked_size = -1};
-    http_forget_response(&answer);
+    struct http_response response = {.linked_size = -1};
+    http_reset_response(&response);
     for (size_t at = 0, length; at < input->size; at += length + 1) {
         length = line_length(input, at);
-        http_take_header(&answer, (const char *)input->bytes + at, length);
+        http_parse_header(&response, (const char *)input->bytes + at, length);
     }
-    require(ends(answer.etag, sizeof answer.etag) && ends(answer.next, sizeof answer.next));
-    require(ends(answer.linked_etag, sizeof answer.linked_etag));
-    require(ends(answer.commit, sizeof answer.commit) && ends(answer.type, sizeof answer.type));
-    require(ends(answer.location, sizeof answer.location));
-    require(answer.range_first >= -1 && answer.range_total >= -1);
+    require(ends(response.etag, sizeof response.etag) && ends(response.next, sizeof response.next));
+    require(ends(response.linked_etag, sizeof response.linked_etag));
+    require(ends(response.commit, sizeof response.commit) &&
+            ends(response.type, sizeof response.type));
+    require(ends(response.location, sizeof response.location));
+    require(response.range_first >= -1 && response.range_total >= -1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

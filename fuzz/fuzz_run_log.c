@@ -32,7 +32,7 @@ static void check_run(const struct run *run) {
         require(series->count <= RUN_BUCKETS);
         for (size_t i = 0; i < series->count; i++) {
             const struct run_bucket *bucket = &series->buckets[i];
-            require(bucket->count > 0 && bucket->least <= bucket->most && isfinite(bucket->sum));
+            require(bucket->count > 0 && bucket->min <= bucket->max && isfinite(bucket->sum));
             require(bucket->first <= bucket->last);
             require(i == 0 || bucket->first > series->buckets[i - 1].last);
         }

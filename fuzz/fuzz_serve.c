@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the bodies of requests, in each dialect and for each task, up to where a model is needed;
+// Fuzzes the bodies of requests, in each protocol and for each task, up to where a model is needed;
 // and the escaping of texts for the page.
 //
-// The settings choose the dialect (modulo their number) and the task (the rest).
+// The settings choose the protocol (modulo their number) and the task (the rest).
 #include "core/html.h"
 #include "input.h"
 #include "serve/page.h"
-#include "serve/shapes.h"
+#include "serve/protocols.h"
 
-static const struct shape *const shapes[] = {&shape_hugging_face, &shape_openai, &shape_tei_embed,
-                                             &shape_tei_predict,  &shape_kserve, &shape_form};
-#define SHAPES (sizeof shapes / sizeof *shapes)
+static const struct protocol *const protocols[] = {&protocol_hugging_face, &protocol_openai,
+                                                   &protocol_tei_embed,    &protocol_tei_predict,
+                                                   &protocol_kserve,       &protocol_form};
+#define PROTOCOLS (sizeof protocols / sizeof *protocols)
 static const char *const architectures[] = {"BertForQuestionAnswering",
                                             "BertForSequenceClassification", "BertModel",
                                             "BertForTokenClassification", "BertForMaskedLM"};
@@ -25,11 +26,11 @@ static void check_item(const struct served_task *task, const struct item *item) 
 }
 
 static void check_call(const struct call *call) {
-    require(call->count > 0 && call->count <= call->most);
+    require(call->count > 0 && call->count <= call->max_items);
     for (size_t i = 0; i < call->count; i++) {
         check_item(call->instance->task, &call->items[i]);
     }
-    require(call->wanted.top >= 0 && call->wanted.answer_length >= 0);
+    require(call->parameters.top >= 0 && call->parameters.answer_length >= 0);
 }
 
 static void check_escaping(const char *bytes, size_t size) {
@@ -50,21 +51,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     buffer_put_byte(&body, '\0');
     struct http_request request = {
         .method = "POST", .path = "/", .body = body.bytes, .body_length = input.size};
-    struct instance instance = {.task = task_find(architectures[input.settings / SHAPES % TASKS]),
-                                .max_tokens = 384};
+    struct instance instance = {
+        .task = task_find(architectures[input.settings / PROTOCOLS % TASKS]), .max_tokens = 384};
     struct call *call = memory_array_zeroed(1, sizeof *call);
     struct berth_error error = {0};
     require(call != NULL);
     call->request = &request;
-    call->shape = shapes[input.settings % SHAPES];
+    call->protocol = protocols[input.settings % PROTOCOLS];
     call->instance = &instance;
     call->model_name = "model";
-    call->most = 100;
+    call->max_items = 100;
     memory_fail_at(input.fail_at, 0);
     enum berth_status status = call_read(call, &error);
     if (status == BERTH_OK &&
-        (call->shape->only == NULL || strcmp(call->shape->only, instance.task->name) == 0)) {
-        status = call->shape->read(call, &error);
+        (call->protocol->task == NULL || strcmp(call->protocol->task, instance.task->name) == 0)) {
+        status = call->protocol->read(call, &error);
         if (status == BERTH_OK) {
             check_call(call);
             status = instance.task->check != NULL

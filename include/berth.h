@@ -14,7 +14,7 @@
  *   callback's context and unwanted outputs may be NULL, as may anything whose comment says so.
  *   Handles, and arrays with their counts, are always required. A struct berth_config filled by
  *   hand with a value that berth_config_set would refuse is also BERTH_USAGE.
- * - Threads: an open struct berth_model, classifier, encoder or tokenizer is read-only, and any
+ * - Threads: an open model, classifier, tagger, encoder, filler or tokenizer is read-only, and any
  *   number of threads may share it: they process text concurrently, and their passes through the
  *   network, each of which uses all threads of the config, take turns. Threads may also
  *   work concurrently on handles of their own. A struct berth_config, a reporter, and a handle that
@@ -90,7 +90,7 @@ int berth_version_number(void);
  */
 /* BERTH_PRECISION_AUTO: the faster precision of the opened device; the log says which one it is.
  * berth_encoder_open and others use fp32 instead unless it was set by name. */
-/* BERTH_INT8: only for inference on a CPU; what is no matrix product is in the device's faster
+/* BERTH_INT8: only for inference on a CPU; everything but matrix products is in the device's faster
  * precision. */
 enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_INT8, BERTH_PRECISION_AUTO };
 
@@ -101,7 +101,7 @@ struct berth_config {
     /* files */
     const char *model_name_or_path; /* model folder to start from */
     const char *vocab_file;         /* overrides the model's vocab.txt */
-    int pre_layer_norm;             /* -1: take either kind; 0 or 1: refuse the other */
+    int pre_layer_norm;             /* -1: accept either kind; 0 or 1: refuse the other */
     const char *train_file;
     const char *validation_file;
     const char *predict_file;
@@ -222,8 +222,8 @@ struct berth_config {
     int adam_w_mode;
     const char *no_decay;        /* name of a list, or parts of parameter names; NULL: the
                                     optimizer's default */
-    int64_t freeze_layers;       /* the lowest so many layers are not trained */
-    int freeze_embeddings;       /* nor are the embeddings and their norm */
+    int64_t freeze_layers;       /* number of layers, the lowest first, that are not trained */
+    int freeze_embeddings;       /* do not train the embeddings and their layer norm */
     double max_grad_norm;        /* 0: no clipping */
     const char *clip_by;         /* "global", "tensor" or "both"; NULL: the optimizer's default */
     double max_coeff, min_coeff; /* of lamb */
@@ -241,9 +241,9 @@ struct berth_config {
     int do_eval;                       /* evaluate on validation_file, or on the development set
                                           of task_name */
     int evaluate_every_epoch;          /* evaluate after every epoch, not only after the last */
-    int64_t eval_steps;                /* > 0: also evaluate every eval_steps updates. For a share
-                                          of the updates, set it, save_steps and logging_steps by
-                                          berth_config_set, to "0.1" */
+    int64_t eval_steps;                /* > 0: also evaluate every eval_steps updates. By
+                                          berth_config_set it, save_steps and logging_steps can
+                                          be fractions of the updates: "0.1" */
     const char *eval_strategy;         /* "no", "epoch" or "steps"; NULL: decided by the two
                                           fields above */
     const char *metric_for_best_model; /* "f1", "loss", ...; NULL: the task's metric */
@@ -257,8 +257,8 @@ struct berth_config {
                                           set */
 
     /* checkpoints */
-    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch; -1: as
-                           often as loses the least time (--save_steps auto) */
+    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch; -1: at
+                           the interval that loses the least time (--save_steps auto) */
     double mean_time_to_failure; /* seconds, of the whole job, for save_steps -1 */
     int async_save; /* write checkpoints beside the next updates, where memory allows */
     int64_t save_total_limit;
@@ -319,7 +319,7 @@ struct berth_config {
     uint64_t given[4]; /* bit set of the fields set by berth_config_set, which override a
                           DeepSpeed file */
 
-    const char *report;   /* HTML file for the report of the run; NULL: none */
+    const char *report;   /* HTML file for the run's report; NULL: none */
     int64_t report_every; /* seconds between updates of the report while the run goes on; 0: it is
                              written at the end */
 
@@ -558,13 +558,13 @@ void berth_model_close(struct berth_model *model);
 
 struct berth_answer {
     char *text;         /* as spelled in the context; "" for "no answer" */
-    double probability; /* soft-max over the candidates */
+    double probability; /* softmax over the candidates */
     double start_logit, end_logit;
     int64_t start, end; /* characters of the context, end exclusive; -1 for "no answer" */
 };
 
-/* The most tokens of an input of the model, special tokens included: config->max_seq_length as
- * adjusted to the model. */
+/* The maximum number of tokens in an input of the model, special tokens included:
+ * config->max_seq_length as adjusted to the model. */
 int64_t berth_model_max_length(const struct berth_model *model);
 
 /* Answers a question from a context. Fills answers[0 .. *count), best first, at most `capacity` of
@@ -640,7 +640,7 @@ struct berth_text {
     const char *pair; /* the second text; NULL: none */
 };
 
-/* What became of one text of several. A text that failed does not affect the others. */
+/* The outcome of one text of several. A text that failed does not affect the others. */
 struct berth_text_status {
     struct berth_error error; /* status BERTH_OK, or why this text has no result: BERTH_USAGE (text
                                  is NULL, or pair is not and the model has one token type),
@@ -665,7 +665,7 @@ struct berth_classes {
 
 /* How a text's logits become its scores. */
 enum berth_score {
-    BERTH_SCORE_USUAL, /* soft-max for a single label, sigmoid for several, none for a regression,
+    BERTH_SCORE_USUAL, /* softmax for a single label, sigmoid for several, none for a regression,
                           but sigmoid where one label has no problem_type: as in transformers */
     BERTH_SCORE_NONE,  /* the logits themselves */
     BERTH_SCORE_SIGMOID,
@@ -708,7 +708,7 @@ void berth_tagger_close(struct berth_tagger *tagger);
 struct berth_tagged_word {
     int64_t start, end; /* characters of the text, end exclusive */
     const char *label;  /* borrowed from the tagger */
-    double score;       /* share of the soft-max over the labels */
+    double score;       /* probability: the softmax over the labels */
 };
 
 /* Words that the labels join: "B-LOC", "I-LOC" become one "LOC". Labels are read as in
@@ -847,7 +847,7 @@ void berth_filler_close(struct berth_filler *filler);
 
 /* One word for a [MASK]. */
 struct berth_word {
-    double score; /* probability: the soft-max over the vocabulary */
+    double score; /* probability: the softmax over the vocabulary */
     int32_t token;
     const char *token_str; /* the vocabulary's piece ("##ing"), "" for a row of the model that the
                               vocabulary does not name; borrowed from the filler */

@@ -28,7 +28,7 @@
     TRY(option_check(config, error))
 
 // BERTH_USAGE if one of texts[count] is NULL, or if the array is NULL and count is above 0. `what`
-// is one of them, for the message.
+// names one element in the message.
 enum berth_status argument_texts(const char *const *texts, size_t count, const char *what,
                                  struct berth_error *error);
 

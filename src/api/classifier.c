@@ -109,9 +109,9 @@ static enum results_function function_of(const struct berth_classifier *classifi
 
 static void take(void *context, size_t index, const float *logits, int64_t count) {
     const struct pass *pass = context;
-    const size_t place = pass->texts.places[index];
-    if (texts_check_finite(&pass->statuses[place], logits, (size_t)count)) {
-        results_scores(pass->function, logits, pass->width, pass->scores + place * pass->width);
+    const size_t item = pass->texts.indices[index];
+    if (texts_check_finite(&pass->statuses[item], logits, (size_t)count)) {
+        results_scores(pass->function, logits, pass->width, pass->scores + item * pass->width);
     }
 }
 

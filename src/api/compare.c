@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares two models tensor by tensor. Names are translated, so checkpoints of different origin
-// can be compared. Numbers are read piecewise and compared in double.
+// can be compared. Numbers are read in chunks and compared in double.
 #include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE ((size_t)1 << 15) // numbers per piece
+#define CHUNK ((size_t)1 << 15) // numbers per chunk
 
 // --- opening ------------------------------------------------------------------------------------
 
-// Reads the vocabulary size from the configuration next to the weights; 0 if there is none that can
-// be read, which a comparison does not need.
+// Reads the vocabulary size from the configuration next to the weights; 0 if there is no readable
+// one, because a comparison does not need it.
 static enum berth_status find_vocab_size(const char *path, int64_t *size,
                                          struct berth_error *error) {
     struct bert_config config;
@@ -94,18 +94,18 @@ static double distance(double a, double b) {
     if (a == b || (isnan(a) && isnan(b))) {
         return 0;
     }
-    double apart = fabs(a - b);
-    return isnan(apart) ? INFINITY : apart;
+    double difference = fabs(a - b);
+    return isnan(difference) ? INFINITY : difference;
 }
 
-static void add_piece(struct sums *sums, enum tensor_dtype a, const char *a_bytes,
+static void add_chunk(struct sums *sums, enum tensor_dtype a, const char *a_bytes,
                       enum tensor_dtype b, const char *b_bytes, size_t count) {
     size_t a_size = tensor_dtype_size(a), b_size = tensor_dtype_size(b);
     for (size_t i = 0; i < count; i++) {
         double left = widen[a](a_bytes + i * a_size);
         double right = widen[b](b_bytes + i * b_size);
-        double apart = distance(left, right);
-        sums->largest = apart > sums->largest ? apart : sums->largest;
+        double difference = distance(left, right);
+        sums->largest = difference > sums->largest ? difference : sums->largest;
         sums->ab += left * right;
         sums->aa += left * left;
         sums->bb += right * right;
@@ -122,7 +122,7 @@ static double cosine_of(const struct sums *sums) {
 
 // --- one tensor ---------------------------------------------------------------------------------
 
-struct comparing {
+struct job {
     struct weights a, b;
     double tolerance;
     void (*visit)(void *context, const struct berth_difference *difference);
@@ -131,20 +131,19 @@ struct comparing {
     char *a_bytes, *b_bytes; // [8 * PIECE]
 };
 
-static enum berth_status compare_pieces(struct comparing *comparing, const struct weight *a,
-                                        const struct weight *b, size_t count, struct sums *sums,
-                                        struct berth_error *error) {
-    for (size_t first = 0; first < count; first += PIECE) {
-        size_t piece = count - first < PIECE ? count - first : PIECE;
-        TRY(weights_read_piece(&comparing->a, a, first, piece, comparing->a_bytes, error));
-        TRY(weights_read_piece(&comparing->b, b, first, piece, comparing->b_bytes, error));
-        add_piece(sums, a->entry->dtype, comparing->a_bytes, b->entry->dtype, comparing->b_bytes,
-                  piece);
+static enum berth_status compare_in_chunks(struct job *job, const struct weight *a,
+                                           const struct weight *b, size_t count, struct sums *sums,
+                                           struct berth_error *error) {
+    for (size_t first = 0; first < count; first += CHUNK) {
+        size_t length = count - first < CHUNK ? count - first : CHUNK;
+        TRY(weights_read_piece(&job->a, a, first, length, job->a_bytes, error));
+        TRY(weights_read_piece(&job->b, b, first, length, job->b_bytes, error));
+        add_chunk(sums, a->entry->dtype, job->a_bytes, b->entry->dtype, job->b_bytes, length);
     }
     return BERTH_OK;
 }
 
-// The type in which all numbers of a tensor are read: with scales they are not those of the file.
+// The type in which a whole tensor is read: F32 if it has scales, otherwise the file's own.
 static enum tensor_dtype type_read(const struct weight *weight) {
     return weight->scale != NULL ? TENSOR_F32 : weight->entry->dtype;
 }
@@ -162,37 +161,37 @@ static enum berth_status read_whole(const struct weights *side, const struct wei
 }
 
 // One of the two is stored transposed or has scales, so both are read completely.
-static enum berth_status compare_whole(struct comparing *comparing, const struct weight *a,
+static enum berth_status compare_whole(struct job *job, const struct weight *a,
                                        const struct weight *b, size_t count, struct sums *sums,
                                        struct berth_error *error) {
     void *a_numbers = NULL, *b_numbers = NULL;
     enum berth_status status;
-    TRY_DONE(read_whole(&comparing->a, a, &a_numbers, error));
-    TRY_DONE(read_whole(&comparing->b, b, &b_numbers, error));
-    add_piece(sums, type_read(a), a_numbers, type_read(b), b_numbers, count);
+    TRY_DONE(read_whole(&job->a, a, &a_numbers, error));
+    TRY_DONE(read_whole(&job->b, b, &b_numbers, error));
+    add_chunk(sums, type_read(a), a_numbers, type_read(b), b_numbers, count);
 done:
     memory_free(a_numbers);
     memory_free(b_numbers);
     return status;
 }
 
-static int is_read_in_pieces(const struct weight *weight) {
+static int is_read_in_chunks(const struct weight *weight) {
     return weight_is_straight(weight) && weight->scale == NULL;
 }
 
-static enum berth_status compare_numbers(struct comparing *comparing, const struct weight *a,
+static enum berth_status compare_numbers(struct job *job, const struct weight *a,
                                          const struct weight *b,
                                          struct berth_difference *difference,
                                          struct berth_error *error) {
     struct sums sums = {0};
     size_t count = (size_t)weight_elements(a);
-    int in_pieces = is_read_in_pieces(a) && is_read_in_pieces(b);
-    TRY(in_pieces ? compare_pieces(comparing, a, b, count, &sums, error)
-                  : compare_whole(comparing, a, b, count, &sums, error));
+    int in_chunks = is_read_in_chunks(a) && is_read_in_chunks(b);
+    TRY(in_chunks ? compare_in_chunks(job, a, b, count, &sums, error)
+                  : compare_whole(job, a, b, count, &sums, error));
     difference->elements = (int64_t)count;
     difference->largest = sums.largest;
     difference->cosine = cosine_of(&sums);
-    difference->differs = !(sums.largest <= comparing->tolerance);
+    difference->differs = !(sums.largest <= job->tolerance);
     return BERTH_OK;
 }
 
@@ -202,7 +201,8 @@ static int same_shape(const struct weight *a, const struct weight *b) {
 }
 
 // Writes the reason why two tensors cannot be compared to remark[size]; 0 if they can.
-static int remark_on(const struct weight *a, const struct weight *b, char *remark, size_t size) {
+static int explain_mismatch(const struct weight *a, const struct weight *b, char *remark,
+                            size_t size) {
     char shapes[2][96];
     if (a == NULL || b == NULL) {
         snprintf(remark, size, "only in %s", a != NULL ? "A" : "B");
@@ -218,7 +218,8 @@ static int remark_on(const struct weight *a, const struct weight *b, char *remar
     return 1;
 }
 
-static void count_in(struct berth_comparison *total, const struct berth_difference *difference) {
+static void add_to_total(struct berth_comparison *total,
+                         const struct berth_difference *difference) {
     total->tensors++;
     total->differing += difference->differs;
     if (difference->remark == NULL) {
@@ -229,19 +230,19 @@ static void count_in(struct berth_comparison *total, const struct berth_differen
 }
 
 // One of the two is NULL if only the other model has the name.
-static enum berth_status compare_pair(struct comparing *comparing, const struct weight *a,
+static enum berth_status compare_pair(struct job *job, const struct weight *a,
                                       const struct weight *b, struct berth_error *error) {
     char remark[256];
     struct berth_difference difference = {
         .name = a != NULL ? a->name : b->name, .largest = NAN, .cosine = NAN, .differs = 1};
-    if (remark_on(a, b, remark, sizeof remark)) {
+    if (explain_mismatch(a, b, remark, sizeof remark)) {
         difference.remark = remark;
     } else {
-        TRY(compare_numbers(comparing, a, b, &difference, error));
+        TRY(compare_numbers(job, a, b, &difference, error));
     }
-    count_in(comparing->total, &difference);
-    if (comparing->visit != NULL) {
-        comparing->visit(comparing->context, &difference);
+    add_to_total(job->total, &difference);
+    if (job->visit != NULL) {
+        job->visit(job->context, &difference);
     }
     return BERTH_OK;
 }
@@ -249,26 +250,26 @@ static enum berth_status compare_pair(struct comparing *comparing, const struct 
 // --- all tensors ---------------------------------------------------------------------------------
 
 // The next tensor that is not redundant, or NULL after the last.
-static const struct weight *next(const struct weights *side, size_t *at) {
-    while (*at < side->count && side->list[*at].use == NAME_BUFFER) {
-        ++*at;
+static const struct weight *next_weight(const struct weights *side, size_t *index) {
+    while (*index < side->count && side->list[*index].use == NAME_BUFFER) {
+        ++*index;
     }
-    return *at < side->count ? &side->list[*at] : NULL;
+    return *index < side->count ? &side->list[*index] : NULL;
 }
 
-static enum berth_status compare_all(struct comparing *comparing, struct berth_error *error) {
+static enum berth_status compare_all(struct job *job, struct berth_error *error) {
     size_t i = 0, k = 0;
-    const struct weight *a = next(&comparing->a, &i), *b = next(&comparing->b, &k);
+    const struct weight *a = next_weight(&job->a, &i), *b = next_weight(&job->b, &k);
     while (a != NULL || b != NULL) {
         int order = a == NULL ? 1 : b == NULL ? -1 : strcmp(a->name, b->name);
         // One model may hold a tied tensor twice, the other once.
         if (order == 0 || !(order < 0 ? a : b)->tied) {
-            TRY(compare_pair(comparing, order <= 0 ? a : NULL, order >= 0 ? b : NULL, error));
+            TRY(compare_pair(job, order <= 0 ? a : NULL, order >= 0 ? b : NULL, error));
         }
         i += order <= 0;
         k += order >= 0;
-        a = next(&comparing->a, &i);
-        b = next(&comparing->b, &k);
+        a = next_weight(&job->a, &i);
+        b = next_weight(&job->b, &k);
     }
     return BERTH_OK;
 }
@@ -282,22 +283,22 @@ berth_compare(const char *a, const char *b, double tolerance,
     *comparison = (struct berth_comparison){.cosine = 1};
     REQUIRE(a, error);
     REQUIRE(b, error);
-    struct comparing comparing = {
+    struct job job = {
         .tolerance = tolerance, .visit = tensor, .context = context, .total = comparison};
     enum berth_status status;
-    TRY_DONE(side_open(&comparing.a, a, error));
-    TRY_DONE(side_open(&comparing.b, b, error));
-    comparing.a_bytes = memory_array(PIECE, 8);
-    comparing.b_bytes = memory_array(PIECE, 8);
-    if (comparing.a_bytes == NULL || comparing.b_bytes == NULL) {
-        status = error_no_memory(error, 16 * PIECE, "a piece of the tensors");
+    TRY_DONE(side_open(&job.a, a, error));
+    TRY_DONE(side_open(&job.b, b, error));
+    job.a_bytes = memory_array(CHUNK, 8);
+    job.b_bytes = memory_array(CHUNK, 8);
+    if (job.a_bytes == NULL || job.b_bytes == NULL) {
+        status = error_no_memory(error, 16 * CHUNK, "a chunk of the tensors");
         goto done;
     }
-    TRY_DONE(compare_all(&comparing, error));
+    TRY_DONE(compare_all(&job, error));
 done:
-    memory_free(comparing.a_bytes);
-    memory_free(comparing.b_bytes);
-    weights_close(&comparing.a);
-    weights_close(&comparing.b);
+    memory_free(job.a_bytes);
+    memory_free(job.b_bytes);
+    weights_close(&job.a);
+    weights_close(&job.b);
     return status;
 }

@@ -27,15 +27,16 @@ struct convert_names {
 struct convert_target {
     const char *name;
     const char *dtypes; // allowed values of `dtype`, separated by spaces; the first is the default
-    int keeps;          // holds every tensor; without `dtype` in its own type. Berth reads the
-                        // folder again, so it gets the modules of sentence-transformers, too
-    int retypes;        // converts all numbers to the first of `dtypes`, if it keeps all tensors
-    int holds_head;     // can hold qa_outputs, or a classifier with its pooler
+    int keeps_all_tensors; // writes every tensor, in its own type unless `dtype` is given. Berth
+                           // can read such a folder again, so it also gets the modules of
+                           // sentence-transformers
+    int retypes;           // converts all numbers to the first of `dtypes`, if it keeps all tensors
+    int holds_head;        // can hold qa_outputs, or a classifier with its pooler
     struct convert_names names[CONVERT_NAMES_MAX];
     int unties;          // writes tensors that share one block of numbers only once
     int google_config;   // its readers need bert_config.json
-    const char *reader;  // its reader, if it does not support layer norms before the sub-layers;
-                         // NULL: it does
+    const char *reader;  // the program that reads it, if that does not support layer norms before
+                         // the sub-layers; otherwise NULL
     int holds_optimizer; // can hold the optimizer's state
     // Writes the weights to conversion->folder.
     enum berth_status (*write)(const struct conversion *conversion, struct berth_error *error);
@@ -50,7 +51,7 @@ enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error);
 
 // berth_convert that can be stopped: when *stop is nonzero (`stop` may be NULL), BERTH_INTERRUPTED,
-// and nothing is left.
+// and nothing is left behind.
 enum berth_status convert_until(const char *input, const char *output_dir,
                                 const struct berth_convert_settings *settings, struct berth_log log,
                                 const volatile int *stop, struct berth_error *error);
@@ -88,7 +89,7 @@ void conversion_warn_of_range(const struct conversion *conversion, const char *n
 static inline enum berth_status conversion_check_stop(const struct conversion *conversion,
                                                       struct berth_error *error) {
     return conversion->stop != NULL && *conversion->stop != 0
-               ? error_set(error, BERTH_INTERRUPTED, "stopped; nothing is written")
+               ? error_set(error, BERTH_INTERRUPTED, "interrupted; nothing was written")
                : BERTH_OK;
 }
 

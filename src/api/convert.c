@@ -58,20 +58,21 @@ static void add_loss(struct loss *loss, const char *name) {
 // The type that the target gives to a tensor; `param` is NULL if the target has no parameter table.
 static enum tensor_dtype stored_type(const struct conversion *conversion,
                                      const struct weight *weight, const struct param *param) {
-    if (conversion->target->keeps) {
+    if (conversion->target->keeps_all_tensors) {
         return outgoing_type(conversion, weight);
     }
     return export_gguf_is_matrix(param) ? conversion->matrices : TENSOR_F32;
 }
 
 // Whether the wider type represents all numbers of the narrower one.
-static int holds(enum tensor_dtype narrow, enum tensor_dtype wide) {
+static int can_represent(enum tensor_dtype narrow, enum tensor_dtype wide) {
     return narrow == wide ||
            (wide == TENSOR_F32 && (narrow == TENSOR_F16 || narrow == TENSOR_BF16)) ||
            !tensor_is_convertible(narrow);
 }
 
-// A decoder of words that the target's model has as its words.
+// Whether the tensor is a decoder tied to the word embeddings, which the target's model already
+// has.
 static int is_repeated(const struct conversion *conversion, const struct weight *weight) {
     return param_head_decodes(conversion->table.head) &&
            weights_tied_to(&conversion->weights, weight) != NULL;
@@ -86,16 +87,16 @@ static void find_losses(const struct conversion *conversion, struct losses *loss
         if (weight->use == NAME_BUFFER || is_repeated(conversion, weight)) {
             continue;
         }
-        if (param == NULL && !conversion->target->keeps) {
+        if (param == NULL && !conversion->target->keeps_all_tensors) {
             add_loss(&losses->dropped, name);
         } else if (conversion->zero_stage < 1 && // whose shards have the master weights
-                   !holds(weight->entry->dtype, stored_type(conversion, weight, param))) {
+                   !can_represent(weight->entry->dtype, stored_type(conversion, weight, param))) {
             add_loss(&losses->narrowed, name);
         }
     }
 }
 
-static enum berth_status allow_losses(const struct conversion *conversion, int allowed,
+static enum berth_status check_losses(const struct conversion *conversion, int allowed,
                                       struct berth_error *error) {
     struct losses losses;
     find_losses(conversion, &losses);
@@ -103,8 +104,8 @@ static enum berth_status allow_losses(const struct conversion *conversion, int a
     if (!allowed && dropped->count + narrowed->count > 0) {
         const struct loss *first = dropped->count > 0 ? dropped : narrowed;
         return error_set(error, BERTH_CONFIG,
-                         "%s as %s is lossy: %zu tensor%s left out, %zu narrowed (%s); allow this "
-                         "with --allow_lossy",
+                         "converting %s to %s is lossy: %zu tensor%s left out, %zu narrowed (%s); "
+                         "allow this with --allow_lossy",
                          conversion->input, conversion->target->name, dropped->count,
                          number_ending((int64_t)dropped->count), narrowed->count, first->names);
     }
@@ -141,9 +142,9 @@ static enum berth_status refuse_names(const struct convert_target *target, const
     for (size_t i = 0; i < convert_target_count && other == NULL; i++) {
         other = find_names(&convert_targets[i], name) != NULL ? convert_targets[i].name : NULL;
     }
-    return error_set(error, BERTH_USAGE, "--names \"%s\": %s has: %s%s%s%s", name, target->name,
+    return error_set(error, BERTH_USAGE, "--names \"%s\": %s accepts: %s%s%s%s", name, target->name,
                      known, other != NULL ? "; " : "", other != NULL ? other : "",
-                     other != NULL ? " has them" : "");
+                     other != NULL ? " accepts it" : "");
 }
 
 // Leaves conversion->names NULL if the source decides.
@@ -210,8 +211,8 @@ static enum berth_status find_head(struct conversion *conversion, struct berth_e
     return BERTH_OK;
 }
 
-// A target that holds one head has that of words from a pre-training model.
-static enum param_head held_head(const struct conversion *conversion) {
+// Of a pre-training model's two heads, a target that holds one gets the head for masked words.
+static enum param_head target_head(const struct conversion *conversion) {
     const enum param_head head = conversion->head;
     return !conversion->target->holds_head  ? PARAM_HEAD_NONE
            : head == PARAM_HEAD_PRETRAINING ? PARAM_HEAD_MASKED
@@ -230,7 +231,7 @@ static int has_nvidia_names(const struct weights *weights) {
 }
 
 // The source's own names if the target has them, else the target's first.
-static const struct convert_names *usual_names(const struct conversion *conversion) {
+static const struct convert_names *default_names(const struct conversion *conversion) {
     const struct convert_names *nvidia = find_names(conversion->target, "nvidia");
     return nvidia != NULL && has_nvidia_names(&conversion->weights) ? nvidia
                                                                     : conversion->target->names;
@@ -246,13 +247,14 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
     TRY(folder_check_body(&conversion->weights, &conversion->config, error));
     if (conversion->names == NULL) {
-        conversion->names = usual_names(conversion);
+        conversion->names = default_names(conversion);
     }
     note_left_out(conversion);
     TRY(find_head(conversion, error));
-    return conversion->target->keeps ? BERTH_OK
-                                     : param_table_init(&conversion->table, &conversion->config,
-                                                        held_head(conversion), error);
+    return conversion->target->keeps_all_tensors
+               ? BERTH_OK
+               : param_table_init(&conversion->table, &conversion->config, target_head(conversion),
+                                  error);
 }
 
 static void conversion_done(struct conversion *conversion) {
@@ -326,7 +328,7 @@ static enum berth_status write_type(const struct conversion *conversion, const c
     return status;
 }
 
-// Whether a matrix stays one of integers, which only config.json explains: not Berth's int8, whose
+// Whether a matrix keeps integers that only config.json explains. Berth's own int8 does not: its
 // numbers are written without scales.
 static int stays_quantized(const struct conversion *conversion) {
     int stays = 0;
@@ -405,8 +407,8 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
     return status;
 }
 
-// The files beside the weights. Those of the configuration or the tokenizer are left out where
-// others are named.
+// The files beside the weights. Those of the configuration or the tokenizer are left out if the
+// caller names others.
 static enum berth_status copy_companions(const struct conversion *conversion,
                                          struct berth_error *error) {
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
@@ -424,7 +426,7 @@ static enum berth_status write_folder(const struct conversion *conversion,
     TRY(copy_companions(conversion, error));
     TRY(write_vocabulary(conversion, error));
     TRY(write_configs(conversion, error));
-    if (conversion->target->keeps) {
+    if (conversion->target->keeps_all_tensors) {
         TRY(sentence_copy(conversion->input, conversion->folder, error));
     }
     return conversion->target->write(conversion, error);
@@ -487,7 +489,7 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
     for (size_t i = 0; i < sizeof dtype_names / sizeof *dtype_names; i++) {
         if (strcmp(dtype_names[i].name, dtype) == 0 && words_have(allowed, ' ', dtype)) {
             conversion->matrices = dtype_names[i].dtype;
-            conversion->retypes = conversion->target->keeps;
+            conversion->retypes = conversion->target->keeps_all_tensors;
             return BERTH_OK;
         }
     }
@@ -521,16 +523,17 @@ static enum berth_status choose_optimizer(struct conversion *conversion,
                          "--ranks has no effect without --zero_stage 1 or 2, which divides the "
                          "optimizer's state among them");
     }
-    // The optimizer of a program without ZeRO that computes in 16 bits has a form of its own.
+    // Without ZeRO, DeepSpeed stores a 16-bit optimizer in another layout.
     if (conversion->zero_stage == 0 && conversion->retypes && conversion->matrices != TENSOR_F32) {
         return error_set(error, BERTH_USAGE,
                          "--zero_stage 0 is for fp32: omit --dtype, or use --zero_stage 1");
     }
     return stage == NULL || conversion->target->holds_optimizer
                ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "--zero_stage: %s has no optimizer's state; --to deepspeed has",
-                           conversion->target->name);
+               : error_set(
+                     error, BERTH_USAGE,
+                     "--zero_stage: %s cannot store the optimizer's state; use --to deepspeed",
+                     conversion->target->name);
 }
 
 static enum berth_status check_output(const char *output, struct berth_error *error) {
@@ -560,7 +563,7 @@ enum berth_status convert_until(const char *input, const char *output_dir,
     enum berth_status status;
     TRY_DONE(read_source(&conversion, error));
     TRY_DONE(convert_check_norms(&conversion, error));
-    TRY_DONE(allow_losses(&conversion, settings->allow_lossy, error));
+    TRY_DONE(check_losses(&conversion, settings->allow_lossy, error));
     TRY_DONE(write_and_publish(&conversion, output_dir, error));
 done:
     conversion_done(&conversion);

@@ -31,7 +31,8 @@ static void state_done(struct state *state) {
     run_facts_done(&state->facts);
 }
 
-// Reads the tensors of `weights` in fp32 under the target's names, without second names of one.
+// Reads the tensors of `weights` in fp32 under the target's names, without the second names of tied
+// tensors.
 static enum berth_status read_row(const struct conversion *conversion,
                                   const struct weights *weights, struct outgoing *row,
                                   struct berth_error *error) {
@@ -103,15 +104,15 @@ static enum berth_status read_facts(const struct conversion *conversion, struct 
     return status;
 }
 
-// By our name of the tensor; that of a stack has a '*' for query, key and value.
+// Decides by our name of the tensor, which for a stack has a '*' in place of query, key and value.
 static int decays(const struct run_facts *facts, const char *theirs) {
     char name[WEIGHT_NAME_SIZE];
     (void)name_translate(theirs, name, sizeof name);
     return optimizer_decays(&facts->optimizer, name);
 }
 
-// Moves those that decay to the front. All rows have the same names in the same order.
-static enum berth_status divide(struct state *state, struct berth_error *error) {
+// Moves the tensors with weight decay to the front. All rows have the same names in the same order.
+static enum berth_status put_decaying_first(struct state *state, struct berth_error *error) {
     const struct tensor_out *list = state->rows[DEEPSPEED_MASTER].list;
     const size_t count = state->rows[DEEPSPEED_MASTER].count;
     size_t *order = memory_array(count, sizeof *order), used = 0;
@@ -139,7 +140,7 @@ static enum berth_status divide(struct state *state, struct berth_error *error) 
     return status;
 }
 
-static int compare_places(const void *a, const void *b) {
+static int compare_order(const void *a, const void *b) {
     return module_order_compare(((const struct tensor_out *)a)->name,
                                 ((const struct tensor_out *)b)->name);
 }
@@ -151,9 +152,9 @@ static enum berth_status read_state(const struct conversion *conversion, struct 
     TRY(read_moments(conversion, state, error));
     for (int row = 0; row < DEEPSPEED_ROWS; row++) {
         qsort(state->rows[row].list, state->rows[row].count, sizeof *state->rows[row].list,
-              compare_places);
+              compare_order);
     }
-    return divide(state, error);
+    return put_decaying_first(state, error);
 }
 
 // --- writing ------------------------------------------------------------------------------------

@@ -75,8 +75,8 @@ static enum berth_status quantize(struct quantized *out, struct tensor_out *tens
     return BERTH_OK;
 }
 
-static enum berth_status take_memory(struct quantized *out, const struct outgoing *outgoing,
-                                     struct berth_error *error) {
+static enum berth_status allocate(struct quantized *out, const struct outgoing *outgoing,
+                                  struct berth_error *error) {
     size_t scales = 0;
     for (size_t i = 0; i < outgoing->count; i++) {
         const struct tensor_out *tensor = &outgoing->list[i];
@@ -93,7 +93,7 @@ static enum berth_status take_memory(struct quantized *out, const struct outgoin
 
 static enum berth_status quantize_all(struct quantized *out, const struct outgoing *outgoing,
                                       struct berth_error *error) {
-    TRY(take_memory(out, outgoing, error));
+    TRY(allocate(out, outgoing, error));
     for (size_t i = 0; i < outgoing->count; i++) {
         struct tensor_out *tensor = &out->list[out->count++];
         *tensor = outgoing->list[i];

@@ -10,11 +10,11 @@
 #include <string.h>
 
 // State while tensors are collected.
-struct collecting {
+struct collector {
     const struct conversion *conversion;
     const struct weights *weights;
     struct outgoing *outgoing;
-    unsigned char *parts; // number of parts present in the stack list[i]
+    unsigned char *parts; // number of parts already in the stack list[i]
     size_t used;          // bytes used of outgoing->data
     int keeps_names, is_bare;
     struct berth_error *error;
@@ -64,10 +64,10 @@ static enum berth_status find_bare(const struct conversion *conversion, int *is_
 }
 
 // Writes the outgoing name, "" if it does not fit, and returns how the numbers are stored under it.
-static enum name_use rename_weight(const struct collecting *collecting, const struct weight *weight,
+static enum name_use rename_weight(const struct collector *collector, const struct weight *weight,
                                    char name[WEIGHT_NAME_SIZE]) {
-    const struct name_dialect *names = collecting->conversion->names->dialect;
-    const char *source = weight->name + (collecting->is_bare ? strlen("bert.") : 0);
+    const struct name_dialect *names = collector->conversion->names->dialect;
+    const char *source = weight->name + (collector->is_bare ? strlen("bert.") : 0);
     name[0] = '\0';
     if (strlen(weight->entry->name) >= WEIGHT_NAME_SIZE) {
         return NAME_KEPT; // our name is truncated
@@ -129,83 +129,82 @@ void conversion_warn_of_range(const struct conversion *conversion, const char *n
     }
 }
 
-static enum berth_status read_narrowed(const struct collecting *collecting,
+static enum berth_status read_narrowed(const struct collector *collector,
                                        const struct weight *weight, char *to) {
     size_t count = (size_t)weight_elements(weight), bytes = count * sizeof(float);
     float *wide = memory_pages(bytes);
     if (wide == NULL) {
-        return error_no_memory(collecting->error, bytes, weight->name);
+        return error_no_memory(collector->error, bytes, weight->name);
     }
-    enum berth_status status =
-        weights_read_f32(collecting->weights, weight, wide, collecting->error);
+    enum berth_status status = weights_read_f32(collector->weights, weight, wide, collector->error);
     if (status == BERTH_OK) {
-        conversion_warn_of_range(collecting->conversion, weight_shown_name(weight), wide, count);
-        tensor_narrow(collecting->conversion->matrices, wide, count, to);
+        conversion_warn_of_range(collector->conversion, weight_shown_name(weight), wide, count);
+        tensor_narrow(collector->conversion->matrices, wide, count, to);
     }
     memory_pages_free(wide, bytes);
     return status;
 }
 
 // Reads a tensor in its outgoing type.
-static enum berth_status read_tensor(const struct collecting *collecting,
-                                     const struct weight *weight, char *to) {
-    enum tensor_dtype type = outgoing_type(collecting->conversion, weight);
+static enum berth_status read_tensor(const struct collector *collector, const struct weight *weight,
+                                     char *to) {
+    enum tensor_dtype type = outgoing_type(collector->conversion, weight);
     if (type == weight->entry->dtype) {
-        return weights_read(collecting->weights, weight, to, collecting->error);
+        return weights_read(collector->weights, weight, to, collector->error);
     }
     return type == TENSOR_F32
-               ? weights_read_f32(collecting->weights, weight, (float *)to, collecting->error)
-               : read_narrowed(collecting, weight, to);
+               ? weights_read_f32(collector->weights, weight, (float *)to, collector->error)
+               : read_narrowed(collector, weight, to);
 }
 
-static enum berth_status read_turned(const struct collecting *collecting,
-                                     const struct weight *weight, char *to) {
-    size_t bytes = own_bytes(collecting->conversion, weight);
+static enum berth_status read_transposed(const struct collector *collector,
+                                         const struct weight *weight, char *to) {
+    size_t bytes = own_bytes(collector->conversion, weight);
     char *own = memory_pages(bytes);
     if (own == NULL) {
-        return error_no_memory(collecting->error, bytes, weight->name);
+        return error_no_memory(collector->error, bytes, weight->name);
     }
-    enum berth_status status = read_tensor(collecting, weight, own);
+    enum berth_status status = read_tensor(collector, weight, own);
     if (status == BERTH_OK) {
         tensor_transpose(own, weight->shape[0], weight->shape[1],
-                         tensor_dtype_size(outgoing_type(collecting->conversion, weight)), to);
+                         tensor_dtype_size(outgoing_type(collector->conversion, weight)), to);
     }
     memory_pages_free(own, bytes);
     return status;
 }
 
 // Adds a tensor with `bytes` bytes of data; `name` is the entry's own or copied.
-static struct tensor_out *new_tensor(struct collecting *collecting, const struct weight *weight,
+static struct tensor_out *new_tensor(struct collector *collector, const struct weight *weight,
                                      const char *name, size_t bytes) {
-    struct outgoing *outgoing = collecting->outgoing;
+    struct outgoing *outgoing = collector->outgoing;
     struct tensor_out *tensor = &outgoing->list[outgoing->count];
     if (name != weight->entry->name) {
         name = memcpy(outgoing->names[outgoing->count], name, strlen(name) + 1);
     }
     *tensor = (struct tensor_out){.name = name,
-                                  .dtype = outgoing_type(collecting->conversion, weight),
+                                  .dtype = outgoing_type(collector->conversion, weight),
                                   .rank = weight->rank,
-                                  .data = outgoing->data + collecting->used};
+                                  .data = outgoing->data + collector->used};
     memcpy(tensor->shape, weight->shape, sizeof tensor->shape);
     outgoing->count++;
-    collecting->used += aligned(bytes);
+    collector->used += aligned(bytes);
     return tensor;
 }
 
-static enum berth_status refuse(const struct collecting *collecting,
+static enum berth_status refuse(const struct collector *collector,
                                 const struct tensor_entry *entry) {
-    return error_set(collecting->error, BERTH_BAD_DATA,
+    return error_set(collector->error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\" of type %s: the type or the name cannot be converted",
-                     collecting->weights->file.path, entry->name, entry->dtype_name);
+                     collector->weights->file.path, entry->name, entry->dtype_name);
 }
 
 // --- stacks -------------------------------------------------------------------------------------
 
 // Finds the stack with that name. Its parts are close together in the order of our names.
-static struct tensor_out *find_stack(const struct collecting *collecting, const char *name) {
-    size_t count = collecting->outgoing->count;
+static struct tensor_out *find_stack(const struct collector *collector, const char *name) {
+    size_t count = collector->outgoing->count;
     for (size_t i = count; i > 0 && count - i < 2 * NAME_PARTS; i--) {
-        struct tensor_out *tensor = &collecting->outgoing->list[i - 1];
+        struct tensor_out *tensor = &collector->outgoing->list[i - 1];
         if (strcmp(tensor->name, name) == 0) {
             return tensor;
         }
@@ -213,40 +212,40 @@ static struct tensor_out *find_stack(const struct collecting *collecting, const 
     return NULL;
 }
 
-static int fits_stack(const struct collecting *collecting, const struct tensor_out *stack,
+static int fits_stack(const struct collector *collector, const struct tensor_out *stack,
                       const struct weight *weight) {
-    return stack->dtype == outgoing_type(collecting->conversion, weight) &&
+    return stack->dtype == outgoing_type(collector->conversion, weight) &&
            stack->rank == weight->rank && stack->shape[0] == NAME_PARTS * weight->shape[0] &&
            memcmp(stack->shape + 1, weight->shape + 1, (TENSOR_MAX_RANK - 1) * sizeof(int64_t)) ==
                0;
 }
 
-static enum berth_status add_part(struct collecting *collecting, const struct weight *weight,
+static enum berth_status add_part(struct collector *collector, const struct weight *weight,
                                   const char *name) {
-    size_t bytes = own_bytes(collecting->conversion, weight);
-    struct tensor_out *stack = find_stack(collecting, name);
+    size_t bytes = own_bytes(collector->conversion, weight);
+    struct tensor_out *stack = find_stack(collector, name);
     if (stack == NULL) {
-        stack = new_tensor(collecting, weight, name, NAME_PARTS * bytes);
+        stack = new_tensor(collector, weight, name, NAME_PARTS * bytes);
         stack->shape[0] *= NAME_PARTS;
     }
-    if (weight->rank < 1 || !fits_stack(collecting, stack, weight)) {
-        return error_set(collecting->error, BERTH_BAD_DATA,
+    if (weight->rank < 1 || !fits_stack(collector, stack, weight)) {
+        return error_set(collector->error, BERTH_BAD_DATA,
                          "%s: tensor \"%s\": query, key and value differ in type or shape and "
                          "cannot be stacked",
-                         collecting->weights->file.path, weight->entry->name);
+                         collector->weights->file.path, weight->entry->name);
     }
-    collecting->parts[stack - collecting->outgoing->list]++;
+    collector->parts[stack - collector->outgoing->list]++;
     char *to = (char *)stack->data + (size_t)name_part_of(weight->name) * bytes;
-    return read_tensor(collecting, weight, to);
+    return read_tensor(collector, weight, to);
 }
 
-static enum berth_status check_stacks(const struct collecting *collecting) {
-    for (size_t i = 0; i < collecting->outgoing->count; i++) {
-        unsigned parts = collecting->parts[i];
+static enum berth_status check_stacks(const struct collector *collector) {
+    for (size_t i = 0; i < collector->outgoing->count; i++) {
+        unsigned parts = collector->parts[i];
         if (parts != 0 && parts != NAME_PARTS) {
-            return error_set(collecting->error, BERTH_BAD_DATA,
+            return error_set(collector->error, BERTH_BAD_DATA,
                              "%s: one of query, key and value is missing: %s cannot be stacked",
-                             collecting->weights->file.path, collecting->outgoing->list[i].name);
+                             collector->weights->file.path, collector->outgoing->list[i].name);
         }
     }
     return BERTH_OK;
@@ -254,43 +253,42 @@ static enum berth_status check_stacks(const struct collecting *collecting) {
 
 // --- all tensors ---------------------------------------------------------------------------------
 
-static enum berth_status add_weight(struct collecting *collecting, const struct weight *weight) {
+static enum berth_status add_weight(struct collector *collector, const struct weight *weight) {
     char own_name[WEIGHT_NAME_SIZE];
     enum name_use use = NAME_KEPT;
     const char *name = weight->entry->name;
-    if (!collecting->keeps_names) {
-        use = rename_weight(collecting, weight, own_name);
+    if (!collector->keeps_names) {
+        use = rename_weight(collector, weight, own_name);
         name = own_name;
     }
     if (weight->entry->dtype == TENSOR_OTHER || name[0] == '\0') {
-        return refuse(collecting, weight->entry);
+        return refuse(collector, weight->entry);
     }
     if (use == NAME_STACKED) {
-        return add_part(collecting, weight, name);
+        return add_part(collector, weight, name);
     }
     struct tensor_out *tensor =
-        new_tensor(collecting, weight, name, outgoing_bytes(collecting->conversion, weight));
-    tensor->shape[0] += padding_rows(collecting->conversion, weight);
+        new_tensor(collector, weight, name, outgoing_bytes(collector->conversion, weight));
+    tensor->shape[0] += padding_rows(collector->conversion, weight);
     if (use != NAME_TRANSPOSED || weight->rank != 2) {
-        return read_tensor(collecting, weight, (char *)tensor->data);
+        return read_tensor(collector, weight, (char *)tensor->data);
     }
     tensor->shape[0] = weight->shape[1];
     tensor->shape[1] = weight->shape[0];
-    return read_turned(collecting, weight, (char *)tensor->data);
+    return read_transposed(collector, weight, (char *)tensor->data);
 }
 
 // Copies a tensor of the file unchanged.
-static enum berth_status copy_entry(struct collecting *collecting,
-                                    const struct tensor_entry *entry) {
+static enum berth_status copy_entry(struct collector *collector, const struct tensor_entry *entry) {
     struct weight whole = {.entry = entry, .rank = entry->rank};
     memcpy(whole.shape, entry->shape, sizeof whole.shape);
     if (entry->dtype == TENSOR_OTHER) {
-        return refuse(collecting, entry);
+        return refuse(collector, entry);
     }
     size_t bytes = (size_t)(entry->end - entry->begin);
-    struct tensor_out *tensor = new_tensor(collecting, &whole, entry->name, bytes);
-    return tensor_file_read(&collecting->weights->file, entry, (char *)tensor->data,
-                            collecting->error);
+    struct tensor_out *tensor = new_tensor(collector, &whole, entry->name, bytes);
+    return tensor_file_read(&collector->weights->file, entry, (char *)tensor->data,
+                            collector->error);
 }
 
 // --- ties ---------------------------------------------------------------------------------------
@@ -304,9 +302,9 @@ static const struct tensor_out *find_outgoing(const struct outgoing *outgoing, c
     return NULL;
 }
 
-static void translate(const struct collecting *collecting, const char *ours,
+static void translate(const struct collector *collector, const char *ours,
                       char name[WEIGHT_NAME_SIZE]) {
-    const struct name_dialect *dialect = collecting->conversion->names->dialect;
+    const struct name_dialect *dialect = collector->conversion->names->dialect;
     if (dialect == NULL || name_for(dialect, ours, name, WEIGHT_NAME_SIZE) != NAME_KEPT) {
         snprintf(name, WEIGHT_NAME_SIZE, "%s", ours);
     }
@@ -314,13 +312,13 @@ static void translate(const struct collecting *collecting, const char *ours,
 
 // The modules of torch have their own copies in the head for masked words, which a strict reader
 // requires; they are the same block of numbers.
-static void add_ties(struct collecting *collecting) {
-    struct outgoing *outgoing = collecting->outgoing;
-    int has_head = weights_find(collecting->weights, "cls.predictions.bias") != NULL;
-    for (int i = 0; has_head && i < collecting->conversion->names->ties; i++) {
+static void add_ties(struct collector *collector) {
+    struct outgoing *outgoing = collector->outgoing;
+    int has_head = weights_find(collector->weights, "cls.predictions.bias") != NULL;
+    for (int i = 0; has_head && i < collector->conversion->names->ties; i++) {
         char source_name[WEIGHT_NAME_SIZE], name[WEIGHT_NAME_SIZE];
-        translate(collecting, weight_ties[i].source, source_name);
-        translate(collecting, weight_ties[i].copy, name);
+        translate(collector, weight_ties[i].source, source_name);
+        translate(collector, weight_ties[i].copy, name);
         const struct tensor_out *source = find_outgoing(outgoing, source_name);
         if (source != NULL && find_outgoing(outgoing, name) == NULL) {
             struct tensor_out *copy = &outgoing->list[outgoing->count];
@@ -330,24 +328,24 @@ static void add_ties(struct collecting *collecting) {
     }
 }
 
-static enum berth_status collect(struct collecting *collecting) {
-    const struct weights *weights = collecting->weights;
-    if (outgoing_is_copy(collecting->conversion)) {
+static enum berth_status collect(struct collector *collector) {
+    const struct weights *weights = collector->weights;
+    if (outgoing_is_copy(collector->conversion)) {
         for (size_t i = 0; i < weights->file.count; i++) {
-            TRY(conversion_check_stop(collecting->conversion, collecting->error));
-            TRY(copy_entry(collecting, &weights->file.entries[i]));
+            TRY(conversion_check_stop(collector->conversion, collector->error));
+            TRY(copy_entry(collector, &weights->file.entries[i]));
         }
         return BERTH_OK;
     }
-    int once = collecting->conversion->target->unties || collecting->conversion->names->ties > 0;
+    int once = collector->conversion->target->unties || collector->conversion->names->ties > 0;
     for (size_t i = 0; i < weights->count; i++) {
-        TRY(conversion_check_stop(collecting->conversion, collecting->error));
+        TRY(conversion_check_stop(collector->conversion, collector->error));
         if (!once || !weights->list[i].tied) {
-            TRY(add_weight(collecting, &weights->list[i]));
+            TRY(add_weight(collector, &weights->list[i]));
         }
     }
-    add_ties(collecting);
-    return check_stacks(collecting);
+    add_ties(collector);
+    return check_stacks(collector);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -355,61 +353,61 @@ static int compare_names(const void *a, const void *b) {
 }
 
 // Different names of another container may translate to the same one.
-static enum berth_status check_distinct(const struct collecting *collecting) {
-    const struct outgoing *outgoing = collecting->outgoing;
+static enum berth_status check_distinct(const struct collector *collector) {
+    const struct outgoing *outgoing = collector->outgoing;
     if (outgoing->count > 0) {
         qsort(outgoing->list, outgoing->count, sizeof *outgoing->list, compare_names);
     }
     for (size_t i = 1; i < outgoing->count; i++) {
         if (strcmp(outgoing->list[i - 1].name, outgoing->list[i].name) == 0) {
-            return error_set(collecting->error, BERTH_BAD_DATA,
+            return error_set(collector->error, BERTH_BAD_DATA,
                              "%s: duplicate tensor: two of its tensors are both %s",
-                             collecting->weights->file.path, outgoing->list[i].name);
+                             collector->weights->file.path, outgoing->list[i].name);
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status make_room(struct collecting *collecting) {
-    const struct weights *weights = collecting->weights;
-    struct outgoing *outgoing = collecting->outgoing;
-    size_t room = weights->count > weights->file.count ? weights->count : weights->file.count;
-    if (outgoing_is_copy(collecting->conversion)) {
+static enum berth_status allocate(struct collector *collector) {
+    const struct weights *weights = collector->weights;
+    struct outgoing *outgoing = collector->outgoing;
+    size_t capacity = weights->count > weights->file.count ? weights->count : weights->file.count;
+    if (outgoing_is_copy(collector->conversion)) {
         for (size_t i = 0; i < weights->file.count; i++) {
             const struct tensor_entry *entry = &weights->file.entries[i];
             outgoing->bytes += aligned((size_t)(entry->end - entry->begin));
         }
     } else {
         for (size_t i = 0; i < weights->count; i++) {
-            outgoing->bytes += aligned(outgoing_bytes(collecting->conversion, &weights->list[i]));
+            outgoing->bytes += aligned(outgoing_bytes(collector->conversion, &weights->list[i]));
         }
     }
-    room += WEIGHT_TIES;
-    outgoing->list = memory_array(room + 1, sizeof *outgoing->list);
-    outgoing->names = memory_array(room + 1, sizeof *outgoing->names);
-    collecting->parts = memory_array_zeroed(room + 1, sizeof *collecting->parts);
+    capacity += WEIGHT_TIES;
+    outgoing->list = memory_array(capacity + 1, sizeof *outgoing->list);
+    outgoing->names = memory_array(capacity + 1, sizeof *outgoing->names);
+    collector->parts = memory_array_zeroed(capacity + 1, sizeof *collector->parts);
     outgoing->data = memory_pages(outgoing->bytes);
-    return outgoing->list != NULL && outgoing->names != NULL && collecting->parts != NULL &&
+    return outgoing->list != NULL && outgoing->names != NULL && collector->parts != NULL &&
                    outgoing->data != NULL
                ? BERTH_OK
-               : error_no_memory(collecting->error, outgoing->bytes, "the weights");
+               : error_no_memory(collector->error, outgoing->bytes, "the weights");
 }
 
 enum berth_status outgoing_read(const struct conversion *conversion, struct outgoing *outgoing,
                                 struct berth_error *error) {
-    struct collecting collecting = {.conversion = conversion,
-                                    .weights = &conversion->weights,
-                                    .outgoing = outgoing,
-                                    .keeps_names = keeps_names(conversion),
-                                    .error = error};
+    struct collector collector = {.conversion = conversion,
+                                  .weights = &conversion->weights,
+                                  .outgoing = outgoing,
+                                  .keeps_names = keeps_names(conversion),
+                                  .error = error};
     enum berth_status status;
     *outgoing = (struct outgoing){0};
-    TRY_DONE(find_bare(conversion, &collecting.is_bare, error));
-    TRY_DONE(make_room(&collecting));
-    TRY_DONE(collect(&collecting));
-    TRY_DONE(check_distinct(&collecting));
+    TRY_DONE(find_bare(conversion, &collector.is_bare, error));
+    TRY_DONE(allocate(&collector));
+    TRY_DONE(collect(&collector));
+    TRY_DONE(check_distinct(&collector));
 done:
-    memory_free(collecting.parts);
+    memory_free(collector.parts);
     if (status != BERTH_OK) {
         outgoing_done(outgoing);
     }

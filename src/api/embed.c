@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embeds a list of texts, as a job of all processes that were started together. The first one has
-// the texts and gets the embeddings.
+// Embeds a list of texts, as a job of all processes that were started together. The first rank has
+// the texts and receives the embeddings.
 #include "api/arguments.h"
 #include "api/encoder.h"
 #include "core/memory.h"
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#define GROUP 1024 // texts that are made batches of together, whatever the number of ranks
-#define ROUND_MOST ((size_t)64) // groups between two calls of `put`
+#define GROUP 1024 // texts that are batched together, whatever the number of ranks
+#define ROUND_GROUPS_MAX ((size_t)64) // groups between two calls of `put`
 
 struct embed {
     const struct berth_config *config;
@@ -19,7 +19,7 @@ struct embed {
     struct comm *comm;
     struct berth_encoder *encoder;
     struct encoder_texts all;
-    const char **shared; // the texts of the other ranks, in `block`
+    const char **received; // the texts of the other ranks, in `block`
     char *block;
     float *embeddings; // [round_size][size]; of the first rank
     size_t size;
@@ -37,7 +37,7 @@ static enum berth_status read_texts(struct embed *embed, struct berth_error *err
     return argument_texts(all->texts, all->count, "text", error);
 }
 
-static size_t bytes_of(const struct encoder_texts *texts) {
+static size_t total_bytes(const struct encoder_texts *texts) {
     size_t bytes = 0;
     for (size_t i = 0; i < texts->count; i++) {
         bytes += strlen(texts->texts[i]) + 1;
@@ -45,7 +45,7 @@ static size_t bytes_of(const struct encoder_texts *texts) {
     return bytes;
 }
 
-// The first rank's texts, each with its end, one after the other.
+// Concatenates the first rank's texts, each with its NUL.
 static void fill_block(const struct embed *embed) {
     char *to = embed->block;
     for (size_t i = 0; i < embed->all.count; i++) {
@@ -53,40 +53,41 @@ static void fill_block(const struct embed *embed) {
     }
 }
 
-static void find_texts(struct embed *embed) {
+static void split_block(struct embed *embed) {
     const char *from = embed->block;
     for (size_t i = 0; i < embed->all.count; i++) {
-        embed->shared[i] = from;
+        embed->received[i] = from;
         from += strlen(from) + 1;
     }
-    embed->all.texts = embed->shared;
+    embed->all.texts = embed->received;
 }
 
-static enum berth_status take_block(struct embed *embed, size_t bytes, struct berth_error *error) {
+static enum berth_status allocate_block(struct embed *embed, size_t bytes,
+                                        struct berth_error *error) {
     embed->block = memory_new(bytes + 1);
-    embed->shared = memory_array(embed->all.count + 1, sizeof *embed->shared);
-    return embed->block != NULL && embed->shared != NULL
+    embed->received = memory_array(embed->all.count + 1, sizeof *embed->received);
+    return embed->block != NULL && embed->received != NULL
                ? BERTH_OK
                : error_no_memory(error, bytes, "the texts of another rank");
 }
 
 // Only the first rank may be able to read them, as on standard input.
-static enum berth_status share_texts(struct embed *embed, struct berth_error *error) {
+static enum berth_status broadcast_texts(struct embed *embed, struct berth_error *error) {
     struct comm *comm = embed->comm;
-    uint64_t sizes[2] = {embed->all.count, bytes_of(&embed->all)};
+    uint64_t sizes[2] = {embed->all.count, total_bytes(&embed->all)};
     if (comm->size == 1) {
         return BERTH_OK;
     }
     comm->broadcast(comm, sizes, sizeof sizes, 0);
     TRY(comm->status(comm, error));
     embed->all.count = sizes[0];
-    TRY(comm_settle(comm, take_block(embed, sizes[1], error), error));
+    TRY(comm_settle(comm, allocate_block(embed, sizes[1], error), error));
     if (is_first(embed)) {
         fill_block(embed);
     }
     comm->broadcast(comm, embed->block, sizes[1], 0);
     TRY(comm->status(comm, error));
-    find_texts(embed);
+    split_block(embed);
     return BERTH_OK;
 }
 
@@ -94,7 +95,7 @@ static enum berth_status share_texts(struct embed *embed, struct berth_error *er
 
 static size_t round_size(const struct embed *embed) {
     const size_t ranks = (size_t)embed->comm->size;
-    return GROUP * (ranks < ROUND_MOST ? ranks : ROUND_MOST);
+    return GROUP * (ranks < ROUND_GROUPS_MAX ? ranks : ROUND_GROUPS_MAX);
 }
 
 static enum berth_status open_encoder(struct embed *embed, struct berth_error *error) {
@@ -136,7 +137,7 @@ static enum berth_status run(struct embed *embed, struct berth_error *error) {
     struct comm *comm = embed->comm;
     const struct berth_embed_job *job = embed->job;
     TRY(comm_settle(comm, is_first(embed) ? read_texts(embed, error) : BERTH_OK, error));
-    TRY(share_texts(embed, error));
+    TRY(broadcast_texts(embed, error));
     TRY(comm_settle(comm, open_encoder(embed, error), error));
     TRY(encoder_compare_ranks(embed->encoder, embed->config->model_name_or_path, error));
     TRY(comm_settle(comm, begin(embed, error), error));
@@ -169,7 +170,7 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
     embed.comm->close(embed.comm);
     berth_encoder_close(embed.encoder);
     memory_free(embed.embeddings);
-    memory_free(embed.shared);
+    memory_free(embed.received);
     memory_free(embed.block);
     return status;
 }

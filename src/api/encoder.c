@@ -183,7 +183,7 @@ struct pass {
     struct berth_embedding how;
     float *embeddings;
     struct berth_text_status *statuses; // NULL: not wanted
-    struct berth_error failure;         // without them: of the first text that was found to fail
+    struct berth_error failure;         // without them: the error of the first text that failed
     size_t before;                      // as in encoder.h
 };
 
@@ -197,13 +197,13 @@ static void keep(void *context, const float *hidden, int64_t count, float *embed
 
 static void take(void *context, size_t index, const float *embedding, int64_t count) {
     struct pass *pass = context;
-    const size_t place = pass->texts.places[index];
+    const size_t item = pass->texts.indices[index];
     struct berth_text_status own = {.tokens = 0};
-    struct berth_text_status *status = pass->statuses != NULL ? &pass->statuses[place] : &own;
+    struct berth_text_status *status = pass->statuses != NULL ? &pass->statuses[item] : &own;
     if (texts_check_finite(status, embedding, (size_t)count)) {
-        memcpy(pass->embeddings + place * pass->size, embedding, (size_t)count * sizeof *embedding);
+        memcpy(pass->embeddings + item * pass->size, embedding, (size_t)count * sizeof *embedding);
     } else if (pass->statuses == NULL && pass->failure.status == BERTH_OK) {
-        (void)error_set(&pass->failure, own.error.status, "text %zu: %s", pass->before + place + 1,
+        (void)error_set(&pass->failure, own.error.status, "text %zu: %s", pass->before + item + 1,
                         own.error.message);
     }
 }
@@ -238,7 +238,7 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
         status = inference_run(inference, args, error);
     }
     if (status == BERTH_OK) {
-        // The first rank takes the embeddings, so it alone knows.
+        // Only the first rank receives the embeddings, so only it knows of a failure.
         status = comm_settle(inference->predictor.comm, error_copy(error, &pass.failure), error);
     }
     texts_done(&pass.texts);
@@ -320,7 +320,7 @@ struct hidden_pass {
 
 static void take_rows(void *context, size_t index, const float *hidden, int64_t count) {
     const struct hidden_pass *pass = context;
-    struct berth_hidden_states *state = &pass->states[pass->texts.places[index]];
+    struct berth_hidden_states *state = &pass->states[pass->texts.indices[index]];
     const size_t bytes = (size_t)count * sizeof *hidden;
     if (!texts_check_finite(&state->status, hidden, (size_t)count)) {
         return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An encoder whose work the ranks of a job divide; of comm_self it is that of berth.h.
+// An encoder whose work is divided among the ranks of a job. With comm_self it is the encoder of
+// berth.h.
 #ifndef BERTH_API_ENCODER_H
 #define BERTH_API_ENCODER_H
 
@@ -10,8 +11,9 @@
 struct encoder_texts {
     const char *const *texts; // [count]
     size_t count;
-    size_t before; // texts of the same list that came before these, for messages
-    size_t group;  // a batch has texts of one group of so many neighbours; 0: of all
+    size_t before; // number of texts before these in the whole list, for messages
+    size_t
+        group; // only texts in the same group of this many neighbours share a batch; 0: any texts
     struct berth_embedding how;
 };
 
@@ -23,7 +25,7 @@ enum berth_status encoder_open(const struct berth_config *config, struct comm *c
 enum berth_status encoder_compare_ranks(const struct berth_encoder *encoder, const char *folder,
                                         struct berth_error *error);
 
-// BERTH_USAGE if it is no enum berth_pooling.
+// BERTH_USAGE if it is not a value of enum berth_pooling.
 enum berth_status encoder_check_pooling(int pooling, struct berth_error *error);
 
 // As berth_encoder_embed: an embedding that is not finite is BERTH_FAILURE. Called by all ranks

@@ -81,16 +81,17 @@ static enum berth_status pick(const struct fetch *fetch, const struct hub_listin
                                  patterns != NULL ? patterns : "");
 }
 
-static void check_room(const struct fetch *fetch, const struct hub_listing *listing,
-                       const unsigned char *taken) {
-    uint64_t needed = 0, room = dir_free_bytes(fetch->repo);
+static void warn_of_disk_space(const struct fetch *fetch, const struct hub_listing *listing,
+                               const unsigned char *taken) {
+    uint64_t needed = 0, available = dir_free_bytes(fetch->repo);
     for (size_t i = 0; i < listing->count; i++) {
         needed += taken[i] ? (uint64_t)listing->files[i].size : 0;
     }
     // Counts files that already exist as well; only their transfer finds out (download.h).
-    if (needed > room) {
+    if (needed > available) {
         log_warning(&fetch->net.log, "%s needs up to %llu bytes in %s, where %llu are free",
-                    fetch->name, (unsigned long long)needed, fetch->repo, (unsigned long long)room);
+                    fetch->name, (unsigned long long)needed, fetch->repo,
+                    (unsigned long long)available);
     }
 }
 
@@ -121,7 +122,7 @@ static enum berth_status fetch_listing(struct fetch *fetch, const struct hub *hu
                                        const unsigned char *taken, struct snapshot_file *files,
                                        struct berth_error *error) {
     size_t count = 0;
-    check_room(fetch, listing, taken);
+    warn_of_disk_space(fetch, listing, taken);
     for (size_t i = 0; i < listing->count; i++) {
         if (taken[i]) {
             const struct hub_file *file = &listing->files[i];
@@ -211,7 +212,7 @@ static enum berth_status fetch_as(struct fetch *fetch, const char *endpoint,
                           .token = token,
                           .type = fetch->type,
                           .id = fetch->name};
-        if (token != NULL && (*token == '\0' || !http_is_private(endpoint))) {
+        if (token != NULL && (*token == '\0' || !http_is_secure(endpoint))) {
             hub.token = NULL;
             if (*token != '\0') {
                 log_warning(&fetch->net.log, "the token is not sent to %s, which is not https",

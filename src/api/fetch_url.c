@@ -35,8 +35,8 @@ static void url_file_name(const char *url, char name[NAME_LIMIT]) {
 }
 
 // Computes the snapshot's name: 40 digits of the SHA-256 of its files' digests.
-static enum berth_status commit_of(const struct snapshot_file *files, size_t count,
-                                   char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
+static enum berth_status snapshot_commit(const struct snapshot_file *files, size_t count,
+                                         char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
     char all[2 * DIGEST_HEX_SIZE] = "", hex[DIGEST_HEX_SIZE];
     for (size_t i = 0; i < count; i++) {
         strncat(all, files[i].blob, sizeof all - strlen(all) - 1);
@@ -83,7 +83,7 @@ static enum berth_status find_cached(const struct fetch *fetch, const char *name
 }
 
 // Whether the cached file has the requested digest.
-static int is_as_asked(const struct fetch *fetch, const char *file) {
+static int has_requested_digests(const struct fetch *fetch, const char *file) {
     const char *sha256 = fetch->settings->sha256, *md5 = fetch->settings->md5;
     char hex[DIGEST_HEX_SIZE];
     return (sha256 == NULL || (digest_file(DIGEST_SHA256, file, hex, NULL) == BERTH_OK &&
@@ -92,8 +92,8 @@ static int is_as_asked(const struct fetch *fetch, const char *file) {
             (digest_file(DIGEST_MD5, file, hex, NULL) == BERTH_OK && strcasecmp(hex, md5) == 0));
 }
 
-static enum berth_status keep_etag(const struct fetch *fetch, const char *etag,
-                                   struct berth_error *error) {
+static enum berth_status store_etag(const struct fetch *fetch, const char *etag,
+                                    struct berth_error *error) {
     char *path = path_join(fetch->repo, "etag");
     enum berth_status status = path == NULL    ? fetch_no_memory(error)
                                : *etag != '\0' ? file_write(path, etag, strlen(etag), error)
@@ -125,9 +125,9 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
         return BERTH_OK;
     }
     const struct snapshot_file file = {.path = name, .blob = result.blob};
-    TRY(commit_of(&file, 1, commit, error));
+    TRY(snapshot_commit(&file, 1, commit, error));
     TRY(fetch_publish(fetch, commit, &file, 1, error));
-    TRY(keep_etag(fetch, result.etag, error));
+    TRY(store_etag(fetch, result.etag, error));
     char *path = path_join(fetch->path, name);
     if (path == NULL) {
         return fetch_no_memory(error);
@@ -143,7 +143,7 @@ enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error
     enum berth_status status = find_cached(fetch, name, &cached, error);
     int given = fetch->settings->sha256 != NULL || fetch->settings->md5 != NULL;
     int good = status == BERTH_OK && cached.file != NULL && (offline || given) &&
-               is_as_asked(fetch, cached.file);
+               has_requested_digests(fetch, cached.file);
     if (good) {
         fetch_take(fetch, cached.file);
         cached.file = NULL;
@@ -169,14 +169,14 @@ enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error
 static const struct known_set known_sets[] = {
     {.names = {"squad", "squad-v1.1"},
      .folder = "datasets--squad",
-     .place = "https://rajpurkar.github.io/SQuAD-explorer/dataset/",
+     .url_prefix = "https://rajpurkar.github.io/SQuAD-explorer/dataset/",
      .files = {{"train-v1.1.json",
                 "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"},
                {"dev-v1.1.json",
                 "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"}}},
     {.names = {"squad_v2", "squad-v2.0"},
      .folder = "datasets--squad_v2",
-     .place = "https://rajpurkar.github.io/SQuAD-explorer/dataset/",
+     .url_prefix = "https://rajpurkar.github.io/SQuAD-explorer/dataset/",
      .files = {
          {"train-v2.0.json", "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002"},
          {"dev-v2.0.json", "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"}}}};
@@ -196,7 +196,7 @@ static enum berth_status fetch_known_file(const struct fetch *fetch, const struc
                                           struct berth_error *error) {
     char url[NAME_LIMIT];
     struct download_result result;
-    snprintf(url, sizeof url, "%s%s", fetch->known->place, file->name);
+    snprintf(url, sizeof url, "%s%s", fetch->known->url_prefix, file->name);
     struct download wanted = {.url = url,
                               .name = file->name,
                               .repo = fetch->repo,
@@ -216,13 +216,13 @@ enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth
             (struct snapshot_file){fetch->known->files[i].name, fetch->known->files[i].sha256};
         char *blob = path_join(fetch->repo, "blobs");
         char *path = blob != NULL ? path_join(blob, files[i].blob) : NULL;
-        int there = path != NULL && file_exists(path);
+        int is_cached = path != NULL && file_exists(path);
         enum berth_status status =
-            offline && there ? hub_blob_check(fetch->repo, path, error) : BERTH_OK;
+            offline && is_cached ? hub_blob_check(fetch->repo, path, error) : BERTH_OK;
         memory_free(path);
         memory_free(blob);
         TRY(status);
-        if (offline && !there) {
+        if (offline && !is_cached) {
             return error_set(error, BERTH_UNAVAILABLE, "%s of %s is not in the cache %s",
                              files[i].path, fetch->name, fetch->root);
         }
@@ -231,6 +231,6 @@ enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth
     for (size_t i = 0; i < COUNT && !offline; i++) {
         TRY(fetch_known_file(fetch, &fetch->known->files[i], error));
     }
-    TRY(commit_of(files, COUNT, commit, error));
+    TRY(snapshot_commit(files, COUNT, commit, error));
     return fetch_publish(fetch, commit, files, COUNT, error);
 }

@@ -13,8 +13,8 @@ struct known_file {
 };
 
 struct known_set {
-    const char *names[3];       // NULL-terminated
-    const char *folder, *place; // folder in the cache; prefix of the files' URLs
+    const char *names[3];            // NULL-terminated
+    const char *folder, *url_prefix; // folder in the cache; prefix of the files' URLs
     struct known_file files[2];
 };
 

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-// Masked tokens of a batch at most, unless one text has more.
+// The most masked tokens in a batch, unless a single text has more.
 #define FILL_MASKED 256
 
 struct berth_filler {
@@ -68,12 +68,12 @@ void berth_filler_close(struct berth_filler *filler) {
 struct pass {
     const struct berth_filler *filler;
     struct texts texts;
-    struct berth_text_status *statuses; // of the texts as they were given
-    size_t *masked;                     // [masked_count] those of `texts` that have a mask
+    struct berth_text_status *statuses; // in the caller's order
+    size_t *masked;                     // [masked_count] indices of the texts that have a mask
     size_t masked_count;
     uint16_t *positions; // of all masks, within their texts
-    int32_t *labels;     // the same number of zeros: no word is known
-    size_t *firsts;      // [texts + 1] of each text's in positions
+    int32_t *labels;     // as many zeros: the words are unknown
+    size_t *firsts;      // [texts + 1] where each text's masks begin in `positions`
     size_t top_k;
     float *found; // [masks][top_k] pairs of score and token
 };
@@ -96,7 +96,7 @@ static enum berth_status make_features(struct pass *pass, const char *const *tex
 static void refuse(const struct pass *pass, size_t text) {
     const char *words = pass->texts.dataset.examples[text].text;
     const char *dots = strlen(words) > 60 ? "..." : "";
-    struct berth_text_status *own = &pass->statuses[pass->texts.places[text]];
+    struct berth_text_status *own = &pass->statuses[pass->texts.indices[text]];
     (void)error_set(&own->error, BERTH_BAD_DATA, "no [MASK] in %s\"%.*s%s\"",
                     own->truncated ? "the first max_seq_length tokens of " : "",
                     UTF8_SHOWN(words, 60), dots);
@@ -153,22 +153,22 @@ static struct packer_sequence get(const void *data, size_t index) {
 
 // --- words --------------------------------------------------------------------------------------
 
-static double sum_exp(const float *logits, int64_t words, double most) {
+static double sum_exp(const float *logits, int64_t words, double max) {
     double sum = 0;
     for (int64_t i = 0; i < words; i++) {
-        sum += exp((double)logits[i] - most);
+        sum += exp((double)logits[i] - max);
     }
     return sum;
 }
 
-// Puts the token to its place among best[*count] pairs of logit and token, best first, of which
-// `most` are kept.
-static void insert(float *best, size_t *count, size_t most, float logit, int64_t token) {
+// Inserts the token into best[*count], pairs of logit and token in descending order, of which at
+// most `max` are kept.
+static void insert(float *best, size_t *count, size_t max, float logit, int64_t token) {
     size_t at = *count;
-    if (at == most && !(logit > best[2 * (at - 1)])) {
+    if (at == max && !(logit > best[2 * (at - 1)])) {
         return;
     }
-    at = at < most ? at : at - 1;
+    at = at < max ? at : at - 1;
     *count = at + 1;
     for (; at > 0 && logit > best[2 * (at - 1)]; at--) {
         best[2 * at] = best[2 * (at - 1)];
@@ -184,16 +184,16 @@ static void keep_words(void *context, const float *logits, int64_t words, float 
     for (int64_t i = 0; i < words; i++) {
         insert(kept, &count, pass->top_k, logits[i], i);
     }
-    const double most = (double)kept[0], sum = sum_exp(logits, words, most);
+    const double max = (double)kept[0], sum = sum_exp(logits, words, max);
     for (size_t i = 0; i < pass->top_k; i++) {
-        kept[2 * i] = (float)(exp((double)kept[2 * i] - most) / sum);
+        kept[2 * i] = (float)(exp((double)kept[2 * i] - max) / sum);
     }
 }
 
 static void take(void *context, size_t index, const float *found, int64_t count) {
     struct pass *pass = context;
     const size_t text = pass->masked[index];
-    (void)texts_check_finite(&pass->statuses[pass->texts.places[text]], found, (size_t)count);
+    (void)texts_check_finite(&pass->statuses[pass->texts.indices[text]], found, (size_t)count);
     memcpy(pass->found + pass->firsts[text] * 2 * pass->top_k, found,
            (size_t)count * sizeof *found);
 }
@@ -210,7 +210,7 @@ static enum berth_status find_words(struct pass *pass, struct berth_error *error
 
 // --- results ------------------------------------------------------------------------------------
 
-// The word `number` of a text, of its mask `number` / top_k.
+// Makes the word `number` of a text, which is for the text's mask number / top_k.
 static enum berth_status make_word(const struct pass *pass, size_t text, size_t number,
                                    struct berth_word *word, struct berth_error *error) {
     const struct pair_feature *feature = &pass->texts.features.features[text];
@@ -247,13 +247,13 @@ static enum berth_status make_filled(const struct pass *pass, size_t text,
     return BERTH_OK;
 }
 
-// Of the texts that have not failed.
+// Makes the results of the texts that have not failed.
 static enum berth_status make_all_filled(const struct pass *pass, struct berth_filled *filled,
                                          struct berth_error *error) {
     for (size_t i = 0; i < pass->masked_count; i++) {
-        const size_t text = pass->masked[i], place = pass->texts.places[text];
-        if (pass->statuses[place].error.status == BERTH_OK) {
-            TRY(make_filled(pass, text, &filled[place], error));
+        const size_t text = pass->masked[i], item = pass->texts.indices[text];
+        if (pass->statuses[item].error.status == BERTH_OK) {
+            TRY(make_filled(pass, text, &filled[item], error));
         }
     }
     return BERTH_OK;

@@ -7,16 +7,16 @@
 #include "train/machine/machine.h"
 
 static enum berth_status make_lock(struct inference *inference, struct berth_error *error) {
-    inference->pass = memory_new(sizeof *inference->pass);
-    if (inference->pass != NULL && pthread_mutex_init(inference->pass, NULL) == 0) {
+    inference->pass_lock = memory_new(sizeof *inference->pass_lock);
+    if (inference->pass_lock != NULL && pthread_mutex_init(inference->pass_lock, NULL) == 0) {
         return BERTH_OK;
     }
-    memory_free(inference->pass);
-    inference->pass = NULL;
-    return error_no_memory(error, sizeof *inference->pass, "a lock");
+    memory_free(inference->pass_lock);
+    inference->pass_lock = NULL;
+    return error_no_memory(error, sizeof *inference->pass_lock, "a lock");
 }
 
-static void forget_texts(struct berth_config *config) {
+static void clear_strings(struct berth_config *config) {
     for (size_t i = 0; i < option_row_count; i++) {
         if (option_rows[i].type == OPTION_TEXT) {
             *(const char **)((char *)config + option_rows[i].offset) = NULL;
@@ -54,7 +54,7 @@ enum berth_status inference_load(struct inference *inference, const struct berth
     TRY(plan_memory_admit(&plan, NULL, error));
     TRY(predictor_load(&inference->predictor, config, &inference->extent, log, error));
     inference->threads = machine_threads(config);
-    forget_texts(config);
+    clear_strings(config);
     return make_lock(inference, error);
 }
 
@@ -64,9 +64,9 @@ enum berth_status inference_run(const struct inference *inference, struct infer_
     args.extent = &inference->extent;
     // The engine is the mutable part: activations, batch arrays, scratch memory.
     struct engine *engine = (struct engine *)&inference->predictor.engine;
-    pthread_mutex_lock(inference->pass);
+    pthread_mutex_lock(inference->pass_lock);
     enum berth_status status = infer_run(engine, &args, &timing, error);
-    pthread_mutex_unlock(inference->pass);
+    pthread_mutex_unlock(inference->pass_lock);
     return status;
 }
 
@@ -94,9 +94,9 @@ void inference_close(const struct inference_kind *kind, void *handle) {
     if (inference == NULL) {
         return;
     }
-    if (inference->pass != NULL) {
-        pthread_mutex_destroy(inference->pass);
-        memory_free(inference->pass);
+    if (inference->pass_lock != NULL) {
+        pthread_mutex_destroy(inference->pass_lock);
+        memory_free(inference->pass_lock);
     }
     predictor_done(&inference->predictor);
     if (kind->done != NULL) {

@@ -15,7 +15,7 @@ struct inference {
     struct predictor predictor;
     struct batch_extent extent; // of the largest batch
     int threads;                // for the texts of a call
-    pthread_mutex_t *pass;      // held during a pass through the network
+    pthread_mutex_t *pass_lock; // held during a pass through the network
 };
 
 // What a handle of the library is opened with; borrowed until load returns.
@@ -30,11 +30,11 @@ struct inference_kind {
     size_t size;
     const char *what; // "a classifier", for messages
     unsigned job;     // whose precision is the default
-    // Opens the predictor, reads what else the handle needs, and calls inference_load. The config
-    // is already in the handle.
+    // Opens the predictor, reads whatever else the handle needs, and calls inference_load. The
+    // config is already in the handle.
     enum berth_status (*load)(void *handle, const struct inference_source *source,
                               struct berth_error *error);
-    void (*done)(void *handle); // frees what the handle has besides; NULL: nothing
+    void (*done)(void *handle); // frees the handle's other members; NULL: it has none
 };
 
 // Allocates and loads a handle; the caller closes it with inference_close. NULL after a failure.

@@ -27,15 +27,6 @@ static enum berth_status find_task(const char *name, const struct task **task,
     return error_set(error, BERTH_USAGE, "unknown task \"%s\"; expected one of %s", name, names);
 }
 
-static enum berth_status infer(const char *name, enum task_use use,
-                               const struct berth_config *config, struct berth_log log,
-                               const volatile int *stop, struct berth_run_result *result,
-                               struct berth_error *error) {
-    const struct task *task;
-    TRY(find_task(name, &task, error));
-    return predict(task, use, config, log, stop, result, error);
-}
-
 // Predicts the test set with the new model and the settings of its training.
 static enum berth_status predict_trained(const struct task *task, const struct berth_config *config,
                                          struct berth_log log, const volatile int *stop,
@@ -73,17 +64,21 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
 enum berth_status berth_predict(const char *task, const struct berth_config *config,
                                 struct berth_log log, const volatile int *stop,
                                 struct berth_run_result *result, struct berth_error *error) {
+    const struct task *found;
     REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
-    return infer(task, TASK_PREDICT, config, log, stop, result, error);
+    TRY(find_task(task, &found, error));
+    return predict(found, TASK_PREDICT, config, log, stop, result, error);
 }
 
 enum berth_status berth_evaluate(const char *task, const struct berth_config *config,
                                  struct berth_log log, const volatile int *stop,
                                  struct berth_run_result *result, struct berth_error *error) {
+    const struct task *found;
     REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
-    return infer(task, TASK_VALIDATE, config, log, stop, result, error);
+    TRY(find_task(task, &found, error));
+    return predict(found, TASK_VALIDATE, config, log, stop, result, error);
 }
 
 double berth_run_metric(const struct berth_run_result *result, const char *name) {

@@ -184,8 +184,8 @@ enum berth_status model_files_check(const struct hub_snapshot *snapshot, const c
 
 // --- by name ------------------------------------------------------------------------------------
 
-// A file of weights that is not there, as a user may name it: "model.safetensors".
-static int names_weights(const char *id) {
+// Whether the name looks like a file of weights, such as "model.safetensors".
+static int looks_like_weights(const char *id) {
     return name_has_ending(id, ".safetensors") || name_has_ending(id, ".bin") ||
            name_has_ending(id, ".pt");
 }
@@ -197,7 +197,7 @@ static enum berth_status find_in_cache(const char *id, char **path, struct berth
         root == NULL ? no_memory(error)
                      : hub_snapshot_find(root, "model", id, HUB_MAIN, &snapshot, error);
     if (status == BERTH_OK && snapshot.folder == NULL) {
-        status = names_weights(id)
+        status = looks_like_weights(id)
                      ? error_set(error, BERTH_NO_INPUT, "%s: no such file", id)
                      : error_set(error, BERTH_NO_INPUT,
                                  "%s: no such folder, and no model with that name in the cache %s; "

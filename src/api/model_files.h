@@ -16,8 +16,8 @@ enum model_file {
 
 // Sets roles[i] for names[i]: the configuration, the vocabulary (vocab.txt, else tokenizer.json),
 // the files of the tokenizer and of sentence-transformers, and one set of weights, the first found
-// in the order of folder_open_weights (model/folder.h). BERTH_BAD_DATA, naming `what`, if there is
-// no configuration or there are no weights.
+// in the order of folder_open_weights (model/folder.h). BERTH_BAD_DATA, naming the repository
+// `name`, if there is no configuration or there are no weights.
 enum berth_status model_files_pick(const char *const *names, size_t count, enum model_file *roles,
                                    const char *name, struct berth_error *error);
 

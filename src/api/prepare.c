@@ -43,8 +43,8 @@ struct job {
 
 static const char *const stage_names[BERTH_PREPARE_STAGES] = {"text", "shards", "hdf5", "pack"};
 
-static enum berth_status want_stage(struct job *job, const char *name, size_t length,
-                                    struct berth_error *error) {
+static enum berth_status select_stage(struct job *job, const char *name, size_t length,
+                                      struct berth_error *error) {
     for (int i = 0; i < BERTH_PREPARE_STAGES; i++) {
         if (strlen(stage_names[i]) == length && memcmp(stage_names[i], name, length) == 0) {
             job->wanted[i] = 1;
@@ -61,7 +61,7 @@ static enum berth_status find_stages(struct job *job, struct berth_error *error)
     const char *at = job->config.stages != NULL ? job->config.stages : "text,shards,hdf5";
     for (;;) {
         size_t length = strcspn(at, ",");
-        TRY(want_stage(job, at, length, error));
+        TRY(select_stage(job, at, length, error));
         if (at[length] == '\0') {
             break;
         }
@@ -109,21 +109,21 @@ static void take_defaults(struct job *job) {
 
 // --- folders ------------------------------------------------------------------------------------
 
-static char *folder_of(const struct job *job, const char *first, const char *second) {
+static char *make_path(const struct job *job, const char *first, const char *second) {
     char *above = path_join(job->config.output_dir, first);
     char *path = above != NULL ? path_join(above, second) : NULL;
     memory_free(above);
     return path;
 }
 
-static enum berth_status name_folders(struct job *job, struct berth_error *error) {
+static enum berth_status make_paths(struct job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
     char name[400];
     job->text = path_join(config->output_dir, TEXT_FOLDER);
     number_format(name, sizeof name, "sharded_training_shards_%lld_test_shards_%lld_fraction_%g",
                   (long long)config->shards, (long long)config->test_shards,
                   config->fraction_test_set);
-    job->shards = folder_of(job, name, job->name);
+    job->shards = make_path(job, name, job->name);
     if (job->tokenizer != NULL) {
         number_format(name, sizeof name,
                       "%s_lower_case_%d_seq_len_%lld_max_pred_%lld_masked_lm_prob_%g_random_seed_"
@@ -132,9 +132,9 @@ static enum berth_status name_folders(struct job *job, struct berth_error *error
                       (long long)config->max_seq_length, (long long)config->max_predictions_per_seq,
                       config->masked_lm_prob, (long long)config->seed,
                       (long long)config->dupe_factor);
-        job->instances = folder_of(job, name, job->name);
+        job->instances = make_path(job, name, job->name);
         strcat(name, "_packed");
-        job->packs = folder_of(job, name, job->name);
+        job->packs = make_path(job, name, job->name);
     }
     return job->text != NULL && job->shards != NULL &&
                    ((job->instances != NULL && job->packs != NULL) || job->tokenizer == NULL)
@@ -144,7 +144,8 @@ static enum berth_status name_folders(struct job *job, struct berth_error *error
 
 // --- text ---------------------------------------------------------------------------------------
 
-static void take_pages(struct berth_prepare_result *result, const struct wikipedia_counts *counts) {
+static void set_page_counts(struct berth_prepare_result *result,
+                            const struct wikipedia_counts *counts) {
     result->pages = counts->pages;
     result->articles = counts->articles;
     result->redirects = counts->redirects;
@@ -173,21 +174,20 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
     int was_begun = state != NULL && file_exists(state); // then this run reads only a part
     memory_free(state);
     enum berth_status status = wikipedia_text(&settings, job->log, job->stop, &counts, error);
-    take_pages(job->result, &counts);
+    set_page_counts(job->result, &counts);
     done->bytes = was_begun ? 0 : counts.xml_bytes;
     return status;
 }
 
 // --- shards -------------------------------------------------------------------------------------
 
-// Incomplete output of an earlier run must not be taken for complete, nor what has lost a part
-// since.
+// Refuses text of an earlier run that is incomplete, or that has lost a file since.
 static enum berth_status check_text(int is_ours, const char *folder, struct berth_error *error) {
     static const char remedy[] = "run the stage \"text\" first, until it is complete";
     char *path = path_join(folder, TEXT_MANIFEST);
     json *state = NULL;
     enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
-    // Without the manifest another program wrote the text.
+    // Text without a manifest was written by another program.
     if (status == BERTH_OK && (is_ours || file_exists(path))) {
         status = stage_read_complete(path, remedy, &state, error);
         status = status == BERTH_OK ? wikipedia_state_check(folder, state, remedy, error) : status;
@@ -207,7 +207,7 @@ static enum berth_status check_extracted(const struct job *job, const char *fold
     return status;
 }
 
-static int is_named(const struct berth_config *config, const char *option) {
+static int is_given_by_name(const struct berth_config *config, const char *option) {
     return option_is_given(config, option_find(option));
 }
 
@@ -222,8 +222,8 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
                                          .test = (uint32_t)config->test_shards,
                                          .test_fraction = config->fraction_test_set,
                                          .seed = (uint64_t)config->seed},
-                                .training_is_named = is_named(config, "shards"),
-                                .test_is_named = is_named(config, "test_shards"),
+                                .training_is_named = is_given_by_name(config, "shards"),
+                                .test_is_named = is_given_by_name(config, "test_shards"),
                                 .threads = job->threads,
                                 .comm = job->comm};
     TRY(stage_settle_input(
@@ -252,7 +252,7 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
 
 // --- instances ----------------------------------------------------------------------------------
 
-static void take_statistics(struct job *job, const struct pretraining_statistics *statistics) {
+static void set_instance_counts(struct job *job, const struct pretraining_statistics *statistics) {
     struct berth_prepare_result *result = job->result;
     result->instances = statistics->instances;
     result->tokens = statistics->tokens;
@@ -322,12 +322,12 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
         status = instance_stage_run(&stage, job->log, job->stop, error);
     }
     if (status == BERTH_OK) {
-        take_statistics(job, stage.statistics);
+        set_instance_counts(job, stage.statistics);
         job->result->empty_shards = stage.empty;
         done->bytes = stage.text_bytes;
     }
     if (status == BERTH_OK && stage.empty > 0) {
-        log_warning(job->log, "shards without an instance, which have no file: %lld",
+        log_warning(job->log, "shards without instances, for which no file was written: %lld",
                     (long long)stage.empty);
     }
     if (status == BERTH_OK) {
@@ -337,7 +337,7 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
     return status;
 }
 
-// create_pretraining_data's work: texts of sentences to files.
+// Does what create_pretraining_data does: makes files of instances from files of sentences.
 static enum berth_status make_files(struct job *job, char **outputs, struct berth_error *error) {
     struct instance_stage stage = instance_stage_of(job);
     stage.statistics = memory_array_zeroed(1, sizeof *stage.statistics);
@@ -346,7 +346,7 @@ static enum berth_status make_files(struct job *job, char **outputs, struct bert
             ? instance_stage_make_files(&stage, job->input->sentences, outputs, error)
             : error_no_memory(error, sizeof *stage.statistics, "statistics");
     if (status == BERTH_OK) {
-        take_statistics(job, stage.statistics);
+        set_instance_counts(job, stage.statistics);
         instance_texts_warn(&stage.texts, stage.statistics, job->log);
     }
     memory_free(stage.statistics);
@@ -403,7 +403,7 @@ static enum berth_status make_packs(struct job *job, struct berth_prepare_stage 
 // --- all ----------------------------------------------------------------------------------------
 
 static enum berth_status run_stages(struct job *job, struct berth_error *error) {
-    static enum berth_status (*const makers[BERTH_PREPARE_STAGES])(
+    static enum berth_status (*const runners[BERTH_PREPARE_STAGES])(
         struct job *, struct berth_prepare_stage *,
         struct berth_error *) = {make_text, make_shards, make_instances, make_packs};
     for (int i = 0; i < BERTH_PREPARE_STAGES; i++) {
@@ -413,7 +413,7 @@ static enum berth_status run_stages(struct job *job, struct berth_error *error) 
         }
         double begin = clock_now();
         done->name = stage_names[i];
-        TRY(makers[i](job, done, error));
+        TRY(runners[i](job, done, error));
         done->seconds = clock_now() - begin;
     }
     return BERTH_OK;
@@ -429,13 +429,13 @@ static enum berth_status open_tokenizer(struct job *job, struct berth_error *err
     return inputs_find_tokenizer(&job->config, &job->tokenizer, error);
 }
 
-static enum berth_status check_is_there(const char *path, struct berth_error *error) {
+static enum berth_status check_exists(const char *path, struct berth_error *error) {
     return path == NULL ? BERTH_OK : path_need(path, "a text, or a folder of texts", error);
 }
 
-// All files of an input folder are read as text, also those that Berth would write to it.
-static enum berth_status check_apart(const char *output, const char *input,
-                                     struct berth_error *error) {
+// Refuses an output inside an input folder: every file of that folder is read as text.
+static enum berth_status check_is_outside(const char *output, const char *input,
+                                          struct berth_error *error) {
     if (output == NULL || input == NULL || !dir_exists(input)) {
         return BERTH_OK;
     }
@@ -455,9 +455,9 @@ static enum berth_status check_folders(const struct job *job, struct berth_error
     const char *const outputs[] = {input->wikipedia != NULL ? job->text : NULL, job->shards,
                                    job->instances, job->packs};
     for (size_t i = 0; job->wanted[SHARDS] && i < sizeof outputs / sizeof *outputs; i++) {
-        TRY(check_apart(outputs[i], input->books, error));
+        TRY(check_is_outside(outputs[i], input->books, error));
         for (size_t j = 0; j < input->text_count; j++) {
-            TRY(check_apart(outputs[i], input->texts[j], error));
+            TRY(check_is_outside(outputs[i], input->texts[j], error));
         }
     }
     return BERTH_OK;
@@ -467,10 +467,10 @@ static enum berth_status check_folders(const struct job *job, struct berth_error
 static enum berth_status check_stages(const struct job *job, struct berth_error *error) {
     const struct berth_prepare_input *input = job->input;
     if (job->wanted[SHARDS]) {
-        TRY(check_is_there(input->extracted, error));
-        TRY(check_is_there(input->books, error));
+        TRY(check_exists(input->extracted, error));
+        TRY(check_exists(input->books, error));
         for (size_t i = 0; i < input->text_count; i++) {
-            TRY(check_is_there(input->texts[i], error));
+            TRY(check_exists(input->texts[i], error));
         }
     }
     if (job->wanted[INSTANCES]) {
@@ -481,22 +481,22 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
         }
     }
     const struct instance_options options = instance_stage_of(job).options;
-    const int packs_new = job->wanted[PACK] && job->wanted[INSTANCES];
-    return packs_new ? pack_stage_check(&options, error) : BERTH_OK;
+    const int packs_new_instances = job->wanted[PACK] && job->wanted[INSTANCES];
+    return packs_new_instances ? pack_stage_check(&options, error) : BERTH_OK;
 }
 
-// All that a rank does alone.
+// What each rank does on its own before the stages.
 static enum berth_status begin(struct job *job, struct berth_error *error) {
     TRY(find_stages(job, error));
     TRY(check_input(job, error));
     take_defaults(job);
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
-    TRY(name_folders(job, error));
+    TRY(make_paths(job, error));
     return check_folders(job, error);
 }
 
-// A file that is named twice would lose half of its instances.
+// A file named twice would lose half of its instances.
 static enum berth_status check_outputs(const struct job *job, char **outputs,
                                        struct berth_error *error) {
     for (size_t i = 0; outputs[i] != NULL; i++) {
@@ -584,7 +584,7 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
     struct pack_stage stage = {
         .input = input_dir,
         .folder = output_dir,
-        .length = is_named(config, "max_seq_length") ? (int)config->max_seq_length : 0,
+        .length = is_given_by_name(config, "max_seq_length") ? (int)config->max_seq_length : 0,
         .seed = (uint64_t)own.seed,
         .threads = 1};
     TRY(machine_comm_open("pack", config, &log, &stage.comm, error));

@@ -30,7 +30,7 @@ static const struct format {
 };
 #define FORMATS (sizeof formats / sizeof *formats)
 
-// The format of the next word of the list, which commas separate; *list is moved after it.
+// Finds the format that the next word of the comma-separated list names, and moves *list past it.
 static enum berth_status next_format(const char **list, const struct format **format,
                                      struct berth_error *error) {
     const size_t length = strcspn(*list, ",");
@@ -56,8 +56,8 @@ enum berth_status save_formats_check(const char *list, struct berth_error *error
     return BERTH_OK;
 }
 
-// FOLDER/NAME with the step in the place of %s; newly allocated.
-static char *place(const char *folder, const char *name, const char *step) {
+// FOLDER/NAME with %s replaced by the step; newly allocated.
+static char *result_path(const char *folder, const char *name, const char *step) {
     const char *gap = strstr(name, "%s");
     char own[NAME_SIZE];
     const int before = gap != NULL ? (int)(gap - name) : (int)strlen(name);
@@ -69,8 +69,8 @@ static char *place(const char *folder, const char *name, const char *step) {
 static enum berth_status move_files(const struct format *format, const char *from, const char *to,
                                     const char *step, struct berth_error *error) {
     for (size_t i = 0; i < FILES_MAX && format->files[i].from != NULL; i++) {
-        char *made = place(from, format->files[i].from, step);
-        char *path = place(to, format->files[i].to, step);
+        char *made = result_path(from, format->files[i].from, step);
+        char *path = result_path(to, format->files[i].to, step);
         enum berth_status status =
             made != NULL && path != NULL ? file_publish(made, path, error) : file_no_path(error);
         memory_free(made);
@@ -81,8 +81,8 @@ static enum berth_status move_files(const struct format *format, const char *fro
 }
 
 // TensorFlow's programs find their newest checkpoint by this file.
-static enum berth_status name_newest(const char *folder, const char *step,
-                                     struct berth_error *error) {
+static enum berth_status write_newest(const char *folder, const char *step,
+                                      struct berth_error *error) {
     char text[2 * NAME_SIZE], *path = path_join(folder, "checkpoint");
     snprintf(text, sizeof text,
              "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: "
@@ -99,7 +99,7 @@ static enum berth_status save(const struct format *format, const char *output, c
     const struct berth_convert_settings settings = {.to = format->name, .step = atoll(step)};
     const struct berth_log silent = {0}; // names and types are those of the result
     char name[NAME_SIZE];
-    // As a half-written checkpoint is named, which the next run in the folder removes.
+    // Named like a half-written checkpoint, so the next run in the folder removes what is left.
     snprintf(name, sizeof name, ".tmp-checkpoint-%s-%s", step, format->name);
     char *folder = path_join(output, name);
     enum berth_status status = folder != NULL ? dir_remove(folder, error) : file_no_path(error);
@@ -110,7 +110,7 @@ static enum berth_status save(const struct format *format, const char *output, c
         status = move_files(format, folder, output, step, error);
     }
     if (status == BERTH_OK && strcmp(format->name, "tensorflow") == 0) {
-        status = name_newest(output, step, error);
+        status = write_newest(output, step, error);
     }
     if (folder != NULL) {
         (void)dir_remove(folder, NULL);
@@ -119,10 +119,11 @@ static enum berth_status save(const struct format *format, const char *output, c
     return status;
 }
 
-// Whether the last checkpoint was also written in NVIDIA's form: the result must not replace it.
+// Whether the last checkpoint was also written in NVIDIA's format, in which case the result must
+// not replace it.
 static enum berth_status has_original(const struct berth_config *config, const char *step, int *has,
                                       struct berth_error *error) {
-    char *path = place(config->output_dir, "ckpt_%s.pt", step);
+    char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
     if (path == NULL) {
         return file_no_path(error);
     }
@@ -131,7 +132,7 @@ static enum berth_status has_original(const struct berth_config *config, const c
     return BERTH_OK;
 }
 
-// What is missing beside it.
+// Writes bert_config.json, which that checkpoint lacks.
 static enum berth_status save_configuration(const char *output, struct berth_error *error) {
     struct bert_config config;
     char *path = path_join(output, "bert_config.json");

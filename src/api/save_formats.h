@@ -9,7 +9,8 @@
 
 #include <stdint.h>
 
-// BERTH_USAGE if one of the names, separated by commas, is none of a format; NULL is an empty list.
+// BERTH_USAGE if one of the comma-separated names is not the name of a format; NULL is an empty
+// list.
 enum berth_status save_formats_check(const char *list, struct berth_error *error);
 
 // Writes the result of `steps` updates into the output folder in each of the formats.

@@ -30,7 +30,7 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     TRY(class_names_read(&tagger->names, files, error));
     tagger->rule = tokens_window_rule(&inference->config, files->tokenizer);
     inference_set_extent(inference);
-    inference->extent.masked = inference->extent.tokens; // a word has at least one
+    inference->extent.masked = inference->extent.tokens; // a word has at least one token
     return inference_load(inference, source->log, error);
 }
 
@@ -66,7 +66,7 @@ void berth_tagger_close(struct berth_tagger *tagger) {
 struct tagged {
     struct token_list list;
     int32_t *ids;
-    size_t *starts; // of the words among the tokens
+    size_t *starts; // index of each word's first token
     struct berth_tags *tags;
     struct berth_text_status *status;
 };
@@ -161,8 +161,8 @@ static enum berth_status make_windows(struct pass *pass, struct berth_error *err
     return BERTH_OK;
 }
 
-// The label's share of the soft-max.
-static double share_of(const float *logits, size_t classes, int32_t best) {
+// The label's softmax probability.
+static double probability_of(const float *logits, size_t classes, int32_t best) {
     return exp(-task_cross_entropy(logits, classes, best));
 }
 
@@ -178,7 +178,7 @@ static void take(void *context, size_t index, const float *logits, int64_t count
         const int32_t best = tokens_best_class(row, classes);
         (void)texts_check_finite(text->status, row, classes);
         word->label = pass->tagger->names.list[best];
-        word->score = share_of(row, classes, best);
+        word->score = probability_of(row, classes, best);
     }
 }
 

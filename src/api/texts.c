@@ -10,9 +10,9 @@
 
 // --- which texts --------------------------------------------------------------------------------
 
-// Sets the status of every text; returns the number of valid ones, which `places` lists.
+// Sets the status of every text; returns the number of valid ones, whose indices it lists.
 static size_t list_valid(const struct texts_args *args, const struct model_files *files,
-                         size_t *places) {
+                         size_t *indices) {
     size_t valid = 0;
     for (size_t i = 0; i < args->count; i++) {
         struct berth_error *error = NULL;
@@ -24,11 +24,11 @@ static size_t list_valid(const struct texts_args *args, const struct model_files
             (void)error_set(error, BERTH_USAGE, "the text is NULL");
         } else if (args->items[i].pair != NULL && !model_files_tell_pairs(files)) {
             (void)error_set(error, BERTH_USAGE,
-                            "the text has a second one, which the model's type_vocab_size %" PRId64
-                            " cannot tell from the first; use a model with type_vocab_size 2",
+                            "this is a pair of texts, which a model with type_vocab_size %" PRId64
+                            " cannot distinguish; use a model with type_vocab_size 2",
                             files->shape.type_vocab_size);
         } else {
-            places[valid++] = i;
+            indices[valid++] = i;
         }
     }
     return valid;
@@ -39,16 +39,16 @@ static enum berth_status make_dataset(struct texts *texts, const struct model_fi
     struct pair_example *examples = memory_array_zeroed(args->count, sizeof *examples);
     texts->dataset.examples = examples;
     texts->dataset.name = "the texts";
-    texts->places = memory_array(args->count, sizeof *texts->places);
-    if (examples == NULL || texts->places == NULL) {
+    texts->indices = memory_array(args->count, sizeof *texts->indices);
+    if (examples == NULL || texts->indices == NULL) {
         return error_no_memory(error, args->count * sizeof *examples, "the texts");
     }
-    texts->dataset.count = list_valid(args, files, texts->places);
+    texts->dataset.count = list_valid(args, files, texts->indices);
     for (size_t i = 0; i < texts->dataset.count; i++) {
-        const struct berth_text *item = &args->items[texts->places[i]];
+        const struct berth_text *item = &args->items[texts->indices[i]];
         examples[i] = (struct pair_example){.text = item->text,
                                             .pair = item->pair,
-                                            .line = texts->places[i] + 1,
+                                            .line = texts->indices[i] + 1,
                                             .label = -1,
                                             .value = NAN,
                                             .label_count = -1};
@@ -61,14 +61,14 @@ static enum berth_status make_dataset(struct texts *texts, const struct model_fi
 static void note_lengths(const struct texts *texts, struct berth_text_status *statuses) {
     for (size_t i = 0; i < texts->features.count; i++) {
         const struct pair_feature *feature = &texts->features.features[i];
-        statuses[texts->places[i]].tokens = feature->length;
-        statuses[texts->places[i]].truncated = feature->truncated;
+        statuses[texts->indices[i]].tokens = feature->length;
+        statuses[texts->indices[i]].truncated = feature->truncated;
     }
 }
 
 enum berth_status texts_prepare(struct texts *texts, const struct inference *inference,
                                 const struct texts_args *args, struct berth_error *error) {
-    *texts = (struct texts){.places = NULL};
+    *texts = (struct texts){.indices = NULL};
     TRY(make_dataset(texts, &inference->predictor.files, args, error));
     TRY(pairs_put_prompt(&texts->dataset, args->prompt, &texts->prompted, error));
     TRY(pair_features_build(
@@ -83,7 +83,7 @@ enum berth_status texts_prepare(struct texts *texts, const struct inference *inf
 void texts_done(struct texts *texts) {
     pair_feature_set_done(&texts->features);
     memory_free(texts->prompted);
-    memory_free(texts->places);
+    memory_free(texts->indices);
     memory_free(texts->dataset.examples);
 }
 

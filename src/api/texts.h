@@ -12,18 +12,18 @@
 struct texts_args {
     const struct berth_text *items; // [count]
     size_t count;
-    const char *prompt; // put before each text; NULL: none
-    // [count] filled in by texts_prepare, where a NULL text is an error of its item; NULL: there is
-    // no such text.
+    const char *prompt; // prepended to each text; NULL: none
+    // [count] filled in by texts_prepare; a NULL text is then an error of its item. NULL: the
+    // caller has checked that no text is NULL.
     struct berth_text_status *statuses;
 };
 
-// Inputs of those texts that are valid.
+// Model inputs of the valid texts.
 struct texts {
     struct pair_dataset dataset;
     struct pair_feature_set features;
-    size_t *places; // [dataset.count] index of each among the items
-    char *prompted; // texts with the prompt before them; NULL: no prompt
+    size_t *indices; // [dataset.count] index of each among the items
+    char *prompted;  // texts with the prompt before them; NULL: no prompt
 };
 
 // Call texts_done even on failure.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public tokenizer: the text room's, opened by settings, which returns pieces along with ids.
+// The public tokenizer: opens the text room's tokenizer from settings, and returns pieces along
+// with ids.
 #include "api/arguments.h"
 #include "core/memory.h"
 #include "data/pairs/pair_features.h"
@@ -11,7 +12,7 @@ struct berth_tokenizer {
     struct tokenizer *rules;
 };
 
-// The tokens are those of an encoder of the same folder.
+// Follows the folder's sentence-transformers settings, as an encoder of the same folder does.
 static enum berth_status find_tokenizer(const struct berth_config *config, struct tokenizer **rules,
                                         struct berth_error *error) {
     struct berth_config own = *config;
@@ -106,27 +107,30 @@ static struct berth_input_token special_token(const struct tokenizer *rules, int
         .type = type};
 }
 
-// The tokens of both texts, `all_first` of them from the first one, and how many to keep of each.
-struct parts {
+// The tokens of both texts, `first_count` of them from the first one, and how many to keep of
+// each.
+struct pair_tokens {
     struct token_list list;
-    size_t all_first, first, second;
+    size_t first_count, first_kept, second_kept;
 };
 
-static enum berth_status encode_parts(const struct tokenizer *rules, const struct berth_text *text,
-                                      size_t room, struct parts *parts, struct berth_error *error) {
-    TRY(tokenizer_encode(rules, text->text, strlen(text->text), &parts->list, error));
-    parts->all_first = parts->list.count;
+static enum berth_status encode_pair(const struct tokenizer *rules, const struct berth_text *text,
+                                     size_t room, struct pair_tokens *pair_tokens,
+                                     struct berth_error *error) {
+    TRY(tokenizer_encode(rules, text->text, strlen(text->text), &pair_tokens->list, error));
+    pair_tokens->first_count = pair_tokens->list.count;
     if (text->pair != NULL) {
-        TRY(tokenizer_encode(rules, text->pair, strlen(text->pair), &parts->list, error));
+        TRY(tokenizer_encode(rules, text->pair, strlen(text->pair), &pair_tokens->list, error));
     }
-    parts->first = parts->all_first;
-    parts->second = parts->list.count - parts->all_first;
-    pair_features_truncate(&parts->first, &parts->second, room);
+    pair_tokens->first_kept = pair_tokens->first_count;
+    pair_tokens->second_kept = pair_tokens->list.count - pair_tokens->first_count;
+    pair_features_truncate(&pair_tokens->first_kept, &pair_tokens->second_kept, room);
     return BERTH_OK;
 }
 
-static struct berth_input_token *put_part(const struct tokenizer *rules, const struct token *from,
-                                          size_t count, int type, struct berth_input_token *to) {
+static struct berth_input_token *append_segment(const struct tokenizer *rules,
+                                                const struct token *from, size_t count, int type,
+                                                struct berth_input_token *to) {
     for (size_t i = 0; i < count; i++) {
         *to++ = (struct berth_input_token){.token = public_token(rules, &from[i]), .type = type};
     }
@@ -134,13 +138,14 @@ static struct berth_input_token *put_part(const struct tokenizer *rules, const s
     return to;
 }
 
-static void put_parts(const struct tokenizer *rules, const struct parts *parts, int is_pair,
-                      struct berth_input_token *to) {
-    const struct token *items = parts->list.items;
+static void append_pair(const struct tokenizer *rules, const struct pair_tokens *pair_tokens,
+                        int is_pair, struct berth_input_token *to) {
+    const struct token *items = pair_tokens->list.items;
     *to++ = special_token(rules, tokenizer_special_ids(rules).cls, 0);
-    to = put_part(rules, items, parts->first, 0, to);
+    to = append_segment(rules, items, pair_tokens->first_kept, 0, to);
     if (is_pair) {
-        (void)put_part(rules, items + parts->all_first, parts->second, 1, to);
+        (void)append_segment(rules, items + pair_tokens->first_count, pair_tokens->second_kept, 1,
+                             to);
     }
 }
 
@@ -160,23 +165,23 @@ enum berth_status berth_tokenizer_encode_pair(const struct berth_tokenizer *toke
         return error_set(error, BERTH_USAGE, "max_length: expected 4 or more, found %zu",
                          max_length);
     }
-    struct parts parts = {.first = 0};
+    struct pair_tokens pair_tokens = {.first_kept = 0};
     const size_t special = text->pair != NULL ? 3 : 2;
     enum berth_status status;
-    TRY_DONE(encode_parts(tokenizer->rules, text, max_length - special, &parts, error));
-    const size_t length = parts.first + parts.second + special;
+    TRY_DONE(encode_pair(tokenizer->rules, text, max_length - special, &pair_tokens, error));
+    const size_t length = pair_tokens.first_kept + pair_tokens.second_kept + special;
     *tokens = memory_array(length, sizeof **tokens);
     if (*tokens == NULL) {
         status = error_no_memory(error, length * sizeof **tokens, "tokens");
         goto done;
     }
-    put_parts(tokenizer->rules, &parts, text->pair != NULL, *tokens);
+    append_pair(tokenizer->rules, &pair_tokens, text->pair != NULL, *tokens);
     *count = length;
     if (truncated != NULL) {
-        *truncated = parts.first + parts.second < parts.list.count;
+        *truncated = pair_tokens.first_kept + pair_tokens.second_kept < pair_tokens.list.count;
     }
 done:
-    token_list_done(&parts.list);
+    token_list_done(&pair_tokens.list);
     return status;
 }
 

@@ -19,10 +19,10 @@ struct job {
     struct string_index pieces;
 };
 
-// The output is none of the files that are read, also of a folder's.
-static enum berth_status check_apart(const struct job *job, enum corpus_form form,
-                                     const char *const *paths, size_t path_count,
-                                     struct berth_error *error) {
+// Refuses an output that is one of the files to read, including those in folders.
+static enum berth_status check_is_no_input(const struct job *job, enum corpus_form form,
+                                           const char *const *paths, size_t path_count,
+                                           struct berth_error *error) {
     struct corpus *corpus;
     size_t files;
     if (path_count == 0) {
@@ -55,9 +55,9 @@ static enum berth_status check(const struct job *job, struct berth_error *error)
     struct file_writer writer; // check that the output can be created before hours of counting
     TRY(file_writer_open(&writer, settings->output, error));
     file_writer_abort(&writer);
-    TRY(check_apart(job, CORPUS_TEXT, settings->texts, settings->text_count, error));
-    return check_apart(job, CORPUS_EXTRACTED, &settings->extracted, settings->extracted != NULL,
-                       error);
+    TRY(check_is_no_input(job, CORPUS_TEXT, settings->texts, settings->text_count, error));
+    return check_is_no_input(job, CORPUS_EXTRACTED, &settings->extracted,
+                             settings->extracted != NULL, error);
 }
 
 static enum berth_status count(struct job *job, enum corpus_form form, const char *const *paths,

@@ -28,11 +28,11 @@ struct work {
     struct download_result *result;
     char blobs[NAME_LIMIT], partial_path[NAME_LIMIT], etag_path[NAME_LIMIT];
     struct file_partial partial;
-    int64_t total;       // of the whole file; NO_SIZE: unknown
-    char kept_etag[256]; // etag of the partial file's bytes; empty: unknown
-    uint64_t asked_from; // offset of the current request
-    int complete;        // all bytes have arrived
-    int restart;         // the partial bytes are useless: request the whole file
+    int64_t total;         // of the whole file; NO_SIZE: unknown
+    char stored_etag[256]; // etag of the partial file's bytes; empty: unknown
+    uint64_t asked_from;   // offset of the current request
+    int complete;          // all bytes have arrived
+    int must_restart;      // the partial bytes are useless: request the whole file
 };
 
 // --- retries ------------------------------------------------------------------------------------
@@ -54,9 +54,9 @@ static enum berth_status wait_for(const struct net *net, int64_t milliseconds,
 // time, 8 s at most) and returns BERTH_OK when another attempt is worthwhile, else `status`.
 // *failures counts failures without progress. A stop while waiting is BERTH_INTERRUPTED.
 static enum berth_status retry_after(const struct net *net, int64_t *failures,
-                                     enum berth_status status, const struct http_answer *answer,
+                                     enum berth_status status, const struct http_response *response,
                                      struct berth_error *error) {
-    if (!answer->worth_a_retry || status == BERTH_INTERRUPTED || *failures >= net->retries) {
+    if (!response->is_retryable || status == BERTH_INTERRUPTED || *failures >= net->retries) {
         return status;
     }
     int64_t wait = FIRST_WAIT_MS;
@@ -72,8 +72,8 @@ static enum berth_status retry_after(const struct net *net, int64_t *failures,
 
 // --- paths --------------------------------------------------------------------------------------
 
-static enum berth_status place(char path[NAME_LIMIT], const char *folder, const char *name,
-                               const char *ending, struct berth_error *error) {
+static enum berth_status make_path(char path[NAME_LIMIT], const char *folder, const char *name,
+                                   const char *ending, struct berth_error *error) {
     int length = snprintf(path, NAME_LIMIT, "%s/%s%s", folder, name, ending);
     return length < NAME_LIMIT
                ? BERTH_OK
@@ -81,12 +81,12 @@ static enum berth_status place(char path[NAME_LIMIT], const char *folder, const 
                            UTF8_SHOWN(folder, 200));
 }
 
-static enum berth_status find_places(struct work *work, struct berth_error *error) {
+static enum berth_status make_paths(struct work *work, struct berth_error *error) {
     const struct download *wanted = work->wanted;
     char source[DIGEST_HEX_SIZE], ending[32];
     const char *origin = wanted->by_content ? wanted->url : wanted->key; // equal keys: equal bytes
     TRY(digest_memory(DIGEST_SHA256, origin, strlen(origin), source, error));
-    TRY(place(work->blobs, wanted->repo, "blobs", "", error));
+    TRY(make_path(work->blobs, wanted->repo, "blobs", "", error));
     TRY(dir_make(work->blobs, error));
     if (!file_lies_in(work->blobs, wanted->repo)) {
         return error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
@@ -94,9 +94,9 @@ static enum berth_status find_places(struct work *work, struct berth_error *erro
     }
     TRY(dir_make(wanted->locks, error));
     snprintf(ending, sizeof ending, ".%.8s.incomplete", source);
-    TRY(place(work->partial_path, work->blobs, wanted->key, ending, error));
+    TRY(make_path(work->partial_path, work->blobs, wanted->key, ending, error));
     snprintf(ending, sizeof ending, ".%.8s.etag", source);
-    return place(work->etag_path, work->blobs, wanted->key, ending, error);
+    return make_path(work->etag_path, work->blobs, wanted->key, ending, error);
 }
 
 // --- the lock -----------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ static enum berth_status take_lock(const struct work *work, struct file_lock *lo
                                    struct berth_error *error) {
     char path[NAME_LIMIT];
     int taken = 0, noted = 0;
-    TRY(place(path, work->wanted->locks, work->wanted->key, ".lock", error));
+    TRY(make_path(path, work->wanted->locks, work->wanted->key, ".lock", error));
     for (;;) {
         TRY(file_lock_try(lock, path, &taken, error));
         if (taken) {
@@ -122,8 +122,8 @@ static enum berth_status take_lock(const struct work *work, struct file_lock *lo
 
 // --- the server's answer ------------------------------------------------------------------------
 
-static int is_page(const struct http_answer *answer) {
-    return strncasecmp(answer->type, "text/html", 9) == 0;
+static int is_page(const struct http_response *response) {
+    return strncasecmp(response->type, "text/html", 9) == 0;
 }
 
 static int wants_page(const char *name) {
@@ -152,11 +152,11 @@ static enum berth_status refuse_size(const struct work *work, int64_t found,
 }
 
 // The size of the whole file according to this response.
-static int64_t announced_size(const struct http_answer *answer) {
-    if (answer->status == 206) {
-        return answer->range_total;
+static int64_t announced_size(const struct http_response *response) {
+    if (response->status == 206) {
+        return response->range_total;
     }
-    return answer->status == 200 ? answer->length : NO_SIZE;
+    return response->status == 200 ? response->length : NO_SIZE;
 }
 
 static int is_digest(const char *etag) {
@@ -165,9 +165,10 @@ static int is_digest(const char *etag) {
 
 // The hub's etag is the digest of the content, so a different one means different content. A store
 // that the hub redirects to has other etags, which are ignored.
-static enum berth_status check_hub_etag(const struct work *work, const struct http_answer *answer,
+static enum berth_status check_hub_etag(const struct work *work,
+                                        const struct http_response *response,
                                         struct berth_error *error) {
-    const char *etag = answer->linked_etag[0] != '\0' ? answer->linked_etag : answer->etag;
+    const char *etag = response->linked_etag[0] != '\0' ? response->linked_etag : response->etag;
     if (!is_digest(etag) || strlen(etag) != strlen(work->wanted->key) ||
         strcmp(etag, work->wanted->key) == 0) {
         return BERTH_OK;
@@ -177,15 +178,15 @@ static enum berth_status check_hub_etag(const struct work *work, const struct ht
                      work->wanted->name, work->wanted->key, etag);
 }
 
-static enum berth_status check_room(const struct work *work, struct berth_error *error) {
-    uint64_t room = dir_free_bytes(work->blobs);
+static enum berth_status check_disk_space(const struct work *work, struct berth_error *error) {
+    uint64_t available = dir_free_bytes(work->blobs);
     uint64_t needed =
         work->total > (int64_t)work->partial.size ? (uint64_t)work->total - work->partial.size : 0;
-    return needed <= room ? BERTH_OK
-                          : error_set(error, BERTH_IO,
-                                      "%s: not enough disk space: needs %" PRIu64
-                                      " more bytes in %s, where %" PRIu64 " are free",
-                                      work->wanted->name, needed, work->blobs, room);
+    return needed <= available ? BERTH_OK
+                               : error_set(error, BERTH_IO,
+                                           "%s: not enough disk space: needs %" PRIu64
+                                           " more bytes in %s, where %" PRIu64 " are free",
+                                           work->wanted->name, needed, work->blobs, available);
 }
 
 // --- etags of plain URLs ------------------------------------------------------------------------
@@ -193,55 +194,57 @@ static enum berth_status check_room(const struct work *work, struct berth_error 
 static void read_etag(struct work *work) {
     char *text;
     size_t length;
-    work->kept_etag[0] = '\0';
-    if (file_read(work->etag_path, sizeof work->kept_etag - 1, &text, &length, NULL) == BERTH_OK) {
-        snprintf(work->kept_etag, sizeof work->kept_etag, "%s", text);
+    work->stored_etag[0] = '\0';
+    if (file_read(work->etag_path, sizeof work->stored_etag - 1, &text, &length, NULL) ==
+        BERTH_OK) {
+        snprintf(work->stored_etag, sizeof work->stored_etag, "%s", text);
         memory_free(text);
     }
 }
 
 // Without an etag a later run cannot resume the download.
-static enum berth_status keep_etag(struct work *work, const char *etag, struct berth_error *error) {
-    if (strcmp(etag, work->kept_etag) == 0) {
+static enum berth_status store_etag(struct work *work, const char *etag,
+                                    struct berth_error *error) {
+    if (strcmp(etag, work->stored_etag) == 0) {
         return BERTH_OK;
     }
-    snprintf(work->kept_etag, sizeof work->kept_etag, "%s", etag);
+    snprintf(work->stored_etag, sizeof work->stored_etag, "%s", etag);
     return *etag != '\0' ? file_write(work->etag_path, etag, strlen(etag), error)
                          : file_remove(work->etag_path, error);
 }
 
 // --- one response -------------------------------------------------------------------------------
 
-static int continues(const struct work *work, const struct http_answer *answer) {
-    return answer->status == 206 && answer->range_first == (int64_t)work->partial.size &&
-           (!work->wanted->by_content || strcmp(answer->etag, work->kept_etag) == 0);
+static int continues(const struct work *work, const struct http_response *response) {
+    return response->status == 206 && response->range_first == (int64_t)work->partial.size &&
+           (!work->wanted->by_content || strcmp(response->etag, work->stored_etag) == 0);
 }
 
 // Handles a 206 that does not continue the partial file: the content has changed, or the server is
 // wrong.
-static enum berth_status begin_again(struct work *work, struct berth_error *error) {
-    work->restart = 1;
+static enum berth_status start_over(struct work *work, struct berth_error *error) {
+    work->must_restart = 1;
     TRY(file_partial_restart(&work->partial, error));
     return error_set(error, BERTH_UNAVAILABLE, "%s: the content has changed since the last attempt",
                      work->wanted->name);
 }
 
-static enum berth_status begin_content(struct work *work, const struct http_answer *answer,
+static enum berth_status begin_content(struct work *work, const struct http_response *response,
                                        struct berth_error *error) {
-    int64_t size = announced_size(answer);
-    if (answer->encoded) {
+    int64_t size = announced_size(response);
+    if (response->encoded) {
         return refuse_encoding(work->wanted->name, error);
     }
-    if (is_page(answer) && !wants_page(work->wanted->name)) {
+    if (is_page(response) && !wants_page(work->wanted->name)) {
         return refuse_page(work->wanted->name, error);
     }
     if (work->wanted->etag_is_key) {
-        TRY(check_hub_etag(work, answer, error));
+        TRY(check_hub_etag(work, response, error));
     }
-    if (answer->status == 206 && !continues(work, answer)) {
-        return begin_again(work, error);
+    if (response->status == 206 && !continues(work, response)) {
+        return start_over(work, error);
     }
-    if (answer->status == 200 && work->partial.size > 0) {
+    if (response->status == 200 && work->partial.size > 0) {
         TRY(file_partial_restart(&work->partial, error));
     }
     if (work->wanted->size == NO_SIZE) {
@@ -250,37 +253,37 @@ static enum berth_status begin_content(struct work *work, const struct http_answ
         return refuse_size(work, size, error);
     }
     if (work->wanted->by_content) {
-        TRY(keep_etag(work, answer->etag, error));
+        TRY(store_etag(work, response->etag, error));
     }
-    return check_room(work, error);
+    return check_disk_space(work, error);
 }
 
 // 416: the content has no bytes at that offset.
-static enum berth_status begin_unsatisfied(struct work *work, const struct http_answer *answer,
+static enum berth_status begin_unsatisfied(struct work *work, const struct http_response *response,
                                            struct berth_error *error) {
-    int64_t size = work->wanted->size != NO_SIZE ? work->wanted->size : answer->range_total;
+    int64_t size = work->wanted->size != NO_SIZE ? work->wanted->size : response->range_total;
     if (size == (int64_t)work->partial.size &&
-        (!work->wanted->by_content || strcmp(answer->etag, work->kept_etag) == 0)) {
+        (!work->wanted->by_content || strcmp(response->etag, work->stored_etag) == 0)) {
         work->complete = 1;
         return BERTH_OK;
     }
-    return begin_again(work, error);
+    return start_over(work, error);
 }
 
-static enum berth_status on_begin(void *context, const struct http_answer *answer,
+static enum berth_status on_begin(void *context, const struct http_response *response,
                                   struct berth_error *error) {
     struct work *work = context;
-    if (answer->status == 200 || answer->status == 206) {
-        return begin_content(work, answer, error);
+    if (response->status == 200 || response->status == 206) {
+        return begin_content(work, response, error);
     }
-    if (answer->status == 416 && work->asked_from > 0) {
-        return begin_unsatisfied(work, answer, error);
+    if (response->status == 416 && work->asked_from > 0) {
+        return begin_unsatisfied(work, response, error);
     }
-    if (answer->status == 304 && work->wanted->known_etag != NULL) {
+    if (response->status == 304 && work->wanted->known_etag != NULL) {
         work->result->unchanged = 1;
         return BERTH_OK;
     }
-    return http_refusal(answer, work->wanted->name, error);
+    return http_refusal(response, work->wanted->name, error);
 }
 
 static enum berth_status on_bytes(void *context, const void *bytes, size_t length,
@@ -301,24 +304,24 @@ static enum berth_status on_bytes(void *context, const void *bytes, size_t lengt
     return BERTH_OK;
 }
 
-static enum berth_status ask(struct work *work, struct http_answer *answer,
-                             struct berth_error *error) {
+static enum berth_status request_content(struct work *work, struct http_response *response,
+                                         struct berth_error *error) {
     const struct http_sink sink = {.begin = on_begin, .body = on_bytes, .context = work};
     struct http_request request = {.url = work->wanted->url,
                                    .token = work->wanted->token,
                                    .from = work->partial.size,
                                    .if_none_match = work->wanted->known_etag};
     if (work->wanted->by_content) {
-        request.if_range = work->kept_etag;
+        request.if_range = work->stored_etag;
     }
-    if (request.from > 0 && work->wanted->by_content && work->kept_etag[0] == '\0') {
+    if (request.from > 0 && work->wanted->by_content && work->stored_etag[0] == '\0') {
         TRY(file_partial_restart(&work->partial, error));
         request.from = 0;
     }
     work->asked_from = request.from;
-    enum berth_status status = http_get(work->net->http, &request, &sink, answer, error);
+    enum berth_status status = http_get(work->net->http, &request, &sink, response, error);
     if (status == BERTH_OK && !work->complete && !work->result->unchanged) {
-        snprintf(work->result->etag, sizeof work->result->etag, "%s", answer->etag);
+        snprintf(work->result->etag, sizeof work->result->etag, "%s", response->etag);
         if (work->total != NO_SIZE && (int64_t)work->partial.size != work->total) {
             status = refuse_size(work, (int64_t)work->partial.size, error);
         }
@@ -330,11 +333,11 @@ static enum berth_status ask(struct work *work, struct http_answer *answer,
 // --- the whole download --------------------------------------------------------------------------
 
 // Resumes from an earlier run's bytes only if the remainder is provably of the same file.
-static enum berth_status look_at_partial(struct work *work, struct berth_error *error) {
+static enum berth_status inspect_partial(struct work *work, struct berth_error *error) {
     TRY(file_partial_open(&work->partial, work->partial_path, error));
     read_etag(work);
     uint64_t size = work->partial.size;
-    int useless = work->wanted->by_content ? work->kept_etag[0] == '\0'
+    int useless = work->wanted->by_content ? work->stored_etag[0] == '\0'
                                            : work->total != NO_SIZE && size > (uint64_t)work->total;
     if (size > 0 && useless) {
         return file_partial_restart(&work->partial, error);
@@ -348,15 +351,15 @@ static enum berth_status transfer(struct work *work, struct berth_error *error) 
     uint64_t reached = work->partial.size;
     int restarts = 0;
     while (!work->complete && !work->result->unchanged) {
-        struct http_answer answer;
+        struct http_response response;
         struct berth_error failure = {.status = BERTH_OK};
-        answer.worth_a_retry = 0;
-        enum berth_status status = ask(work, &answer, &failure);
+        response.is_retryable = 0;
+        enum berth_status status = request_content(work, &response, &failure);
         if (status == BERTH_OK) {
             continue;
         }
-        if (work->restart && restarts++ == 0) {
-            work->restart = 0;
+        if (work->must_restart && restarts++ == 0) {
+            work->must_restart = 0;
             log_note(&work->net->log, "%s; starting over", failure.message);
             continue;
         }
@@ -364,7 +367,7 @@ static enum berth_status transfer(struct work *work, struct berth_error *error) 
             reached = work->partial.size;
             failures = 0;
         }
-        status = retry_after(work->net, &failures, status, &answer, &failure);
+        status = retry_after(work->net, &failures, status, &response, &failure);
         if (status != BERTH_OK) {
             return error_set(error, status, "%s", failure.message);
         }
@@ -399,17 +402,17 @@ static enum berth_status publish(struct work *work, struct berth_error *error) {
     if (work->wanted->by_content) {
         TRY(digest_file(DIGEST_SHA256, work->partial_path, work->result->blob, error));
     }
-    TRY(place(path, work->blobs, work->result->blob, "", error));
+    TRY(make_path(path, work->blobs, work->result->blob, "", error));
     TRY(file_partial_publish(&work->partial, path, error));
     return file_remove(work->etag_path, error);
 }
 
 // Whether the blob exists already (from another process or an earlier run) and is undamaged.
-static int is_there(const struct work *work) {
+static int is_cached(const struct work *work) {
     char path[NAME_LIMIT];
     struct file_reader reader;
     if (work->wanted->by_content ||
-        place(path, work->blobs, work->wanted->key, "", NULL) != BERTH_OK ||
+        make_path(path, work->blobs, work->wanted->key, "", NULL) != BERTH_OK ||
         file_reader_open(&reader, path, NULL) != BERTH_OK) {
         return 0;
     }
@@ -425,11 +428,11 @@ static int is_there(const struct work *work) {
 }
 
 static enum berth_status run(struct work *work, struct berth_error *error) {
-    if (is_there(work)) {
+    if (is_cached(work)) {
         return BERTH_OK;
     }
-    TRY(look_at_partial(work, error));
-    TRY(check_room(work, error));
+    TRY(inspect_partial(work, error));
+    TRY(check_disk_space(work, error));
     TRY(transfer(work, error));
     if (work->result->unchanged) {
         TRY(file_remove(work->etag_path, error));
@@ -456,7 +459,7 @@ enum berth_status download(const struct net *net, const struct download *wanted,
     if (!wanted->by_content) {
         snprintf(result->blob, sizeof result->blob, "%s", wanted->key);
     }
-    TRY(find_places(&work, error));
+    TRY(make_paths(&work, error));
     TRY(take_lock(&work, &lock, error));
     enum berth_status status = run(&work, error);
     if (status != BERTH_OK && work.partial.descriptor >= 0 && work.partial.size == 0) {
@@ -474,20 +477,20 @@ static enum berth_status refuse_long(const struct document *document, struct ber
                      document->limit);
 }
 
-static enum berth_status document_begin(void *context, const struct http_answer *answer,
+static enum berth_status document_begin(void *context, const struct http_response *response,
                                         struct berth_error *error) {
     struct document *document = context;
     document->length = 0;
-    if (answer->status != 200) {
-        return http_refusal(answer, document->name, error);
+    if (response->status != 200) {
+        return http_refusal(response, document->name, error);
     }
-    if (answer->encoded) {
+    if (response->encoded) {
         return refuse_encoding(document->name, error);
     }
-    if (answer->length > 0 && (uint64_t)answer->length > document->limit) {
+    if (response->length > 0 && (uint64_t)response->length > document->limit) {
         return refuse_long(document, error);
     }
-    return is_page(answer) ? refuse_page(document->name, error) : BERTH_OK;
+    return is_page(response) ? refuse_page(document->name, error) : BERTH_OK;
 }
 
 static enum berth_status document_body(void *context, const void *bytes, size_t length,
@@ -509,7 +512,7 @@ static enum berth_status document_body(void *context, const void *bytes, size_t 
 }
 
 enum berth_status download_text(const struct net *net, const struct http_request *request,
-                                struct document *document, struct http_answer *answer,
+                                struct document *document, struct http_response *response,
                                 struct berth_error *error) {
     const struct http_sink sink = {
         .begin = document_begin, .body = document_body, .context = document};
@@ -518,11 +521,11 @@ enum berth_status download_text(const struct net *net, const struct http_request
     enum berth_status status;
     do {
         failure = (struct berth_error){.status = BERTH_OK};
-        status = http_get(net->http, request, &sink, answer, &failure);
+        status = http_get(net->http, request, &sink, response, &failure);
         if (status == BERTH_OK) {
             break;
         }
-        status = retry_after(net, &failures, status, answer, &failure);
+        status = retry_after(net, &failures, status, response, &failure);
         if (status != BERTH_OK) {
             memory_free(document->text);
             document->text = NULL;

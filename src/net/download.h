@@ -60,9 +60,9 @@ struct document {
 };
 
 // Fills in the text, with the retries of downloads. A web page instead of JSON is BERTH_BAD_DATA.
-// The caller sets `what` and `limit` only.
+// The caller sets only `name` and `limit`.
 enum berth_status download_text(const struct net *net, const struct http_request *request,
-                                struct document *document, struct http_answer *answer,
+                                struct document *document, struct http_response *response,
                                 struct berth_error *error);
 
 #endif

@@ -32,7 +32,7 @@ struct exchange {
     struct http *http;
     const char *url; // of the current request
     const struct http_sink *sink;
-    struct http_answer *answer;
+    struct http_response *response;
     struct berth_error *error;
     enum berth_status status; // of the sink
     int begun;                // sink.begin has been called
@@ -41,7 +41,7 @@ struct exchange {
 
 // --- opening ------------------------------------------------------------------------------------
 
-static long seconds_of(const char *name) {
+static long read_timeout(const char *name) {
     const char *value = getenv(name);
     int64_t seconds;
     int good =
@@ -57,8 +57,8 @@ enum berth_status http_open(struct http **http, const volatile int *stop,
         return error_no_memory(error, sizeof *opened, "a connection");
     }
     opened->stop = stop;
-    opened->connect_seconds = seconds_of("HF_HUB_ETAG_TIMEOUT");
-    opened->stall_seconds = seconds_of("HF_HUB_DOWNLOAD_TIMEOUT");
+    opened->connect_seconds = read_timeout("HF_HUB_ETAG_TIMEOUT");
+    opened->stall_seconds = read_timeout("HF_HUB_DOWNLOAD_TIMEOUT");
     if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
         opened->curl = curl_easy_init();
     }
@@ -81,7 +81,7 @@ void http_close(struct http *http) {
 // --- URLs ---------------------------------------------------------------------------------------
 
 // A part of a URL (curl_free); NULL when it is missing or the URL is invalid.
-static char *part_of(const char *url, CURLUPart part) {
+static char *url_part(const char *url, CURLUPart part) {
     CURLU *parsed = curl_url();
     char *text = NULL;
     if (parsed != NULL && curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK) {
@@ -92,7 +92,7 @@ static char *part_of(const char *url, CURLUPart part) {
 }
 
 static int same_part(const char *a, const char *b, CURLUPart part) {
-    char *of_a = part_of(a, part), *of_b = part_of(b, part);
+    char *of_a = url_part(a, part), *of_b = url_part(b, part);
     int same = of_a != NULL && of_b != NULL && strcasecmp(of_a, of_b) == 0;
     curl_free(of_a);
     curl_free(of_b);
@@ -105,18 +105,18 @@ int http_same_origin(const char *a, const char *b) {
 }
 
 static int has_scheme(const char *url, const char *scheme) {
-    char *found = part_of(url, CURLUPART_SCHEME);
+    char *found = url_part(url, CURLUPART_SCHEME);
     int same = found != NULL && strcasecmp(found, scheme) == 0;
     curl_free(found);
     return same;
 }
 
-int http_is_private(const char *url) {
-    static const char *const here[] = {"localhost", "127.0.0.1", "[::1]"};
-    char *host = part_of(url, CURLUPART_HOST);
+int http_is_secure(const char *url) {
+    static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
+    char *host = url_part(url, CURLUPART_HOST);
     int local = 0;
-    for (size_t i = 0; host != NULL && i < sizeof here / sizeof *here; i++) {
-        local = local || strcasecmp(host, here[i]) == 0;
+    for (size_t i = 0; host != NULL && i < sizeof hosts / sizeof *hosts; i++) {
+        local = local || strcasecmp(host, hosts[i]) == 0;
     }
     curl_free(host);
     return local || has_scheme(url, "https");
@@ -124,7 +124,7 @@ int http_is_private(const char *url) {
 
 enum berth_status http_host(const char *url, char **host, struct berth_error *error) {
     int known = has_scheme(url, "http") || has_scheme(url, "https");
-    char *found = known ? part_of(url, CURLUPART_HOST) : NULL;
+    char *found = known ? url_part(url, CURLUPART_HOST) : NULL;
     *host = found != NULL ? memory_string(found) : NULL;
     enum berth_status status =
         found == NULL || *host != NULL ? BERTH_OK : error_no_memory(error, 0, "a host");
@@ -141,16 +141,16 @@ static enum berth_status refuse_headers(const struct exchange *exchange) {
 
 static size_t on_header(char *bytes, size_t one, size_t length, void *context) {
     struct exchange *exchange = context;
-    http_take_header(exchange->answer, bytes, length);
+    http_parse_header(exchange->response, bytes, length);
     exchange->header_bytes += length;
     if (exchange->header_bytes > HEADERS_MAX) {
         exchange->status = refuse_headers(exchange);
         return 0;
     }
-    if (exchange->answer->fault != NULL) {
+    if (exchange->response->invalid_header != NULL) {
         exchange->status = error_set(exchange->error, BERTH_BAD_DATA,
                                      "%s: invalid or duplicate %s header from the server",
-                                     exchange->url, exchange->answer->fault);
+                                     exchange->url, exchange->response->invalid_header);
         return 0;
     }
     return length;
@@ -158,25 +158,25 @@ static size_t on_header(char *bytes, size_t one, size_t length, void *context) {
 
 // --- the body -----------------------------------------------------------------------------------
 
-static int is_redirect(const struct http_answer *answer) {
-    long status = answer->status;
+static int is_redirect(const struct http_response *response) {
+    long status = response->status;
     return (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) &&
-           answer->location[0] != '\0';
+           response->location[0] != '\0';
 }
 
 static enum berth_status begin_body(struct exchange *exchange) {
     if (!exchange->begun) {
         exchange->begun = 1;
         exchange->status =
-            exchange->sink->begin(exchange->sink->context, exchange->answer, exchange->error);
+            exchange->sink->begin(exchange->sink->context, exchange->response, exchange->error);
     }
     return exchange->status;
 }
 
 static size_t on_body(char *bytes, size_t one, size_t length, void *context) {
     struct exchange *exchange = context;
-    curl_easy_getinfo(exchange->http->curl, CURLINFO_RESPONSE_CODE, &exchange->answer->status);
-    if (is_redirect(exchange->answer)) {
+    curl_easy_getinfo(exchange->http->curl, CURLINFO_RESPONSE_CODE, &exchange->response->status);
+    if (is_redirect(exchange->response)) {
         return length;
     }
     if (begin_body(exchange) == BERTH_OK) {
@@ -267,10 +267,10 @@ static int is_in_headers(const struct exchange *exchange) {
 
 static enum berth_status transfer_failed(struct exchange *exchange, CURLcode code,
                                          const char *url) {
-    static const CURLcode hopeless[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
-                                        CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
-                                        CURLE_WEIRD_SERVER_REPLY};
-    exchange->answer->worth_a_retry = is_transient(exchange->answer->status);
+    static const CURLcode permanent[] = {CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL,
+                                         CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
+                                         CURLE_WEIRD_SERVER_REPLY};
+    exchange->response->is_retryable = is_transient(exchange->response->status);
     if (exchange->status != BERTH_OK) {
         return exchange->status; // the sink has filled the error
     }
@@ -283,10 +283,10 @@ static enum berth_status transfer_failed(struct exchange *exchange, CURLcode cod
     if (code == CURLE_ABORTED_BY_CALLBACK) {
         return error_set(exchange->error, BERTH_INTERRUPTED, "stopped while downloading %s", url);
     }
-    exchange->answer->worth_a_retry = 1;
-    for (size_t i = 0; i < sizeof hopeless / sizeof *hopeless; i++) {
-        if (code == hopeless[i]) {
-            exchange->answer->worth_a_retry = 0;
+    exchange->response->is_retryable = 1;
+    for (size_t i = 0; i < sizeof permanent / sizeof *permanent; i++) {
+        if (code == permanent[i]) {
+            exchange->response->is_retryable = 0;
         }
     }
     return error_set(exchange->error, BERTH_UNAVAILABLE, "%s: %s", url, curl_easy_strerror(code));
@@ -304,14 +304,14 @@ static enum berth_status perform(struct exchange *exchange, const struct http_re
         curl_slist_free_all(list);
         return error_no_memory(exchange->error, 0, "a request");
     }
-    http_forget_response(exchange->answer);
+    http_reset_response(exchange->response);
     exchange->url = url;
     exchange->header_bytes = 0;
     set_options(exchange, url, list);
     CURLcode code = curl_easy_perform(exchange->http->curl);
     curl_easy_setopt(exchange->http->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(list);
-    curl_easy_getinfo(exchange->http->curl, CURLINFO_RESPONSE_CODE, &exchange->answer->status);
+    curl_easy_getinfo(exchange->http->curl, CURLINFO_RESPONSE_CODE, &exchange->response->status);
     return code == CURLE_OK && exchange->status == BERTH_OK ? BERTH_OK
                                                             : transfer_failed(exchange, code, url);
 }
@@ -341,27 +341,27 @@ enum berth_status http_follow(const char *from, const char *location, char **to,
 
 // Ends the request when its last response is complete, with or without a body.
 static enum berth_status finish(struct exchange *exchange) {
-    exchange->answer->worth_a_retry = is_transient(exchange->answer->status);
+    exchange->response->is_retryable = is_transient(exchange->response->status);
     return begin_body(exchange);
 }
 
 enum berth_status http_get(struct http *http, const struct http_request *request,
-                           const struct http_sink *sink, struct http_answer *answer,
+                           const struct http_sink *sink, struct http_response *response,
                            struct berth_error *error) {
-    struct exchange exchange = {.http = http, .sink = sink, .answer = answer, .error = error};
-    *answer = (struct http_answer){.linked_size = -1};
+    struct exchange exchange = {.http = http, .sink = sink, .response = response, .error = error};
+    *response = (struct http_response){.linked_size = -1};
     char *url = memory_string(request->url);
     enum berth_status status = BERTH_OK;
     for (int redirects = 0; url != NULL && status == BERTH_OK; redirects++) {
         status = perform(&exchange, request, url);
-        if (status != BERTH_OK || !is_redirect(answer)) {
+        if (status != BERTH_OK || !is_redirect(response)) {
             break;
         }
         char *next = NULL;
         status = redirects == REDIRECTS_MAX
                      ? error_set(error, BERTH_UNAVAILABLE, "%s: more than %d redirects: refused",
                                  request->url, REDIRECTS_MAX)
-                     : http_follow(url, answer->location, &next, error);
+                     : http_follow(url, response->location, &next, error);
         memory_free(url);
         url = next;
     }
@@ -372,9 +372,9 @@ enum berth_status http_get(struct http *http, const struct http_request *request
     return status == BERTH_OK ? finish(&exchange) : status;
 }
 
-enum berth_status http_refusal(const struct http_answer *answer, const char *name,
+enum berth_status http_refusal(const struct http_response *response, const char *name,
                                struct berth_error *error) {
-    long status = answer->status;
+    long status = response->status;
     if (status == 404 || status == 410) {
         return error_set(error, BERTH_NO_INPUT, "%s: not found (HTTP %ld); check the spelling",
                          name, status);

@@ -14,7 +14,7 @@
 
 // The headers of the last response of a request; missing texts are empty, missing numbers -1.
 // `linked_*` and `commit` may come from any of the redirects.
-struct http_answer {
+struct http_response {
     long status;
     int64_t length;      // of the body
     int64_t range_first; // Content-Range
@@ -26,16 +26,16 @@ struct http_answer {
     char type[128];        // Content-Type
     char next[2048];       // Link: <...>; rel="next"
     char location[2048];
-    int encoded;       // has a Content-Encoding, which was not requested
-    const char *fault; // the name of an invalid header, a constant; NULL: none
-    int worth_a_retry; // a temporary failure: no connection, connection lost, timeout, 408, 429,
-                       // 5xx
+    int encoded;                // has a Content-Encoding, which was not requested
+    const char *invalid_header; // the name of an invalid header, a constant; NULL: none
+    int is_retryable; // a temporary failure: no connection, connection lost, timeout, 408, 429,
+                      // 5xx
 };
 
 // Receives the body. `begin` is called once, after the headers of the last response, `body` for
-// each piece. A status other than BERTH_OK ends the transfer and is http_get's result.
+// each chunk. A status other than BERTH_OK ends the transfer and is http_get's result.
 struct http_sink {
-    enum berth_status (*begin)(void *context, const struct http_answer *answer,
+    enum berth_status (*begin)(void *context, const struct http_response *response,
                                struct berth_error *error);
     enum berth_status (*body)(void *context, const void *bytes, size_t length,
                               struct berth_error *error);
@@ -61,11 +61,11 @@ void http_close(struct http *http);
 // no connection, connection lost, timeout. BERTH_INTERRUPTED: stopped. BERTH_BAD_DATA: invalid or
 // duplicate headers.
 enum berth_status http_get(struct http *http, const struct http_request *request,
-                           const struct http_sink *sink, struct http_answer *answer,
+                           const struct http_sink *sink, struct http_response *response,
                            struct berth_error *error);
 
-// The error for `what` when the status is not 2xx: 404 is BERTH_NO_INPUT, others BERTH_UNAVAILABLE.
-enum berth_status http_refusal(const struct http_answer *answer, const char *name,
+// The error for `name` when the status is not 2xx: 404 is BERTH_NO_INPUT, others BERTH_UNAVAILABLE.
+enum berth_status http_refusal(const struct http_response *response, const char *name,
                                struct berth_error *error);
 
 // The target URL of a redirect from `from` to `location`, newly allocated (memory_free).
@@ -76,7 +76,7 @@ enum berth_status http_follow(const char *from, const char *location, char **to,
 // Whether both URLs have the same scheme, host and port.
 int http_same_origin(const char *a, const char *b);
 // Whether the URL is https or names this machine: a token may be sent there.
-int http_is_private(const char *url);
+int http_is_secure(const char *url);
 // The host of an http or https URL, newly allocated; *host is NULL for any other URL.
 enum berth_status http_host(const char *url, char **host, struct berth_error *error);
 

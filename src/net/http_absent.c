@@ -22,7 +22,7 @@ int http_same_origin(const char *a, const char *b) {
     return 0;
 }
 
-int http_is_private(const char *url) {
+int http_is_secure(const char *url) {
     return 0;
 }
 
@@ -38,12 +38,12 @@ enum berth_status http_follow(const char *from, const char *location, char **to,
 }
 
 enum berth_status http_get(struct http *http, const struct http_request *request,
-                           const struct http_sink *sink, struct http_answer *answer,
+                           const struct http_sink *sink, struct http_response *response,
                            struct berth_error *error) {
     return refuse(error);
 }
 
-enum berth_status http_refusal(const struct http_answer *answer, const char *name,
+enum berth_status http_refusal(const struct http_response *response, const char *name,
                                struct berth_error *error) {
     return refuse(error);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-static void take_etag(char *to, size_t size, const char *value) {
+static void parse_etag(char *to, size_t size, const char *value) {
     size_t length = strlen(value);
     int quoted = length >= 2 && value[0] == '"' && value[length - 1] == '"';
     if (strncmp(value, "W/", 2) == 0 || length - (quoted ? 2 : 0) >= size) {
@@ -19,101 +19,101 @@ static void take_etag(char *to, size_t size, const char *value) {
 
 // A size in bytes, digits only. A duplicate header is refused even with the same value: two ends of
 // a connection that disagree about the body's end allow request smuggling.
-static void take_size(struct http_answer *answer, int64_t *size, const char *value,
-                      const char *header) {
+static void parse_size(struct http_response *response, int64_t *size, const char *value,
+                       const char *header) {
     const size_t length = strlen(value);
     if (*size != -1 || length == 0 || strspn(value, "0123456789") != length ||
         !number_parse_integer(value, size)) {
-        answer->fault = header;
+        response->invalid_header = header;
     }
 }
 
-static void take_length(struct http_answer *answer, const char *value) {
-    take_size(answer, &answer->length, value, "Content-Length");
+static void parse_length(struct http_response *response, const char *value) {
+    parse_size(response, &response->length, value, "Content-Length");
 }
 
 // "bytes 100-199/200", "bytes */200", "bytes 100-199/*"
-static void take_range(struct http_answer *answer, const char *value) {
+static void parse_range(struct http_response *response, const char *value) {
     static const char header[] = "Content-Range";
     char first[32] = "", total[32] = "";
     if (sscanf(value, "bytes %30[0-9]-%*[0-9]/%30[0-9*]", first, total) == 2) {
-        take_size(answer, &answer->range_first, first, header);
+        parse_size(response, &response->range_first, first, header);
     } else if (sscanf(value, "bytes */%30[0-9]", total) != 1) {
-        answer->fault = header;
+        response->invalid_header = header;
         return;
     }
     if (strcmp(total, "*") != 0) {
-        take_size(answer, &answer->range_total, total, header);
+        parse_size(response, &response->range_total, total, header);
     }
 }
 
 // <https://...>; rel="next", perhaps among others
-static void take_link(struct http_answer *answer, const char *value) {
+static void parse_link(struct http_response *response, const char *value) {
     for (const char *at = strchr(value, '<'); at != NULL; at = strchr(at + 1, '<')) {
         const char *end = strchr(at, '>');
         if (end == NULL) {
             return;
         }
         size_t length = (size_t)(end - at) - 1;
-        if (strncmp(end + 1, "; rel=\"next\"", 12) == 0 && length < sizeof answer->next) {
-            snprintf(answer->next, sizeof answer->next, "%.*s", (int)length, at + 1);
+        if (strncmp(end + 1, "; rel=\"next\"", 12) == 0 && length < sizeof response->next) {
+            snprintf(response->next, sizeof response->next, "%.*s", (int)length, at + 1);
         }
     }
 }
 
-static void take_own_etag(struct http_answer *answer, const char *value) {
-    take_etag(answer->etag, sizeof answer->etag, value);
+static void parse_own_etag(struct http_response *response, const char *value) {
+    parse_etag(response->etag, sizeof response->etag, value);
 }
 
-static void take_linked_etag(struct http_answer *answer, const char *value) {
-    take_etag(answer->linked_etag, sizeof answer->linked_etag, value);
+static void parse_linked_etag(struct http_response *response, const char *value) {
+    parse_etag(response->linked_etag, sizeof response->linked_etag, value);
 }
 
-static void take_linked_size(struct http_answer *answer, const char *value) {
-    answer->linked_size = -1; // every redirect may set it
-    take_size(answer, &answer->linked_size, value, "X-Linked-Size");
+static void parse_linked_size(struct http_response *response, const char *value) {
+    response->linked_size = -1; // every redirect may set it
+    parse_size(response, &response->linked_size, value, "X-Linked-Size");
 }
 
-static void take_commit(struct http_answer *answer, const char *value) {
-    snprintf(answer->commit, sizeof answer->commit, "%s", value);
+static void parse_commit(struct http_response *response, const char *value) {
+    snprintf(response->commit, sizeof response->commit, "%s", value);
 }
 
-static void take_type(struct http_answer *answer, const char *value) {
-    snprintf(answer->type, sizeof answer->type, "%s", value);
+static void parse_type(struct http_response *response, const char *value) {
+    snprintf(response->type, sizeof response->type, "%s", value);
 }
 
-static void take_location(struct http_answer *answer, const char *value) {
-    snprintf(answer->location, sizeof answer->location, "%s", value);
+static void parse_location(struct http_response *response, const char *value) {
+    snprintf(response->location, sizeof response->location, "%s", value);
 }
 
-static void take_encoding(struct http_answer *answer, const char *value) {
-    answer->encoded = strcasecmp(value, "identity") != 0;
+static void parse_encoding(struct http_response *response, const char *value) {
+    response->encoded = strcasecmp(value, "identity") != 0;
 }
 
 static const struct {
     const char *name;
-    void (*take)(struct http_answer *answer, const char *value);
-} headers[] = {{"content-length", take_length},
-               {"content-range", take_range},
-               {"content-type", take_type},
-               {"content-encoding", take_encoding},
-               {"etag", take_own_etag},
-               {"x-linked-etag", take_linked_etag},
-               {"x-linked-size", take_linked_size},
-               {"x-repo-commit", take_commit},
-               {"link", take_link},
-               {"location", take_location}};
+    void (*parse)(struct http_response *response, const char *value);
+} headers[] = {{"content-length", parse_length},
+               {"content-range", parse_range},
+               {"content-type", parse_type},
+               {"content-encoding", parse_encoding},
+               {"etag", parse_own_etag},
+               {"x-linked-etag", parse_linked_etag},
+               {"x-linked-size", parse_linked_size},
+               {"x-repo-commit", parse_commit},
+               {"link", parse_link},
+               {"location", parse_location}};
 
 // See http_headers.h.
-void http_forget_response(struct http_answer *answer) {
-    answer->status = 0;
-    answer->length = answer->range_first = answer->range_total = -1;
-    answer->etag[0] = answer->type[0] = answer->next[0] = answer->location[0] = '\0';
-    answer->encoded = 0;
-    answer->fault = NULL;
+void http_reset_response(struct http_response *response) {
+    response->status = 0;
+    response->length = response->range_first = response->range_total = -1;
+    response->etag[0] = response->type[0] = response->next[0] = response->location[0] = '\0';
+    response->encoded = 0;
+    response->invalid_header = NULL;
 }
 
-void http_take_header(struct http_answer *answer, const char *bytes, size_t length) {
+void http_parse_header(struct http_response *response, const char *bytes, size_t length) {
     char line[4096];
     if (length >= sizeof line) {
         return; // no header needed here is this long
@@ -125,7 +125,7 @@ void http_take_header(struct http_answer *answer, const char *bytes, size_t leng
     }
     line[end] = '\0';
     if (strncmp(line, "HTTP/", 5) == 0) { // also the one after "100 Continue" or a proxy's answer
-        http_forget_response(answer);
+        http_reset_response(response);
         return;
     }
     size_t name = strcspn(line, ":");
@@ -133,7 +133,7 @@ void http_take_header(struct http_answer *answer, const char *bytes, size_t leng
     value += strspn(value, " \t");
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         if (strlen(headers[i].name) == name && strncasecmp(line, headers[i].name, name) == 0) {
-            headers[i].take(answer, value);
+            headers[i].parse(response, value);
         }
     }
 }

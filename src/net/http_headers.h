@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the headers of a response into struct http_answer. They come from the network and are
+// Parses the headers of a response into struct http_response. They come from the network and are
 // untrusted.
 #ifndef BERTH_NET_HTTP_HEADERS_H
 #define BERTH_NET_HTTP_HEADERS_H
@@ -8,10 +8,10 @@
 
 // Takes one line, also the status line. Ignores unknown headers; an invalid or duplicate size sets
 // answer->fault.
-void http_take_header(struct http_answer *answer, const char *bytes, size_t length);
+void http_parse_header(struct http_response *response, const char *bytes, size_t length);
 
 // Resets all fields before the next response, except those that describe the content (linked_*,
 // commit).
-void http_forget_response(struct http_answer *answer);
+void http_reset_response(struct http_response *response);
 
 #endif

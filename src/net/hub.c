@@ -40,7 +40,7 @@ static char *take_text(struct buffer *url) {
 }
 
 // ENDPOINT/api/models/ID/WHAT/REVISION?QUERY
-static char *api_url(const struct hub *hub, const char *place, const char *revision,
+static char *api_url(const struct hub *hub, const char *resource, const char *revision,
                      const char *query) {
     struct buffer url = {0};
     buffer_put_text(&url, hub->endpoint);
@@ -49,7 +49,7 @@ static char *api_url(const struct hub *hub, const char *place, const char *revis
     buffer_put_text(&url, "s/");
     put_escaped(&url, hub->id, 1);
     buffer_put_text(&url, "/");
-    buffer_put_text(&url, place);
+    buffer_put_text(&url, resource);
     buffer_put_text(&url, "/");
     put_escaped(&url, revision, 0);
     buffer_put_text(&url, query);
@@ -74,74 +74,68 @@ static enum berth_status no_memory(struct berth_error *error) {
     return error_no_memory(error, 0, "a listing of the hub");
 }
 
-// Requests a URL; returns the answer's text (memory_free). `name` is what messages call it.
-static enum berth_status ask(const struct hub *hub, const char *name, const char *url, char **text,
-                             size_t *length, struct http_answer *answer,
-                             struct berth_error *error) {
+// Downloads a page of the API; the caller frees document->text. `name` is what messages call it.
+static enum berth_status download_page(const struct hub *hub, const char *name, const char *url,
+                                       struct document *document, struct http_response *response,
+                                       struct berth_error *error) {
     struct http_request request = {.url = url, .token = hub->token};
-    struct document document = {.name = name, .limit = PAGE_LIMIT};
-    *text = NULL;
-    *length = 0;
+    *document = (struct document){.name = name, .limit = PAGE_LIMIT};
     if (!http_same_origin(url, hub->endpoint)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: the next page of the hub's listing is on another host: refused",
                          hub->id);
     }
-    TRY(download_text(hub->net, &request, &document, answer, error));
-    *text = document.text;
-    *length = document.length;
-    return BERTH_OK;
+    return download_text(hub->net, &request, document, response, error);
 }
 
-static enum berth_status ask_commit(const struct hub *hub, const char *revision,
-                                    struct hub_listing *listing, struct berth_error *error) {
-    char *url = api_url(hub, "revision", revision, ""), *text = NULL;
-    char name[NAME_LIMIT];
-    size_t length;
+static enum berth_status request_commit(const struct hub *hub, const char *revision,
+                                        struct hub_listing *listing, struct berth_error *error) {
+    char *url = api_url(hub, "revision", revision, ""), name[NAME_LIMIT];
+    struct document document = {.text = NULL};
     snprintf(name, sizeof name, "%s, revision %s", hub->id, revision);
-    struct http_answer answer;
+    struct http_response response;
     enum berth_status status =
-        url == NULL ? no_memory(error) : ask(hub, name, url, &text, &length, &answer, error);
+        url == NULL ? no_memory(error) : download_page(hub, name, url, &document, &response, error);
     if (status == BERTH_OK) {
-        status = hub_listing_take_commit(listing, hub->id, text, length, error);
+        status = hub_listing_take_commit(listing, hub->id, document.text, document.length, error);
     }
-    memory_free(text);
+    memory_free(document.text);
     memory_free(url);
     return status;
 }
 
 // Requests one page; *next gets the URL of the next one, or NULL.
-static enum berth_status ask_page(const struct hub *hub, const char *url,
-                                  struct hub_listing *listing, char **next,
-                                  struct berth_error *error) {
-    size_t before = listing->count, length;
-    char *text;
-    struct http_answer answer;
+static enum berth_status request_page(const struct hub *hub, const char *url,
+                                      struct hub_listing *listing, char **next,
+                                      struct berth_error *error) {
+    const size_t before = listing->count;
+    struct document document;
+    struct http_response response;
     *next = NULL;
-    enum berth_status status = ask(hub, hub->id, url, &text, &length, &answer, error);
+    enum berth_status status = download_page(hub, hub->id, url, &document, &response, error);
     if (status == BERTH_OK) {
-        status = hub_listing_add(listing, hub->id, text, length, error);
+        status = hub_listing_add(listing, hub->id, document.text, document.length, error);
     }
-    memory_free(text);
+    memory_free(document.text);
     if (status == BERTH_OK && listing->count > FILES_LIMIT) {
         status = error_set(error, BERTH_BAD_DATA, "%s: the hub lists more than %zu files: refused",
                            hub->id, FILES_LIMIT);
     }
     // A page without a file is the last one.
-    if (status == BERTH_OK && answer.next[0] != '\0' && listing->count > before) {
-        *next = memory_string(answer.next);
+    if (status == BERTH_OK && response.next[0] != '\0' && listing->count > before) {
+        *next = memory_string(response.next);
         status = *next == NULL ? no_memory(error) : BERTH_OK;
     }
     return status;
 }
 
-static enum berth_status ask_files(const struct hub *hub, struct hub_listing *listing,
-                                   struct berth_error *error) {
+static enum berth_status request_files(const struct hub *hub, struct hub_listing *listing,
+                                       struct berth_error *error) {
     char *url = api_url(hub, "tree", listing->commit, "?recursive=true"), *landmark = NULL;
     enum berth_status status = url == NULL ? no_memory(error) : BERTH_OK;
     for (size_t page = 1; status == BERTH_OK && url != NULL; page++) {
         char *next;
-        status = ask_page(hub, url, listing, &next, error);
+        status = request_page(hub, url, listing, &next, error);
         if ((page & (page - 1)) == 0) { // pages 1, 2, 4, ...: any cycle returns to one of them
             memory_free(landmark);
             landmark = url;
@@ -162,9 +156,9 @@ static enum berth_status ask_files(const struct hub *hub, struct hub_listing *li
 enum berth_status hub_list(const struct hub *hub, const char *revision, struct hub_listing *listing,
                            struct berth_error *error) {
     *listing = (struct hub_listing){.count = 0};
-    enum berth_status status = ask_commit(hub, revision, listing, error);
+    enum berth_status status = request_commit(hub, revision, listing, error);
     if (status == BERTH_OK) {
-        status = ask_files(hub, listing, error);
+        status = request_files(hub, listing, error);
     }
     if (status == BERTH_OK) {
         status = hub_listing_sort(listing, hub->id, error);

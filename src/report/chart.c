@@ -11,9 +11,9 @@
 
 // --- axes ----------------------------------------------------------------------------------------
 
-#define LEAST_SPAN 1e-290 // whose tenth has a power of ten
+#define SPAN_MIN 1e-290 // a tenth of it does not underflow
 
-// Bytes have marks at round numbers of KiB, MiB, ...
+// Ticks of bytes are at round numbers of KiB, MiB, ...
 static double unit_of(const char *key, double high) {
     double unit = 1;
     while (text_ends_with(key, "bytes") && high / unit >= 1024 && unit < 0x1p50) {
@@ -23,15 +23,15 @@ static double unit_of(const char *key, double high) {
 }
 
 struct axis axis_of(double low, double high, int intervals) {
-    if (!isfinite(high - low)) { // of no values, or of more than a number can span
+    if (!isfinite(high - low)) { // no values, or a span that overflows
         return (struct axis){.low = 0, .step = 1, .intervals = 1};
     }
-    const double span = high > low ? fmax(high - low, LEAST_SPAN) : fmax(fabs(low), 1e-12);
+    const double span = high > low ? fmax(high - low, SPAN_MIN) : fmax(fabs(low), 1e-12);
     const double rough = span / intervals, power = pow(10.0, floor(log10(rough)));
     const double lead = rough / power * (1 - 1e-9); // 5.0000000000000001 is 5
     struct axis axis = {.step = power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10)};
     axis.low = floor(low / axis.step + 1e-9) * axis.step;
-    // A range that ends at a mark, but for a rounding error, needs no further interval.
+    // A range that ends at a tick, but for a rounding error, needs no further interval.
     axis.intervals = (int)ceil((high - axis.low) / axis.step - 1e-9);
     axis.intervals = axis.intervals < 1 ? 1 : axis.intervals;
     return axis;
@@ -41,9 +41,9 @@ double axis_high(const struct axis *axis) {
     return axis->low + axis->step * axis->intervals;
 }
 
-double axis_place(const struct axis *axis, double value) {
-    const double place = (value - axis->low) / (axis->step * axis->intervals);
-    return place > 0 ? fmin(place, 1.0) : 0.0;
+double axis_fraction(const struct axis *axis, double value) {
+    const double fraction = (value - axis->low) / (axis->step * axis->intervals);
+    return fraction > 0 ? fmin(fraction, 1.0) : 0.0;
 }
 
 struct axis chart_updates(const struct run_set *set, int intervals) {
@@ -65,8 +65,8 @@ void chart_scale(struct chart *chart, int intervals) {
     for (size_t i = 0; i < chart->count; i++) {
         const struct chart_line *line = &chart->lines[i];
         for (size_t b = 0; b < line->count; b++) {
-            low = fmin(low, line->buckets[b].least);
-            high = fmax(high, line->buckets[b].most);
+            low = fmin(low, line->buckets[b].min);
+            high = fmax(high, line->buckets[b].max);
         }
     }
     if (!isnan(chart->limit)) {
@@ -102,9 +102,9 @@ void chart_value(const char *key, double value, char *text, size_t size) {
     lines_value(&field, text, size);
 }
 
-void chart_mark(const char *key, const struct axis *axis, int mark, char *text, size_t size) {
+void chart_tick_label(const char *key, const struct axis *axis, int mark, char *text, size_t size) {
     double value = axis->low + axis->step * mark;
-    value = fabs(value) < axis->step * 1e-9 ? 0 : value; // what is left of 0.3 - 3 x 0.1
+    value = fabs(value) < axis->step * 1e-9 ? 0 : value; // rounding errors, as of 0.3 - 3 x 0.1
     if (text_ends_with(key, "bytes")) {
         static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
         size_t unit = 0;
@@ -186,7 +186,7 @@ static int is_listed(const char *const *keys, size_t count, const char *key) {
     return 0;
 }
 
-// The rate of FLOPs is needed only while its share of the peak is unknown.
+// The rate of FLOPs is shown only if its fraction of the peak is unknown.
 static int is_replaced(const struct run_set *set, const char *key) {
     for (size_t i = 0; i < set->count && strcmp(key, "model_flops") == 0; i++) {
         if (run_series_find(&set->runs[i], "model_flops") != NULL &&
@@ -197,7 +197,7 @@ static int is_replaced(const struct run_set *set, const char *key) {
     return strcmp(key, "model_flops") == 0;
 }
 
-// What other series show: running means and the last losses of windows, and the speed twice.
+// Series that others show better: running means, last losses of windows, a second measure of speed.
 static int is_redundant(const char *key) {
     static const char *const keys[] = {"train_ema_loss", "step_loss", "final_loss",
                                        "average_training_time_step"};

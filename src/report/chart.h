@@ -10,10 +10,10 @@ struct chart_line {
     const char *name; // of the run
     const struct run_bucket *buckets;
     size_t count;
-    size_t run; // its number, which decides the colour
+    size_t run; // its index, which decides the colour
 };
 
-// Marks at equal distances; the first and the last one are the ends of the axis.
+// Ticks at equal distances; the first and the last one are the ends of the axis.
 struct axis {
     double low, step;
     int intervals; // at least 1
@@ -33,16 +33,16 @@ struct chart {
 // The axis with about `intervals` intervals that holds [low, high].
 struct axis axis_of(double low, double high, int intervals);
 double axis_high(const struct axis *axis);
-// Where a value is on the axis, from 0 to 1; outside it, the end.
-double axis_place(const struct axis *axis, double value);
+// The position of a value on the axis, from 0 to 1; clamped if it is outside.
+double axis_fraction(const struct axis *axis, double value);
 // The horizontal axis of all charts of the runs.
 struct axis chart_updates(const struct run_set *set, int intervals);
 // Sets the vertical axis from the lines and the limit.
 void chart_scale(struct chart *chart, int intervals);
 // A value as a person reads it: "1.2345", "1.21 GiB".
 void chart_value(const char *key, double value, char *text, size_t size);
-// The same for marks of an axis, with as few digits as tell them apart.
-void chart_mark(const char *key, const struct axis *axis, int mark, char *text, size_t size);
+// The label of a tick, with as few digits as distinguish the ticks.
+void chart_tick_label(const char *key, const struct axis *axis, int tick, char *text, size_t size);
 
 // The title of a series: that of the table, else its name.
 const char *chart_title(const char *key);

@@ -17,8 +17,8 @@
 #define REDRAW_SECONDS 0.1
 #define LINE_SECONDS 10.0
 #define BAR_WIDTH 30
-#define BAR_LEAST 4
-#define NAME_LEAST 8
+#define BAR_MIN 4
+#define NAME_MIN 8
 
 void console_duration(double seconds, char *text, size_t size) {
     // Clamped to at least zero and to a printable maximum (also if it is NaN).
@@ -67,8 +67,10 @@ void console_clear(struct console *console) {
 static void put_line(struct console *console, const char *mark, const char *text) {
     char line[4096];
     size_t limit = sizeof line - 2;
-    int begun = snprintf(line, limit, "%s%s", console->bar_shown ? "\r\033[K" : "", mark); // short
-    size_t used = (size_t)begun + terminal_escape(line + begun, limit - (size_t)begun, text, "");
+    int used_before =
+        snprintf(line, limit, "%s%s", console->bar_shown ? "\r\033[K" : "", mark); // short
+    size_t used = (size_t)used_before +
+                  terminal_escape(line + used_before, limit - (size_t)used_before, text, "");
     line[used++] = '\n';
     write_all(console, line, used);
     console->bar_shown = 0;
@@ -143,23 +145,23 @@ static void describe(const struct console *console, int64_t done, int64_t total,
     }
 }
 
-// "[##..] " of up to `room` columns; "" where that is too few to show anything.
-static void print_bar(double part, int room, char *text, size_t size) {
+// "[##..] " of up to `available` columns; "" if that is too few to show anything.
+static void print_bar(double fraction, int available, char *text, size_t size) {
     char bar[BAR_WIDTH + 1];
-    const int cells = room - 3 > BAR_WIDTH ? BAR_WIDTH : room - 3;
+    const int cells = available - 3 > BAR_WIDTH ? BAR_WIDTH : available - 3;
     for (int i = 0; i < cells; i++) {
-        bar[i] = i < (int)(part * cells) ? '#' : '.';
+        bar[i] = i < (int)(fraction * cells) ? '#' : '.';
     }
     text[0] = '\0';
-    if (cells >= BAR_LEAST) {
+    if (cells >= BAR_MIN) {
         snprintf(text, size, "[%.*s] ", cells, bar);
     }
 }
 
-// Leaves out facts from the last one on, which two blanks separate, until `room` columns suffice or
-// one fact is left.
-static void drop_facts(char *facts, int room) {
-    while ((int)strlen(facts) > room) {
+// Drops the last of the facts, which two blanks separate, until they fit into `available` columns
+// or one is left.
+static void drop_facts(char *facts, int available) {
+    while ((int)strlen(facts) > available) {
         char *last = NULL;
         for (char *gap = strstr(facts, "  "); gap != NULL; gap = strstr(gap + 2, "  ")) {
             last = gap;
@@ -171,21 +173,21 @@ static void drop_facts(char *facts, int room) {
     }
 }
 
-// Where the line has no room for all, the bar goes first, then the end of the phase's name, then
-// the last facts.
+// If the line is too short for everything, the bar is dropped first, then the end of the phase's
+// name, then the last facts.
 static void draw_bar(struct console *console, int64_t done, int64_t total) {
     char facts[192], bar[BAR_WIDTH + 4], line[512];
     describe(console, done, total, facts, sizeof facts);
-    const double part = total > 0 ? (double)done / (double)total : 0.0;
+    const double fraction = total > 0 ? (double)done / (double)total : 0.0;
     const int width = terminal_width(console->descriptor) - 1;
     const size_t phase = strlen(console->phase.name);
-    drop_facts(facts, width - 6 - (phase < NAME_LEAST ? (int)phase : NAME_LEAST));
-    const int room = width - (int)strlen(facts) - 6; // beside " 100% "
-    const int name =
-        (int)utf8_cut(console->phase.name, phase, (size_t)(room > NAME_LEAST ? room : NAME_LEAST));
-    print_bar(part, room - name, bar, sizeof bar);
+    drop_facts(facts, width - 6 - (phase < NAME_MIN ? (int)phase : NAME_MIN));
+    const int available = width - (int)strlen(facts) - 6; // beside " 100% "
+    const int name = (int)utf8_cut(console->phase.name, phase,
+                                   (size_t)(available > NAME_MIN ? available : NAME_MIN));
+    print_bar(fraction, available - name, bar, sizeof bar);
     int length = snprintf(line, sizeof line, "%.*s %3d%% %s%s", name, console->phase.name,
-                          (int)(part * 100), bar, facts);
+                          (int)(fraction * 100), bar, facts);
     int shown = length < width ? length : width;
     shown = shown < (int)sizeof line - 1 ? shown : (int)sizeof line - 1;
     char out[sizeof line + 8];

@@ -18,7 +18,7 @@ struct console_phase {
 struct console {
     int descriptor;
     int terminal;
-    int erases; // its last line can be erased and written again: it shows the bar
+    int erases; // its last line can be erased and redrawn, so it shows the bar
     int colour;
     int progress;                     // show bars and progress lines
     int bar_shown;                    // the last line shows the bar

@@ -69,10 +69,6 @@ static const struct unit {
 };
 #define UNITS (sizeof units / sizeof *units)
 
-static int is_place(const char *key) {
-    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
-}
-
 static int fits_job(const struct name *name, const struct berth_record *record) {
     return name->job == NULL ||
            (record->text != NULL && strncmp(record->text, name->job, strlen(name->job)) == 0);
@@ -81,7 +77,7 @@ static int fits_job(const struct name *name, const struct berth_record *record) 
 // The `which`-th name of a record's field; NULL: there are no more.
 static const char *name_of(const struct berth_record *record, const struct berth_field *field,
                            int which) {
-    if (is_place(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
+    if (lines_is_position(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
         return NULL;
     }
     if (record->kind == BERTH_RECORD_STEP && strcmp(field->key, "loss") == 0 && which == 0) {
@@ -101,7 +97,7 @@ static const char *name_of(const struct berth_record *record, const struct berth
                                                                                    : NULL;
 }
 
-static int says_something(const struct berth_record *record) {
+static int has_content(const struct berth_record *record) {
     if (record->kind == BERTH_RECORD_EVENT && record->text != NULL) {
         return 1;
     }
@@ -115,15 +111,15 @@ static int says_something(const struct berth_record *record) {
 
 // --- step and epoch ------------------------------------------------------------------------------
 
-enum place { PLACE_PARAMETER, PLACE_STEP, PLACE_SUMMARY };
+enum step_form { STEP_PARAMETER, STEP_NUMBERED, STEP_SUMMARY };
 
-static enum place place_of(const struct berth_record *record) {
+static enum step_form step_form_of(const struct berth_record *record) {
     if (record->kind == BERTH_RECORD_SUMMARY) {
-        return PLACE_SUMMARY;
+        return STEP_SUMMARY;
     }
     return record->kind != BERTH_RECORD_PLAN && lines_field(record, "step") != NULL
-               ? PLACE_STEP
-               : PLACE_PARAMETER;
+               ? STEP_NUMBERED
+               : STEP_PARAMETER;
 }
 
 // The epoch of the update: the last update of an epoch ends at a whole number.
@@ -167,14 +163,14 @@ static void close_line(struct json_line *line) {
     json_line_end(line);
 }
 
-static void add_place(struct json_line *line, const struct berth_record *record) {
-    const enum place place = place_of(record);
-    if (place == PLACE_PARAMETER) {
+static void add_step(struct json_line *line, const struct berth_record *record) {
+    const enum step_form step_form = step_form_of(record);
+    if (step_form == STEP_PARAMETER) {
         json_line_text(line, "step", "PARAMETER");
         return;
     }
     json_line_open(line, "step", '[');
-    if (place == PLACE_STEP) {
+    if (step_form == STEP_NUMBERED) {
         json_line_integer(line, NULL, epoch_of(record));
         json_line_integer(line, NULL, step_of(record));
     }
@@ -207,11 +203,11 @@ static void add_data(struct json_line *line, const struct berth_record *record) 
 }
 
 int dllogger_line(struct json_line *line, double elapsed, const struct berth_record *record) {
-    if (!says_something(record)) {
+    if (!has_content(record)) {
         return 0;
     }
     open_line(line, "LOG", elapsed);
-    add_place(line, record);
+    add_step(line, record);
     add_data(line, record);
     close_line(line);
     return 1;
@@ -250,17 +246,18 @@ static void append_metric(const char *name, const struct berth_field *field, cha
 
 int dllogger_text(const struct berth_record *record, char *text, size_t size) {
     char datetime[64];
-    if (!says_something(record)) {
+    if (!has_content(record)) {
         return 0;
     }
     print_now(datetime);
-    const enum place place = place_of(record);
-    if (place == PLACE_STEP) {
+    const enum step_form step_form = step_form_of(record);
+    if (step_form == STEP_NUMBERED) {
         snprintf(text, size,
                  "DLL %s - Training Epoch: %" PRId64 " Training Iteration: %" PRId64 "  ", datetime,
                  epoch_of(record), step_of(record));
     } else {
-        snprintf(text, size, "DLL %s - %s ", datetime, place == PLACE_PARAMETER ? "PARAMETER" : "");
+        snprintf(text, size, "DLL %s - %s ", datetime,
+                 step_form == STEP_PARAMETER ? "PARAMETER" : "");
     }
     if (record->kind == BERTH_RECORD_EVENT && record->text != NULL && record->field_count == 0) {
         append_metric(record->text, NULL, text, size);

@@ -50,21 +50,21 @@ enum { BUCKETS = 30 };
 // HistogramProto {1 min, 2 max, 3 num, 4 sum, 5 sum_squares, 6 packed bucket_limit, 7 packed
 // bucket}
 struct histogram {
-    double least, most, sum, squares, width;
+    double min, max, sum, squares, width;
     double buckets[BUCKETS];
 };
 
 static struct histogram count_values(const double *values, size_t count) {
-    struct histogram h = {.least = values[0], .most = values[0]};
+    struct histogram h = {.min = values[0], .max = values[0]};
     for (size_t i = 0; i < count; i++) {
-        h.least = fmin(h.least, values[i]);
-        h.most = fmax(h.most, values[i]);
+        h.min = fmin(h.min, values[i]);
+        h.max = fmax(h.max, values[i]);
         h.sum += values[i];
         h.squares += values[i] * values[i];
     }
-    h.width = (h.most - h.least) / BUCKETS;
+    h.width = (h.max - h.min) / BUCKETS;
     for (size_t i = 0; i < count; i++) {
-        int bucket = h.width > 0 ? (int)((values[i] - h.least) / h.width) : 0;
+        int bucket = h.width > 0 ? (int)((values[i] - h.min) / h.width) : 0;
         h.buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
     }
     return h;
@@ -88,15 +88,15 @@ static void put_histogram(struct protobuf_writer *message, double wall_time, int
     const struct histogram h = count_values(values, count);
     double limits[BUCKETS];
     for (int i = 0; i < BUCKETS; i++) {
-        limits[i] = i + 1 < BUCKETS ? h.least + h.width * (i + 1) : h.most;
+        limits[i] = i + 1 < BUCKETS ? h.min + h.width * (i + 1) : h.max;
     }
     protobuf_put_double(message, 1, wall_time);
     protobuf_put_varint(message, 2, (uint64_t)step);
     size_t summary = protobuf_begin(message, 5), value = protobuf_begin(message, 1);
     protobuf_put_text(message, 1, tag);
     size_t histogram = protobuf_begin(message, 5);
-    protobuf_put_double(message, 1, h.least);
-    protobuf_put_double(message, 2, h.most);
+    protobuf_put_double(message, 1, h.min);
+    protobuf_put_double(message, 2, h.max);
     protobuf_put_double(message, 3, (double)count);
     protobuf_put_double(message, 4, h.sum);
     protobuf_put_double(message, 5, h.squares);
@@ -265,10 +265,6 @@ static void put_step(struct event_file *file, const struct berth_record *record,
     put_rows(file, record, step, step_rows, sizeof step_rows / sizeof *step_rows);
 }
 
-static int is_place(const char *key) {
-    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
-}
-
 static void put_evaluation(struct event_file *file, const struct berth_record *record,
                            const char *group, int64_t x) {
     struct event_scalar scalars[SCALARS_LIMIT];
@@ -277,7 +273,7 @@ static void put_evaluation(struct event_file *file, const struct berth_record *r
     for (size_t i = 0; i < record->field_count && count < SCALARS_LIMIT; i++) {
         const char *key = record->fields[i].key;
         double value = lines_real(record, key, NAN);
-        if (!is_place(key) && !isnan(value)) {
+        if (!lines_is_position(key) && !isnan(value)) {
             snprintf(tags[count], TAG_SIZE, "%s/%s", group, key);
             scalars[count] = (struct event_scalar){.tag = tags[count], .value = value};
             count++;

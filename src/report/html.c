@@ -16,7 +16,7 @@
 
 // --- the head ------------------------------------------------------------------------------------
 
-// A source of the policy that allows exactly this text.
+// A source of the Content-Security-Policy that allows exactly this text.
 static enum berth_status put_hash(struct buffer *page, const char *text,
                                   struct berth_error *error) {
     char hex[DIGEST_HEX_SIZE];
@@ -58,14 +58,15 @@ static enum berth_status put_head(const struct run_set *set, struct buffer *page
 
 // "update 120 of 487, not ended": how far a run is.
 static void put_state(const struct run *run, struct buffer *page) {
-    const double last = run->part_count > 0 ? run->parts[run->part_count - 1].last : (double)NAN;
+    const double last =
+        run->process_count > 0 ? run->processes[run->process_count - 1].last : (double)NAN;
     if (last > 0 && last < INFINITY) {
         html_put(page, run->total_steps > 0 ? "update %.0f of %.0f" : "update %.0f", last,
                  run->total_steps);
         buffer_put_text(page, run->has_ended ? ", ended" : ", not ended");
     }
-    if (run->part_count > 1) {
-        html_put(page, ", %zu processes", run->part_count);
+    if (run->process_count > 1) {
+        html_put(page, ", %zu processes", run->process_count);
     }
     if (run->skipped > 0) {
         html_put(page, ", %zu incomplete or unknown line%s skipped", run->skipped,
@@ -103,14 +104,14 @@ static void put_heading(const struct run_set *set, struct buffer *page) {
 
 enum berth_status html_put_report(const struct run_set *set, struct buffer *page,
                                   struct berth_error *error) {
-    static void (*const parts[])(const struct run_set *, struct buffer *) = {
+    static void (*const sections[])(const struct run_set *, struct buffer *) = {
         put_heading,         html_put_outcome,   html_put_figures, html_put_charts,
         html_put_thresholds, html_put_processes, html_put_warnings};
     static void (*const results[])(const struct run *, struct buffer *) = {
         html_put_lengths, html_put_confusion, html_put_samples};
     TRY(put_head(set, page, error));
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        parts[i](set, page);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        sections[i](set, page);
     }
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         for (size_t run = 0; run < set->count; run++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of one or several runs as one HTML page, which asks for nothing else: style, script
-// and charts (SVG) are in it, and its policy forbids the browser everything but these. All text of
-// the log is escaped.
+// The report of one or several runs as one HTML page, which loads nothing else: style, script and
+// charts (SVG) are inline, and its Content-Security-Policy forbids the browser anything more. All
+// text of the log is escaped.
 #ifndef BERTH_REPORT_HTML_H
 #define BERTH_REPORT_HTML_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts as inline SVG. The drawing is stretched to the place that the page has, and the numbers at
+// Charts as inline SVG. The drawing is stretched to the space that the page has, and the numbers at
 // its edges are text of the page, so both stay readable at any width. The script shows the values
 // under the pointer, from data-points; a table has the same for readers.
 #include "core/html.h"
@@ -12,17 +12,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SIDE 1000.0       // of the drawing's own coordinates
+#define SIDE 1000.0       // width and height in the drawing's own coordinates
 #define POINTS_LIMIT 1200 // of a chart, divided among its lines: about 40 bytes each
-#define POINTS_LEAST 64
+#define POINTS_MIN 64
 #define TABLE_ROWS 12
 
 static double across(const struct chart *chart, double x) {
-    return axis_place(&chart->x, x) * SIDE;
+    return axis_fraction(&chart->x, x) * SIDE;
 }
 
 static double down(const struct chart *chart, double y) {
-    return (1 - axis_place(&chart->y, y)) * SIDE;
+    return (1 - axis_fraction(&chart->y, y)) * SIDE;
 }
 
 // --- lines ---------------------------------------------------------------------------------------
@@ -40,15 +40,15 @@ static void put_band(const struct chart *chart, const struct run_bucket *buckets
     buffer_put_text(page, "<path class=\"band\" d=\"");
     for (size_t i = 0; i < count; i++) {
         html_put(page, "%c%.1f %.1f", i == 0 ? 'M' : 'L', across(chart, buckets[i].last),
-                 down(chart, buckets[i].most));
+                 down(chart, buckets[i].max));
     }
     for (size_t i = count; i-- > 0;) {
-        html_put(page, "L%.1f %.1f", across(chart, buckets[i].last), down(chart, buckets[i].least));
+        html_put(page, "L%.1f %.1f", across(chart, buckets[i].last), down(chart, buckets[i].min));
     }
     buffer_put_text(page, "Z\"/>");
 }
 
-// Few points are also shown as dots: lines of no length with round ends.
+// Few points are also shown as dots: lines of zero length with round ends.
 static void put_path(const struct chart *chart, const struct run_bucket *buckets, size_t count,
                      struct buffer *page) {
     buffer_put_text(page, "<path class=\"line\" d=\"");
@@ -102,8 +102,8 @@ static void put_resumptions(const struct chart *chart, const struct run_set *set
                             struct buffer *page) {
     for (size_t i = 0; i < set->count; i++) {
         const struct run *run = &set->runs[i];
-        for (size_t part = 1; part < run->part_count; part++) {
-            const double first = run->parts[part].first;
+        for (size_t part = 1; part < run->process_count; part++) {
+            const double first = run->processes[part].first;
             if (first < INFINITY) {
                 html_put(page,
                          "<path class=\"resumed s%zu\" d=\"M%.1f 0v1000\"><title>resumed: first "
@@ -114,14 +114,14 @@ static void put_resumptions(const struct chart *chart, const struct run_set *set
     }
 }
 
-static void put_marks(const char *kind, const char *key, const struct axis *axis, int is_down,
-                      struct buffer *page) {
+static void put_tick_labels(const char *kind, const char *key, const struct axis *axis, int is_down,
+                            struct buffer *page) {
     html_put(page, "<div class=\"%s\" aria-hidden=\"true\">", kind);
     for (int i = 0; i <= axis->intervals; i++) {
-        char mark[64];
-        chart_mark(key, axis, is_down ? axis->intervals - i : i, mark, sizeof mark);
+        char tick[64];
+        chart_tick_label(key, axis, is_down ? axis->intervals - i : i, tick, sizeof tick);
         buffer_put_text(page, "<span>");
-        html_put_text(page, mark);
+        html_put_text(page, tick);
         buffer_put_text(page, "</span>");
     }
     buffer_put_text(page, "</div>");
@@ -150,7 +150,7 @@ static void put_row(const char *x_key, const struct chart *chart, const struct c
     }
     chart_value(x_key, bucket.last, text, sizeof text);
     html_put_text(page, text);
-    const double values[] = {run_mean(&bucket), bucket.least, bucket.most};
+    const double values[] = {run_mean(&bucket), bucket.min, bucket.max};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         chart_value(chart->key, values[i], text, sizeof text);
         buffer_put_text(page, "</td><td>");
@@ -198,7 +198,7 @@ static void put_caption(const struct chart *chart, struct buffer *page) {
 
 // `set` NULL: no resumptions on it.
 static void put_chart(struct chart *chart, const struct run_set *set, struct buffer *page) {
-    const size_t share = POINTS_LIMIT / chart->count;
+    const size_t points_per_line = POINTS_LIMIT / chart->count;
     chart_scale(chart, 4);
     html_put(page,
              "<figure class=\"chart\" tabindex=\"0\" data-low=\"%.10g\" data-high=\"%.10g\" "
@@ -206,7 +206,7 @@ static void put_chart(struct chart *chart, const struct run_set *set, struct buf
              chart->x.low, axis_high(&chart->x), chart->x_title);
     put_caption(chart, page);
     buffer_put_text(page, "<div class=\"plot\">");
-    put_marks("ys", chart->key, &chart->y, 1, page);
+    put_tick_labels("ys", chart->key, &chart->y, 1, page);
     buffer_put_text(page,
                     "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" role=\"img\" "
                     "aria-label=\"");
@@ -221,10 +221,11 @@ static void put_chart(struct chart *chart, const struct run_set *set, struct buf
         put_resumptions(chart, set, page);
     }
     for (size_t i = 0; i < chart->count; i++) {
-        put_line(chart, &chart->lines[i], share > POINTS_LEAST ? share : POINTS_LEAST, page);
+        put_line(chart, &chart->lines[i],
+                 points_per_line > POINTS_MIN ? points_per_line : POINTS_MIN, page);
     }
     buffer_put_text(page, "<path class=\"cursor\"/></svg>");
-    put_marks("xs", strcmp(chart->x_title, "Update") == 0 ? "step" : "", &chart->x, 0, page);
+    put_tick_labels("xs", strcmp(chart->x_title, "Update") == 0 ? "step" : "", &chart->x, 0, page);
     html_put(page, "<div class=\"xt soft\">%s</div></div>", chart->x_title);
     put_table(chart, page);
     buffer_put_text(page, "</figure>\n");
@@ -248,7 +249,7 @@ static void set_limit(const struct run_set *set, struct chart *chart) {
 
 static void put_legend(const struct run_set *set, struct buffer *page) {
     for (size_t i = 0; i < set->count; i++) {
-        if (set->runs[i].part_count > 1) {
+        if (set->runs[i].process_count > 1) {
             buffer_put_text(page, "<p class=\"soft\">Dotted vertical lines: a process resumed the "
                                   "run.</p>\n");
             return;

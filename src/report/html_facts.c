@@ -40,7 +40,7 @@ static int is_same(const json *a, const json *b) {
                : (a == NULL || json_is_null_value(a)) && (b == NULL || json_is_null_value(b));
 }
 
-// Whether the runs that have such facts, which a peer may not have, differ.
+// Whether the runs that have such facts differ; a peer's log may have none.
 static int differs(const struct facts *facts, const char *key) {
     const json *first = NULL;
     for (size_t i = 0, seen = 0; i < facts->set->count; i++) {
@@ -53,7 +53,7 @@ static int differs(const struct facts *facts, const char *key) {
     return 0;
 }
 
-// Whether a run before this one has the key, so that its row is there already.
+// Whether an earlier run has the key, so that the row already exists.
 static int is_known(const struct facts *facts, size_t run, const char *key) {
     for (size_t i = 0; i < run; i++) {
         if (json_member(object_of(facts, i), key) != NULL) {
@@ -175,24 +175,24 @@ static void put_list(const char *name, const json *list, struct buffer *page) {
 // How fast each run is, as bars from zero.
 static void put_bars(const struct run_set *set, const char *key, const char *title,
                      struct buffer *page) {
-    double most = 0;
+    double max = 0;
     for (size_t i = 0; i < set->count; i++) {
-        most = fmax(most, html_real(set->runs[i].figures, key));
+        max = fmax(max, html_real(set->runs[i].figures, key));
     }
-    if (!(most > 0)) {
+    if (!(max > 0)) {
         return;
     }
     html_put(page, "<h3>%s</h3><div class=\"wide\"><table class=\"bars\"><tbody>", title);
     for (size_t i = 0; i < set->count; i++) {
         const json *value = json_member(set->runs[i].figures, key);
-        const double share = json_is_number_value(value) ? json_as_real(value) / most : 0;
+        const double fraction = json_is_number_value(value) ? json_as_real(value) / max : 0;
         buffer_put_text(page, "<tr><th scope=\"row\">");
         html_put_text(page, set->runs[i].name);
         html_put(page,
                  "</th><td><svg class=\"bar s%zu\" viewBox=\"0 0 100 10\" "
                  "preserveAspectRatio=\"none\" aria-hidden=\"true\"><path d=\"M0 0h%.2fv10h-"
                  "%.2fz\"/></svg></td><td>",
-                 i % 8, 100 * fmax(share, 0), 100 * fmax(share, 0));
+                 i % 8, 100 * fmax(fraction, 0), 100 * fmax(fraction, 0));
         html_put_value(page, key, value);
         buffer_put_text(page, "</td></tr>");
     }
@@ -231,7 +231,7 @@ static void put_time(double seconds, struct buffer *page) {
 }
 
 static void put_process(const struct run *run, size_t number, struct buffer *page) {
-    const struct run_part *part = &run->parts[number];
+    const struct run_process *part = &run->processes[number];
     buffer_put_text(page, "<tr><td>");
     html_put_text(page, run->name);
     html_put(page, "</td><td>%zu</td><td>", number + 1);
@@ -250,7 +250,7 @@ static void put_process(const struct run *run, size_t number, struct buffer *pag
 void html_put_processes(const struct run_set *set, struct buffer *page) {
     size_t count = 0;
     for (size_t i = 0; i < set->count; i++) {
-        count += set->runs[i].part_count;
+        count += set->runs[i].process_count;
     }
     if (count == 0) {
         return;
@@ -262,7 +262,7 @@ void html_put_processes(const struct run_set *set, struct buffer *page) {
                     "scope=\"col\">Reported updates</th><th scope=\"col\">Started "
                     "from</th></tr></thead><tbody>");
     for (size_t i = 0; i < set->count; i++) {
-        for (size_t part = 0; part < set->runs[i].part_count; part++) {
+        for (size_t part = 0; part < set->runs[i].process_count; part++) {
             put_process(&set->runs[i], part, page);
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all parts of the report use.
+// Helpers of all sections of the report.
 #include "report/html_parts.h"
 
 #include "core/html.h"

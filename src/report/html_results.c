@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the log says of a run's data and predictions: lengths, confusion matrix, sample answers.
+// Data and predictions of a run: lengths, confusion matrix, sample answers.
 #include "core/html.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CLASSES_LIMIT 40 // beyond, a matrix is not readable; the most frequent mistakes are listed
+#define CLASSES_LIMIT                                                                              \
+    40 // a larger matrix would be unreadable; the most frequent mistakes are listed instead
 #define MISTAKES_LIMIT 40
 
 static void put_title(const char *title, const struct run *run, struct buffer *page) {
@@ -67,7 +68,7 @@ static void put_padding(const struct run *run, const struct lengths *sum, struct
     const struct {
         const char *title;
         double length;
-    } ways[] = {
+    } paddings[] = {
         {"to max_seq_length", html_real(json_at(run_details(run, "length"), 0), "max_seq_length")},
         {"to the longest sequence", sum->longest}};
     const double mean = sum->tokens / sum->sequences;
@@ -77,10 +78,11 @@ static void put_padding(const struct run *run, const struct lengths *sum, struct
              "scope=\"col\">Padding</th><th scope=\"col\">Tokens</th><th scope=\"col\">Times as "
              "many</th></tr></thead><tbody><tr><td>none</td><td>%.0f</td><td>1</td></tr>",
              sum->sequences, mean, sum->longest, sum->tokens);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        if (ways[i].length > 0) {
-            html_put(page, "<tr><td>%s, %.0f</td><td>%.0f</td><td>%.2f</td></tr>", ways[i].title,
-                     ways[i].length, ways[i].length * sum->sequences, ways[i].length / mean);
+    for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
+        if (paddings[i].length > 0) {
+            html_put(page, "<tr><td>%s, %.0f</td><td>%.0f</td><td>%.2f</td></tr>",
+                     paddings[i].title, paddings[i].length, paddings[i].length * sum->sequences,
+                     paddings[i].length / mean);
         }
     }
     buffer_put_text(page, "</tbody></table></div>\n");
@@ -173,9 +175,9 @@ static void put_matrix(const json *cells, const struct classes *classes, struct 
         buffer_put_text(page, "</th>");
         for (size_t column = 0; column < classes->count; column++) {
             const double count = count_of(cells, classes->names[row], classes->names[column]);
-            const double share = total > 0 && count > 0 ? fmin(count / total, 1) : 0;
+            const double fraction = total > 0 && count > 0 ? fmin(count / total, 1) : 0;
             html_put(page, "<td class=\"%c%d\">%.0f</td>", row == column ? 'r' : 'w',
-                     (int)ceil(4 * share), count);
+                     (int)ceil(4 * fraction), count);
         }
         html_put(page, total > 0 ? "<td>%.1f %%</td></tr>" : "<td>\xe2\x80\x93</td></tr>",
                  100 * count_of(cells, classes->names[row], classes->names[row]) / total);
@@ -278,7 +280,7 @@ static void put_pair(const char *title, const json *sample, const char *key, str
 }
 
 static void put_sample(const json *sample, struct buffer *page) {
-    const double score = html_real(sample, "score"), chance = html_real(sample, "probability");
+    const double score = html_real(sample, "score"), probability = html_real(sample, "probability");
     const int is_right = score >= 100;
     html_put(page, "<li class=\"sample\"><h3>%s", is_right ? "Right: " : "");
     html_put_text(page, html_text(sample, "question"));
@@ -288,8 +290,8 @@ static void put_sample(const json *sample, struct buffer *page) {
     if (!isnan(score)) {
         html_put(page, "<dt>Score</dt><dd>%.1f</dd>", score);
     }
-    if (!isnan(chance)) {
-        html_put(page, "<dt>Probability</dt><dd>%.3f</dd>", chance);
+    if (!isnan(probability)) {
+        html_put(page, "<dt>Probability</dt><dd>%.3f</dd>", probability);
     }
     buffer_put_text(page, "</dl>");
     if (json_member(sample, "context") != NULL) {

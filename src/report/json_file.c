@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log file of JSON lines. It stays open during the whole run and grows line by line, for which
-// core/file.h's writers (a temporary file, renamed when complete) are not made.
+// A log file of JSON lines. It stays open and grows during the whole run, so it does not use
+// core/file.h's writers, which rename a temporary file when it is complete.
 #include "report/json_file.h"
 
 #include "core/clock.h"
@@ -17,9 +17,10 @@
 #include <unistd.h>
 
 enum berth_status json_file_open(struct json_file *file, const char *path,
-                                 const struct json_file_how *how, struct berth_error *error) {
+                                 const struct json_file_options *options,
+                                 struct berth_error *error) {
     *file = (struct json_file){
-        .descriptor = -1, .start = clock_now(), .dllogger = how->dllogger, .fresh = 1};
+        .descriptor = -1, .start = clock_now(), .dllogger = options->dllogger, .fresh = 1};
     if (path == NULL) {
         return BERTH_OK;
     }
@@ -28,7 +29,7 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         return BERTH_OK;
     }
     TRY(dir_make_parent(path, error));
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (how->append ? 0 : O_TRUNC);
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (options->append ? 0 : O_TRUNC);
     file->descriptor = open(path, flags, 0666);
     if (file->descriptor < 0) {
         return file_cannot_create(path, errno, error);

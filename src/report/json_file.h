@@ -13,19 +13,20 @@ struct json_file {
     int owned;      // close the descriptor at the end
     int failed;     // errno of the first failed write
     int dllogger;
-    int fresh;    // the header lines are not written yet
+    int fresh;    // dllogger's header lines are not written yet
     double start; // monotonic seconds
     struct json_line line;
 };
 
-struct json_file_how {
+struct json_file_options {
     int append;   // 0: truncate the file
     int dllogger; // write dllogger's lines instead of ours
 };
 
 // `path` NULL: write nothing; "-": standard output.
 enum berth_status json_file_open(struct json_file *file, const char *path,
-                                 const struct json_file_how *how, struct berth_error *error);
+                                 const struct json_file_options *options,
+                                 struct berth_error *error);
 // Writes a record. Returns 0 when a write fails for the first time (file->failed is the errno).
 int json_file_record(struct json_file *file, const struct berth_record *record);
 // Writes whole lines that json_file_build has made; returns as json_file_record.

@@ -21,10 +21,14 @@ const struct berth_field *lines_field(const struct berth_record *record, const c
     return NULL;
 }
 
-double lines_real(const struct berth_record *record, const char *key, double otherwise) {
+int lines_is_position(const char *key) {
+    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
+}
+
+double lines_real(const struct berth_record *record, const char *key, double fallback) {
     const struct berth_field *field = lines_field(record, key);
     if (field == NULL || field->type == BERTH_TEXT) {
-        return otherwise;
+        return fallback;
     }
     return field->type == BERTH_REAL ? field->real : (double)field->integer;
 }
@@ -154,19 +158,19 @@ static void append_field(const struct berth_field *field, char *text, size_t siz
 
 // Fields that a line of text omits: unknown numbers, counters at zero, constants, and what other
 // fields show better.
-static int is_silent(const struct berth_field *field) {
+static int is_hidden(const struct berth_field *field) {
     if (field->type == BERTH_REAL && isnan(field->real)) {
         return strcmp(field->key, "loss") != 0;
     }
     if (strcmp(field->key, "skipped") == 0) {
         return field->type == BERTH_INTEGER && field->integer == 0;
     }
-    static const char *const silent[] = {
+    static const char *const hidden[] = {
         "total_steps", "adam_beta1", "adam_beta2", "step_loss",    "average_training_time_step",
         "final_loss",  "task",       "updates",    "sample_count", "train_ema_loss",
         "model_flops", "rss_bytes"};
-    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
-        if (strcmp(field->key, silent[i]) == 0) {
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        if (strcmp(field->key, hidden[i]) == 0) {
             return 1;
         }
     }
@@ -179,7 +183,7 @@ void lines_plain(const struct berth_record *record, char *text, size_t size) {
              record->text != NULL && record->field_count > 0 ? ":" : "");
     for (size_t i = 0; i < record->field_count; i++) {
         const struct berth_field *field = &record->fields[i];
-        if (is_silent(field)) {
+        if (is_hidden(field)) {
             continue;
         }
         append(text, size, "%s", *text != '\0' ? "  " : "");

@@ -10,9 +10,11 @@
 
 #define LINES_SIZE 1024
 
-// The field with that key, or NULL; its value as a real, or `otherwise`.
+// The field with that key, or NULL; its value as a real, or `fallback`.
 const struct berth_field *lines_field(const struct berth_record *record, const char *key);
-double lines_real(const struct berth_record *record, const char *key, double otherwise);
+double lines_real(const struct berth_record *record, const char *key, double fallback);
+// Whether the key says when a record was made, "step" or "epoch", rather than what was measured.
+int lines_is_position(const char *key);
 
 // Formats a field's value for people: "1,234,567", "1.21 GiB", "3e-05", "87.35".
 void lines_value(const struct berth_field *field, char *text, size_t size);

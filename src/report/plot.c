@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without colours, each run has a chart of its own on common axes, because dots of several runs in
-// one character could not be told apart.
+// Without colours, each run gets a chart of its own on common axes, because dots of several runs in
+// one character could not be distinguished.
 #include "report/plot.h"
 
 #include "core/memory.h"
@@ -14,13 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MARK_COLUMNS 12 // of the numbers beside the vertical axis, with the axis
+#define TICK_COLUMNS 12 // for the vertical axis and its labels
 #define BRAILLE 0x2800
 
 static const int colours[] = {36, 33, 35, 32, 34, 31}; // of terminals
 #define COLOURS (sizeof colours / sizeof *colours)
 
-// Dots of a chart: cells[rows * columns] of eight bits each, and the run that set the last one.
+// Dots of a chart: cells[rows * columns] of eight bits each, and the run that set a dot of the cell
+// last.
 struct canvas {
     unsigned char *cells;
     unsigned short *owners;
@@ -34,18 +35,18 @@ static void dot(struct canvas *canvas, size_t x, size_t y, size_t run) {
     canvas->owners[cell] = (unsigned short)run;
 }
 
-struct place {
+struct point {
     size_t x, y;
 };
 
-static struct place place_of(const struct chart *chart, const struct canvas *canvas, double x,
+static struct point point_of(const struct chart *chart, const struct canvas *canvas, double x,
                              double y) {
-    return (struct place){
-        .x = (size_t)lround(axis_place(&chart->x, x) * (double)(2 * canvas->columns - 1)),
-        .y = (size_t)lround((1 - axis_place(&chart->y, y)) * (double)(4 * canvas->rows - 1))};
+    return (struct point){
+        .x = (size_t)lround(axis_fraction(&chart->x, x) * (double)(2 * canvas->columns - 1)),
+        .y = (size_t)lround((1 - axis_fraction(&chart->y, y)) * (double)(4 * canvas->rows - 1))};
 }
 
-static void connect(struct canvas *canvas, struct place from, struct place to, size_t run) {
+static void connect(struct canvas *canvas, struct point from, struct point to, size_t run) {
     const double across = (double)to.x - (double)from.x, down = (double)to.y - (double)from.y;
     const int dots = (int)fmax(fmax(fabs(across), fabs(down)), 1);
     for (int i = 0; i <= dots; i++) {
@@ -57,10 +58,10 @@ static void connect(struct canvas *canvas, struct place from, struct place to, s
 
 static void draw_line(struct canvas *canvas, const struct chart *chart,
                       const struct chart_line *line) {
-    struct place before = {0};
+    struct point before = {0};
     for (size_t i = 0; i < line->count; i++) {
         const struct run_bucket *bucket = &line->buckets[i];
-        const struct place at = place_of(chart, canvas, bucket->last, run_mean(bucket));
+        const struct point at = point_of(chart, canvas, bucket->last, run_mean(bucket));
         connect(canvas, i > 0 ? before : at, at, line->run);
         before = at;
     }
@@ -74,7 +75,7 @@ static void put_blanks(struct buffer *text, size_t count) {
     }
 }
 
-// A name of a file or a series is foreign text.
+// Names of files and series are untrusted text.
 static void put_name(struct buffer *text, const char *name) {
     char shown[512];
     terminal_escape(shown, sizeof shown, name, "");
@@ -106,37 +107,38 @@ static void put_cells(struct buffer *text, const struct canvas *canvas, size_t r
     }
 }
 
-// The mark of the vertical axis in this row, if there is one.
-static void put_mark(struct buffer *text, const struct chart *chart, size_t row, size_t rows) {
-    char mark[64] = "", cell[80];
+// The label of the vertical axis in this row, if the row has a tick.
+static void put_tick_label(struct buffer *text, const struct chart *chart, size_t row,
+                           size_t rows) {
+    char tick[64] = "", cell[80];
     for (int i = 0; i <= chart->y.intervals; i++) {
-        const double place = (1 - (double)i / chart->y.intervals) * (double)(rows - 1);
-        if ((size_t)lround(place) == row) {
-            chart_mark(chart->key, &chart->y, i, mark, sizeof mark);
+        const double tick_row = (1 - (double)i / chart->y.intervals) * (double)(rows - 1);
+        if ((size_t)lround(tick_row) == row) {
+            chart_tick_label(chart->key, &chart->y, i, tick, sizeof tick);
         }
     }
-    snprintf(cell, sizeof cell, "%*.*s \xe2\x94\x82", MARK_COLUMNS - 2, MARK_COLUMNS - 2, mark);
+    snprintf(cell, sizeof cell, "%*.*s \xe2\x94\x82", TICK_COLUMNS - 2, TICK_COLUMNS - 2, tick);
     buffer_put_text(text, cell);
 }
 
-// The marks of the horizontal axis, as far as they do not overlap.
+// The labels of the horizontal axis that do not overlap.
 static void put_foot(struct buffer *text, const struct chart *chart, size_t columns) {
     size_t used = 0;
-    put_blanks(text, MARK_COLUMNS - 1);
+    put_blanks(text, TICK_COLUMNS - 1);
     buffer_put_text(text, "\xe2\x94\x94");
     for (size_t i = 0; i < columns; i++) {
         buffer_put_text(text, "\xe2\x94\x80");
     }
     buffer_put_text(text, "\n");
-    put_blanks(text, MARK_COLUMNS);
+    put_blanks(text, TICK_COLUMNS);
     for (int i = 0; i <= chart->x.intervals; i++) {
-        char mark[64];
-        chart_mark("step", &chart->x, i, mark, sizeof mark);
-        const size_t length = strlen(mark), at = columns * (size_t)i / (size_t)chart->x.intervals;
+        char tick[64];
+        chart_tick_label("step", &chart->x, i, tick, sizeof tick);
+        const size_t length = strlen(tick), at = columns * (size_t)i / (size_t)chart->x.intervals;
         const size_t from = at + length > columns ? columns - length : at;
         if (length <= columns && (used == 0 || from > used)) {
             put_blanks(text, from - used);
-            buffer_put_text(text, mark);
+            buffer_put_text(text, tick);
             used = from + length;
         }
     }
@@ -148,7 +150,7 @@ static void put_legend(struct buffer *text, const struct chart *chart, int colou
         const struct chart_line *line = &chart->lines[i];
         char last[64];
         chart_value(chart->key, line->buckets[line->count - 1].latest, last, sizeof last);
-        put_blanks(text, MARK_COLUMNS);
+        put_blanks(text, TICK_COLUMNS);
         if (colour) {
             put_colour(text, line->run);
         }
@@ -161,9 +163,21 @@ static void put_legend(struct buffer *text, const struct chart *chart, int colou
 
 // --- charts --------------------------------------------------------------------------------------
 
+// What all charts of a plot share.
+struct plot {
+    const struct run_set *set;
+    const struct berth_plot_style *style;
+    struct canvas canvas;
+    struct chart_line *lines; // [set->count] of the current chart
+    struct buffer *text;
+};
+
 // Draws some lines of the chart, on the axes of all.
-static void draw(const struct chart *chart, const struct chart_line *lines, size_t count,
-                 const struct berth_plot_style *style, struct canvas *canvas, struct buffer *text) {
+static void draw(struct plot *plot, const struct chart *chart, const struct chart_line *lines,
+                 size_t count) {
+    struct canvas *canvas = &plot->canvas;
+    struct buffer *text = plot->text;
+    const int colour = plot->style->colour && chart->count > 1;
     struct chart shown = *chart;
     shown.lines = lines;
     shown.count = count;
@@ -171,31 +185,30 @@ static void draw(const struct chart *chart, const struct chart_line *lines, size
     for (size_t i = 0; i < count; i++) {
         draw_line(canvas, chart, &lines[i]);
     }
-    put_blanks(text, MARK_COLUMNS);
+    put_blanks(text, TICK_COLUMNS);
     put_name(text, chart->title);
     buffer_put_text(text, "\n");
     for (size_t row = 0; row < canvas->rows; row++) {
-        put_mark(text, chart, row, canvas->rows);
-        put_cells(text, canvas, row, style->colour && chart->count > 1);
+        put_tick_label(text, chart, row, canvas->rows);
+        put_cells(text, canvas, row, colour);
         buffer_put_text(text, "\n");
     }
     put_foot(text, chart, canvas->columns);
-    put_legend(text, &shown, style->colour && chart->count > 1);
+    put_legend(text, &shown, colour);
 }
 
-static void draw_series(const struct run_set *set, const char *key, struct chart_line *lines,
-                        const struct berth_plot_style *style, struct canvas *canvas,
-                        struct buffer *text) {
-    struct chart chart = {.key = key, .title = chart_title(key), .lines = lines, .limit = NAN};
-    chart.count = chart_lines(set, key, lines);
+static void draw_series(struct plot *plot, const char *key) {
+    struct chart chart = {
+        .key = key, .title = chart_title(key), .lines = plot->lines, .limit = NAN};
+    chart.count = chart_lines(plot->set, key, plot->lines);
     if (chart.count == 0) {
         return;
     }
-    chart.x = chart_updates(set, (int)canvas->columns / 12);
-    chart_scale(&chart, canvas->rows < 8 ? 2 : 4);
-    const size_t at_once = style->colour ? chart.count : 1;
+    chart.x = chart_updates(plot->set, (int)plot->canvas.columns / 12);
+    chart_scale(&chart, plot->canvas.rows < 8 ? 2 : 4);
+    const size_t at_once = plot->style->colour ? chart.count : 1;
     for (size_t i = 0; i < chart.count; i += at_once) {
-        draw(&chart, lines + i, at_once, style, canvas, text);
+        draw(plot, &chart, plot->lines + i, at_once);
     }
 }
 
@@ -222,33 +235,31 @@ static enum berth_status refuse(const struct run_set *set, const char *name,
         words_add(known, sizeof known, keys[i]);
     }
     memory_free(keys);
-    return error_set(error, BERTH_USAGE, "--series %s: no such series; there are %s", name, known);
+    return error_set(error, BERTH_USAGE, "--series %s: no such series; expected one of: %s", name,
+                     known);
 }
 
-static enum berth_status draw_named(const struct run_set *set, const char *names,
-                                    struct chart_line *lines, const struct berth_plot_style *style,
-                                    struct canvas *canvas, struct buffer *text,
+static enum berth_status draw_named(struct plot *plot, const char *names,
                                     struct berth_error *error) {
     for (const char *at = names; *at != '\0';) {
         char name[128], evaluated[sizeof name + 8];
         const size_t length = strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, at);
         snprintf(evaluated, sizeof evaluated, "eval_%s", name);
-        const char *key = has_series(set, name) ? name : evaluated;
-        if (!has_series(set, key)) {
-            return refuse(set, name, error);
+        const char *key = has_series(plot->set, name) ? name : evaluated;
+        if (!has_series(plot->set, key)) {
+            return refuse(plot->set, name, error);
         }
-        draw_series(set, key, lines, style, canvas, text);
+        draw_series(plot, key);
         at += length + (at[length] == ',');
     }
     return BERTH_OK;
 }
 
-static enum berth_status draw_usual(const struct run_set *set, struct chart_line *lines,
-                                    const struct berth_plot_style *style, struct canvas *canvas,
-                                    struct buffer *text, struct berth_error *error) {
+// The loss and the first metric of evaluations.
+static enum berth_status draw_default(struct plot *plot, struct berth_error *error) {
     const char **keys = NULL;
-    const size_t count = chart_keys(set, &keys), before = text->length;
+    const size_t count = chart_keys(plot->set, &keys), before = plot->text->length;
     int metrics = 0;
     if (keys == NULL) {
         return error_no_memory(error, 0, "the names of the series");
@@ -257,34 +268,39 @@ static enum berth_status draw_usual(const struct run_set *set, struct chart_line
         const int is_metric = strncmp(keys[i], "eval_", 5) == 0 &&
                               strstr(keys[i], "_per_") == NULL && strcmp(keys[i], "eval_loss") != 0;
         if (strcmp(keys[i], "loss") == 0 || (is_metric && metrics++ == 0)) {
-            draw_series(set, keys[i], lines, style, canvas, text);
+            draw_series(plot, keys[i]);
         }
     }
     memory_free(keys);
-    return text->length > before ? BERTH_OK
-                                 : error_set(error, BERTH_BAD_DATA,
-                                             "%s: the log has neither a loss nor an evaluation yet",
-                                             set->runs[0].name);
+    return plot->text->length > before
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: the log has neither a loss nor an evaluation yet",
+                           plot->set->runs[0].name);
 }
 
 enum berth_status plot_draw(const struct run_set *set, const struct berth_plot_style *style,
                             struct buffer *text, struct berth_error *error) {
-    const int columns = style->columns > PLOT_COLUMNS_LEAST ? style->columns : PLOT_COLUMNS_LEAST;
-    const int rows = style->rows > PLOT_ROWS_LEAST ? style->rows : PLOT_ROWS_LEAST;
-    struct canvas canvas = {.columns = (size_t)columns - MARK_COLUMNS, .rows = (size_t)rows};
-    struct chart_line *lines = memory_array(set->count, sizeof *lines);
-    canvas.cells = memory_array(canvas.columns * canvas.rows, 1);
-    canvas.owners = memory_array(canvas.columns * canvas.rows, sizeof *canvas.owners);
+    const int columns = style->columns > PLOT_COLUMNS_MIN ? style->columns : PLOT_COLUMNS_MIN;
+    const int rows = style->rows > PLOT_ROWS_MIN ? style->rows : PLOT_ROWS_MIN;
+    struct plot plot = {.set = set,
+                        .style = style,
+                        .canvas = {.columns = (size_t)columns - TICK_COLUMNS, .rows = (size_t)rows},
+                        .lines = memory_array(set->count, sizeof *plot.lines),
+                        .text = text};
+    struct canvas *canvas = &plot.canvas;
+    canvas->cells = memory_array(canvas->columns * canvas->rows, 1);
+    canvas->owners = memory_array(canvas->columns * canvas->rows, sizeof *canvas->owners);
     enum berth_status status = BERTH_OK;
-    if (lines == NULL || canvas.cells == NULL || canvas.owners == NULL) {
-        status = error_no_memory(error, canvas.columns * canvas.rows, "a chart");
+    if (plot.lines == NULL || canvas->cells == NULL || canvas->owners == NULL) {
+        status = error_no_memory(error, canvas->columns * canvas->rows, "a chart");
     } else if (style->series != NULL) {
-        status = draw_named(set, style->series, lines, style, &canvas, text, error);
+        status = draw_named(&plot, style->series, error);
     } else {
-        status = draw_usual(set, lines, style, &canvas, text, error);
+        status = draw_default(&plot, error);
     }
-    memory_free(canvas.owners);
-    memory_free(canvas.cells);
-    memory_free(lines);
+    memory_free(canvas->owners);
+    memory_free(canvas->cells);
+    memory_free(plot.lines);
     return text->failed ? error_no_memory(error, text->length, "the charts") : status;
 }

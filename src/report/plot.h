@@ -5,8 +5,8 @@
 
 #include "report/run.h"
 
-#define PLOT_COLUMNS_LEAST 60
-#define PLOT_ROWS_LEAST 4
+#define PLOT_COLUMNS_MIN 60
+#define PLOT_ROWS_MIN 4
 
 // See berth_plot. Appends to `text`.
 enum berth_status plot_draw(const struct run_set *set, const struct berth_plot_style *style,

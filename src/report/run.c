@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define SERIES_LIMIT 256 // names in one log
-// Beyond these, sums or differences of foreign numbers could overflow; NaN is left out, too.
+// Beyond these, sums or differences of a log's numbers could overflow; NaN is left out, too.
 #define STEP_LIMIT 1e15
 #define VALUE_LIMIT 1e280
 
@@ -21,8 +21,8 @@ void run_done(struct run *run) {
         memory_free(run->series[i].name);
         memory_free(run->series[i].buckets);
     }
-    for (size_t i = 0; i < run->part_count; i++) {
-        memory_free(run->parts[i].resumed_from);
+    for (size_t i = 0; i < run->process_count; i++) {
+        memory_free(run->processes[i].resumed_from);
     }
     json *const values[] = {run->plan,    run->settings, run->summary,
                             run->figures, run->details,  run->warnings};
@@ -30,7 +30,7 @@ void run_done(struct run *run) {
         json_free(values[i]);
     }
     memory_free(run->series);
-    memory_free(run->parts);
+    memory_free(run->processes);
     memory_free(run->name);
     buffer_done(&run->line);
     *run = (struct run){0};
@@ -40,8 +40,8 @@ void run_done(struct run *run) {
 
 static void merge(struct run_bucket *into, const struct run_bucket *from) {
     into->last = from->last;
-    into->least = fmin(into->least, from->least);
-    into->most = fmax(into->most, from->most);
+    into->min = fmin(into->min, from->min);
+    into->max = fmax(into->max, from->max);
     into->sum += from->sum;
     into->count += from->count;
     into->latest = from->latest;
@@ -95,9 +95,9 @@ static struct run_series *new_series(struct run *run, const char *name) {
     return series;
 }
 
-// What a resumed process repeats has the same values, so a bucket that reaches beyond `step` keeps
-// its own.
-static void cut(struct run_series *series, double step) {
+// A resumed process repeats the same values, so a bucket that reaches beyond `step` keeps its
+// values.
+static void truncate_from(struct run_series *series, double step) {
     while (series->count > 0 && series->buckets[series->count - 1].first >= step) {
         series->count--;
     }
@@ -129,11 +129,11 @@ void run_add(struct run *run, const char *name, double step, double value) {
     if (series == NULL) {
         return;
     }
-    cut(series, step);
+    truncate_from(series, step);
     add_point(series, &(struct run_bucket){.first = step,
                                            .last = step,
-                                           .least = value,
-                                           .most = value,
+                                           .min = value,
+                                           .max = value,
                                            .sum = value,
                                            .count = 1,
                                            .latest = value});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the log of a run says: series of numbers over its updates, and facts. Reports and plots are
-// made of it alone (html.h, plot.h); run_read.c fills it.
+// The content of a run's log: series of numbers over its updates, and facts. Reports and plots are
+// made from it alone (html.h, plot.h); run_read.c fills it.
 //
-// The log is a file of foreign bytes: a line that is not a record is counted and skipped, and
-// memory is bounded however long the log is.
+// The log is untrusted input: a line that
+// is not a record is counted and skipped, and memory is bounded however long the log is.
 #ifndef BERTH_REPORT_RUN_H
 #define BERTH_REPORT_RUN_H
 
@@ -19,8 +19,8 @@
 
 // Neighbouring points: a single one, or several of a long series.
 struct run_bucket {
-    double first, last;      // updates
-    double least, most, sum; // of the values
+    double first, last;   // updates
+    double min, max, sum; // of the values
     int64_t count;
     double latest; // the value of the last one
 };
@@ -35,7 +35,7 @@ struct run_series {
 };
 
 // One process of the run: the first, or one that resumed.
-struct run_part {
+struct run_process {
     double begin, end;  // Unix seconds of its first and last record; 0: unknown
     double first, last; // reported updates; first > last: none
     char *resumed_from; // NULL: from the beginning
@@ -45,8 +45,8 @@ struct run {
     char *name; // what the caller calls it
     struct run_series *series;
     size_t series_count, series_capacity;
-    struct run_part *parts;
-    size_t part_count, part_capacity;
+    struct run_process *processes;
+    size_t process_count, process_capacity;
     // JSON values, NULL where the log has none:
     json *plan;          // the plan's parts by name, each an object
     json *settings;      // every option's text by its name
@@ -54,11 +54,11 @@ struct run {
     json *figures;       // of a benchmark: what `berth bench --json` prints
     json *details;       // arrays of objects by the kind of detail: "length", "sample", ...
     json *warnings;      // texts
-    double details_step; // of the evaluation that some of them are of
+    double details_step; // update of the evaluation to which some details belong
     int details_are_complete;
     double total_steps;
-    int has_ended;      // its last update is done, also if nothing sums it up
-    int has_history;    // it is a Trainer's log_history, if perhaps an empty one
+    int has_ended;      // its last update is done, even if the log has no summary
+    int has_history;    // it is a Trainer's log_history, possibly empty
     size_t records;     // lines that are records
     size_t skipped;     // lines that are not
     struct buffer line; // the incomplete last line
@@ -70,15 +70,15 @@ struct run {
 enum berth_status run_init(struct run *run, const char *name, struct berth_error *error);
 void run_done(struct run *run);
 
-// Reads a log: the file `path`, or that of the output folder `path`, log.jsonl, else the newest
+// Reads a log: the file `path`, or in the output folder `path` log.jsonl, else the newest
 // trainer_state.json. BERTH_NO_INPUT: there is none; BERTH_BAD_DATA: no line of it is a record.
 enum berth_status run_read(struct run *run, const char *path, struct berth_error *error);
-// The same piece by piece; pieces may end within a line. run_end takes the last line, if it is
-// complete but for its newline, and derives the series "mfu".
+// The same in chunks, which may end within a line. run_end reads a last line that lacks only its
+// newline, and derives the series "mfu".
 void run_feed(struct run *run, const char *bytes, size_t length);
 enum berth_status run_end(struct run *run, struct berth_error *error);
 
-// Adds a point; the series is made where there is none. Points at or after `step` are replaced: a
+// Adds a point; creates the series if it does not exist. Points at or after `step` are replaced: a
 // resumed process repeats updates.
 void run_add(struct run *run, const char *name, double step, double value);
 const struct run_series *run_series_find(const struct run *run, const char *name);

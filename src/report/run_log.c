@@ -15,10 +15,10 @@ struct run_log {
     struct run_log_settings settings;
     struct json_line waiting; // lines that were not written yet
     struct json_file file;
-    double start;   // monotonic seconds
-    double written; // of the last report
+    double start;       // monotonic seconds
+    double last_report; // of the last report
     int has_begun;
-    int is_silent;  // a warning about the report was given
+    int has_warned; // a warning about the report was given
     struct run run; // only for a report
 };
 
@@ -39,15 +39,15 @@ enum berth_status run_log_open(const struct run_log_settings *settings, struct r
 
 static enum berth_status write_report(struct run_log *log, struct berth_error *error) {
     const struct run_set set = {.runs = &log->run, .count = 1};
-    log->written = clock_now();
+    log->last_report = clock_now();
     TRY(run_end(&log->run, error));
     return html_write_report(&set, log->settings.report, error);
 }
 
 static void refresh_report(struct run_log *log) {
     struct berth_error error;
-    if (write_report(log, &error) != BERTH_OK && !log->is_silent) {
-        log->is_silent = 1;
+    if (write_report(log, &error) != BERTH_OK && !log->has_warned) {
+        log->has_warned = 1;
         log_warning(&log->settings.next, "%s", error.message);
     }
 }
@@ -55,12 +55,12 @@ static void refresh_report(struct run_log *log) {
 static int is_due(const struct run_log *log, const struct berth_record *record) {
     return log->settings.report != NULL && log->settings.report_every > 0 &&
            (record->kind == BERTH_RECORD_STEP || record->kind == BERTH_RECORD_EVAL) &&
-           clock_now() - log->written >= (double)log->settings.report_every;
+           clock_now() - log->last_report >= (double)log->settings.report_every;
 }
 
 // --- records -------------------------------------------------------------------------------------
 
-// Writes what waits, and takes it into the run of the report.
+// Writes the waiting lines, and adds them to the report's run.
 static void flush(struct run_log *log) {
     const int could_write = log->file.failed == 0;
     if (log->settings.report != NULL) {
@@ -99,9 +99,9 @@ struct berth_log run_log_log(struct run_log *log) {
 
 // --- the log -------------------------------------------------------------------------------------
 
-// A killed process may have left half a line, to which nothing must be appended.
-static enum berth_status end_line(struct run_log *log, const char *path,
-                                  struct berth_error *error) {
+// A killed process may have left half a line, which must be terminated before anything is appended.
+static enum berth_status terminate_line(struct run_log *log, const char *path,
+                                        struct berth_error *error) {
     struct file_reader reader;
     char last = '\n';
     TRY(file_reader_open(&reader, path, error));
@@ -114,12 +114,12 @@ static enum berth_status end_line(struct run_log *log, const char *path,
     return status;
 }
 
-// A log that cannot be read any more does not keep a run from being resumed.
-static enum berth_status take_earlier(struct run_log *log, const char *folder,
+// A damaged log does not prevent a run from being resumed.
+static enum berth_status read_earlier(struct run_log *log, const char *folder,
                                       struct berth_error *error) {
-    struct berth_error unread;
+    struct berth_error ignored;
     run_done(&log->run);
-    if (log->settings.report != NULL && run_read(&log->run, folder, &unread) == BERTH_OK) {
+    if (log->settings.report != NULL && run_read(&log->run, folder, &ignored) == BERTH_OK) {
         return BERTH_OK;
     }
     run_done(&log->run);
@@ -128,7 +128,7 @@ static enum berth_status take_earlier(struct run_log *log, const char *folder,
 
 static enum berth_status open_file(struct run_log *log, const char *folder, int append,
                                    struct berth_error *error) {
-    const struct json_file_how how = {.append = append};
+    const struct json_file_options options = {.append = append};
     char *path = path_join(folder, RUN_LOG_NAME);
     if (path == NULL) {
         return file_no_path(error);
@@ -136,13 +136,13 @@ static enum berth_status open_file(struct run_log *log, const char *folder, int 
     const int continues = append && file_exists(path);
     enum berth_status status = run_init(&log->run, folder, error);
     if (status == BERTH_OK && continues) {
-        status = take_earlier(log, folder, error);
+        status = read_earlier(log, folder, error);
     }
     if (status == BERTH_OK) {
-        status = json_file_open(&log->file, path, &how, error);
+        status = json_file_open(&log->file, path, &options, error);
     }
     if (status == BERTH_OK && continues) {
-        status = end_line(log, path, error);
+        status = terminate_line(log, path, error);
     }
     memory_free(path);
     return status;

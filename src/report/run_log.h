@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log that a training job leaves in its output folder, FOLDER/log.jsonl, and the report that is
-// made of it while the job goes on and at its end. Passes all records on to the caller's log.
+// The log of a training job in its output folder, FOLDER/log.jsonl, and the report made from it
+// while the job runs and at its end. Passes all records on to the caller's log.
 //
 // Records that come before the folder exists are kept in memory. A failing disk does not stop the
 // job: the caller's log gets one warning.

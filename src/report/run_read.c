@@ -14,7 +14,7 @@
 #define READ_BYTES ((size_t)1 << 18)
 #define WARNINGS_LIMIT 100
 #define DETAILS_LIMIT 4096 // of a kind
-#define PARTS_LIMIT 1000
+#define PROCESSES_LIMIT 1000
 #define FACTS_LIMIT 1000 // parts of a plan
 
 static const char *text_of(const json *record, const char *key) {
@@ -40,15 +40,15 @@ static void append(struct run *run, json **array, const json *value, size_t limi
     }
 }
 
-static void replace(struct run *run, json **place, const json *value) {
-    json_free(*place);
-    *place = json_copy_deep(value);
-    run->failed |= *place == NULL;
+static void replace(struct run *run, json **target, const json *value) {
+    json_free(*target);
+    *target = json_copy_deep(value);
+    run->failed |= *target == NULL;
 }
 
 // --- series --------------------------------------------------------------------------------------
 
-// Numbers of a record that are no measurement.
+// Whether a number of a record is a measurement.
 static int is_measured(const char *key) {
     static const char *const others[] = {"time", "elapsed", "step",         "epoch",
                                          "task", "updates", "sample_count", "total_steps"};
@@ -75,27 +75,27 @@ static void add_numbers(struct run *run, const json *record, const char *prefix)
 
 // --- parts ---------------------------------------------------------------------------------------
 
-static struct run_part *new_part(struct run *run) {
-    struct run_part *grown =
-        run->part_count < PARTS_LIMIT
-            ? memory_grow(run->parts, &run->part_capacity, run->part_count + 1, sizeof *run->parts)
-            : NULL;
+static struct run_process *new_process(struct run *run) {
+    struct run_process *grown = run->process_count < PROCESSES_LIMIT
+                                    ? memory_grow(run->processes, &run->process_capacity,
+                                                  run->process_count + 1, sizeof *run->processes)
+                                    : NULL;
     if (grown == NULL) {
-        run->failed |= run->part_count < PARTS_LIMIT;
+        run->failed |= run->process_count < PROCESSES_LIMIT;
         return NULL;
     }
-    run->parts = grown;
-    grown[run->part_count] = (struct run_part){.first = INFINITY, .last = -INFINITY};
-    return &grown[run->part_count++];
+    run->processes = grown;
+    grown[run->process_count] = (struct run_process){.first = INFINITY, .last = -INFINITY};
+    return &grown[run->process_count++];
 }
 
-static struct run_part *part_of(struct run *run) {
-    return run->part_count > 0 ? &run->parts[run->part_count - 1] : new_part(run);
+static struct run_process *current_process(struct run *run) {
+    return run->process_count > 0 ? &run->processes[run->process_count - 1] : new_process(run);
 }
 
 static void note_time(struct run *run, const json *record) {
     const double time = real_of(record, "time");
-    struct run_part *part = isnan(time) ? NULL : part_of(run);
+    struct run_process *part = isnan(time) ? NULL : current_process(run);
     if (part != NULL) {
         part->begin = part->begin != 0 ? part->begin : time;
         part->end = time;
@@ -103,7 +103,7 @@ static void note_time(struct run *run, const json *record) {
 }
 
 static void note_step(struct run *run, double step) {
-    struct run_part *part = isnan(step) ? NULL : part_of(run);
+    struct run_process *part = isnan(step) ? NULL : current_process(run);
     if (part != NULL) {
         part->first = fmin(part->first, step);
         part->last = fmax(part->last, step);
@@ -126,7 +126,7 @@ static void take_eval(struct run *run, const json *record) {
 
 static void take_plan(struct run *run, const json *record) {
     const char *resumed = text_of(record, "resumed_from");
-    struct run_part *part = *resumed != '\0' ? part_of(run) : NULL;
+    struct run_process *part = *resumed != '\0' ? current_process(run) : NULL;
     if (part != NULL && part->resumed_from == NULL) {
         part->resumed_from = memory_string(resumed);
         run->failed |= part->resumed_from == NULL;
@@ -149,7 +149,7 @@ static void take_event(struct run *run, const json *record) {
         run->summary = NULL;
         run->has_ended = 0;
         run->details_are_complete = 1;
-        new_part(run);
+        new_process(run);
     }
 }
 
@@ -157,7 +157,8 @@ static void take_warning(struct run *run, const json *record) {
     append(run, &run->warnings, json_member(record, "text"), WARNINGS_LIMIT);
 }
 
-// The details of one evaluation replace those of the last one, which a resumed process may repeat.
+// The details of an evaluation replace those of the previous one, which a resumed process may
+// repeat.
 static void begin_evaluation(struct run *run, double step) {
     static const char *const names[] = {"sample", "confusion", "threshold"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -226,7 +227,7 @@ static void take_entry(struct run *run, const json *entry) {
     run->records++;
 }
 
-// One object of a benchmark is shown by its members, several are rows of a table.
+// A single object of a benchmark is shown by its members; several become rows of a table.
 static void take_figures(struct run *run, const json *value) {
     if (run->figures == NULL) {
         replace(run, &run->figures, value);
@@ -319,7 +320,8 @@ void run_feed(struct run *run, const char *bytes, size_t length) {
     }
 }
 
-// The peak is measured at the end of a run, so the share of it follows for all updates only then.
+// The peak is measured at the end of a run, so the fractions of it are known for all updates only
+// then.
 static void derive_mfu(struct run *run) {
     const double flops = real_of(run->summary, "model_flops"), mfu = real_of(run->summary, "mfu");
     const struct run_series *rates = run_series_find(run, "model_flops");
@@ -336,8 +338,8 @@ static void derive_mfu(struct run *run) {
     made->count = rates->count;
     for (size_t i = 0; i < rates->count; i++) {
         struct run_bucket bucket = rates->buckets[i];
-        bucket.least *= mfu / flops;
-        bucket.most *= mfu / flops;
+        bucket.min *= mfu / flops;
+        bucket.max *= mfu / flops;
         bucket.sum *= mfu / flops;
         bucket.latest *= mfu / flops;
         made->buckets[i] = bucket;
@@ -458,11 +460,11 @@ static enum berth_status find_log(const char *folder, char **path, struct berth_
     if (*path == NULL) {
         TRY(try_checkpoints(folder, path, error));
     }
-    return *path != NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_NO_INPUT,
-                           "%s: no log in it: neither " RUN_LOG_NAME " nor trainer_state.json",
-                           folder);
+    return *path != NULL ? BERTH_OK
+                         : error_set(error, BERTH_NO_INPUT,
+                                     "%s: no log in this folder: neither " RUN_LOG_NAME
+                                     " nor trainer_state.json",
+                                     folder);
 }
 
 enum berth_status run_read(struct run *run, const char *path, struct berth_error *error) {

@@ -7,7 +7,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#define KEY_FILE_MOST ((size_t)64 << 10)
+#define KEY_FILE_MAX ((size_t)64 << 10)
 #define NAME_SIZE 256
 #define BLANKS " \t"
 #define BYTE_ORDER_MARK "\xEF\xBB\xBF"
@@ -19,7 +19,7 @@ enum berth_status access_open(struct access *access, const char *key_file, const
     if (key_file == NULL) {
         return BERTH_OK;
     }
-    TRY(file_read(key_file, KEY_FILE_MOST, &access->keys, &length, error));
+    TRY(file_read(key_file, KEY_FILE_MAX, &access->keys, &length, error));
     return access->keys[strspn(access->keys, " \t\r\n")] != '\0'
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG, "%s: expected a key on each line, found none",
@@ -30,7 +30,7 @@ void access_done(struct access *access) {
     memory_free(access->keys);
 }
 
-// An entry of a list without the blanks around it: `length` bytes become *length.
+// Skips the blanks around an entry of *length bytes; *length becomes that of the rest.
 static const char *trim(const char *entry, size_t *length) {
     const size_t before = strspn(entry, BLANKS);
     const size_t skipped = before < *length ? before : *length;
@@ -78,11 +78,11 @@ static int is_listed(const char *list, const char *name) {
 
 static int check_host(const struct access *access, const char *host, const char **message) {
     char name[NAME_SIZE];
-    *message = "the request has no Host";
+    *message = "the request has no valid Host";
     if (host == NULL || !host_name(host, name)) {
         return 400;
     }
-    *message = "the Host is not served; --allowed_hosts lists names";
+    *message = "this Host is not served; add its name to --allowed_hosts";
     return is_address(name) || strcasecmp(name, "localhost") == 0 || is_listed(access->hosts, name)
                ? 0
                : 403;
@@ -91,13 +91,13 @@ static int check_host(const struct access *access, const char *host, const char 
 int access_check_site(const struct access *access, const struct http_request *request,
                       const char **message) {
     const char *host = http_header(request, "Host"), *origin = http_header(request, "Origin");
-    const int is_hostless = host == NULL && request->is_old; // no browser sends such a request
+    const int is_hostless = host == NULL && request->is_http_1_0; // no browser sends such a request
     const int status = is_hostless ? 0 : check_host(access, host, message);
     if (status != 0) {
         return status;
     }
     const char *site = origin != NULL && host != NULL ? strstr(origin, "://") : NULL;
-    *message = "requests of other sites are refused (Origin)";
+    *message = "requests from other sites are refused (Origin)";
     return origin == NULL || (site != NULL && strcasecmp(site + 3, host) == 0) ? 0 : 403;
 }
 
@@ -116,7 +116,7 @@ int access_check_key(const struct access *access, const struct http_request *req
                      const char **message) {
     const char *given = http_header(request, "Authorization"), *key = access->keys;
     int found = 0;
-    *message = "this server needs a key: Authorization: Bearer KEY";
+    *message = "this server requires a key: Authorization: Bearer KEY";
     if (key == NULL) {
         return 0;
     }

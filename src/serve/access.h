@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may ask: the Host and Origin of a request, and its key.
+// Access control: checks a request's Host, its Origin and its key.
 #ifndef BERTH_SERVE_ACCESS_H
 #define BERTH_SERVE_ACCESS_H
 
 #include "serve/http.h"
 
 struct access {
-    char *keys;        // one per line; NULL: none is needed
-    const char *hosts; // names besides addresses and localhost, separated by commas; "*": any
+    char *keys; // one per line; NULL: none is needed
+    const char
+        *hosts; // comma-separated names that are served besides addresses and localhost; "*": any
 };
 
 // Reads the file of keys; NULL is no file. BERTH_CONFIG: it has no key.
@@ -17,9 +18,9 @@ void access_done(struct access *access);
 
 // The two checks return the HTTP status that a refused request gets, with a message, else 0.
 //
-// A page of another site that a browser shows can send requests here, by a name that it points at
-// this address (another Host) or openly (another Origin). An address as Host shows that no name was
-// looked up.
+// A web page of another site can make a browser send requests here: openly (another Origin), or by
+// pointing a name of its own at this address (another Host; DNS rebinding). A Host that is an
+// address cannot come from such a name.
 int access_check_site(const struct access *access, const struct http_request *request,
                       const char **message);
 int access_check_key(const struct access *access, const struct http_request *request,

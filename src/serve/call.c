@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-#define DEPTH_MOST 32
-#define QUESTION_MOST ((size_t)64 << 10)
-#define FIELDS_MOST 16 // of a form
+#define DEPTH_MAX 32
+#define QUESTION_BYTES_MAX ((size_t)64 << 10)
+#define FIELDS_MAX 16 // of a form
 // Values of a request, and more for each text of --max_queue. A mebibyte of "[],[]," would take 50
-// of memory for as long as the request waits.
-#define VALUES_MOST 1000
-#define TEXT_VALUES_MOST 8
+// MiB of memory for as long as the request waits.
+#define VALUES_MAX 1000
+#define VALUES_PER_TEXT_MAX 8
 
 // --- a form --------------------------------------------------------------------------------------
 
@@ -41,9 +41,9 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
     int failed = 0;
     for (int i = 0; *at != '\0'; i++) {
         const size_t length = strcspn(at, "&"), name = strcspn(at, "=&");
-        if (i == FIELDS_MOST) {
+        if (i == FIELDS_MAX) {
             json_free(fields);
-            return error_set(error, BERTH_USAGE, "the form has more than %d fields", FIELDS_MOST);
+            return error_set(error, BERTH_USAGE, "the form has more than %d fields", FIELDS_MAX);
         }
         char *key = decode(at, name);
         char *value = name < length ? decode(at + name + 1, length - name - 1) : NULL;
@@ -68,7 +68,8 @@ struct structure {
     size_t values; // at most
 };
 
-// The brackets and commas outside strings. Only what is well-formed is read afterwards.
+// Counts the brackets and commas outside strings. The text need not be well-formed: the JSON reader
+// refuses it afterwards.
 static struct structure structure_of(const char *text, size_t length) {
     struct structure found = {0, 1};
     int depth = 0, in_string = 0;
@@ -90,15 +91,15 @@ static struct structure structure_of(const char *text, size_t length) {
 
 static enum berth_status check_structure(const struct call *call, struct berth_error *error) {
     const struct structure found = structure_of(call->request->body, call->request->body_length);
-    const size_t most = VALUES_MOST + TEXT_VALUES_MOST * call->most;
-    if (found.depth > DEPTH_MOST) {
-        return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MOST);
+    const size_t limit = VALUES_MAX + VALUES_PER_TEXT_MAX * call->max_items;
+    if (found.depth > DEPTH_MAX) {
+        return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MAX);
     }
-    return found.values <= most
+    return found.values <= limit
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "the JSON has more than %zu values, and --max_queue is %zu texts", most,
-                           call->most);
+                           "the JSON has more than %zu values, the limit for --max_queue %zu",
+                           limit, call->max_items);
 }
 
 const json *call_member(const struct call *call, const char *key) {
@@ -108,7 +109,7 @@ const json *call_member(const struct call *call, const char *key) {
 
 enum berth_status call_read(struct call *call, struct berth_error *error) {
     const struct http_request *request = call->request;
-    if (call->shape->is_form) {
+    if (call->protocol->is_form) {
         return read_form(call, error);
     }
     TRY(check_structure(call, error));
@@ -127,22 +128,22 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
     return !json_is_object_value(call->document)
                ? error_set(error, BERTH_USAGE, "the request is not a JSON object")
            : model != NULL && !json_is_text(model)
-               ? error_set(error, BERTH_USAGE, "model: expected a text")
+               ? error_set(error, BERTH_USAGE, "model: expected a string")
                : BERTH_OK;
 }
 
 enum berth_status call_make(struct call *call, struct berth_error *error) {
-    const struct shape *shape = call->shape;
+    const struct protocol *protocol = call->protocol;
     const struct served_task *task = call->instance->task;
-    call->wanted = (struct parameters){.normalize = -1, .with_no_answer = -1};
-    if (shape->only != NULL && strcmp(shape->only, task->name) != 0) {
+    call->parameters = (struct parameters){.normalize = -1, .with_no_answer = -1};
+    if (protocol->task != NULL && strcmp(protocol->task, task->name) != 0) {
         return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s",
-                         call->model_name, task->name, shape->only);
+                         call->model_name, task->name, protocol->task);
     }
-    TRY(shape->read(call, error));
+    TRY(protocol->read(call, error));
     for (size_t i = 0; i < call->count; i++) {
         struct item *item = &call->items[i];
-        item->wanted = call->wanted;
+        item->parameters = call->parameters;
     }
     if (task->check != NULL) {
         TRY(task->check(call->items, call->count, error));
@@ -190,9 +191,9 @@ void call_free(struct call *call) {
 }
 
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error) {
-    if (count > call->most) {
-        return error_set(error, BERTH_USAGE, "%zu texts in a request, and --max_queue is %zu",
-                         count, call->most);
+    if (count > call->max_items) {
+        return error_set(error, BERTH_USAGE, "the request has %zu texts, but --max_queue is %zu",
+                         count, call->max_items);
     }
     call->items = memory_array_zeroed(count, sizeof *call->items);
     call->count = call->items != NULL ? count : 0;
@@ -200,20 +201,20 @@ enum berth_status call_make_items(struct call *call, size_t count, struct berth_
                                : error_no_memory(error, count * sizeof *call->items, "a request");
 }
 
-enum berth_status call_set_text(struct item *item, size_t which, const json *text, const char *what,
-                                struct berth_error *error) {
+enum berth_status call_set_text(struct item *item, size_t which, const json *text,
+                                const char *where, struct berth_error *error) {
     const char *bytes = json_text(text);
     if (bytes == NULL) {
-        return error_set(error, BERTH_USAGE, "%s: expected a text", what);
+        return error_set(error, BERTH_USAGE, "%s: expected a string", where);
     }
     if (strlen(bytes) != json_text_length(text)) {
-        return error_set(error, BERTH_USAGE, "%s: the text contains a NUL character", what);
+        return error_set(error, BERTH_USAGE, "%s: the text contains a NUL character", where);
     }
     if (bytes[strspn(bytes, " \t\n\v\f\r")] == '\0') {
-        return error_set(error, BERTH_USAGE, "%s: the text is blank", what);
+        return error_set(error, BERTH_USAGE, "%s: the text is blank", where);
     }
-    if (which == 0 && json_text_length(text) > QUESTION_MOST && item->texts[1] != NULL) {
-        return error_set(error, BERTH_USAGE, "%s: more than 64 KiB", what);
+    if (which == 0 && json_text_length(text) > QUESTION_BYTES_MAX && item->texts[1] != NULL) {
+        return error_set(error, BERTH_USAGE, "%s: more than 64 KiB", where);
     }
     item->texts[which] = bytes;
     return BERTH_OK;

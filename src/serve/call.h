@@ -9,52 +9,52 @@
 
 struct call;
 
-// A dialect: how a request of one API is read, and how its reply is written.
-struct shape {
-    // Makes the items of call->document. Texts may stay in the document.
+// The protocol of one API: how its requests are read and its replies written.
+struct protocol {
+    // Makes the items of call->document. Texts may point into the document.
     enum berth_status (*read)(struct call *call, struct berth_error *error);
-    void (*write)(struct json_line *line, const struct call *call); // of a form: NULL
+    void (*write)(struct json_line *line, const struct call *call); // NULL for a form
     int is_form;      // the request is the page's form, and its reply the page
-    const char *only; // name of the task that the API is for; NULL: any
+    const char *task; // name of the only task that the API is for; NULL: any
 };
 
 struct call {
     struct http_request *request;
-    const struct shape *shape;
+    const struct protocol *protocol;
     const struct instance *instance; // the model when the request arrived
     const char *model_name;
-    size_t model; // its number
+    size_t model; // its index
     json *document;
     struct item *items;
-    size_t count, most; // `most` of them are allowed
-    struct parameters wanted;
+    size_t count, max_items; // of which max_items are allowed
+    struct parameters parameters;
     int is_list;   // the request has a list of inputs, so the reply is one
     int is_base64; // embeddings as base64 of their floats
     int64_t tokens;
-    size_t taken, done; // items, by the queue and by the worker
-    int is_left;        // the client has gone, so that items were not computed
-    struct call *next;  // of the same client (turns.h)
+    size_t taken, done;  // number of items that a worker has taken and has run
+    int client_has_left; // the client has closed the connection, so items were skipped
+    struct call *next;   // of the same client (turns.h)
 };
 
-// Reads the body as JSON, then, with a model, makes the items of it. BERTH_USAGE: the request is
-// wrong.
+// call_read reads the body; call_make then makes its items, once the model is known. BERTH_USAGE:
+// the request is wrong.
 enum berth_status call_read(struct call *call, struct berth_error *error);
 enum berth_status call_make(struct call *call, struct berth_error *error);
 void call_free(struct call *call);
 // A member of the document; NULL: absent, or null.
 const json *call_member(const struct call *call, const char *key);
-// What the members of a document are for; others would have no effect.
+// The known members of a document. Others are refused, because they would have no effect.
 struct call_members {
     const char *read[7];    // those that are read, and "model"
-    const char *refused[3]; // those that only null is allowed for
+    const char *refused[3]; // those that may only be null
 };
-// BERTH_USAGE: a member is not among them.
+// BERTH_USAGE: a member is unknown or refused.
 enum berth_status call_check_members(const struct call *call, const struct call_members *known,
                                      struct berth_error *error);
-// Makes room for `count` items, all zero. BERTH_USAGE: there are more than the queue ever holds.
+// Allocates `count` items, all zero. BERTH_USAGE: there are more than max_items.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
-// The texts of an item; `what` is where the request has it. Blank texts are refused.
-enum berth_status call_set_text(struct item *item, size_t which, const json *text, const char *what,
-                                struct berth_error *error);
+// Sets a text of an item; `where` names the JSON value in messages. Blank texts are refused.
+enum berth_status call_set_text(struct item *item, size_t which, const json *text,
+                                const char *where, struct berth_error *error);
 
 #endif

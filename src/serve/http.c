@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection is in the server's list from its beginning to its end, with the time when it must
-// be further. http_tick shuts the socket of a late one down, which libmicrohttpd then notices as
-// the client's end. Its own timeout is one of inactivity, which a slow client never meets.
+// Every open connection is in the server's list, with the deadline of its current phase. http_tick
+// shuts down the socket of a late one, which libmicrohttpd then sees as a disconnect.
+// libmicrohttpd's own timeout measures inactivity, which a slow client never reaches.
 //
-// libmicrohttpd misses the client's end when it arrives together with the last bytes: its epoll
-// reports both once, and a read that finds the bytes is taken for all that there is. So http_tick
-// looks for such connections itself.
+// libmicrohttpd misses a disconnect that arrives together with the last bytes: epoll reports both
+// in one event, and libmicrohttpd does not read again after it has found the bytes. So http_tick
+// scans for such connections itself.
 //
 // A complete request is suspended before the application sees it, and resumed by its reply; so it
 // makes no difference which thread replies, and when.
@@ -28,33 +28,40 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HEADERS_MOST 100
-#define TARGET_MOST 8192
-#define CONNECTION_MEMORY ((size_t)32 << 10) // libmicrohttpd's, which holds the headers
-#define BODIES_MOST ((size_t)512 << 20)      // of all requests
-#define DISCARDED_MOST (64 << 20)            // of a request that is refused
+#define HEADERS_MAX 100
+#define TARGET_MAX 8192
+#define CONNECTION_MEMORY ((size_t)32 << 10) // of libmicrohttpd, for the headers
+#define BODIES_MAX ((size_t)512 << 20)       // of all requests
+#define DISCARDED_MAX (64 << 20)             // of a request that is refused
 #define NEVER 1e300
-#define LOOK_SECONDS 1.0 // between two looks for clients that have left
-#define LEFT_SECONDS 0.5 // what was read last may yet become a whole request
+#define LISTENERS_MAX 8
+#define SCAN_SECONDS 1.0    // between two scans for clients that have disconnected
+#define CLOSING_SECONDS 0.5 // the bytes read last may still complete a request
 
 struct connection {
     struct connection *next, **back; // in the server's list
     int socket;
-    int receives; // it is the client's turn to send
+    int is_receiving; // it is the client's turn to send
     double deadline;
 };
 
-struct http_server {
+// A socket that listens, and the thread that serves its connections.
+struct listener {
+    int socket;
     struct MHD_Daemon *daemon;
+    char address[80]; // and port, as text
+};
+
+struct http_server {
+    struct listener listeners[LISTENERS_MAX]; // [listener_count] one for each address
+    size_t listener_count;
     struct http_settings settings;
     struct http_application application;
     pthread_mutex_t lock; // of the list and its deadlines
     struct connection *connections;
     atomic_size_t busy, body_bytes;
-    atomic_int stops;
-    int listener;
-    char address[80]; // and port, as text
-    double looked;    // when http_tick last looked for clients that have left
+    atomic_int is_stopping;
+    double last_scan; // when http_tick last scanned for clients that have disconnected
 };
 
 // A request from its first line to the end of its reply.
@@ -64,21 +71,21 @@ struct exchange {
     struct MHD_Connection *mhd;
     struct connection *connection;
     struct buffer body;
-    int begun;      // the headers are complete
-    int is_refused; // `reply` is for when it has been read
-    int refusal;    // the status that it will get, when it has been read; 0: none
+    int has_headers; // the headers are complete
+    int is_refused;  // `reply` is sent once the body has been read
+    int refusal;     // the status with which to refuse it once the body has been read; 0: none
     int is_busy;
-    int answered;
+    int is_answered;
     struct http_reply reply;
 };
 
 // --- connections ---------------------------------------------------------------------------------
 
-static void set_deadline(struct http_server *server, struct connection *connection, int receives,
-                         double seconds) {
+static void set_deadline(struct http_server *server, struct connection *connection,
+                         int is_receiving, double seconds) {
     if (connection != NULL) {
         pthread_mutex_lock(&server->lock);
-        connection->receives = receives;
+        connection->is_receiving = is_receiving;
         connection->deadline = seconds < NEVER ? clock_now() + seconds : NEVER;
         pthread_mutex_unlock(&server->lock);
     }
@@ -95,7 +102,7 @@ static void begin_connection(struct http_server *server, struct MHD_Connection *
         *socket_context = NULL;
         return;
     }
-    *connection = (struct connection){.socket = info->connect_fd, .receives = 1};
+    *connection = (struct connection){.socket = info->connect_fd, .is_receiving = 1};
     pthread_mutex_lock(&server->lock);
     connection->deadline = clock_now() + server->settings.limits.header_seconds;
     connection->next = server->connections;
@@ -107,7 +114,7 @@ static void begin_connection(struct http_server *server, struct MHD_Connection *
     pthread_mutex_unlock(&server->lock);
 }
 
-// Called before libmicrohttpd closes the socket, so that its number is not yet another's.
+// Called before libmicrohttpd closes the socket, so the descriptor cannot have been reused yet.
 static void end_connection(struct http_server *server, struct connection *connection) {
     if (connection != NULL) {
         pthread_mutex_lock(&server->lock);
@@ -129,8 +136,8 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
     }
 }
 
-// Nothing is left to be received, now or later.
-static int has_ended(const struct connection *connection) {
+// Whether the peer has closed its side and all of its bytes were read.
+static int peer_has_closed(const struct connection *connection) {
     char byte;
     const ssize_t length = recv(connection->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return length == 0 || (length < 0 && errno == ECONNRESET);
@@ -138,16 +145,16 @@ static int has_ended(const struct connection *connection) {
 
 void http_tick(struct http_server *server) {
     const double now = clock_now();
-    const int looks = now > server->looked + LOOK_SECONDS;
-    server->looked = looks ? now : server->looked;
+    const int scans = now > server->last_scan + SCAN_SECONDS;
+    server->last_scan = scans ? now : server->last_scan;
     pthread_mutex_lock(&server->lock);
     for (struct connection *c = server->connections; c != NULL; c = c->next) {
-        if (looks && c->receives && c->deadline > now + LEFT_SECONDS && has_ended(c)) {
-            c->deadline = now + LEFT_SECONDS;
+        if (scans && c->is_receiving && c->deadline > now + CLOSING_SECONDS && peer_has_closed(c)) {
+            c->deadline = now + CLOSING_SECONDS;
         }
         if (c->deadline < now) {
             shutdown(c->socket, SHUT_RDWR);
-            c->deadline = now + LOOK_SECONDS; // this, too, may be missed
+            c->deadline = now + SCAN_SECONDS; // this, too, may be missed
         }
     }
     pthread_mutex_unlock(&server->lock);
@@ -177,7 +184,7 @@ static void add_headers(struct MHD_Response *response, const struct http_reply *
 }
 
 static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *reply) {
-    const int closes = reply->closes || atomic_load(&exchange->server->stops);
+    const int closes = reply->closes || atomic_load(&exchange->server->is_stopping);
     char *body = reply->body != NULL ? reply->body : memory_string("");
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback(reply->length, body, memory_free);
@@ -193,8 +200,8 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *
     return result;
 }
 
-// The reply that was made before it could be sent.
-static enum MHD_Result send_kept(struct exchange *exchange) {
+// Sends the reply that was made before it could be sent.
+static enum MHD_Result send_prepared(struct exchange *exchange) {
     struct http_reply reply = exchange->reply;
     exchange->reply.body = NULL;
     reply.closes |= exchange->is_refused;
@@ -215,7 +222,7 @@ static enum MHD_Result refuse(struct exchange *exchange, int status, const char 
     return send_reply(exchange, &reply);
 }
 
-int http_has_left(const struct http_request *request) {
+int http_client_has_left(const struct http_request *request) {
     const struct exchange *exchange = (const struct exchange *)request;
     struct pollfd socket = {.events = POLLRDHUP};
     if (exchange->connection == NULL) {
@@ -228,7 +235,7 @@ int http_has_left(const struct http_request *request) {
 void http_answer(struct http_request *request, struct http_reply reply) {
     struct exchange *exchange = (struct exchange *)request;
     exchange->reply = reply;
-    exchange->answered = 1;
+    exchange->is_answered = 1;
     MHD_resume_connection(exchange->mhd);
 }
 
@@ -247,10 +254,10 @@ static uint64_t client_number(struct MHD_Connection *mhd) {
     if (address != NULL && address->sa_family == AF_INET) {
         number = ((const struct sockaddr_in *)address)->sin_addr.s_addr;
     } else if (address != NULL && address->sa_family == AF_INET6) {
-        const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
-        const int is_four = IN6_IS_ADDR_V4MAPPED(six);
-        // Of IPv6 the first half, which is one subscriber's.
-        memcpy(&number, six->s6_addr + (is_four ? 12 : 0), is_four ? 4 : sizeof number);
+        const struct in6_addr *ipv6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+        const int is_ipv4 = IN6_IS_ADDR_V4MAPPED(ipv6);
+        // The first half of an IPv6 address identifies the subscriber.
+        memcpy(&number, ipv6->s6_addr + (is_ipv4 ? 12 : 0), is_ipv4 ? 4 : sizeof number);
     }
     return number;
 }
@@ -267,7 +274,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     exchange->server = server;
     exchange->mhd = mhd;
     exchange->connection = info != NULL ? info->socket_context : NULL;
-    exchange->refusal = strlen(target) > TARGET_MOST ? 414 : 0;
+    exchange->refusal = strlen(target) > TARGET_MAX ? 414 : 0;
     set_deadline(server, exchange->connection, 1, server->settings.limits.header_seconds);
     return exchange;
 }
@@ -288,8 +295,9 @@ static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, cons
     return MHD_YES;
 }
 
-// The status that the headers alone deserve; 0: none. Whoever disagrees with a proxy on where a
-// body ends lets a request be smuggled in, so what can be read in two ways is refused.
+// The status with which to refuse the request because of its headers; 0: none. A server that
+// disagrees with a proxy about where a body ends allows request smuggling, so ambiguous framing is
+// refused.
 static int check_headers(struct exchange *exchange, const char **message) {
     struct framing framing = {0};
     const char *length = http_header(&exchange->request, "Content-Length");
@@ -299,11 +307,11 @@ static int check_headers(struct exchange *exchange, const char **message) {
     if (framing.lengths + framing.encodings > 1 || framing.hosts > 1) {
         return 400;
     }
-    *message = "the name of a header has a blank";
+    *message = "the name of a header contains a blank";
     if (framing.blanks > 0) {
         return 400;
     }
-    *message = "Content-Length is not a number of digits";
+    *message = "Content-Length is not a number";
     if (length != NULL && (*length == '\0' || strspn(length, "0123456789") != strlen(length))) {
         return 400;
     }
@@ -312,7 +320,7 @@ static int check_headers(struct exchange *exchange, const char **message) {
         return 501;
     }
     *message = "the request has more than 100 headers";
-    if (framing.headers > HEADERS_MOST) {
+    if (framing.headers > HEADERS_MAX) {
         return 431;
     }
     *message = "the request target is longer than 8192 bytes";
@@ -320,30 +328,30 @@ static int check_headers(struct exchange *exchange, const char **message) {
         return 414;
     }
     *message = "the body is larger than --max_body_bytes";
-    const size_t most = exchange->server->settings.limits.body_bytes;
-    return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > most) ? 413 : 0;
+    const size_t limit = exchange->server->settings.limits.body_bytes;
+    return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > limit) ? 413 : 0;
 }
 
-// Whether a body follows that is worth reading although the request is refused. A client that
-// finds the connection closed while it sends never sees the reply.
-static int sends_body(const struct exchange *exchange) {
+// Whether to read the body of a refused request. A client that finds the connection closed while it
+// sends never sees the reply.
+static int should_read_body(const struct exchange *exchange) {
     const char *length = http_header(&exchange->request, "Content-Length");
     return http_header(&exchange->request, "Expect") == NULL &&
-           (length != NULL ? strlen(length) <= 18 && strtoull(length, NULL, 10) <= DISCARDED_MOST
+           (length != NULL ? strlen(length) <= 18 && strtoull(length, NULL, 10) <= DISCARDED_MAX
                            : http_header(&exchange->request, "Transfer-Encoding") != NULL);
 }
 
-static enum MHD_Result begin(struct exchange *exchange) {
+static enum MHD_Result begin_request(struct exchange *exchange) {
     struct http_server *server = exchange->server;
     const struct http_application *application = &server->application;
     const char *message;
     int status = check_headers(exchange, &message);
-    exchange->begun = 1;
+    exchange->has_headers = 1;
     exchange->is_busy = 1;
     atomic_fetch_add(&server->busy, 1);
     exchange->request.arrived = clock_now();
     exchange->request.client = client_number(exchange->mhd);
-    if (status != 0 && status != 413) { // what can be read in two ways is not read on
+    if (status != 0 && status != 413) { // with ambiguous framing nothing more is read
         return refuse(exchange, status, message);
     }
     if (status == 413) {
@@ -354,12 +362,12 @@ static enum MHD_Result begin(struct exchange *exchange) {
             !application->admit(application->context, &exchange->request, &exchange->reply);
     }
     set_deadline(server, exchange->connection, 1, server->settings.limits.body_seconds);
-    return exchange->is_refused && !sends_body(exchange) ? send_kept(exchange) : MHD_YES;
+    return exchange->is_refused && !should_read_body(exchange) ? send_prepared(exchange) : MHD_YES;
 }
 
-// libmicrohttpd takes a reply only before or after the body, so one that is too large is read to
-// its end, for which there is a deadline.
-static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, size_t *length) {
+// libmicrohttpd accepts a reply only before or after the body, so a body that is too large is read
+// to its end, within its deadline.
+static enum MHD_Result receive_body(struct exchange *exchange, const char *bytes, size_t *length) {
     struct http_server *server = exchange->server;
     const size_t count = *length;
     *length = 0;
@@ -370,7 +378,7 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, s
         exchange->refusal = 413;
         return MHD_YES;
     }
-    if (atomic_fetch_add(&server->body_bytes, count) + count > BODIES_MOST) {
+    if (atomic_fetch_add(&server->body_bytes, count) + count > BODIES_MAX) {
         exchange->refusal = 503;
     } else {
         buffer_put(&exchange->body, bytes, count);
@@ -381,16 +389,16 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, s
     return exchange->body.failed ? MHD_NO : MHD_YES;
 }
 
-static enum MHD_Result hand_over(struct exchange *exchange) {
+static enum MHD_Result dispatch(struct exchange *exchange) {
     struct http_server *server = exchange->server;
     if (exchange->is_refused) {
-        return send_kept(exchange);
+        return send_prepared(exchange);
     }
     if (exchange->refusal != 0) {
         return refuse(exchange, exchange->refusal,
                       exchange->refusal == 413
                           ? "the body is larger than --max_body_bytes"
-                          : "the server holds as many request bodies as it can; try again later");
+                          : "the server has no room for another request body; try again later");
     }
     buffer_put_byte(&exchange->body, '\0');
     if (exchange->body.failed) {
@@ -423,13 +431,13 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     }
     exchange->request.method = method;
     exchange->request.path = path_of(target);
-    exchange->request.is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
-    if (exchange->answered) {
-        return send_kept(exchange);
+    exchange->request.is_http_1_0 = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
+    if (exchange->is_answered) {
+        return send_prepared(exchange);
     }
-    return !exchange->begun ? begin(exchange)
-           : *length > 0    ? take_body(exchange, bytes, length)
-                            : hand_over(exchange);
+    return !exchange->has_headers ? begin_request(exchange)
+           : *length > 0          ? receive_body(exchange, bytes, length)
+                                  : dispatch(exchange);
 }
 
 static void on_completed(void *context, struct MHD_Connection *mhd, void **request_context,
@@ -452,29 +460,78 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 
 // --- the server ----------------------------------------------------------------------------------
 
-static enum berth_status listen_on(const struct addrinfo *address, int *listener) {
-    const int on = 1, off = 0;
-    *listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (*listener < 0) {
-        return BERTH_UNAVAILABLE;
+// Returns the socket; -1: errno says why not. "::" also accepts IPv4, unless other addresses are
+// listened on as well.
+static int listen_on(const struct addrinfo *address, int is_only) {
+    const int on = 1, v6_only = !is_only;
+    const int listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener < 0) {
+        return -1;
     }
-    setsockopt(*listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (address->ai_family == AF_INET6) { // "::" is IPv4, too
-        setsockopt(*listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->ai_family == AF_INET6) {
+        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
     }
-    if (bind(*listener, address->ai_addr, address->ai_addrlen) == 0 &&
-        listen(*listener, SOMAXCONN) == 0) {
-        return BERTH_OK;
+    if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(listener, SOMAXCONN) == 0) {
+        return listener;
     }
     const int cause = errno;
-    close(*listener);
-    *listener = -1;
+    close(listener);
     errno = cause;
-    return BERTH_UNAVAILABLE;
+    return -1;
 }
 
-static enum berth_status open_listener(const struct http_settings *settings, int *listener,
-                                       struct berth_error *error) {
+static in_port_t *port_of(struct sockaddr *address) {
+    return address->sa_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port
+                                          : &((struct sockaddr_in *)address)->sin_port;
+}
+
+// Gives all addresses the port of the first listener, which the system chose for port 0.
+static void copy_port(const struct http_server *server, const struct addrinfo *found) {
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    if (getsockname(server->listeners[0].socket, (struct sockaddr *)&bound, &size) == 0) {
+        for (const struct addrinfo *address = found; address != NULL; address = address->ai_next) {
+            *port_of(address->ai_addr) = *port_of((struct sockaddr *)&bound);
+        }
+    }
+}
+
+// A hosts file may list an address twice.
+static int is_repeated(const struct addrinfo *found, const struct addrinfo *address) {
+    while (found != address && (found->ai_addrlen != address->ai_addrlen ||
+                                memcmp(found->ai_addr, address->ai_addr, found->ai_addrlen) != 0)) {
+        found = found->ai_next;
+    }
+    return found != address;
+}
+
+// Returns 0, or the errno of the failure. Skips addresses that this machine does not have, such as
+// ::1 without IPv6, if it has another one.
+static int listen_on_all(struct http_server *server, const struct addrinfo *found) {
+    int cause = 0, missing = 0;
+    for (const struct addrinfo *address = found;
+         address != NULL && cause == 0 && server->listener_count < LISTENERS_MAX;
+         address = address->ai_next) {
+        if (is_repeated(found, address)) {
+            continue;
+        }
+        const int listener = listen_on(address, found->ai_next == NULL);
+        if (listener >= 0) {
+            server->listeners[server->listener_count++].socket = listener;
+            copy_port(server, found);
+        } else if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
+            missing = errno;
+        } else {
+            cause = errno;
+        }
+    }
+    return server->listener_count > 0 ? cause : cause != 0 ? cause : missing;
+}
+
+static enum berth_status open_listeners(struct http_server *server, struct berth_error *error) {
+    const struct http_settings *settings = &server->settings;
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
     char port[16];
     snprintf(port, sizeof port, "%d", settings->port);
@@ -483,47 +540,66 @@ static enum berth_status open_listener(const struct http_settings *settings, int
         return error_set(error, BERTH_UNAVAILABLE, "--host %s: %s", settings->host,
                          gai_strerror(code));
     }
-    enum berth_status status = listen_on(found, listener);
+    const int cause = listen_on_all(server, found);
     freeaddrinfo(found);
-    return status == BERTH_OK
+    return cause == 0
                ? BERTH_OK
-               : error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot listen on %s port %d",
+               : error_set_errno(error, BERTH_UNAVAILABLE, cause, "cannot listen on %s port %d",
                                  settings->host, settings->port);
 }
 
-static void find_address(struct http_server *server) {
+static void format_address(struct listener *listener) {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
     char host[64], port[8];
-    if (getsockname(server->listener, (struct sockaddr *)&address, &size) == 0 &&
+    if (getsockname(listener->socket, (struct sockaddr *)&address, &size) == 0 &&
         getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
         const int is_v6 = address.ss_family == AF_INET6;
-        snprintf(server->address, sizeof server->address, is_v6 ? "[%s]:%s" : "%s:%s", host, port);
+        snprintf(listener->address, sizeof listener->address, is_v6 ? "[%s]:%s" : "%s:%s", host,
+                 port);
     }
 }
 
-static enum berth_status start(struct http_server *server, struct berth_error *error) {
+static enum berth_status start_daemon(struct http_server *server, struct listener *listener,
+                                      struct berth_error *error) {
     const struct http_settings *settings = &server->settings;
+    const unsigned connections = settings->limits.connections / (unsigned)server->listener_count;
     const int uses_tls = settings->certificate != NULL;
     const struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)settings->certificate},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)settings->key},
         {MHD_OPTION_END, 0, NULL}};
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-    server->daemon = MHD_start_daemon(
+    listener->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (uses_tls ? MHD_USE_TLS : 0), 0,
-        NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, server->listener,
-        MHD_OPTION_CONNECTION_LIMIT, settings->limits.connections,
+        NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listener->socket,
+        MHD_OPTION_CONNECTION_LIMIT, connections > 0 ? connections : 1,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
         on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_ARRAY,
         uses_tls ? tls : none, MHD_OPTION_END);
-    return server->daemon != NULL
+    return listener->daemon != NULL
                ? BERTH_OK
                : error_set(error, uses_tls ? BERTH_CONFIG : BERTH_UNAVAILABLE, "%s",
                            uses_tls ? "cannot serve TLS with this certificate and key"
                                     : "cannot start the HTTP server");
+}
+
+// Without sockets of its own the server has the one that the settings name.
+static enum berth_status start(struct http_server *server, struct berth_error *error) {
+    if (server->settings.listener >= 0) {
+        server->listeners[server->listener_count++].socket = server->settings.listener;
+    } else {
+        TRY(open_listeners(server, error));
+    }
+    for (size_t i = 0; i < server->listener_count; i++) {
+        if (server->settings.listener < 0) {
+            format_address(&server->listeners[i]);
+        }
+        TRY(start_daemon(server, &server->listeners[i], error));
+    }
+    return BERTH_OK;
 }
 
 enum berth_status http_start(const struct http_settings *settings,
@@ -535,16 +611,8 @@ enum berth_status http_start(const struct http_settings *settings,
     }
     opened->settings = *settings;
     opened->application = *application;
-    opened->listener = settings->listener;
     pthread_mutex_init(&opened->lock, NULL);
-    enum berth_status status = BERTH_OK;
-    if (settings->listener < 0) {
-        status = open_listener(settings, &opened->listener, error);
-        find_address(opened);
-    }
-    if (status == BERTH_OK) {
-        status = start(opened, error);
-    }
+    enum berth_status status = start(opened, error);
     *server = opened;
     if (status != BERTH_OK) {
         http_stop(opened);
@@ -553,20 +621,20 @@ enum berth_status http_start(const struct http_settings *settings,
     return status;
 }
 
-const char *http_address(const struct http_server *server) {
-    return server->address;
+const char *http_address(const struct http_server *server, size_t index) {
+    return index < server->listener_count ? server->listeners[index].address : NULL;
 }
 
 void http_stop_accepting(struct http_server *server) {
-    atomic_store(&server->stops, 1);
-    if (server->listener >= 0) {
+    atomic_store(&server->is_stopping, 1);
+    for (size_t i = 0; i < server->listener_count; i++) {
         // The socket is left to http_stop: libmicrohttpd still refers to it.
-        (void)MHD_quiesce_daemon(server->daemon);
-    }
-    // Clients that connect now are refused, instead of waiting for a reply that never comes. A
-    // socket of http_settings is not the server's own.
-    if (server->settings.listener < 0) {
-        (void)shutdown(server->listener, SHUT_RDWR);
+        (void)MHD_quiesce_daemon(server->listeners[i].daemon);
+        // Clients that connect now are refused, instead of waiting for a reply that never comes. A
+        // socket of http_settings is not the server's own.
+        if (server->settings.listener < 0) {
+            (void)shutdown(server->listeners[i].socket, SHUT_RDWR);
+        }
     }
 }
 
@@ -574,19 +642,22 @@ size_t http_busy(const struct http_server *server) {
     return atomic_load(&server->busy);
 }
 
+// A daemon closes its socket, unless it was quiesced.
+static void stop_listener(struct listener *listener, int was_quiesced) {
+    if (listener->daemon != NULL) {
+        MHD_stop_daemon(listener->daemon);
+    }
+    if (listener->daemon == NULL || was_quiesced) {
+        close(listener->socket);
+    }
+}
+
 void http_stop(struct http_server *server) {
     if (server == NULL) {
         return;
     }
-    if (server->daemon != NULL) {
-        const int was_quiet = atomic_load(&server->stops);
-        MHD_stop_daemon(server->daemon);
-        if (!was_quiet) {
-            server->listener = -1; // closed with it
-        }
-    }
-    if (server->listener >= 0) {
-        close(server->listener);
+    for (size_t i = 0; i < server->listener_count; i++) {
+        stop_listener(&server->listeners[i], atomic_load(&server->is_stopping));
     }
     pthread_mutex_destroy(&server->lock);
     memory_free(server);

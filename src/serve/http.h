@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // HTTP/1.1 over TCP or TLS: connections, whole requests and replies. One thread serves all
-// connections; a request waits without a thread until any thread replies to it.
+// connections of an address; a request waits without a thread until any thread replies to it.
 //
-// The limits hold by wall clock: a client that sends a byte now and then gains no time. Knows
-// nothing of models. The only user of libmicrohttpd.
+// Limits are deadlines: a client that sends a byte now and then gains no time. Knows nothing of
+// models. The only user of libmicrohttpd.
 #ifndef BERTH_SERVE_HTTP_H
 #define BERTH_SERVE_HTTP_H
 
@@ -21,7 +21,7 @@ struct http_limits {
 };
 
 struct http_settings {
-    const char *host; // address to listen on, or a name, which stands for its first address
+    const char *host; // address to listen on, or a name: all of its addresses, at most 8
     int port;         // 0: any free one
     int listener;     // an open socket that listens, instead of host and port; -1: none
     const char *certificate, *key; // PEM; NULL: no TLS
@@ -32,12 +32,12 @@ struct http_request {
     const char *method, *path; // the path is decoded and has no query
     const char *body;          // NUL-terminated
     size_t body_length;
-    int is_old;      // of HTTP/1.0, which has no Host
-    uint64_t client; // a number of the peer's address
+    int is_http_1_0; // of HTTP/1.0, which has no Host
+    uint64_t client; // identifies the peer's address
     double arrived;  // when its headers were complete (clock_now)
 };
 
-// Zero-initialise what is unused.
+// Zero-initialise unused members.
 struct http_reply {
     int status;        // 200, 404, ...
     const char *type;  // of the content; a constant
@@ -49,7 +49,8 @@ struct http_reply {
     int closes;        // the connection ends after this reply
 };
 
-// What a server does with requests; both functions run in the server's thread and are not to wait.
+// What a server does with requests. The functions run in the threads of the server, possibly at the
+// same time, and must not block.
 struct http_application {
     // Called when the headers are complete. 0 refuses the request: *reply is sent, and the
     // connection closed.
@@ -69,15 +70,15 @@ struct http_server;
 enum berth_status http_start(const struct http_settings *settings,
                              const struct http_application *application,
                              struct http_server **server, struct berth_error *error);
-// The address and the port that it listens on, "127.0.0.1:8080" or "[::1]:8080"; of a socket of
-// http_settings "".
-const char *http_address(const struct http_server *server);
-// Ends the connections whose time has run out. Call it a few times a second.
+// The addresses and the port that it listens on, "127.0.0.1:8080", "[::1]:8080"; NULL after the
+// last. "" for a socket of http_settings.
+const char *http_address(const struct http_server *server, size_t index);
+// Closes connections that are past their deadline. Call it a few times a second.
 void http_tick(struct http_server *server);
 // From now on, no connection is accepted, and each reply closes its connection. A socket of
 // http_settings goes on listening for whoever has it, too.
 void http_stop_accepting(struct http_server *server);
-// Requests that have not been answered, and replies not yet sent.
+// The number of requests that were not answered or whose reply was not sent yet.
 size_t http_busy(const struct http_server *server);
 // Every request must have been answered.
 void http_stop(struct http_server *server);
@@ -86,7 +87,7 @@ void http_stop(struct http_server *server);
 const char *http_header(const struct http_request *request, const char *name);
 // Whether the client has closed the connection, or its sending side; from any thread, before
 // http_answer.
-int http_has_left(const struct http_request *request);
+int http_client_has_left(const struct http_request *request);
 // Replies, from any thread; each request once. The request is then gone.
 void http_answer(struct http_request *request, struct http_reply reply);
 

@@ -76,7 +76,7 @@ void instance_close(struct instance *instance) {
     }
 }
 
-static int64_t count_text(const struct instance *instance, const char *text) {
+static int64_t count_tokens(const struct instance *instance, const char *text) {
     struct berth_token *tokens = NULL;
     size_t count = 0;
     if (berth_tokenizer_encode(instance->tokenizer, text, strlen(text), &tokens, &count, NULL,
@@ -88,12 +88,12 @@ static int64_t count_text(const struct instance *instance, const char *text) {
 }
 
 int64_t instance_count_tokens(const struct instance *instance, const struct item *item) {
-    int64_t tokens = 2 + count_text(instance, item->texts[0]);
+    int64_t tokens = 2 + count_tokens(instance, item->texts[0]);
     if (item->texts[1] != NULL) {
-        tokens += 1 + count_text(instance, item->texts[1]);
+        tokens += 1 + count_tokens(instance, item->texts[1]);
     }
     // Windows of a long context repeat the question; other texts are truncated.
     return tokens <= instance->max_tokens ? tokens
-           : instance->task->divides      ? 2 * tokens
+           : instance->task->uses_windows ? 2 * tokens
                                           : instance->max_tokens;
 }

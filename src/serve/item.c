@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tasks have in common: an item's end, places in its texts, results as one text.
+// What the tasks have in common: freeing items, positions in their texts, results as one text.
 #include "core/memory.h"
 #include "serve/task.h"
 
@@ -20,22 +20,24 @@ void item_done(struct item *item) {
     memory_free(item->message);
 }
 
-// --- places --------------------------------------------------------------------------------------
+// --- positions -----------------------------------------------------------------------------------
 
-void place_move(struct place *place, const char *text, int64_t character) {
-    while (text[place->bytes] != '\0' && place->characters < character) {
-        place->units += 1 + ((unsigned char)text[place->bytes] >= 0xF0); // in UTF-16
-        place->characters++;
+void text_position_advance(struct text_position *text_position, const char *text,
+                           int64_t character) {
+    while (text[text_position->bytes] != '\0' && text_position->characters < character) {
+        text_position->utf16_units +=
+            1 + ((unsigned char)text[text_position->bytes] >= 0xF0); // in UTF-16
+        text_position->characters++;
         do {
-            place->bytes++;
-        } while (((unsigned char)text[place->bytes] & 0xC0) == 0x80);
+            text_position->bytes++;
+        } while (((unsigned char)text[text_position->bytes] & 0xC0) == 0x80);
     }
 }
 
-int64_t place_in(const struct place *place, enum offset_unit unit) {
-    return unit == OFFSET_BYTES   ? (int64_t)place->bytes
-           : unit == OFFSET_UTF16 ? place->units
-                                  : place->characters;
+int64_t text_position_in(const struct text_position *text_position, enum offset_unit unit) {
+    return unit == OFFSET_BYTES   ? (int64_t)text_position->bytes
+           : unit == OFFSET_UTF16 ? text_position->utf16_units
+                                  : text_position->characters;
 }
 
 // --- outputs -------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ struct histogram {
     double sum;
 };
 
-// The statuses that a request to a model can have.
+// The HTTP statuses that a request to a model can get.
 static const int statuses[] = {200, 400, 404, 499, 503, 500};
 #define STATUSES (sizeof statuses / sizeof *statuses)
 
@@ -157,12 +157,12 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
     }
 }
 
-// -1: not known. When all of them are open, the folder that lists them cannot be.
-static int64_t open_descriptors(int64_t most) {
+// -1: unknown. When all descriptors are in use, the folder that lists them cannot be opened.
+static int64_t open_descriptors(int64_t limit) {
     DIR *folder = opendir("/proc/self/fd");
     int64_t count = -3; // ".", ".." and the folder itself
     if (folder == NULL) {
-        return errno == EMFILE ? most : -1;
+        return errno == EMFILE ? limit : -1;
     }
     while (readdir(folder) != NULL) {
         count++;
@@ -187,11 +187,11 @@ static void put_descriptors(struct buffer *text) {
 
 static void put_memory(struct buffer *text) {
     FILE *file = fopen("/proc/self/statm", "r");
-    long whole = 0, resident = 0;
-    if (file != NULL && fscanf(file, "%ld %ld", &whole, &resident) == 2) {
+    long total = 0, resident = 0;
+    if (file != NULL && fscanf(file, "%ld %ld", &total, &resident) == 2) {
         const double page = (double)sysconf(_SC_PAGESIZE);
         put_head(text, "process_virtual_memory_bytes", "gauge", "Virtual memory in bytes.");
-        put(text, "process_virtual_memory_bytes %.0f\n", (double)whole * page);
+        put(text, "process_virtual_memory_bytes %.0f\n", (double)total * page);
         put_head(text, "process_resident_memory_bytes", "gauge", "Resident memory in bytes.");
         put(text, "process_resident_memory_bytes %.0f\n", (double)resident * page);
     }

@@ -9,13 +9,14 @@
 
 struct model {
     char *name;
-    const char *path; // folder, or name of the hub, which may lead to another folder at each load
+    const char
+        *path; // folder, or name on the hub, which may resolve to another folder at each load
     struct instance *current; // NULL: not yet loaded
 };
 
 struct models {
     pthread_mutex_t lock; // of `current` and the references
-    struct model *all;
+    struct model *list;
     size_t count;
     const struct berth_config *config;
 };
@@ -24,25 +25,25 @@ struct models {
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-// What is named by a word "NAME=DIR" or "DIR".
-static const char *path_of(const char *word) {
-    const size_t length = strspn(word, NAME_CHARACTERS);
-    return word[length] == '=' && length > 0 ? word + length + 1 : word;
+// The DIR of "NAME=DIR" or "DIR".
+static const char *spec_path(const char *spec) {
+    const size_t length = strspn(spec, NAME_CHARACTERS);
+    return spec[length] == '=' && length > 0 ? spec + length + 1 : spec;
 }
 
-// As a part of a path "." and ".." mean others.
+// "." and ".." have another meaning in a path.
 static int is_name(const char *name) {
     return *name != '\0' && name[strspn(name, NAME_CHARACTERS)] == '\0' && strcmp(name, ".") != 0 &&
            strcmp(name, "..") != 0;
 }
 
-static enum berth_status read_word(struct model *model, const char *word,
-                                   struct berth_error *error) {
-    model->path = path_of(word);
-    size_t length = (size_t)(model->path - word) - 1;
-    const char *name = word;
-    if (model->path == word) {
-        name = path_name_trimmed(word, &length); // of "org/name" it is "name"
+static enum berth_status parse_spec(struct model *model, const char *spec,
+                                    struct berth_error *error) {
+    model->path = spec_path(spec);
+    size_t length = (size_t)(model->path - spec) - 1;
+    const char *name = spec;
+    if (model->path == spec) {
+        name = path_name_trimmed(spec, &length); // of "org/name" it is "name"
     }
     model->name = memory_string_of(name, length);
     if (model->name == NULL) {
@@ -52,37 +53,37 @@ static enum berth_status read_word(struct model *model, const char *word,
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "--model %s: \"%s\" cannot be a model's name; write --model NAME=DIR",
-                           word, model->name);
+                           spec, model->name);
 }
 
-static enum berth_status read_words(struct models *models, const char *const *words,
-                                    struct berth_error *error) {
+static enum berth_status parse_specs(struct models *models, const char *const *specs,
+                                     struct berth_error *error) {
     for (size_t i = 0; i < models->count; i++) {
-        TRY(read_word(&models->all[i], words[i], error));
-        if (models_find(models, models->all[i].name) != i) {
+        TRY(parse_spec(&models->list[i], specs[i], error));
+        if (models_find(models, models->list[i].name) != i) {
             return error_set(error, BERTH_USAGE,
                              "two models are called \"%s\"; write --model NAME=DIR for one of them",
-                             models->all[i].name);
+                             models->list[i].name);
         }
     }
     return BERTH_OK;
 }
 
-enum berth_status models_open(const char *const *words, size_t count,
+enum berth_status models_open(const char *const *specs, size_t count,
                               const struct berth_config *config, struct models **models,
                               struct berth_error *error) {
     struct models *opened = memory_array_zeroed(1, sizeof *opened);
-    struct model *all = memory_array_zeroed(count, sizeof *all);
-    if (opened == NULL || all == NULL) {
+    struct model *list = memory_array_zeroed(count, sizeof *list);
+    if (opened == NULL || list == NULL) {
         memory_free(opened);
-        memory_free(all);
-        return error_no_memory(error, count * sizeof *all, "the models");
+        memory_free(list);
+        return error_no_memory(error, count * sizeof *list, "the models");
     }
     pthread_mutex_init(&opened->lock, NULL);
-    opened->all = all;
+    opened->list = list;
     opened->count = count;
     opened->config = config;
-    enum berth_status status = read_words(opened, words, error);
+    enum berth_status status = parse_specs(opened, specs, error);
     *models = opened;
     if (status != BERTH_OK) {
         models_close(opened);
@@ -96,11 +97,11 @@ void models_close(struct models *models) {
         return;
     }
     for (size_t i = 0; i < models->count; i++) {
-        instance_close(models->all[i].current);
-        memory_free(models->all[i].name);
+        instance_close(models->list[i].current);
+        memory_free(models->list[i].name);
     }
     pthread_mutex_destroy(&models->lock);
-    memory_free(models->all);
+    memory_free(models->list);
     memory_free(models);
 }
 
@@ -109,13 +110,13 @@ size_t models_count(const struct models *models) {
 }
 
 const char *models_name(const struct models *models, size_t index) {
-    return models->all[index].name;
+    return models->list[index].name;
 }
 
 size_t models_find(const struct models *models, const char *name) {
     size_t i = 0;
     while (i < models->count &&
-           (models->all[i].name == NULL || strcmp(models->all[i].name, name) != 0)) {
+           (models->list[i].name == NULL || strcmp(models->list[i].name, name) != 0)) {
         i++;
     }
     return i;
@@ -145,7 +146,7 @@ enum berth_status models_load(struct models *models, struct berth_log log, size_
     enum berth_status first = BERTH_OK;
     *loaded = 0;
     for (size_t i = 0; i < models->count; i++) {
-        struct model *model = &models->all[i];
+        struct model *model = &models->list[i];
         const enum berth_status status = load(models, model, log, first == BERTH_OK ? error : NULL);
         *loaded += status == BERTH_OK;
         first = first == BERTH_OK ? status : first;
@@ -158,7 +159,7 @@ enum berth_status models_load(struct models *models, struct berth_log log, size_
 
 const struct instance *models_acquire(struct models *models, size_t index) {
     pthread_mutex_lock(&models->lock);
-    struct instance *instance = models->all[index].current;
+    struct instance *instance = models->list[index].current;
     if (instance != NULL) {
         instance->references++;
     }

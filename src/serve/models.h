@@ -8,24 +8,24 @@
 
 struct models;
 
-// From words "NAME=DIR" or "DIR", whose name is the folder's; DIR may also be a name of the hub.
-// BERTH_USAGE: two have one name, or a name has other characters than letters, digits, "-", "_" and
-// ".". Borrows both arguments.
-enum berth_status models_open(const char *const *words, size_t count,
+// `specs` are "NAME=DIR" or "DIR", whose name is the folder's; DIR may also be a name on the hub.
+// BERTH_USAGE: two have the same name, or a name has characters other than letters, digits, "-",
+// "_" and ".". Borrows specs and config.
+enum berth_status models_open(const char *const *specs, size_t count,
                               const struct berth_config *config, struct models **models,
                               struct berth_error *error);
 void models_close(struct models *models);
 size_t models_count(const struct models *models);
 const char *models_name(const struct models *models, size_t index);
-// Its number; models_count where there is none of that name.
+// The index of the model with that name; models_count() if there is none.
 size_t models_find(const struct models *models, const char *name);
 
-// Opens every model in place of the one that is open. One that cannot be opened stays as it is, and
-// its error is returned, that of the first one if there are several; if it was not open before, no
-// others are opened. *loaded counts those that were opened.
+// Opens every model again and replaces its instance. A model that cannot be opened keeps the old
+// instance, and the first such error is returned; if it has no old instance, the remaining models
+// are not opened. *loaded is the number of models that were opened.
 enum berth_status models_load(struct models *models, struct berth_log log, size_t *loaded,
                               struct berth_error *error);
-// A model as it is now, to be released; NULL: not yet loaded.
+// The current instance of a model, to be released; NULL: not yet loaded.
 const struct instance *models_acquire(struct models *models, size_t index);
 void models_release(struct models *models, const struct instance *instance);
 

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define FIRST_PASSED 3
+#define FIRST_PASSED_DESCRIPTOR 3
 
 void notify_manager(const char *state) {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -43,11 +43,10 @@ enum berth_status notify_listener(int *listener, struct berth_error *error) {
     }
     if (sockets > 1) {
         return error_set(error, BERTH_CONFIG,
-                         "LISTEN_FDS: this process was started with %s sockets, and it serves one",
-                         count);
+                         "LISTEN_FDS: the service manager passed %s sockets; expected one", count);
     }
-    fcntl(FIRST_PASSED, F_SETFD, FD_CLOEXEC);
-    fcntl(FIRST_PASSED, F_SETFL, fcntl(FIRST_PASSED, F_GETFL) | O_NONBLOCK);
-    *listener = FIRST_PASSED;
+    fcntl(FIRST_PASSED_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
+    fcntl(FIRST_PASSED_DESCRIPTOR, F_SETFL, fcntl(FIRST_PASSED_DESCRIPTOR, F_GETFL) | O_NONBLOCK);
+    *listener = FIRST_PASSED_DESCRIPTOR;
     return BERTH_OK;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The manager of the service, as systemd: its protocol for readiness and the socket that it may
-// have opened.
+// The service manager's protocol (systemd): notification of readiness, and socket activation.
 #ifndef BERTH_SERVE_NOTIFY_H
 #define BERTH_SERVE_NOTIFY_H
 

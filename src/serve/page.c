@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// page.html has {{names}} in the places that are filled in. Whatever comes from a request is
-// escaped; only scripts with the page's own random number run.
+// Fills in the {{placeholders}} of page.html. Text from a request is escaped; only scripts with the
+// page's nonce run.
 #include "serve/page.h"
 
 #include "core/buffer.h"
@@ -22,7 +22,7 @@ struct page {
     char nonce[33];
 };
 
-// --- the places ----------------------------------------------------------------------------------
+// --- placeholders --------------------------------------------------------------------------------
 
 static void put_nonce(struct page *page) {
     buffer_put_text(&page->text, page->nonce);
@@ -44,7 +44,7 @@ static void put_models(struct page *page) {
     }
 }
 
-// A text of the request, as the task has it or as the form.
+// The value of a field of the submitted form.
 static void put_field(struct page *page, const char *name) {
     const char *value =
         page->call != NULL ? json_text(json_member(page->call->document, name)) : NULL;
@@ -97,11 +97,11 @@ static void put_result(struct page *page) {
 static const struct {
     const char *name;
     void (*put)(struct page *page);
-} places[] = {{"{{nonce}}", put_nonce},
-              {"{{models}}", put_models},
-              {"{{question}}", put_question},
-              {"{{context}}", put_context},
-              {"{{result}}", put_result}};
+} placeholders[] = {{"{{nonce}}", put_nonce},
+                    {"{{models}}", put_models},
+                    {"{{question}}", put_question},
+                    {"{{context}}", put_context},
+                    {"{{result}}", put_result}};
 
 // --- the page ------------------------------------------------------------------------------------
 
@@ -109,11 +109,11 @@ static void fill(struct page *page, const char *from) {
     for (const char *at; (at = strstr(from, "{{")) != NULL;) {
         size_t i = 0;
         buffer_put(&page->text, from, (size_t)(at - from));
-        while (strncmp(at, places[i].name, strlen(places[i].name)) != 0) {
-            i++; // every place of the page is in the table
+        while (strncmp(at, placeholders[i].name, strlen(placeholders[i].name)) != 0) {
+            i++; // every placeholder of the page is in the table
         }
-        places[i].put(page);
-        from = at + strlen(places[i].name);
+        placeholders[i].put(page);
+        from = at + strlen(placeholders[i].name);
     }
     buffer_put_text(&page->text, from);
 }
@@ -163,4 +163,4 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
                : BERTH_OK;
 }
 
-const struct shape shape_form = {.read = read, .is_form = 1};
+const struct protocol protocol_form = {.read = read, .is_form = 1};

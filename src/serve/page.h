@@ -5,13 +5,13 @@
 #define BERTH_SERVE_PAGE_H
 
 #include "serve/models.h"
-#include "serve/shapes.h"
+#include "serve/protocols.h"
 
 // The page for the models; with `call`, its result.
 struct http_reply page_make(struct models *models, const struct call *call);
 
 // POST /ask: fields "model", "question", "context"; the second text of the other tasks is the
 // question, too.
-extern const struct shape shape_form;
+extern const struct protocol protocol_form;
 
 #endif

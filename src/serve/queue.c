@@ -12,16 +12,16 @@
 #define LONG_BATCHES 4
 
 // The calls of a model.
-struct line {
+struct model_queue {
     struct turns turns;
     size_t items;
     int64_t tokens;
 };
 
-// What one worker takes.
+// The calls that one worker takes.
 struct lane {
-    pthread_cond_t filled;
-    struct line *lines; // [models]
+    pthread_cond_t not_empty;
+    struct model_queue *model_queues; // [models]
     size_t next_model, items;
 };
 
@@ -34,11 +34,11 @@ struct queue {
 };
 
 static enum berth_status open_lane(struct lane *lane, size_t models, struct berth_error *error) {
-    lane->lines = memory_array_zeroed(models, sizeof *lane->lines);
-    if (lane->lines == NULL) {
-        return error_no_memory(error, models * sizeof *lane->lines, "a queue");
+    lane->model_queues = memory_array_zeroed(models, sizeof *lane->model_queues);
+    if (lane->model_queues == NULL) {
+        return error_no_memory(error, models * sizeof *lane->model_queues, "a queue");
     }
-    thread_condition_init(&lane->filled);
+    thread_condition_init(&lane->not_empty);
     return BERTH_OK;
 }
 
@@ -60,9 +60,9 @@ enum berth_status queue_open(size_t models, const struct queue_limits *limits, s
 
 void queue_close(struct queue *queue) {
     for (size_t i = 0; queue != NULL && i < QUEUE_LANES; i++) {
-        if (queue->lanes[i].lines != NULL) {
-            pthread_cond_destroy(&queue->lanes[i].filled);
-            memory_free(queue->lanes[i].lines);
+        if (queue->lanes[i].model_queues != NULL) {
+            pthread_cond_destroy(&queue->lanes[i].not_empty);
+            memory_free(queue->lanes[i].model_queues);
         }
     }
     if (queue != NULL) {
@@ -73,35 +73,35 @@ void queue_close(struct queue *queue) {
 
 // --- putting -------------------------------------------------------------------------------------
 
-// Calls with a text of more than so many batches.
+// Calls with a text of more than LONG_BATCHES batches have a lane of their own.
 static enum queue_lane lane_of(const struct queue *queue, const struct call *call) {
     size_t i = 0;
     while (i < call->count && call->items[i].tokens <= LONG_BATCHES * queue->limits.batch_tokens) {
         i++;
     }
-    return i < call->count ? QUEUE_LONG : QUEUE_USUAL;
+    return i < call->count ? QUEUE_LONG : QUEUE_NORMAL;
 }
 
 static enum berth_status put(struct queue *queue, struct call *call, struct berth_error *error) {
     struct lane *lane = &queue->lanes[lane_of(queue, call)];
-    struct line *line = &lane->lines[call->model];
+    struct model_queue *model_queue = &lane->model_queues[call->model];
     if (queue->has_ended) {
         return error_set(error, BERTH_UNAVAILABLE, "the server is shutting down");
     }
     if (queue->items + call->count > queue->limits.items) {
         return error_set(error, BERTH_UNAVAILABLE,
-                         "%zu texts are waiting, this request has %zu, and --max_queue is %zu; "
+                         "%zu texts are waiting and this request has %zu, but --max_queue is %zu; "
                          "try again later",
                          queue->items, call->count, queue->limits.items);
     }
-    if (!turns_put(&line->turns, call)) {
+    if (!turns_put(&model_queue->turns, call)) {
         return error_no_memory(error, sizeof(struct client), "a client");
     }
-    line->items += call->count;
-    line->tokens += call->tokens;
+    model_queue->items += call->count;
+    model_queue->tokens += call->tokens;
     lane->items += call->count;
     queue->items += call->count;
-    pthread_cond_signal(&lane->filled);
+    pthread_cond_signal(&lane->not_empty);
     return BERTH_OK;
 }
 
@@ -114,9 +114,9 @@ enum berth_status queue_put(struct queue *queue, struct call *call, struct berth
 
 // --- taking --------------------------------------------------------------------------------------
 
-static int take_item(struct queue *queue, struct lane *lane, struct line *line,
+static int take_item(struct queue *queue, struct lane *lane, struct model_queue *model_queue,
                      struct batch *batch) {
-    struct call *call = turns_first(&line->turns);
+    struct call *call = turns_first(&model_queue->turns);
     struct item *item = &call->items[call->taken];
     if (batch->count > 0 && (batch->tokens + item->tokens > queue->limits.batch_tokens ||
                              batch->calls[0]->instance != call->instance)) {
@@ -125,31 +125,33 @@ static int take_item(struct queue *queue, struct lane *lane, struct line *line,
     batch->items[batch->count] = item;
     batch->calls[batch->count++] = call;
     batch->tokens += item->tokens;
-    line->tokens -= item->tokens;
-    line->items--;
+    model_queue->tokens -= item->tokens;
+    model_queue->items--;
     lane->items--;
     queue->items--;
-    turns_next(&line->turns, ++call->taken == call->count);
+    turns_next(&model_queue->turns, ++call->taken == call->count);
     return 1;
 }
 
-static struct line *next_line(const struct queue *queue, struct lane *lane, size_t *model) {
+static struct model_queue *next_model_queue(const struct queue *queue, struct lane *lane,
+                                            size_t *model) {
     size_t i = lane->next_model;
-    while (lane->lines[i].items == 0) {
+    while (lane->model_queues[i].items == 0) {
         i = (i + 1) % queue->models;
     }
     *model = i;
     lane->next_model = (i + 1) % queue->models;
-    return &lane->lines[i];
+    return &lane->model_queues[i];
 }
 
-// Waits for a full batch of the line, but not longer than the delay.
-static void wait_for_more(struct queue *queue, struct lane *lane, const struct line *line) {
+// Waits for a full batch of the model, but not longer than the delay.
+static void wait_for_more(struct queue *queue, struct lane *lane,
+                          const struct model_queue *model_queue) {
     const double delay = queue->limits.delay_seconds;
     const double until = clock_now() + delay;
     int waited = delay > 0 ? 0 : ETIMEDOUT;
-    while (waited == 0 && line->tokens < queue->limits.batch_tokens && !queue->has_ended) {
-        waited = thread_wait(&lane->filled, &queue->lock, until);
+    while (waited == 0 && model_queue->tokens < queue->limits.batch_tokens && !queue->has_ended) {
+        waited = thread_wait(&lane->not_empty, &queue->lock, until);
     }
 }
 
@@ -159,12 +161,12 @@ int queue_take(struct queue *queue, enum queue_lane which, struct batch *batch) 
     batch->tokens = 0;
     pthread_mutex_lock(&queue->lock);
     while (lane->items == 0 && !queue->has_ended) {
-        pthread_cond_wait(&lane->filled, &queue->lock);
+        pthread_cond_wait(&lane->not_empty, &queue->lock);
     }
     if (lane->items > 0) {
-        struct line *line = next_line(queue, lane, &batch->model);
-        wait_for_more(queue, lane, line);
-        while (line->items > 0 && take_item(queue, lane, line, batch)) {
+        struct model_queue *model_queue = next_model_queue(queue, lane, &batch->model);
+        wait_for_more(queue, lane, model_queue);
+        while (model_queue->items > 0 && take_item(queue, lane, model_queue, batch)) {
         }
     }
     pthread_mutex_unlock(&queue->lock);
@@ -173,12 +175,12 @@ int queue_take(struct queue *queue, enum queue_lane which, struct batch *batch) 
 
 enum berth_status batch_open(struct batch *batch, const struct queue *queue,
                              struct berth_error *error) {
-    const size_t most = queue->limits.items;
-    *batch = (struct batch){.items = memory_array(most, sizeof *batch->items),
-                            .calls = memory_array(most, sizeof *batch->calls)};
+    const size_t capacity = queue->limits.items;
+    *batch = (struct batch){.items = memory_array(capacity, sizeof *batch->items),
+                            .calls = memory_array(capacity, sizeof *batch->calls)};
     return batch->items != NULL && batch->calls != NULL
                ? BERTH_OK
-               : error_no_memory(error, most * sizeof *batch->items, "a batch");
+               : error_no_memory(error, capacity * sizeof *batch->items, "a batch");
 }
 
 void batch_done(struct batch *batch) {
@@ -190,7 +192,7 @@ size_t queue_length(struct queue *queue, size_t model) {
     size_t length = 0;
     pthread_mutex_lock(&queue->lock);
     for (size_t i = 0; i < QUEUE_LANES; i++) {
-        length += queue->lanes[i].lines[model].items;
+        length += queue->lanes[i].model_queues[model].items;
     }
     pthread_mutex_unlock(&queue->lock);
     return length;
@@ -200,7 +202,7 @@ void queue_end(struct queue *queue) {
     pthread_mutex_lock(&queue->lock);
     queue->has_ended = 1;
     for (size_t i = 0; i < QUEUE_LANES; i++) {
-        pthread_cond_broadcast(&queue->lanes[i].filled);
+        pthread_cond_broadcast(&queue->lanes[i].not_empty);
     }
     pthread_mutex_unlock(&queue->lock);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait for the workers, and the batches that they take of them.
+// Calls that wait for the workers, and the batches that workers take from them.
 //
-// Each model has a line. Batches take turns between models, and within a batch items take turns
+// Each model has a queue of its own. Batches alternate between models, and items within a batch
 // between clients. A call's items may go into several batches. Calls with a text longer than four
 // batches have a lane and a worker of their own, since such a text is run as a whole, however long
 // that takes.
@@ -10,7 +10,7 @@
 
 #include "serve/call.h"
 
-enum queue_lane { QUEUE_USUAL, QUEUE_LONG, QUEUE_LANES };
+enum queue_lane { QUEUE_NORMAL, QUEUE_LONG, QUEUE_LANES };
 
 struct queue_limits {
     size_t items;         // that wait
@@ -35,7 +35,7 @@ enum berth_status queue_open(size_t models, const struct queue_limits *limits, s
 void queue_close(struct queue *queue);
 // BERTH_UNAVAILABLE: full or closed for good; the call is then still the caller's.
 enum berth_status queue_put(struct queue *queue, struct call *call, struct berth_error *error);
-// A batch with room for all that can wait. Call batch_done even on failure.
+// A batch that can hold everything that can wait. Call batch_done even on failure.
 enum berth_status batch_open(struct batch *batch, const struct queue *queue,
                              struct berth_error *error);
 // Waits for items and takes a batch of them. 0: the queue has ended and the lane is empty.

@@ -10,7 +10,7 @@
 struct reader {
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t filled;
+    pthread_cond_t not_empty;
     struct turns turns;
     int has_ended;
     void (*read)(void *context, struct call *call);
@@ -21,7 +21,7 @@ struct reader {
 static struct call *take(struct reader *reader) {
     pthread_mutex_lock(&reader->lock);
     while (turns_first(&reader->turns) == NULL && !reader->has_ended) {
-        pthread_cond_wait(&reader->filled, &reader->lock);
+        pthread_cond_wait(&reader->not_empty, &reader->lock);
     }
     struct call *call = turns_first(&reader->turns);
     if (call != NULL) {
@@ -49,7 +49,7 @@ enum berth_status reader_open(void (*read)(void *context, struct call *call), vo
     opened->read = read;
     opened->context = context;
     pthread_mutex_init(&opened->lock, NULL);
-    pthread_cond_init(&opened->filled, NULL);
+    pthread_cond_init(&opened->not_empty, NULL);
     enum berth_status status = thread_open(&opened->thread, run, opened, error);
     if (status != BERTH_OK) {
         reader_close(opened);
@@ -66,7 +66,7 @@ static enum berth_status put(struct reader *reader, struct call *call, struct be
     if (!turns_put(&reader->turns, call)) {
         return error_no_memory(error, sizeof(struct client), "a client");
     }
-    pthread_cond_signal(&reader->filled);
+    pthread_cond_signal(&reader->not_empty);
     return BERTH_OK;
 }
 
@@ -81,7 +81,7 @@ void reader_end(struct reader *reader) {
     if (reader != NULL) {
         pthread_mutex_lock(&reader->lock);
         reader->has_ended = 1;
-        pthread_cond_signal(&reader->filled);
+        pthread_cond_signal(&reader->not_empty);
         pthread_mutex_unlock(&reader->lock);
         pthread_join(reader->thread, NULL);
     }
@@ -89,7 +89,7 @@ void reader_end(struct reader *reader) {
 
 void reader_close(struct reader *reader) {
     if (reader != NULL) {
-        pthread_cond_destroy(&reader->filled);
+        pthread_cond_destroy(&reader->not_empty);
         pthread_mutex_destroy(&reader->lock);
         memory_free(reader);
     }

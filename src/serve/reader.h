@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A thread that reads requests, in turns between clients. Reading a body of a mebibyte and counting
-// its tokens takes a tenth of a second, for which the thread of the connections is not to wait.
+// its tokens takes a tenth of a second, for which connections must not wait.
 #ifndef BERTH_SERVE_READER_H
 #define BERTH_SERVE_READER_H
 

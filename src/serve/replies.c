@@ -73,7 +73,7 @@ struct http_reply reply_error(const struct http_request *request, int status, co
     return reply;
 }
 
-struct http_reply reply_left(const struct http_request *request) {
+struct http_reply reply_client_left(const struct http_request *request) {
     struct http_reply reply = reply_error(request, 499, "the client has closed the connection");
     reply.closes = 1;
     return reply;

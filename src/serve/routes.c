@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is at which path: one row for each.
+// The routing table: one row for each path and method.
 #include "core/memory.h"
 #include "serve/page.h"
 #include "serve/pages.h"
-#include "serve/shapes.h"
+#include "serve/protocols.h"
 #include "serve/state.h"
 
 #include <string.h>
 
 #define NAME_SIZE 256
-#define NO_NAME "several models are served, and the request names none; /v1/models lists them"
+#define NO_NAME "several models are served, but the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
-#define NO_TASK "this path is for %s, and no model here is; /v1/models lists them"
+#define NO_TASK "this path is for %s, but no model has that task; /v1/models lists them"
 
 struct route {
-    const char *method, *path; // one part of the path may be "*", a model's name
-    const struct shape *shape; // a request to a model; or NULL:
+    const char *method, *path;       // one component of the path may be "*", a model's name
+    const struct protocol *protocol; // a request to a model; or NULL:
     struct http_reply (*reply)(struct server *server, const struct http_request *request,
                                size_t model);
-    int is_open;  // needs no key
-    int is_inner; // needs a key, even if others do not
+    int is_public; // needs no key
+    int is_admin;  // needs a key, even if others do not
 };
 
 // --- what is known of the server -----------------------------------------------------------------
 
 static int is_ready(struct server *server) {
-    return atomic_load(&server->is_loaded) && !atomic_load(&server->drains);
+    return atomic_load(&server->is_loaded) && !atomic_load(&server->is_draining);
 }
 
 static struct http_reply reply_not_ready(struct server *server,
@@ -118,14 +118,14 @@ static struct http_reply get_description(struct server *server, const struct htt
     return reply_text(200, "application/json", openapi_json);
 }
 
-// The model of a path without one: the first that does the task.
-static size_t model_for(struct server *server, const char *task) {
+// The first model with the task.
+static size_t find_model_for(struct server *server, const char *task) {
     const size_t count = models_count(server->models);
     for (size_t i = 0; i < count; i++) {
         const struct instance *instance = models_acquire(server->models, i);
-        const int is_it = instance != NULL && strcmp(instance->task->name, task) == 0;
+        const int does_task = instance != NULL && strcmp(instance->task->name, task) == 0;
         models_release(server->models, instance);
-        if (is_it) {
+        if (does_task) {
             return i;
         }
     }
@@ -136,7 +136,7 @@ static size_t model_for(struct server *server, const char *task) {
 static struct http_reply get_info(struct server *server, const struct http_request *request,
                                   size_t model) {
     const struct server_settings *settings = server->settings;
-    const size_t embeds = model_for(server, "feature-extraction");
+    const size_t embeds = find_model_for(server, "feature-extraction");
     const size_t found = embeds < models_count(server->models) ? embeds : 0;
     const struct instance *instance = models_acquire(server->models, found);
     struct json_line line = {0};
@@ -232,36 +232,36 @@ static struct http_reply get_model(struct server *server, const struct http_requ
 
 static struct http_reply post_reload(struct server *server, const struct http_request *request,
                                      size_t model) {
-    atomic_store(&server->reloads, 1);
+    atomic_store(&server->reload_requested, 1);
     return reply_text(202, "application/json", "{\"status\":\"reloading\"}\n");
 }
 
 // --- the table -----------------------------------------------------------------------------------
 
 static const struct route routes[] = {
-    {"GET", "/", .reply = get_page, .is_open = 1},
-    {"GET", "/openapi.json", .reply = get_description, .is_open = 1},
-    {"GET", "/health", .reply = get_health, .is_open = 1},
+    {"GET", "/", .reply = get_page, .is_public = 1},
+    {"GET", "/openapi.json", .reply = get_description, .is_public = 1},
+    {"GET", "/health", .reply = get_health, .is_public = 1},
     {"GET", "/metrics", .reply = get_metrics},
     {"GET", "/v1/models", .reply = get_models},
     {"GET", "/v1/models/*", .reply = get_one_model},
     {"GET", "/v2", .reply = get_server},
-    {"GET", "/v2/health/live", .reply = get_live, .is_open = 1},
-    {"GET", "/v2/health/ready", .reply = get_ready, .is_open = 1},
+    {"GET", "/v2/health/live", .reply = get_live, .is_public = 1},
+    {"GET", "/v2/health/ready", .reply = get_ready, .is_public = 1},
     {"GET", "/info", .reply = get_info},
     {"GET", "/v2/models/*", .reply = get_model},
-    {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_open = 1},
-    {"POST", "/v2/models/*/infer", .shape = &shape_kserve},
-    {"POST", "/embed", .shape = &shape_tei_embed},
-    {"POST", "/predict", .shape = &shape_tei_predict},
-    {"POST", "/ask", .shape = &shape_form},
-    {"POST", "/", .shape = &shape_hugging_face},
-    {"POST", "/models/*", .shape = &shape_hugging_face},
-    {"POST", "/v1/embeddings", .shape = &shape_openai},
-    {"POST", "/reload", .reply = post_reload, .is_inner = 1},
+    {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_public = 1},
+    {"POST", "/v2/models/*/infer", .protocol = &protocol_kserve},
+    {"POST", "/embed", .protocol = &protocol_tei_embed},
+    {"POST", "/predict", .protocol = &protocol_tei_predict},
+    {"POST", "/ask", .protocol = &protocol_form},
+    {"POST", "/", .protocol = &protocol_hugging_face},
+    {"POST", "/models/*", .protocol = &protocol_hugging_face},
+    {"POST", "/v1/embeddings", .protocol = &protocol_openai},
+    {"POST", "/reload", .reply = post_reload, .is_admin = 1},
 };
 
-// Whether the path is the pattern; the part at "*" is copied to `name`.
+// Whether the path matches the pattern; the component at "*" is copied to `name`.
 static int matches(const char *pattern, const char *path, char name[NAME_SIZE]) {
     while (*pattern != '\0' && *pattern != '*' && *pattern == *path) {
         pattern++;
@@ -284,7 +284,8 @@ static int is_method(const char *wanted, const char *method) {
            (strcmp(wanted, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
-// The row of the request; else NULL, and *allow has the methods of the path, NULL: none.
+// The row of the request. NULL: none; *allow then lists the methods of the path, or is NULL if
+// there is no such path.
 static const struct route *find_route(const struct http_request *request, char name[NAME_SIZE],
                                       const char **allow) {
     int gets = 0, posts = 0;
@@ -311,18 +312,18 @@ struct http_reply routes_refuse(void *context, const struct http_request *reques
     return reply_error(request, status, message);
 }
 
-// The parameters of a type do not count.
+// Ignores parameters of the media type.
 static int is_type(const char *type, const char *wanted) {
     const size_t length = strlen(wanted);
     return strncasecmp(type, wanted, length) == 0 && strchr("; \t", type[length]) != NULL;
 }
 
-static int has_type(const struct http_request *request, const struct shape *shape) {
+static int has_type(const struct http_request *request, const struct protocol *protocol) {
     const char *type = http_header(request, "Content-Type");
     return type == NULL ||
-           // What curl says of --data unless told otherwise.
+           // curl's default with --data.
            is_type(type, "application/x-www-form-urlencoded") ||
-           (!shape->is_form && is_type(type, "application/json"));
+           (!protocol->is_form && is_type(type, "application/json"));
 }
 
 static int is_encoded(const struct http_request *request) {
@@ -333,11 +334,11 @@ static int is_encoded(const struct http_request *request) {
 // Why the body cannot be read, whatever its type; NULL: it can.
 static const char *body_problem(const struct http_request *request) {
     if (is_encoded(request)) {
-        return "no Content-Encoding is read here; send the body as it is, without one";
+        return "Content-Encoding is not supported; send the body without one";
     }
-    // KServe's extension for binary tensors, which stand after the JSON.
+    // KServe's extension for binary tensors, which follow the JSON.
     if (http_header(request, "Inference-Header-Content-Length") != NULL) {
-        return "binary tensors are not read here; send them as JSON (tritonclient: "
+        return "binary tensors are not supported; send them as JSON (tritonclient: "
                "set_data_from_numpy with binary_data=False)";
     }
     return NULL;
@@ -360,31 +361,31 @@ int routes_admit(void *context, const struct http_request *request, struct http_
     const struct route *route = find_route(request, name, &allow);
     if (route == NULL) {
         refuse(request, reply, allow != NULL ? 405 : 404,
-               allow != NULL ? "the path has other methods" : "there is nothing at this path");
+               allow != NULL ? "this path does not support the method" : "no such path");
         reply->allow = allow;
         return 0;
     }
-    if (route->is_inner && server->access.keys == NULL) {
-        return refuse(request, reply, 403, "only a server with --api_key_file can be managed");
+    if (route->is_admin && server->access.keys == NULL) {
+        return refuse(request, reply, 403, "this path requires a server with --api_key_file");
     }
-    status = route->is_open ? 0 : access_check_key(&server->access, request, &message);
+    status = route->is_public ? 0 : access_check_key(&server->access, request, &message);
     if (status != 0) {
         return refuse(request, reply, status, message);
     }
-    message = route->shape != NULL ? body_problem(request) : NULL;
+    message = route->protocol != NULL ? body_problem(request) : NULL;
     if (message != NULL) {
         return refuse(request, reply, 415, message);
     }
-    return route->shape == NULL || has_type(request, route->shape)
+    return route->protocol == NULL || has_type(request, route->protocol)
                ? 1
                : refuse(request, reply, 415,
-                        route->shape->is_form
+                        route->protocol->is_form
                             ? "the Content-Type is not application/x-www-form-urlencoded"
                             : "the Content-Type is not application/json");
 }
 
-// The model that a request means: by its path, by "model" in the body, the first that does what the
-// path is for, or the only one.
+// The model of a request: named by the path or by "model" in the body, else the first with the task
+// that the path is for, else the only one.
 static size_t find_model(struct server *server, const struct route *route, const char *name,
                          const json *document) {
     const char *in_body = json_text(json_member(document, "model"));
@@ -392,14 +393,14 @@ static size_t find_model(struct server *server, const struct route *route, const
     if (*name != '\0' || in_body != NULL) {
         return models_find(server->models, *name != '\0' ? name : in_body);
     }
-    return route->shape->only != NULL ? model_for(server, route->shape->only)
-           : count == 1               ? 0
-                                      : count;
+    return route->protocol->task != NULL ? find_model_for(server, route->protocol->task)
+           : count == 1                  ? 0
+                                         : count;
 }
 
 static void refuse_unknown(struct server *server, struct call *call, int is_named) {
     struct berth_error error;
-    const char *task = call->shape->only;
+    const char *task = call->protocol->task;
     if (is_named || task == NULL) {
         (void)error_set(&error, BERTH_NO_INPUT, "%s", is_named ? NO_MODEL : NO_NAME);
     } else {
@@ -408,8 +409,9 @@ static void refuse_unknown(struct server *server, struct call *call, int is_name
     call_refuse(server, call, &error);
 }
 
-// From the request to the queue. Errors of a request whose model is known are its metrics'.
-static void ask_model(struct server *server, struct call *call) {
+// Makes the items of a call and puts it into the queue. From here on, errors count in the model's
+// metrics.
+static void enqueue_call(struct server *server, struct call *call) {
     struct berth_error error = {.status = BERTH_OK};
     call->instance = models_acquire(server->models, call->model);
     call->model_name = models_name(server->models, call->model);
@@ -431,8 +433,8 @@ void routes_read(void *context, struct call *call) {
     const char *allow;
     const struct route *route = find_route(call->request, name, &allow);
     call->model = find_model(server, route, name, NULL);
-    if (http_has_left(call->request)) {
-        call_finish(server, call, reply_left(call->request));
+    if (http_client_has_left(call->request)) {
+        call_finish(server, call, reply_client_left(call->request));
         return;
     }
     if (call_read(call, &error) != BERTH_OK) {
@@ -443,11 +445,11 @@ void routes_read(void *context, struct call *call) {
     if (call->model == models_count(server->models)) {
         refuse_unknown(server, call, *name != '\0' || call_member(call, "model") != NULL);
     } else {
-        ask_model(server, call);
+        enqueue_call(server, call);
     }
 }
 
-static void ask(struct server *server, const struct route *route, struct http_request *request) {
+static void submit(struct server *server, const struct route *route, struct http_request *request) {
     struct berth_error error = {.status = BERTH_OK};
     struct call *call = memory_array_zeroed(1, sizeof *call);
     if (call == NULL) {
@@ -455,8 +457,8 @@ static void ask(struct server *server, const struct route *route, struct http_re
         return;
     }
     call->request = request;
-    call->shape = route->shape;
-    call->most = server->settings->queue.items;
+    call->protocol = route->protocol;
+    call->max_items = server->settings->queue.items;
     enum berth_status status = reader_put(server->reader, call, &error);
     if (status != BERTH_OK) {
         memory_free(call);
@@ -470,8 +472,8 @@ void routes_handle(void *context, struct http_request *request) {
     const char *allow;
     const struct route *route = find_route(request, name, &allow);
     const size_t model = *name != '\0' ? models_find(server->models, name) : 0;
-    if (route->shape != NULL) {
-        ask(server, route, request);
+    if (route->protocol != NULL) {
+        submit(server, route, request);
     } else if (model == models_count(server->models)) {
         http_answer(request, reply_error(request, 404, NO_MODEL));
     } else {

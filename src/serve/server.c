@@ -19,9 +19,9 @@
 #include <time.h>
 
 #define TICK_NANOSECONDS 100000000
-#define PEM_MOST ((size_t)1 << 20)
+#define PEM_MAX ((size_t)1 << 20)
 #define LARGE_BLOCK (256 << 10)
-#define RETURN_SECONDS 10
+#define TRIM_SECONDS 10
 #define REFUSAL_SECONDS 0.5
 
 static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
@@ -31,7 +31,7 @@ static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 // A thread that loads the models once.
 struct loader {
     pthread_t thread;
-    int runs;
+    int is_running;
     struct server *server;
     atomic_int is_done;
     size_t loaded; // models
@@ -48,43 +48,44 @@ static void *load(void *context) {
     return NULL;
 }
 
-static enum berth_status begin_loading(struct loader *loader, struct berth_error *error) {
+static enum berth_status start_loader(struct loader *loader, struct berth_error *error) {
     atomic_store(&loader->is_done, 0);
     TRY(thread_open(&loader->thread, load, loader, error));
-    loader->runs = 1;
+    loader->is_running = 1;
     return BERTH_OK;
 }
 
-static void end_loading(struct loader *loader) {
-    if (loader->runs) {
+static void join_loader(struct loader *loader) {
+    if (loader->is_running) {
         pthread_join(loader->thread, NULL);
-        loader->runs = 0;
+        loader->is_running = 0;
     }
 }
 
-// After a reload; the old models stay where a new one cannot be opened.
+// After a reload, a model that could not be opened again is still the old one.
 static void report_reload(const struct loader *loader) {
     const struct server *server = loader->server;
     if (loader->status == BERTH_OK) {
-        log_note(&server->settings->log, "the models were loaded again");
+        log_note(&server->settings->log, "the models were reloaded");
     } else if (loader->loaded == 0) {
         log_warning(&server->settings->log,
-                    "the models were not loaded again, and the old ones stay: %s",
+                    "the models were not reloaded, and the old ones stay in use: %s",
                     loader->error.message);
     } else {
-        log_warning(&server->settings->log,
-                    "only %zu of %zu models were loaded again, and the others stay as they are: %s",
-                    loader->loaded, models_count(server->models), loader->error.message);
+        log_warning(
+            &server->settings->log,
+            "only %zu of %zu models were reloaded, and the old ones of the others stay in use: %s",
+            loader->loaded, models_count(server->models), loader->error.message);
     }
 }
 
-// A failure of the first loading ends the server; after later ones old models stay.
+// If the first load fails, the server ends; if a later one fails, the old models stay.
 static enum berth_status check_loading(struct loader *loader, struct berth_error *error) {
     struct server *server = loader->server;
-    if (!loader->runs || !atomic_load(&loader->is_done)) {
+    if (!loader->is_running || !atomic_load(&loader->is_done)) {
         return BERTH_OK;
     }
-    end_loading(loader);
+    join_loader(loader);
     if (atomic_load(&server->is_loaded)) {
         report_reload(loader);
     } else if (loader->status == BERTH_OK) {
@@ -102,7 +103,7 @@ static enum berth_status check_loading(struct loader *loader, struct berth_error
 
 // --- serving -------------------------------------------------------------------------------------
 
-static void allow_descriptors(void) {
+static void raise_descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
@@ -123,14 +124,14 @@ static void return_large_blocks(void) {
 static void return_small_blocks(struct server *server) {
 #ifdef __GLIBC__
     const double now = clock_now();
-    if (now > server->returned + RETURN_SECONDS) {
+    if (now > server->last_trim + TRIM_SECONDS) {
         (void)malloc_trim(0);
-        server->returned = now;
+        server->last_trim = now;
     }
 #endif
 }
 
-// From here on a signal ends the process, which may wait for models that are being loaded.
+// From here on a signal ends the process, which may still be waiting for models to load.
 static void release_signals(const sigset_t *set) {
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         (void)signal(signals[i], SIG_DFL);
@@ -162,12 +163,12 @@ static enum berth_status serve(struct server *server, struct loader *loader, con
     while (number != SIGTERM && number != SIGINT) {
         number = wait_for_signal(server, set);
         if (number == SIGHUP) {
-            atomic_store(&server->reloads, 1);
+            atomic_store(&server->reload_requested, 1);
         }
         TRY(check_loading(loader, error));
-        if (!loader->runs && atomic_exchange(&server->reloads, 0)) {
+        if (!loader->is_running && atomic_exchange(&server->reload_requested, 0)) {
             notify_manager("RELOADING=1");
-            TRY(begin_loading(loader, error));
+            TRY(start_loader(loader, error));
         }
     }
     return BERTH_OK;
@@ -182,12 +183,12 @@ static void wait_until(struct server *server, const sigset_t *set, double end, i
     }
 }
 
-// What waits for a worker is refused. A worker that computes cannot be interrupted, and what it
-// reads cannot be released, so with such a one the process ends here.
-static enum berth_status give_up(struct server *server, const sigset_t *set, size_t left,
-                                 struct berth_error *error) {
-    static const char message[] = "%zu requests were not answered in --grace_seconds";
-    atomic_store(&server->gives_up, 1);
+// Refuses the requests that wait for a worker. A worker that is computing cannot be interrupted and
+// still needs its model, so in that case the process exits here.
+static enum berth_status abort_requests(struct server *server, const sigset_t *set, size_t left,
+                                        struct berth_error *error) {
+    static const char message[] = "%zu requests were not answered within --grace_seconds";
+    atomic_store(&server->is_aborting, 1);
     wait_until(server, set, clock_now() + REFUSAL_SECONDS, 1);
     if (http_busy(server->http) > 0) {
         log_warning(&server->settings->log, message, left);
@@ -196,30 +197,33 @@ static enum berth_status give_up(struct server *server, const sigset_t *set, siz
     return error_set(error, BERTH_FAILURE, message, left);
 }
 
-// Readiness fails first, so that a load balancer stops sending; what arrives until then is
-// answered, and so is all that has arrived.
+// Readiness fails first, so that a load balancer stops sending; requests that arrive until then are
+// still answered.
 static enum berth_status drain(struct server *server, const sigset_t *set,
                                struct berth_error *error) {
     const struct server_settings *settings = server->settings;
-    atomic_store(&server->drains, 1);
+    atomic_store(&server->is_draining, 1);
     notify_manager("STOPPING=1");
     log_note(&settings->log, "shutting down");
     wait_until(server, set, clock_now() + settings->drain_seconds, 0);
     http_stop_accepting(server->http);
     wait_until(server, set, clock_now() + settings->grace_seconds, 1);
     const size_t left = http_busy(server->http);
-    return left == 0 ? BERTH_OK : give_up(server, set, left, error);
+    return left == 0 ? BERTH_OK : abort_requests(server, set, left, error);
 }
 
 // --- opening -------------------------------------------------------------------------------------
 
-static void note_address(const struct server *server, int is_passed) {
+static void log_address(const struct server *server, int is_passed) {
     const struct server_settings *settings = server->settings;
     if (is_passed) {
-        log_note(&settings->log, "listening on the socket that this process was started with");
-    } else {
+        log_note(&settings->log, "listening on the socket that the service manager passed");
+        return;
+    }
+    const char *address;
+    for (size_t i = 0; (address = http_address(server->http, i)) != NULL; i++) {
         log_note(&settings->log, "listening on %s://%s",
-                 settings->certificate_file != NULL ? "https" : "http", http_address(server->http));
+                 settings->certificate_file != NULL ? "https" : "http", address);
     }
 }
 
@@ -232,10 +236,10 @@ static enum berth_status open_http(struct server *server, struct berth_error *er
     size_t length;
     enum berth_status status = BERTH_OK;
     if (settings->certificate_file != NULL) {
-        status = file_read(settings->certificate_file, PEM_MOST, &certificate, &length, error);
+        status = file_read(settings->certificate_file, PEM_MAX, &certificate, &length, error);
     }
     if (status == BERTH_OK && settings->key_file != NULL) {
-        status = file_read(settings->key_file, PEM_MOST, &key, &length, error);
+        status = file_read(settings->key_file, PEM_MAX, &key, &length, error);
     }
     if (status == BERTH_OK) {
         status = notify_listener(&http.listener, error);
@@ -246,7 +250,7 @@ static enum berth_status open_http(struct server *server, struct berth_error *er
         status = http_start(&http, &application, &server->http, error);
     }
     if (status == BERTH_OK) {
-        note_address(server, http.listener >= 0);
+        log_address(server, http.listener >= 0);
     }
     memory_free(certificate);
     memory_free(key);
@@ -267,14 +271,14 @@ static enum berth_status open_parts(struct server *server, struct berth_error *e
 
 static enum berth_status run_until_signal(struct server *server, struct loader *loader,
                                           const sigset_t *set, struct berth_error *error) {
-    TRY(begin_loading(loader, error));
+    TRY(start_loader(loader, error));
     TRY(serve(server, loader, set, error));
     return drain(server, set, error);
 }
 
 static enum berth_status run(struct server *server, const sigset_t *set,
                              struct berth_error *error) {
-    struct worker workers[QUEUE_LANES] = {{.runs = 0}};
+    struct worker workers[QUEUE_LANES] = {{.is_running = 0}};
     struct loader loader = {.server = server};
     enum berth_status status = open_parts(server, error);
     for (int i = 0; status == BERTH_OK && i < QUEUE_LANES; i++) {
@@ -285,7 +289,7 @@ static enum berth_status run(struct server *server, const sigset_t *set,
         status = run_until_signal(server, &loader, set, error);
     }
     release_signals(set);
-    atomic_store(&server->gives_up, 1);
+    atomic_store(&server->is_aborting, 1);
     reader_end(server->reader);
     if (server->queue != NULL) {
         queue_end(server->queue);
@@ -293,14 +297,14 @@ static enum berth_status run(struct server *server, const sigset_t *set,
     for (int i = 0; i < QUEUE_LANES; i++) {
         worker_join(&workers[i]);
     }
-    end_loading(&loader);
+    join_loader(&loader);
     return status;
 }
 
 enum berth_status server_run(const struct server_settings *settings, struct berth_error *error) {
     struct server server = {.settings = settings};
     sigset_t set;
-    allow_descriptors();
+    raise_descriptor_limit();
     return_large_blocks();
     block_signals(&set);
     enum berth_status status = run(&server, &set, error);

@@ -21,11 +21,11 @@ struct server {
     struct queue *queue;
     struct metrics *metrics;
     struct access access;
-    atomic_int is_loaded; // all models are
-    atomic_int drains;    // after SIGTERM: not ready, but answering
-    atomic_int gives_up;  // after the time of grace: what waits is refused
-    atomic_int reloads;   // the models are to be loaded again
-    double returned;      // when freed memory was last given back to the system (clock_now)
+    atomic_int is_loaded;        // all models are
+    atomic_int is_draining;      // after SIGTERM: not ready, but answering
+    atomic_int is_aborting;      // after the time of grace: what waits is refused
+    atomic_int reload_requested; // the models are to be loaded again
+    double last_trim;            // when freed memory was last given back to the system (clock_now)
 };
 
 // What http.h calls (routes.c); the context is the server.
@@ -43,7 +43,7 @@ struct worker {
     struct server *server;
     enum queue_lane lane;
     struct batch batch; // the one that it runs
-    int runs;
+    int is_running;
 };
 
 // Starts the thread (worker.c). BERTH_UNAVAILABLE: there is no thread. worker_join frees what it
@@ -51,16 +51,16 @@ struct worker {
 enum berth_status worker_start(struct worker *worker, struct berth_error *error);
 // Waits for its end, after queue_end.
 void worker_join(struct worker *worker);
-// Answer a call with an error, or with another reply, and free it. The metrics of its model have
-// the request, if the model is known.
+// Answer a call with an error, or with another reply, and free it. The request counts in its
+// model's metrics, if the model is known.
 void call_refuse(struct server *server, struct call *call, const struct berth_error *error);
 void call_finish(struct server *server, struct call *call, struct http_reply reply);
 
 // Replies (replies.c). An error has KServe's form below /v2, else OpenAI's.
 struct http_reply reply_error(const struct http_request *request, int status, const char *message);
-// For the records: the client has left and will not read it.
-struct http_reply reply_left(const struct http_request *request);
-// Takes the line's text.
+// For the metrics: the client has closed the connection and will not read it.
+struct http_reply reply_client_left(const struct http_request *request);
+// Takes ownership of the line's text.
 struct http_reply reply_json(struct json_line *line);
 struct http_reply reply_text(int status, const char *type, const char *text);
 // The HTTP status of an error of the library.

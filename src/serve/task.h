@@ -27,7 +27,7 @@ struct parameters {
 // A unit of work: a question and its context, or a text and its pair.
 struct item {
     const char *texts[2]; // borrowed from the request; the second may be NULL
-    struct parameters wanted;
+    struct parameters parameters;
     int64_t tokens; // expected, for the queue
     // The result:
     enum berth_status status; // of this item alone; the error is then in `message`
@@ -71,7 +71,7 @@ struct task_output {
 struct served_task {
     const char *name;             // Hugging Face's name of the pipeline
     const char *architectures[2]; // ends of the name in config.json; "": any model
-    int divides;                  // texts that are too long: 1: read in windows; 0: truncated
+    int uses_windows;             // texts that are too long: 1: read in windows; 0: truncated
     int is_listed;                // Hugging Face's reply to one input is a list, as that to several
     const char *fields[2];        // names of the texts; the second NULL: there is only one
     int is_pair;                  // both texts are required
@@ -100,15 +100,16 @@ size_t task_one(const struct instance *instance);
 void task_write_text(struct json_line *line, const struct instance *instance,
                      const struct item *item);
 
-// A place in a text, in each unit. Zero is its beginning.
-struct place {
+// A position in a text, in every unit. Zero-initialised, it is the beginning.
+struct text_position {
     size_t bytes;
-    int64_t characters, units;
+    int64_t characters, utf16_units;
 };
 
-// Moves the place forward to a character.
-void place_move(struct place *place, const char *text, int64_t character);
-int64_t place_in(const struct place *place, enum offset_unit unit);
+// Moves the position forward to a character.
+void text_position_advance(struct text_position *text_position, const char *text,
+                           int64_t character);
+int64_t text_position_in(const struct text_position *text_position, enum offset_unit unit);
 
 // The row for a model's architecture, the class in its config.json; "" is any.
 const struct served_task *task_find(const char *architecture);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classes of texts and their scores, the likeliest first.
+// Text classification: classes and their scores, the most likely first.
 #include "serve/task_rows.h"
 
 static enum berth_status open(struct instance *instance, struct berth_log log,
@@ -16,7 +16,7 @@ static int64_t max_tokens(const struct instance *instance) {
 }
 
 static int score_of(const struct item *item) {
-    return (int)item->wanted.score;
+    return (int)item->parameters.score;
 }
 
 static enum berth_status classify(const struct instance *instance, struct text_rows *rows,
@@ -31,30 +31,30 @@ static enum berth_status run_classes(const struct instance *instance, struct ite
                                        berth_classifier_classes(instance->handle.classifier).count,
                                    .first = BERTH_SCORE_USUAL,
                                    .end = BERTH_SCORE_SOFTMAX + 1,
-                                   .way = score_of,
+                                   .setting = score_of,
                                    .compute = classify};
     return task_run_texts(&work, instance, items, count, error);
 }
 
-// The class with the next lower score than `last`, of equal ones the first.
+// The class that follows `last` in descending order of scores; equal scores are ordered by index.
 static size_t next_class(const struct item *item, size_t last, int is_first) {
     size_t best = item->number_count;
     for (size_t i = 0; i < item->number_count; i++) {
         const float value = item->numbers[i];
-        const int is_left =
+        const int client_has_left =
             is_first || value < item->numbers[last] || (value == item->numbers[last] && i > last);
-        if (is_left && (best == item->number_count || value > item->numbers[best])) {
+        if (client_has_left && (best == item->number_count || value > item->numbers[best])) {
             best = i;
         }
     }
     return best;
 }
 
-// All classes unless fewer were asked for, the likeliest first.
+// All classes unless fewer were requested, the most likely first.
 static void write_classes(struct json_line *line, const struct instance *instance,
                           const struct item *item) {
     const struct berth_classes classes = berth_classifier_classes(instance->handle.classifier);
-    const size_t asked = (size_t)item->wanted.top, all = item->number_count;
+    const size_t asked = (size_t)item->parameters.top, all = item->number_count;
     size_t last = 0;
     json_line_open(line, NULL, '[');
     for (size_t i = 0; i < (asked > 0 && asked < all ? asked : all); i++) {

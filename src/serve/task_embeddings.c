@@ -16,7 +16,7 @@ static int64_t max_tokens(const struct instance *instance) {
 }
 
 static int normalization_of(const struct item *item) {
-    return item->wanted.normalize;
+    return item->parameters.normalize;
 }
 
 static enum berth_status embed(const struct instance *instance, struct text_rows *rows,
@@ -32,7 +32,7 @@ static enum berth_status run_embeddings(const struct instance *instance, struct 
     const struct text_work work = {.size = berth_encoder_size(instance->handle.encoder),
                                    .first = -1,
                                    .end = 2,
-                                   .way = normalization_of,
+                                   .setting = normalization_of,
                                    .compute = embed};
     return task_run_texts(&work, instance, items, count, error);
 }

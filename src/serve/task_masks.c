@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masked words: the likeliest words for each [MASK] of a text.
+// Masked words: the most likely words for each [MASK] of a text.
 #include "core/memory.h"
 #include "serve/task.h"
 
 #include <string.h>
 
-#define TOP_USUAL 5
-// Each word comes with the whole text, so that a short request can have a very long reply.
-#define SEQUENCES_MOST ((size_t)16 << 20)
+#define TOP_DEFAULT 5
+// Each word comes with the whole text, so a short request can have a very long reply.
+#define SEQUENCES_MAX ((size_t)16 << 20)
 
 static enum berth_status open(struct instance *instance, struct berth_log log,
                               struct berth_error *error) {
@@ -23,7 +23,7 @@ static int64_t max_tokens(const struct instance *instance) {
 }
 
 static size_t top_of(const struct item *item) {
-    return item->wanted.top > 0 ? (size_t)item->wanted.top : TOP_USUAL;
+    return item->parameters.top > 0 ? (size_t)item->parameters.top : TOP_DEFAULT;
 }
 
 static size_t count_masks(const char *text) {
@@ -39,11 +39,12 @@ static enum berth_status check(const struct item *items, size_t count, struct be
     for (size_t i = 0; i < count; i++) {
         const char *text = items[i].texts[0];
         const size_t words = count_masks(text) * top_of(&items[i]), length = strlen(text);
-        bytes += length > 0 && words > SEQUENCES_MOST / length ? SEQUENCES_MOST : words * length;
-        if (bytes >= SEQUENCES_MOST) {
+        bytes += length > 0 && words > SEQUENCES_MAX / length ? SEQUENCES_MAX : words * length;
+        if (bytes >= SEQUENCES_MAX) {
             return error_set(error, BERTH_USAGE,
-                             "the texts with each word for each [MASK] have more than %zu MiB",
-                             SEQUENCES_MOST >> 20);
+                             "the reply would exceed %zu MiB: it has the whole text for each word "
+                             "of each [MASK]",
+                             SEQUENCES_MAX >> 20);
         }
     }
     return BERTH_OK;
@@ -51,7 +52,7 @@ static enum berth_status check(const struct item *items, size_t count, struct be
 
 // --- running -------------------------------------------------------------------------------------
 
-// Texts for which the same number of words is wanted, and what was found for them.
+// Texts with the same top_k, and their results.
 struct group {
     struct item **items; // [count], as all below
     const char **texts;
@@ -86,7 +87,7 @@ static enum berth_status run_group(const struct instance *instance, struct group
     return BERTH_OK;
 }
 
-// One group after the other, from the smallest number of words on.
+// One group after the other, in ascending order of top_k.
 static enum berth_status run_groups(const struct instance *instance, struct group *group,
                                     struct item *const *items, size_t count,
                                     struct berth_error *error) {

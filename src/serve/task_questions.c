@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about texts: the likeliest answers, and where they stand.
+// Question answering: the most likely answers and their offsets.
 #include "core/memory.h"
 #include "serve/task.h"
 
@@ -17,12 +17,12 @@ static int64_t max_tokens(const struct instance *instance) {
 }
 
 static struct berth_question question_of(const struct item *item) {
-    return (struct berth_question){.question = item->texts[0],
-                                   .context = item->texts[1],
-                                   .capacity =
-                                       (size_t)(item->wanted.top > 0 ? item->wanted.top : 1),
-                                   .max_answer_length = item->wanted.answer_length,
-                                   .with_no_answer = item->wanted.with_no_answer};
+    return (struct berth_question){
+        .question = item->texts[0],
+        .context = item->texts[1],
+        .capacity = (size_t)(item->parameters.top > 0 ? item->parameters.top : 1),
+        .max_answer_length = item->parameters.answer_length,
+        .with_no_answer = item->parameters.with_no_answer};
 }
 
 // Moves the answers to the item.
@@ -64,9 +64,9 @@ static enum berth_status run_answers(const struct instance *instance, struct ite
 
 // Hugging Face says 0, 0 for "no answer".
 static int64_t offset_in(const struct item *item, int64_t character) {
-    struct place place = {0};
-    place_move(&place, item->texts[1], character);
-    return place_in(&place, item->wanted.unit);
+    struct text_position text_position = {0};
+    text_position_advance(&text_position, item->texts[1], character);
+    return text_position_in(&text_position, item->parameters.unit);
 }
 
 static void write_answer(struct json_line *line, const struct item *item,
@@ -82,7 +82,7 @@ static void write_answer(struct json_line *line, const struct item *item,
 // A bare object unless several were asked for, as transformers' pipeline.
 static void write_answers(struct json_line *line, const struct instance *instance,
                           const struct item *item) {
-    const int is_list = item->wanted.top > 1 || item->answer_count != 1;
+    const int is_list = item->parameters.top > 1 || item->answer_count != 1;
     if (is_list) {
         json_line_open(line, NULL, '[');
     }
@@ -125,7 +125,7 @@ const struct served_task served_questions = {.name = "question-answering",
                                              .architectures = {"ForQuestionAnswering"},
                                              .fields = {"question", "context"},
                                              .is_pair = 1,
-                                             .divides = 1,
+                                             .uses_windows = 1,
                                              .open = open,
                                              .close = close,
                                              .max_tokens = max_tokens,

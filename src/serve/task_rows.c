@@ -20,19 +20,24 @@ static void take_row(const struct text_rows *rows, size_t i) {
     }
 }
 
-static enum berth_status run_way(const struct text_work *work, const struct instance *instance,
-                                 struct text_rows *rows, int way, struct item *const *items,
-                                 size_t count, struct berth_error *error) {
+// The items that have the setting.
+static void gather(const struct text_work *work, struct text_rows *rows, int setting,
+                   struct item *const *items, size_t count) {
     rows->count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (work->way(items[i]) == way) {
+        if (work->setting(items[i]) == setting) {
             rows->texts[rows->count] =
                 (struct berth_text){.text = items[i]->texts[0], .pair = items[i]->texts[1]};
             rows->items[rows->count++] = items[i];
         }
     }
+}
+
+static enum berth_status run_setting(const struct text_work *work, const struct instance *instance,
+                                     struct text_rows *rows, int setting,
+                                     struct berth_error *error) {
     if (rows->count > 0) {
-        TRY(work->compute(instance, rows, way, error));
+        TRY(work->compute(instance, rows, setting, error));
     }
     for (size_t i = 0; i < rows->count; i++) {
         take_row(rows, i);
@@ -52,8 +57,9 @@ enum berth_status task_run_texts(const struct text_work *work, const struct inst
         rows.items != NULL && rows.texts != NULL && rows.statuses != NULL && rows.rows != NULL
             ? BERTH_OK
             : error_no_memory(error, count * work->size * sizeof *rows.rows, "results");
-    for (int way = work->first; status == BERTH_OK && way < work->end; way++) {
-        status = run_way(work, instance, &rows, way, items, count, error);
+    for (int setting = work->first; status == BERTH_OK && setting < work->end; setting++) {
+        gather(work, &rows, setting, items, count);
+        status = run_setting(work, instance, &rows, setting, error);
     }
     memory_free(rows.items);
     memory_free(rows.texts);

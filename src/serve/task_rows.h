@@ -5,7 +5,7 @@
 
 #include "serve/task.h"
 
-// Texts that are computed in the same way, and their rows.
+// Texts that are computed with the same setting, and their rows.
 struct text_rows {
     struct item **items; // [count], as all below
     struct berth_text *texts;
@@ -14,16 +14,16 @@ struct text_rows {
     size_t count, size; // of a row
 };
 
-// How a task computes them.
+// How a task computes rows.
 struct text_work {
     size_t size;    // of a row
-    int first, end; // the ways in which items are computed are first .. end - 1
-    int (*way)(const struct item *item);
-    enum berth_status (*compute)(const struct instance *instance, struct text_rows *rows, int way,
-                                 struct berth_error *error);
+    int first, end; // settings are the numbers first .. end - 1
+    int (*setting)(const struct item *item);
+    enum berth_status (*compute)(const struct instance *instance, struct text_rows *rows,
+                                 int setting, struct berth_error *error);
 };
 
-// Runs the items of each way together and keeps their rows as the items' numbers.
+// Runs the items with the same setting together and stores each row in its item's numbers.
 enum berth_status task_run_texts(const struct text_work *work, const struct instance *instance,
                                  struct item *const *items, size_t count,
                                  struct berth_error *error);

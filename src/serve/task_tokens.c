@@ -53,55 +53,56 @@ static enum berth_status run(const struct instance *instance, struct item *const
 
 // --- results -------------------------------------------------------------------------------------
 
-// The beginning of a JSON object for characters of the text; *place is before them.
-struct piece {
+// A labelled range of characters, which is one JSON object of the reply.
+struct labelled_span {
     const char *key, *label;
     double score;
     int64_t start, end;
 };
 
-static void write_piece(struct json_line *line, const struct item *item, struct place *place,
-                        const struct piece *piece) {
+static void write_span(struct json_line *line, const struct item *item,
+                       struct text_position *text_position,
+                       const struct labelled_span *labelled_span) {
     const char *text = item->texts[0];
-    place_move(place, text, piece->start);
-    const struct place begin = *place;
-    place_move(place, text, piece->end);
-    char *word = memory_string_of(text + begin.bytes, place->bytes - begin.bytes);
+    text_position_advance(text_position, text, labelled_span->start);
+    const struct text_position begin = *text_position;
+    text_position_advance(text_position, text, labelled_span->end);
+    char *word = memory_string_of(text + begin.bytes, text_position->bytes - begin.bytes);
     json_line_open(line, NULL, '{');
-    json_line_text(line, piece->key, piece->label);
-    json_line_real(line, "score", piece->score);
+    json_line_text(line, labelled_span->key, labelled_span->label);
+    json_line_real(line, "score", labelled_span->score);
     json_line_text(line, "word", word != NULL ? word : "");
-    json_line_integer(line, "start", place_in(&begin, item->wanted.unit));
-    json_line_integer(line, "end", place_in(place, item->wanted.unit));
+    json_line_integer(line, "start", text_position_in(&begin, item->parameters.unit));
+    json_line_integer(line, "end", text_position_in(text_position, item->parameters.unit));
     json_line_close(line, '}');
     memory_free(word);
 }
 
 static void write_entities(struct json_line *line, const struct item *item) {
-    struct place place = {0};
+    struct text_position text_position = {0};
     for (size_t i = 0; i < item->tags.entity_count; i++) {
         const struct berth_entity *entity = &item->tags.entities[i];
-        write_piece(line, item, &place,
-                    &(struct piece){.key = "entity_group",
-                                    .label = entity->type,
-                                    .score = entity->score,
-                                    .start = entity->start,
-                                    .end = entity->end});
+        write_span(line, item, &text_position,
+                   &(struct labelled_span){.key = "entity_group",
+                                           .label = entity->type,
+                                           .score = entity->score,
+                                           .start = entity->start,
+                                           .end = entity->end});
     }
 }
 
-// Those that are part of an entity.
+// Writes the words that are part of an entity.
 static void write_words(struct json_line *line, const struct item *item) {
-    struct place place = {0};
+    struct text_position text_position = {0};
     for (size_t i = 0; i < item->tags.word_count; i++) {
         const struct berth_tagged_word *word = &item->tags.words[i];
         if (word->label != NULL && strcmp(word->label, "O") != 0) {
-            write_piece(line, item, &place,
-                        &(struct piece){.key = "entity",
-                                        .label = word->label,
-                                        .score = word->score,
-                                        .start = word->start,
-                                        .end = word->end});
+            write_span(line, item, &text_position,
+                       &(struct labelled_span){.key = "entity",
+                                               .label = word->label,
+                                               .score = word->score,
+                                               .start = word->start,
+                                               .end = word->end});
         }
     }
 }
@@ -110,7 +111,7 @@ static void write(struct json_line *line, const struct instance *instance,
                   const struct item *item) {
     (void)instance;
     json_line_open(line, NULL, '[');
-    (item->wanted.by_word ? write_words : write_entities)(line, item);
+    (item->parameters.by_word ? write_words : write_entities)(line, item);
     json_line_close(line, ']');
 }
 
@@ -119,7 +120,7 @@ static const struct task_output outputs[] = {{"entities", "BYTES", task_one, tas
 
 const struct served_task served_tokens = {.name = "token-classification",
                                           .architectures = {"ForTokenClassification"},
-                                          .divides = 1,
+                                          .uses_windows = 1,
                                           .fields = {"text", NULL},
                                           .open = open,
                                           .close = close,

@@ -9,7 +9,7 @@
 static const struct served_task *const all[] = {&served_questions, &served_classes, &served_tokens,
                                                 &served_masks, &served_embeddings};
 
-static int does(const struct served_task *task, const char *architecture) {
+static int is_for(const struct served_task *task, const char *architecture) {
     return text_ends_with(architecture, task->architectures[0]) ||
            (task->architectures[1] != NULL && text_ends_with(architecture, task->architectures[1]));
 }
@@ -21,7 +21,7 @@ int task_has_field(const struct served_task *task, const char *name) {
 
 const struct served_task *task_find(const char *architecture) {
     size_t i = 0;
-    while (!does(all[i], architecture)) {
+    while (!is_for(all[i], architecture)) {
         i++;
     }
     return all[i];

@@ -36,7 +36,7 @@ struct call *turns_first(const struct turns *turns) {
     return turns->first != NULL ? turns->first->first : NULL;
 }
 
-// The client goes to the end of the line, or away with its last call.
+// The client moves to the end of the list, or is removed with its last call.
 void turns_next(struct turns *turns, int is_done) {
     struct client *client = turns->first;
     turns->first = client->next;

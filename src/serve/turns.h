@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait, in turns between clients: one who sends much delays only itself. Callers lock.
+// Waiting calls, taken round robin from clients, so that a client that sends many delays only
+// itself. Callers lock.
 #ifndef BERTH_SERVE_TURNS_H
 #define BERTH_SERVE_TURNS_H
 

@@ -34,10 +34,10 @@ static const struct item *find_failure(const struct call *call, size_t *index) {
 
 static struct http_reply make_reply(struct server *server, const struct call *call) {
     struct json_line line = {0};
-    if (call->shape->is_form) {
+    if (call->protocol->is_form) {
         return page_make(server->models, call);
     }
-    call->shape->write(&line, call);
+    call->protocol->write(&line, call);
     return reply_json(&line);
 }
 
@@ -46,8 +46,8 @@ static void call_answer(struct server *server, struct call *call) {
     struct berth_error error;
     size_t index = 0;
     const struct item *failure = find_failure(call, &index);
-    if (call->is_left) {
-        call_finish(server, call, reply_left(call->request));
+    if (call->client_has_left) {
+        call_finish(server, call, reply_client_left(call->request));
         return;
     }
     if (failure == NULL) {
@@ -70,14 +70,14 @@ static int64_t tokens_read(const struct batch *batch) {
     return tokens;
 }
 
-// Moves the items whose clients wait to the front, and counts them.
+// Moves the items whose clients are still connected to the front, and counts them.
 static size_t count_wanted(struct batch *batch) {
     size_t wanted = 0;
     for (size_t i = 0; i < batch->count; i++) {
         struct item *item = batch->items[i];
         struct call *call = batch->calls[i];
-        if (http_has_left(call->request)) {
-            call->is_left = 1;
+        if (http_client_has_left(call->request)) {
+            call->client_has_left = 1;
             continue;
         }
         batch->items[i] = batch->items[wanted];
@@ -93,7 +93,7 @@ static void run_batch(struct server *server, struct batch *batch) {
     const struct instance *instance = batch->calls[0]->instance;
     const size_t wanted = count_wanted(batch);
     enum berth_status status = BERTH_OK;
-    if (atomic_load(&server->gives_up)) {
+    if (atomic_load(&server->is_aborting)) {
         status = error_set(&error, BERTH_UNAVAILABLE, "the server is shutting down");
     } else if (wanted > 0) {
         status = instance->task->run(instance, batch->items, wanted, &error);
@@ -124,12 +124,12 @@ static void *run(void *context) {
 enum berth_status worker_start(struct worker *worker, struct berth_error *error) {
     TRY(batch_open(&worker->batch, worker->server->queue, error));
     TRY(thread_open(&worker->thread, run, worker, error));
-    worker->runs = 1;
+    worker->is_running = 1;
     return BERTH_OK;
 }
 
 void worker_join(struct worker *worker) {
-    if (worker->runs) {
+    if (worker->is_running) {
         pthread_join(worker->thread, NULL);
     }
     batch_done(&worker->batch);

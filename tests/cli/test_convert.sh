@@ -89,10 +89,10 @@ expect_err 'expected the name of a folder'
 rm -r deepspeed nvidia expected
 run convert squad-minilm new --kernel-layers
 expect_code 2
-expect_err "hf has: huggingface; deepspeed has them"
+expect_err "hf accepts: huggingface; deepspeed accepts it"
 run convert squad-minilm new --to deepspeed --names bingbert
 expect_code 2
-expect_err "deepspeed has: huggingface, nvidia, kernel"
+expect_err "deepspeed accepts: huggingface, nvidia, kernel"
 run convert squad-minilm new --to deepspeed --names huggingface --kernel-layers
 expect_code 2
 expect_err contradicts
@@ -226,7 +226,7 @@ for to in hf onnx; do
     wait $converting
     code=$?
     expect_code 143
-    expect_err "stopped; nothing is written"
+    expect_err "interrupted; nothing was written"
     expect_left "words "
 done
 rm words

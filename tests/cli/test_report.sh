@@ -176,7 +176,7 @@ expect_out "Norm of the gradient"
 expect_no "$out" "$escape"
 run plot first --series what
 expect_code 2
-expect_err "no such series; there are loss"
+expect_err "no such series; expected one of: loss"
 FORCE_COLOR=1 "$BERTH" plot first second >"$out"
 grep -q "$escape\[36m" "$out" || fail "colours"
 what="berth plot first second on a terminal"

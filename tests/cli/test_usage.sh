@@ -44,10 +44,10 @@ refused 'unknown benchmark "peek"' bench peek
 refused '--input_dir' bench pretrain
 refused 'missing option --hosts' bench ranks --config tiny --data f
 refused '"2,x": expected up to 32 numbers from 1 to 65536' bench ranks --data f --hosts 2,x
-refused '2.5 is no whole number' bench ranks --data f --hosts 2.5
+refused '2.5 is not a whole number' bench ranks --data f --hosts 2.5
 refused 'link_gbit: "0"' bench ranks --data f --hosts 2 --link_gbit 0
 refused 'needs at least 1' bench ranks --data f --hosts 2 --warm_up_steps 0
-refused 'is for one number of --hosts' bench ranks --data f --hosts 2,3 --save_times t
+refused 'requires a single number in --hosts' bench ranks --data f --hosts 2,3 --save_times t
 refused 'is for `berth bench train`' bench ranks --data f --hosts 2 --replay_compute t
 refused 'is for `berth bench ranks`' bench train --data f --save_times t
 expect_no "$err" 'has no effect'
@@ -56,9 +56,9 @@ expect_err 'note: --data has no effect in `berth bench peak`'
 refused '--data_dir is missing' bench train --task mrpc
 
 # Missing and malformed values.
-refused 'option --model_name_or_path is needed' finetune squad --train x
-refused 'option --question is needed' answer --model x
-refused 'option --output is needed' init --config tiny
+refused 'option --model_name_or_path is required' finetune squad --train x
+refused 'option --question is required' answer --model x
+refused 'option --output is required' init --config tiny
 refused 'needs arguments' verify
 refused 'needs options' init
 refused '--cased and --do_lower_case true contradict each other' tokenize --cased --do_lower_case true --vocab x

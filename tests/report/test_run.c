@@ -66,9 +66,9 @@ static void test_records(void **state) {
     assert_null(run_series_find(&run, "eval_eval_loss"));
     assert_null(run_series_find(&run, "updates"));
     assert_true(run.total_steps == 3);
-    assert_int_equal(run.part_count, 1);
-    assert_true(run.parts[0].begin == 100 && run.parts[0].end == 102);
-    assert_true(run.parts[0].first == 1 && run.parts[0].last == 2);
+    assert_int_equal(run.process_count, 1);
+    assert_true(run.processes[0].begin == 100 && run.processes[0].end == 102);
+    assert_true(run.processes[0].first == 1 && run.processes[0].last == 2);
     assert_int_equal(json_as_integer(run_planned(&run, "memory", "plan_bytes")), 2048);
     assert_null(run.summary);
     assert_int_equal(json_length(run.warnings), 1);
@@ -91,10 +91,10 @@ static void test_resumed(void **state) {
     const struct run_series *loss = run_series_find(&run, "loss");
     assert_int_equal(loss->count, 3);
     assert_true(run_mean(&loss->buckets[1]) == 2.5 && run_mean(&loss->buckets[2]) == 1.5);
-    assert_int_equal(run.part_count, 2);
-    assert_null(run.parts[0].resumed_from);
-    assert_string_equal(run.parts[1].resumed_from, "out/checkpoint-1");
-    assert_true(run.parts[1].first == 2);
+    assert_int_equal(run.process_count, 2);
+    assert_null(run.processes[0].resumed_from);
+    assert_string_equal(run.processes[1].resumed_from, "out/checkpoint-1");
+    assert_true(run.processes[1].first == 2);
     char *page = page_of(&run);
     assert_has(page, "class=\"resumed s0\"");
     assert_has(page, "out/checkpoint-1");
@@ -113,19 +113,19 @@ static void test_long_series(void **state) {
     }
     const struct run_series *series = run_series_find(&run, "loss");
     assert_true(series->count <= RUN_BUCKETS && series->count >= RUN_BUCKETS / 4);
-    double least = 0, most = 0, sum = 0;
+    double min = 0, max = 0, sum = 0;
     int64_t values = 0;
     for (size_t i = 0; i < series->count; i++) {
         const struct run_bucket *bucket = &series->buckets[i];
-        least = fmin(least, bucket->least);
-        most = fmax(most, bucket->most);
+        min = fmin(min, bucket->min);
+        max = fmax(max, bucket->max);
         sum += bucket->sum;
         values += bucket->count;
         assert_true(i == 0 || bucket->first == series->buckets[i - 1].last + 1);
         assert_true(bucket->count <= 2 * count / RUN_BUCKETS); // the beginning is not coarser
     }
     assert_int_equal(values, count);
-    assert_true(least == -900 && most == 900);
+    assert_true(min == -900 && max == 900);
     assert_true(sum == 900 - 1 - 900 - 1 + count / 2); // both outliers have odd numbers
     assert_true(series->buckets[series->count - 1].last == count);
     assert_true(series->buckets[series->count - 1].latest == count % 2);
@@ -410,7 +410,7 @@ static void test_no_log(void **state) {
     run_done(&run);
     assert_int_equal(dir_make(scratch("empty"), &error), BERTH_OK);
     assert_int_equal(run_read(&run, scratch("empty"), &error), BERTH_NO_INPUT);
-    assert_message_has(&error, "no log in it");
+    assert_message_has(&error, "no log in this folder");
     run_done(&run);
     assert_int_equal(file_write(scratch("text"), "hello\n", 6, &error), BERTH_OK);
     assert_int_equal(run_read(&run, scratch("text"), &error), BERTH_BAD_DATA);
@@ -447,7 +447,7 @@ static void test_axes_at_the_limits(void **state) {
         const struct axis axis = axis_of(ranges[i][0], ranges[i][1], 6);
         assert_true(isfinite(axis.low) && isfinite(axis.step) && axis.step > 0);
         assert_in_range(axis.intervals, 1, 12);
-        assert_true(axis_place(&axis, 1) >= 0 && axis_place(&axis, 1) <= 1);
+        assert_true(axis_fraction(&axis, 1) >= 0 && axis_fraction(&axis, 1) <= 1);
     }
 }
 
@@ -457,7 +457,7 @@ static void test_axes_of_constants(void **state) {
     const double values[] = {1, 0.4, 40, -2, 0};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         const double value = values[i];
-        const struct run_bucket bucket = {.least = value, .most = value, .sum = value, .count = 1};
+        const struct run_bucket bucket = {.min = value, .max = value, .sum = value, .count = 1};
         const struct chart_line line = {.buckets = &bucket, .count = 1};
         struct chart chart = {.key = "score", .lines = &line, .count = 1, .limit = NAN};
         chart_scale(&chart, 4);
@@ -520,7 +520,7 @@ static void test_plots_of_several(void **state) {
     struct buffer text = {0};
     struct berth_error error;
     assert_int_equal(plot_draw(&set, &style, &text, &error), BERTH_USAGE);
-    assert_message_has(&error, "--series nothing: no such series; there are loss");
+    assert_message_has(&error, "--series nothing: no such series; expected one of: loss");
     buffer_done(&text);
     run_done(&runs[0]);
     run_done(&runs[1]);

@@ -189,12 +189,12 @@ class Answers(unittest.TestCase):
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
         for numbers in ([[1, 2]], [1, 2]):
             self.refused("/v1/embeddings", {"input": numbers, "model": "similar"},
-                         "input[0]: expected a text; token numbers are not read (LangChain: check_embedding_ctx_length=False)")
+                         "input[0]: expected a string; token ids are not supported (LangChain: check_embedding_ctx_length=False)")
         for name, given in (("truncate", True), ("normalize", False), ("input_type", "query"), ("colour", None)):
             self.refused("/v1/embeddings", {"input": "x", "model": "similar", name: given}, f"{name}: unknown at this path")
-        self.refused("/v1/embeddings", {"input": {"text": "x"}}, "or a list of texts")
+        self.refused("/v1/embeddings", {"input": {"text": "x"}}, "or a list of strings")
         for user in (3, ["me"], {}, False):
-            self.refused("/v1/embeddings", {"input": "x", "user": user}, "user: expected a text")
+            self.refused("/v1/embeddings", {"input": "x", "user": user}, "user: expected a string")
         for name, given in (("user", "me"), ("user", None), ("dimensions", None), ("encoding_format", None)):
             row, = self.server.json("/v1/embeddings", {"input": texts[0], name: given})["data"]
             self.assertEqual(row["embedding"], expected[0], name)
@@ -206,7 +206,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.json("/embed", {"inputs": texts, "normalize": False}),
                          self.server.json("/models/similar", {"inputs": texts, "parameters": {"normalize": False}}))
         self.refused("/embed", {"inputs": []}, "inputs")
-        self.refused("/embed", {"inputs": {"text": "x"}}, "or a list of texts")
+        self.refused("/embed", {"inputs": {"text": "x"}}, "or a list of strings")
         self.refused("/embed", {"inputs": texts, "normalize": 1}, "normalize")
         self.refused("/embed", {"inputs": texts, "truncate": False}, "truncate")
         info = self.server.json("/info")
@@ -246,7 +246,7 @@ class Answers(unittest.TestCase):
                          self.server.json("/models/kinds", {"inputs": pairs[0][0]}))
         self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[0]), "raw_scores": True}), found[0])
         self.refused("/predict", {"inputs": [["a", "b", "c"]]}, "one text or two")
-        self.refused("/predict", {"inputs": ["a", 1]}, "inputs[1]: expected a text")
+        self.refused("/predict", {"inputs": ["a", 1]}, "inputs[1]: expected a string")
         self.refused("/predict", {"inputs": [["a", "b"], "c"]}, "inputs[1]: expected a list")
         self.refused("/predict", {"inputs": [["a", "b"], ["a", " "]]}, "inputs[1][1]: the text is blank")
         tensors = [{"name": name, "shape": [1, 1], "datatype": "BYTES", "data": [inputs[0][name]]} for name in inputs[0]]
@@ -280,16 +280,16 @@ class Answers(unittest.TestCase):
         for each in nested:
             found = self.server.json("/v2/models/qa/infer", {"inputs": [each, asked]})
             self.assertEqual({output["name"]: output for output in found["outputs"]}, outputs)
-        for inputs, words in [([asked, dict(given, data=nested[0]["data"])], "input context[0]: expected a text"),
-                              ([asked, dict(nested[0], data=nested[1]["data"])], "input context[0]: expected a text"),
-                              ([asked, dict(nested[0], data=[["a", "b"], ["c"]])], "input context[0]: expected a text"),
-                              ([asked, dict(nested[0], data=[[], ["c"]])], "input context[0]: expected a text"),
-                              ([asked], "no input context"), ([asked, given, tensor("x", "y")], "unknown"),
-                              ([asked, tensor("context", "x")], "1 texts, expected 2"),
+        for inputs, words in [([asked, dict(given, data=nested[0]["data"])], "input context[0]: expected a string"),
+                              ([asked, dict(nested[0], data=nested[1]["data"])], "input context[0]: expected a string"),
+                              ([asked, dict(nested[0], data=[["a", "b"], ["c"]])], "input context[0]: expected a string"),
+                              ([asked, dict(nested[0], data=[[], ["c"]])], "input context[0]: expected a string"),
+                              ([asked], "missing input context"), ([asked, given, tensor("x", "y")], "unknown"),
+                              ([asked, tensor("context", "x")], "expected 2 texts, found 1"),
                               ([asked, dict(given, shape=[3])], "shape"), ([asked, dict(given, shape=[2, 2])], "shape"),
-                              ([asked, dict(given, shape=[-1, -2])], "shape"), ([], "no input question"),
+                              ([asked, dict(given, shape=[-1, -2])], "shape"), ([], "missing input question"),
                               ([asked, dict(given, datatype="FP32")], "BYTES"), (1, "inputs: expected a list"),
-                              ([asked, given, tensor("question", "Who?", "What?")], 'inputs[2]: a second "question"'),
+                              ([asked, given, tensor("question", "Who?", "What?")], 'inputs[2]: duplicate name "question"'),
                               ([asked, "context"], "inputs[1]: expected an object"), ([{}], "inputs[0]: expected an object")]:
             self.refused("/v2/models/qa/infer", {"inputs": inputs}, words)
         self.refused("/v2/models/qa/infer", {"id": 7, "inputs": [given, asked]}, "id")
@@ -307,7 +307,7 @@ class Answers(unittest.TestCase):
             self.assertEqual({output["name"]: output["data"] for output in found["outputs"]},
                              {name: outputs[name]["data"] for name in names})
         for asked_for, words in [([{"name": "other"}], "unknown"), ([{}], "outputs[0]"), (["end"], "outputs[0]"), (1, "a list"),
-                                 ([{"name": "end"}, {"name": "end"}], 'a second "end"')]:
+                                 ([{"name": "end"}, {"name": "end"}], 'duplicate name "end"')]:
             self.refused("/v2/models/qa/infer", {"inputs": [given, asked], "outputs": asked_for}, words)
         output = self.server.json("/v2/models/similar/infer", {"inputs": [tensor("text", "hello world", "Ada")]})["outputs"][0]
         self.assertEqual(output["shape"], [2, 32])
@@ -409,7 +409,7 @@ class Answers(unittest.TestCase):
         """Of what a schema can say, openapi.json says what the server does."""
         description = self.server.json("/openapi.json")
         schemas = description["components"]["schemas"]
-        table = (SOURCE / "src/serve/shape_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
+        table = (SOURCE / "src/serve/protocol_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
         names = {name for row in re.findall(r"\{\{(.*?)\}, ", table) for name in re.findall(r'"(\w+)"', row)}
         self.assertEqual(set(schemas["Parameters"]["properties"]), names)
         self.assertLessEqual(names, set(schemas["Inference"]["properties"]))

@@ -131,7 +131,7 @@ class Life(unittest.TestCase):
             server.process.send_signal(signal.SIGTERM)
             self.assertEqual(server.process.wait(60), 1)
             self.assertLess(time.monotonic() - begin, 3)
-            self.assertIn("1 requests were not answered in --grace_seconds", server.messages())
+            self.assertIn("1 requests were not answered within --grace_seconds", server.messages())
             thread.join()
 
     @staticmethod
@@ -150,9 +150,9 @@ class Life(unittest.TestCase):
             for weights in ("new", "qa", "new"):
                 shutil.copy(MODELS / weights / "model.safetensors", folder / "next")
                 os.replace(folder / "next", folder / "model.safetensors")
-                count = server.messages().count("loaded again")
+                count = server.messages().count("were reloaded")
                 server.process.send_signal(signal.SIGHUP)
-                while server.messages().count("loaded again") == count:
+                while server.messages().count("were reloaded") == count:
                     time.sleep(0.02)
             after = server.json("/", {"inputs": QUESTION})["score"]
             client.stop()
@@ -162,7 +162,7 @@ class Life(unittest.TestCase):
             # A model that cannot be read leaves the old one in its place.
             (folder / "model.safetensors").write_bytes(b"damaged")
             server.process.send_signal(signal.SIGHUP)
-            server.wait_for("were not loaded again")
+            server.wait_for("were not reloaded")
             self.assertEqual(server.json("/", {"inputs": QUESTION})["score"], after)
 
     def test_reload_of_some_models(self):
@@ -179,7 +179,7 @@ class Life(unittest.TestCase):
             (MODELS / "second" / "model.safetensors").write_bytes(b"damaged")
             before = scores()
             server.process.send_signal(signal.SIGHUP)
-            server.wait_for("only 2 of 3 models were loaded again, and the others stay as they are")
+            server.wait_for("only 2 of 3 models were reloaded, and the old ones of the others stay in use")
             self.assertEqual([a == b for a, b in zip(before, scores())], [False, True, False])
 
     def test_name_of_the_hub(self):
@@ -199,16 +199,34 @@ class Life(unittest.TestCase):
             self.assertEqual(found, new)
             main.write_text(revisions["qa"])
             server.process.send_signal(signal.SIGHUP)
-            server.wait_for("were loaded again")
+            server.wait_for("were reloaded")
             self.assertEqual(scores(), [qa, new, qa])
 
-    def test_address_of_a_name(self):
-        """The log has the address, since a name may have others, which are not listened on."""
+    def test_addresses_of_a_name(self):
+        """The server listens on all of them, on one port, and the log names each."""
         with Server("--host", "localhost", models=["qa=qa"]) as server:
-            address = re.search(r"listening on http://(\S+):\d+\n", server.messages())[1]
-            self.assertIn(address, ("127.0.0.1", "[::1]"))
-            with socket.create_connection((address.strip("[]"), server.port)):
-                pass
+            addresses = re.findall(r"listening on http://(\S+):\d+\n", server.messages())
+            self.assertTrue(set(addresses) <= {"127.0.0.1", "[::1]"} and addresses, addresses)
+            for address in addresses:
+                with socket.create_connection((address.strip("[]"), server.port)):
+                    pass
+
+    @unittest.skipIf(not os.environ.get("TWO_ADDRESSES"), "the program cannot be given another getaddrinfo")
+    def test_two_addresses(self):
+        """A name of 127.0.0.1, 127.0.0.2, one that is listed twice, and one of another machine."""
+        environment = {**os.environ, "LD_PRELOAD": os.environ["TWO_ADDRESSES"]}
+        with Server("--host", "two.example", models=["qa=qa"], env=environment) as server:
+            self.assertEqual(re.findall(r"listening on http://(\S+):(\d+)\n", server.messages()),
+                             [("127.0.0.1", str(server.port)), ("127.0.0.2", str(server.port))])
+            for address in ("127.0.0.1", "127.0.0.2"):
+                with socket.create_connection((address, server.port)) as connection:
+                    connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    self.assertIn(b"200 OK", connection.recv(65536))
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(60), 0)
+            for address in ("127.0.0.1", "127.0.0.2"):
+                with self.assertRaises(ConnectionRefusedError):
+                    socket.create_connection((address, server.port))
 
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""

@@ -246,7 +246,7 @@ class Overload(unittest.TestCase):
             self.assertEqual(len(refused) + len(answered), 80)
             self.assertGreaterEqual(len(answered), 8)
             self.assertGreater(len(refused), 20)
-            self.assertRegex(refused[0]["error"]["message"], r"^\d texts are waiting, this request has 1, and --max_queue is 4;")
+            self.assertRegex(refused[0]["error"]["message"], r"^\d texts are waiting and this request has 1, but --max_queue is 4;")
             self.assertEqual(server.metric('berth_requests_total{model="qa",code="503"}'), len(refused))
             self.assertEqual(server.status("/", {"inputs": [QUESTION] * 5}), 400)  # it would never be accepted
 
@@ -451,7 +451,7 @@ class Keys(unittest.TestCase):
             self.assertEqual(server.ask("/", ASK)[1]["WWW-Authenticate"], "Bearer")
             self.assertEqual(server.status("/reload", ""), 401)
             self.assertEqual(server.status("/reload", "", headers={"Authorization": "Bearer second"}), 202)
-            server.wait_for("loaded again")
+            server.wait_for("were reloaded")
 
 
 if __name__ == "__main__":

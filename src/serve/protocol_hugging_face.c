@@ -3,25 +3,25 @@
 // huggingface.js (topK) or of transformers' pipelines (top_k).
 //
 // Parameters may also be beside the inputs, where Hugging Face's client for Python has those of
-// feature-extraction. A parameter that a model has from its opening must have the same value here;
-// another one is refused, because it would have no effect.
+// feature-extraction. A parameter that is fixed when a model is opened must have the same value
+// here; another value is refused, because it would have no effect.
 #include "core/options.h"
 #include "core/utf8.h"
-#include "serve/shapes.h"
+#include "serve/protocols.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define TOP_MOST 100
+#define TOP_MAX 100
 
 // --- parameters ----------------------------------------------------------------------------------
 
-static enum berth_status read_number(const char *key, const json *value, int64_t most, int64_t *to,
+static enum berth_status read_number(const char *key, const json *value, int64_t max, int64_t *to,
                                      struct berth_error *error) {
     const int64_t number = json_as_integer(value);
-    if (!json_is_integer_value(value) || number < 1 || number > most) {
+    if (!json_is_integer_value(value) || number < 1 || number > max) {
         return error_set(error, BERTH_USAGE, "%s: expected a number from 1 to %lld", key,
-                         (long long)most);
+                         (long long)max);
     }
     *to = number;
     return BERTH_OK;
@@ -29,11 +29,11 @@ static enum berth_status read_number(const char *key, const json *value, int64_t
 
 static enum berth_status read_top(struct call *call, const char *key, const json *value,
                                   struct berth_error *error) {
-    return read_number(key, value, TOP_MOST, &call->wanted.top, error);
+    return read_number(key, value, TOP_MAX, &call->parameters.top, error);
 }
 
-static enum berth_status read_truth(const char *key, const json *value, int *to,
-                                    struct berth_error *error) {
+static enum berth_status read_boolean(const char *key, const json *value, int *to,
+                                      struct berth_error *error) {
     if (!json_is_boolean(value)) {
         return error_set(error, BERTH_USAGE, "%s: expected true or false", key);
     }
@@ -43,12 +43,12 @@ static enum berth_status read_truth(const char *key, const json *value, int *to,
 
 static enum berth_status read_impossible(struct call *call, const char *key, const json *value,
                                          struct berth_error *error) {
-    return read_truth(key, value, &call->wanted.with_no_answer, error);
+    return read_boolean(key, value, &call->parameters.with_no_answer, error);
 }
 
 static enum berth_status read_normalize(struct call *call, const char *key, const json *value,
                                         struct berth_error *error) {
-    return read_truth(key, value, &call->wanted.normalize, error);
+    return read_boolean(key, value, &call->parameters.normalize, error);
 }
 
 static enum berth_status read_unit(struct call *call, const char *key, const json *value,
@@ -56,7 +56,7 @@ static enum berth_status read_unit(struct call *call, const char *key, const jso
     static const char *const names[] = {"code_points", "utf16", "bytes"};
     for (size_t i = 0; i < sizeof names / sizeof *names && json_is_text(value); i++) {
         if (strcmp(json_text(value), names[i]) == 0) {
-            call->wanted.unit = (enum offset_unit)i;
+            call->parameters.unit = (enum offset_unit)i;
             return BERTH_OK;
         }
     }
@@ -67,7 +67,7 @@ static enum berth_status read_unit(struct call *call, const char *key, const jso
 static enum berth_status read_true(struct call *call, const char *key, const json *value,
                                    struct berth_error *error) {
     int truth = 0;
-    TRY(read_truth(key, value, &truth, error));
+    TRY(read_boolean(key, value, &truth, error));
     return truth ? BERTH_OK : error_set(error, BERTH_USAGE, "%s: only true is supported", key);
 }
 
@@ -79,8 +79,8 @@ static enum berth_status read_direction(struct call *call, const char *key, cons
                : error_set(error, BERTH_USAGE, "%s: only \"right\" is supported", key);
 }
 
-static enum berth_status need_same(struct call *call, const char *key, const json *value,
-                                   const char *option, struct berth_error *error) {
+static enum berth_status require_same(struct call *call, const char *key, const json *value,
+                                      const char *option, struct berth_error *error) {
     const struct option_row *row = option_find(option);
     const int64_t own = *(const int64_t *)((const char *)&call->instance->config + row->offset);
     return json_is_integer_value(value) && json_as_integer(value) == own
@@ -93,12 +93,13 @@ static enum berth_status need_same(struct call *call, const char *key, const jso
 
 static enum berth_status read_stride(struct call *call, const char *key, const json *value,
                                      struct berth_error *error) {
-    return need_same(call, key, value, "doc_stride", error);
+    return require_same(call, key, value, "doc_stride", error);
 }
 
 static enum berth_status read_answer_length(struct call *call, const char *key, const json *value,
                                             struct berth_error *error) {
-    return read_number(key, value, call->instance->max_tokens, &call->wanted.answer_length, error);
+    return read_number(key, value, call->instance->max_tokens, &call->parameters.answer_length,
+                       error);
 }
 
 // transformers' function_to_apply.
@@ -109,7 +110,7 @@ static enum berth_status read_score(struct call *call, const char *key, const js
                                         [BERTH_SCORE_SOFTMAX] = "softmax"};
     for (int i = BERTH_SCORE_NONE; i <= BERTH_SCORE_SOFTMAX && json_is_text(value); i++) {
         if (strcmp(json_text(value), names[i]) == 0) {
-            call->wanted.score = (enum berth_score)i;
+            call->parameters.score = (enum berth_score)i;
             return BERTH_OK;
         }
     }
@@ -118,12 +119,12 @@ static enum berth_status read_score(struct call *call, const char *key, const js
 
 static enum berth_status read_length(struct call *call, const char *key, const json *value,
                                      struct berth_error *error) {
-    return need_same(call, key, value, "max_seq_length", error);
+    return require_same(call, key, value, "max_seq_length", error);
 }
 
 static enum berth_status read_question_length(struct call *call, const char *key, const json *value,
                                               struct berth_error *error) {
-    return need_same(call, key, value, "max_query_length", error);
+    return require_same(call, key, value, "max_query_length", error);
 }
 
 // transformers' aggregation_strategy. Words have one label each, so "simple" and "first" are the
@@ -133,7 +134,7 @@ static enum berth_status read_strategy(struct call *call, const char *key, const
     static const char *const names[] = {"simple", "first", "none"};
     for (size_t i = 0; i < sizeof names / sizeof *names && json_is_text(value); i++) {
         if (strcmp(json_text(value), names[i]) == 0) {
-            call->wanted.by_word = strcmp(names[i], "none") == 0;
+            call->parameters.by_word = strcmp(names[i], "none") == 0;
             return BERTH_OK;
         }
     }
@@ -178,26 +179,26 @@ static const struct parameter *find_parameter(const char *key, const struct serv
     return NULL;
 }
 
-static enum berth_status read_parameter(struct call *call, const char *what, const char *key,
+static enum berth_status read_parameter(struct call *call, const char *where, const char *key,
                                         const json *value, struct berth_error *error) {
     const struct served_task *task = call->instance->task;
     const struct parameter *row = find_parameter(key, task);
     if (row == NULL) {
-        return error_set(error, BERTH_USAGE, "%s: unknown in %s", what, task->name);
+        return error_set(error, BERTH_USAGE, "%s: unknown in %s", where, task->name);
     }
-    return json_is_null_value(value) ? BERTH_OK : row->read(call, what, value, error);
+    return json_is_null_value(value) ? BERTH_OK : row->read(call, where, value, error);
 }
 
 static enum berth_status read_parameters(struct call *call, struct berth_error *error) {
     const json *parameters = call_member(call, "parameters");
     struct json_walk walk = {.object = parameters};
-    char what[80];
+    char where[80];
     if (parameters != NULL && !json_is_object_value(parameters)) {
         return error_set(error, BERTH_USAGE, "parameters: expected an object");
     }
     while (json_walk_next(&walk)) {
-        snprintf(what, sizeof what, "parameters.%.*s", UTF8_SHOWN(walk.key, 60));
-        TRY(read_parameter(call, what, walk.key, walk.value, error));
+        snprintf(where, sizeof where, "parameters.%.*s", UTF8_SHOWN(walk.key, 60));
+        TRY(read_parameter(call, where, walk.key, walk.value, error));
     }
     return BERTH_OK;
 }
@@ -217,11 +218,11 @@ static int is_request_member(const struct call *call, const char *key) {
 
 static enum berth_status read_parameters_beside(struct call *call, struct berth_error *error) {
     struct json_walk walk = {.object = call->document};
-    char what[64];
+    char where[64];
     while (json_walk_next(&walk)) {
-        snprintf(what, sizeof what, "%.*s", UTF8_SHOWN(walk.key, 60));
+        snprintf(where, sizeof where, "%.*s", UTF8_SHOWN(walk.key, 60));
         if (!is_request_member(call, walk.key)) {
-            TRY(read_parameter(call, what, walk.key, walk.value, error));
+            TRY(read_parameter(call, where, walk.key, walk.value, error));
         }
     }
     return BERTH_OK;
@@ -230,7 +231,7 @@ static enum berth_status read_parameters_beside(struct call *call, struct berth_
 // --- inputs --------------------------------------------------------------------------------------
 
 static enum berth_status read_fields(const struct served_task *task, struct item *item,
-                                     const json *value, const char *what,
+                                     const json *value, const char *where,
                                      struct berth_error *error) {
     char name[128];
     for (size_t i = 2; i-- > 0;) { // the second one first: the limit of the first depends on it
@@ -239,19 +240,19 @@ static enum berth_status read_fields(const struct served_task *task, struct item
         if (text == NULL && (field == NULL || (i == 1 && !task->is_pair))) {
             continue;
         }
-        snprintf(name, sizeof name, "%s.%s", what, field);
+        snprintf(name, sizeof name, "%s.%s", where, field);
         TRY(call_set_text(item, i, text, name, error));
     }
     return BERTH_OK;
 }
 
-// A misspelt name would have no effect.
+// Refuses misspelt names, which would have no effect.
 static enum berth_status check_fields(const struct served_task *task, const json *value,
-                                      const char *what, struct berth_error *error) {
+                                      const char *where, struct berth_error *error) {
     struct json_walk walk = {.object = value};
     while (json_walk_next(&walk)) {
         if (!task_has_field(task, walk.key)) {
-            return error_set(error, BERTH_USAGE, "%s.%.*s: unknown in %s", what,
+            return error_set(error, BERTH_USAGE, "%s.%.*s: unknown in %s", where,
                              UTF8_SHOWN(walk.key, 60), task->name);
         }
     }
@@ -259,21 +260,22 @@ static enum berth_status check_fields(const struct served_task *task, const json
 }
 
 static enum berth_status read_item(const struct served_task *task, struct item *item,
-                                   const json *value, const char *what, struct berth_error *error) {
+                                   const json *value, const char *where,
+                                   struct berth_error *error) {
     if (json_is_object_value(value)) {
-        return read_fields(task, item, value, what, error);
+        return read_fields(task, item, value, where, error);
     }
-    return !task->is_pair ? call_set_text(item, 0, value, what, error)
+    return !task->is_pair ? call_set_text(item, 0, value, where, error)
                           : error_set(error, BERTH_USAGE, "%s: expected an object with %s and %s",
-                                      what, task->fields[0], task->fields[1]);
+                                      where, task->fields[0], task->fields[1]);
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *inputs = json_member(call->document, "inputs");
     const struct served_task *task = call->instance->task;
-    char what[64] = "inputs";
-    const int is_alone = inputs == NULL; // transformers' pipelines take the fields so
-    if (is_alone) {
+    char where[64] = "inputs";
+    const int is_unwrapped = inputs == NULL; // as transformers' pipelines take them
+    if (is_unwrapped) {
         inputs = json_member(call->document, task->fields[0]) != NULL ? call->document : NULL;
     }
     if (inputs == NULL) {
@@ -289,13 +291,13 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     TRY(call_make_items(call, count, error));
     for (size_t i = 0; i < count; i++) {
         if (call->is_list) {
-            snprintf(what, sizeof what, "inputs[%zu]", i);
+            snprintf(where, sizeof where, "inputs[%zu]", i);
         }
         const json *input = call->is_list ? json_at(inputs, i) : inputs;
-        if (!is_alone) {
-            TRY(check_fields(task, input, what, error));
+        if (!is_unwrapped) {
+            TRY(check_fields(task, input, where, error));
         }
-        TRY(read_item(task, &call->items[i], input, what, error));
+        TRY(read_item(task, &call->items[i], input, where, error));
     }
     return BERTH_OK;
 }
@@ -313,4 +315,4 @@ static void write(struct json_line *line, const struct call *call) {
     }
 }
 
-const struct shape shape_hugging_face = {.read = read, .write = write};
+const struct protocol protocol_hugging_face = {.read = read, .write = write};

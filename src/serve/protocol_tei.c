@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // text-embeddings-inference's /embed and /predict. Replies are lists; of /embed always one of
 // embeddings, of /predict one of classes for a single input.
-#include "serve/shapes.h"
+#include "serve/protocols.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static enum berth_status read_truth(const json *document, const char *key, int usual, int *to,
-                                    struct berth_error *error) {
+static enum berth_status read_boolean(const json *document, const char *key, int default_value,
+                                      int *to, struct berth_error *error) {
     const json *value = json_member(document, key);
-    *to = json_is_boolean(value) ? json_truth(value) : usual;
+    *to = json_is_boolean(value) ? json_truth(value) : default_value;
     return value == NULL || json_is_boolean(value) || json_is_null_value(value)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE, "%s: expected true or false", key);
@@ -18,7 +18,7 @@ static enum berth_status read_truth(const json *document, const char *key, int u
 // Texts are always truncated to the model's length.
 static enum berth_status read_truncate(const json *document, struct berth_error *error) {
     int truncates;
-    TRY(read_truth(document, "truncate", 1, &truncates, error));
+    TRY(read_boolean(document, "truncate", 1, &truncates, error));
     return truncates ? BERTH_OK : error_set(error, BERTH_USAGE, "truncate: only true is supported");
 }
 
@@ -36,7 +36,7 @@ static enum berth_status count_inputs(struct call *call, const json *inputs,
     const int is_given = json_is_text(inputs) || json_length(inputs) > 0;
     return is_given && !json_is_object_value(inputs)
                ? call_make_items(call, call->is_list ? json_length(inputs) : 1, error)
-               : error_set(error, BERTH_USAGE, "inputs: expected a text or a list of texts");
+               : error_set(error, BERTH_USAGE, "inputs: expected a string or a list of strings");
 }
 
 // --- /embed --------------------------------------------------------------------------------------
@@ -46,18 +46,18 @@ static enum berth_status read_embed(struct call *call, struct berth_error *error
         .read = {"inputs", "truncate", "truncation_direction", "normalize", "model"},
         .refused = {"dimensions", "prompt_name"}};
     const json *inputs = json_member(call->document, "inputs");
-    char what[64] = "inputs";
+    char where[64] = "inputs";
     TRY(call_check_members(call, &known, error));
     TRY(read_direction(call, error));
     TRY(read_truncate(call->document, error));
-    TRY(read_truth(call->document, "normalize", 1, &call->wanted.normalize, error));
+    TRY(read_boolean(call->document, "normalize", 1, &call->parameters.normalize, error));
     call->is_list = json_is_array_value(inputs);
     TRY(count_inputs(call, inputs, error));
     for (size_t i = 0; i < call->count; i++) {
         if (call->is_list) {
-            snprintf(what, sizeof what, "inputs[%zu]", i);
+            snprintf(where, sizeof where, "inputs[%zu]", i);
         }
-        TRY(call_set_text(&call->items[i], 0, call->is_list ? json_at(inputs, i) : inputs, what,
+        TRY(call_set_text(&call->items[i], 0, call->is_list ? json_at(inputs, i) : inputs, where,
                           error));
     }
     return BERTH_OK;
@@ -71,24 +71,25 @@ static void write_list(struct json_line *line, const struct call *call) {
     json_line_close(line, ']');
 }
 
-const struct shape shape_tei_embed = {
-    .read = read_embed, .write = write_list, .only = "feature-extraction"};
+const struct protocol protocol_tei_embed = {
+    .read = read_embed, .write = write_list, .task = "feature-extraction"};
 
 // --- /predict ------------------------------------------------------------------------------------
 
 // A text, or a list of a text and its pair.
-static enum berth_status read_texts(struct item *item, const json *value, const char *what,
+static enum berth_status read_texts(struct item *item, const json *value, const char *where,
                                     struct berth_error *error) {
-    char part[96];
+    char element[96];
     if (!json_is_array_value(value)) {
-        return call_set_text(item, 0, value, what, error);
+        return call_set_text(item, 0, value, where, error);
     }
     if (json_length(value) < 1 || json_length(value) > 2) {
-        return error_set(error, BERTH_USAGE, "%s: expected one text or two", what);
+        return error_set(error, BERTH_USAGE, "%s: expected one text or two", where);
     }
-    for (size_t i = json_length(value); i-- > 0;) { // as in Hugging Face's
-        snprintf(part, sizeof part, "%s[%zu]", what, i);
-        TRY(call_set_text(item, i, json_at(value, i), part, error));
+    for (size_t i = json_length(value);
+         i-- > 0;) { // the second one first, as in protocol_hugging_face.c
+        snprintf(element, sizeof element, "%s[%zu]", where, i);
+        TRY(call_set_text(item, i, json_at(value, i), element, error));
     }
     return BERTH_OK;
 }
@@ -97,25 +98,25 @@ static enum berth_status read_predict(struct call *call, struct berth_error *err
     static const struct call_members known = {
         .read = {"inputs", "truncate", "truncation_direction", "raw_scores", "model"}};
     const json *inputs = json_member(call->document, "inputs");
-    char what[64] = "inputs";
+    char where[64] = "inputs";
     int is_raw;
     TRY(call_check_members(call, &known, error));
     TRY(read_direction(call, error));
     TRY(read_truncate(call->document, error));
-    TRY(read_truth(call->document, "raw_scores", 0, &is_raw, error));
-    call->wanted.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;
+    TRY(read_boolean(call->document, "raw_scores", 0, &is_raw, error));
+    call->parameters.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;
     // A list of texts is one text with its pair; only a list of lists is several.
     call->is_list = json_is_array_value(json_at(inputs, 0));
     TRY(count_inputs(call, inputs, error));
     for (size_t i = 0; i < call->count; i++) {
         if (call->is_list) {
-            snprintf(what, sizeof what, "inputs[%zu]", i);
+            snprintf(where, sizeof where, "inputs[%zu]", i);
         }
         const json *input = call->is_list ? json_at(inputs, i) : inputs;
         if (call->is_list && !json_is_array_value(input)) {
-            return error_set(error, BERTH_USAGE, "%s: expected a list of one text or two", what);
+            return error_set(error, BERTH_USAGE, "%s: expected a list of one text or two", where);
         }
-        TRY(read_texts(&call->items[i], input, what, error));
+        TRY(read_texts(&call->items[i], input, where, error));
     }
     return BERTH_OK;
 }
@@ -128,5 +129,5 @@ static void write_predict(struct json_line *line, const struct call *call) {
     }
 }
 
-const struct shape shape_tei_predict = {
-    .read = read_predict, .write = write_predict, .only = "text-classification"};
+const struct protocol protocol_tei_predict = {
+    .read = read_predict, .write = write_predict, .task = "text-classification"};

@@ -2,7 +2,7 @@
 // KServe's version 2 of inference: named tensors in, named tensors out. The inputs are the task's
 // texts, as tensors BYTES of [n]; the outputs follow from the task, and a request may name some.
 #include "core/utf8.h"
-#include "serve/shapes.h"
+#include "serve/protocols.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static enum berth_status read_tensor(const json *input, const char *name, struct
     const char *type = json_text(json_member(input, "datatype"));
     const json *shape = json_member(input, "shape"), *data = json_member(input, "data");
     if (type == NULL || strcmp(type, "BYTES") != 0) {
-        return error_set(error, BERTH_USAGE, "input %s: the datatype is not BYTES", name);
+        return error_set(error, BERTH_USAGE, "input %s: expected the datatype BYTES", name);
     }
     int64_t elements = json_length(shape) > 0;
     for (size_t i = 0; i < json_length(shape); i++) {
@@ -45,7 +45,7 @@ static enum berth_status read_tensor(const json *input, const char *name, struct
     return BERTH_OK;
 }
 
-// In lists of one text each where the data are nested, [["a"], ["b"]].
+// Nested data are lists of one text each: [["a"], ["b"]].
 static const json *text_at(const struct tensor *tensor, size_t index) {
     const json *at = json_at(tensor->data, index);
     for (size_t i = 1; i < tensor->rank && json_is_array_value(at) && json_length(at) == 1; i++) {
@@ -58,14 +58,14 @@ static enum berth_status read_texts(struct call *call, size_t which, const struc
                                     struct berth_error *error) {
     const char *name = call->instance->task->fields[which];
     const size_t count = json_length(tensor->data);
-    char what[96];
+    char where[96];
     if (count != call->count) {
-        return error_set(error, BERTH_USAGE, "input %s: %zu texts, expected %zu", name, count,
-                         call->count);
+        return error_set(error, BERTH_USAGE, "input %s: expected %zu texts, found %zu", name,
+                         call->count, count);
     }
     for (size_t i = 0; i < call->count; i++) {
-        snprintf(what, sizeof what, "input %s[%zu]", name, i);
-        TRY(call_set_text(&call->items[i], which, text_at(tensor, i), what, error));
+        snprintf(where, sizeof where, "input %s[%zu]", name, i);
+        TRY(call_set_text(&call->items[i], which, text_at(tensor, i), where, error));
     }
     return BERTH_OK;
 }
@@ -80,24 +80,24 @@ static int is_output(const struct served_task *task, const char *name) {
 
 // A list of objects, each with a name of the task's and of its own.
 static enum berth_status
-check_names(const json *list, const char *what, const struct served_task *task,
+check_names(const json *list, const char *where, const struct served_task *task,
             int (*is_known)(const struct served_task *task, const char *name),
             struct berth_error *error) {
     if (!json_is_array_value(list)) {
-        return error_set(error, BERTH_USAGE, "%s: expected a list", what);
+        return error_set(error, BERTH_USAGE, "%s: expected a list", where);
     }
     for (size_t i = 0; i < json_length(list); i++) {
         const char *name = json_text(json_member(json_at(list, i), "name"));
         if (name == NULL) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: expected an object with a name", what,
+            return error_set(error, BERTH_USAGE, "%s[%zu]: expected an object with a name", where,
                              i);
         }
         if (!is_known(task, name)) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.*s\" is unknown in %s", what, i,
+            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.*s\" is unknown in %s", where, i,
                              UTF8_SHOWN(name, 60), task->name);
         }
         if (find_tensor(list, name) != json_at(list, i)) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: a second \"%s\"", what, i, name);
+            return error_set(error, BERTH_USAGE, "%s[%zu]: duplicate name \"%s\"", where, i, name);
         }
     }
     return BERTH_OK;
@@ -118,7 +118,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
     TRY(call_check_members(call, &known, error));
     if (id != NULL && !json_is_text(id)) {
-        return error_set(error, BERTH_USAGE, "id: expected a text");
+        return error_set(error, BERTH_USAGE, "id: expected a string");
     }
     TRY(check_names(inputs, "inputs", task, task_has_field, error));
     if (outputs != NULL) {
@@ -127,14 +127,14 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
         const json *input = find_tensor(inputs, task->fields[i]);
         if (input == NULL && (i == 0 || task->is_pair)) {
-            return error_set(error, BERTH_USAGE, "there is no input %s", task->fields[i]);
+            return error_set(error, BERTH_USAGE, "missing input %s", task->fields[i]);
         }
         if (input != NULL) {
             TRY(read_tensor(input, task->fields[i], &texts[i], error));
         }
     }
     TRY(call_make_items(call, json_length(texts[0].data), error));
-    for (size_t i = 2; i-- > 0;) { // as in Hugging Face's
+    for (size_t i = 2; i-- > 0;) { // the second one first, as in protocol_hugging_face.c
         if (texts[i].data != NULL) {
             TRY(read_texts(call, i, &texts[i], error));
         }
@@ -186,4 +186,4 @@ static void write(struct json_line *line, const struct call *call) {
     json_line_close(line, '}');
 }
 
-const struct shape shape_kserve = {.read = read, .write = write};
+const struct protocol protocol_kserve = {.read = read, .write = write};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenAI's embeddings: {"input": one or a list, "model": NAME, "encoding_format": ...}.
 #include "core/base64.h"
-#include "serve/shapes.h"
+#include "serve/protocols.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,14 +19,14 @@ static enum berth_status read_format(struct call *call, struct berth_error *erro
 }
 
 // Clients that send numbers made them with another tokenizer, OpenAI's.
-static enum berth_status check_text(const json *value, const char *what,
+static enum berth_status check_text(const json *value, const char *where,
                                     struct berth_error *error) {
     return !json_is_number_value(value) && !json_is_array_value(value)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "%s: expected a text; token numbers are not read (LangChain: "
+                           "%s: expected a string; token ids are not supported (LangChain: "
                            "check_embedding_ctx_length=False)",
-                           what);
+                           where);
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
@@ -34,25 +34,25 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
                                               .refused = {"dimensions"}};
     const json *input = json_member(call->document, "input");
     const json *user = call_member(call, "user");
-    char what[64] = "input";
+    char where[64] = "input";
     TRY(call_check_members(call, &known, error));
     TRY(read_format(call, error));
     if (user != NULL && !json_is_text(user)) {
-        return error_set(error, BERTH_USAGE, "user: expected a text");
+        return error_set(error, BERTH_USAGE, "user: expected a string");
     }
     call->is_list = json_is_array_value(input);
     const size_t count = call->is_list ? json_length(input) : (size_t)json_is_text(input);
     if (count == 0) {
-        return error_set(error, BERTH_USAGE, "input: expected a text or a list of texts");
+        return error_set(error, BERTH_USAGE, "input: expected a string or a list of strings");
     }
     TRY(call_make_items(call, count, error));
     for (size_t i = 0; i < count; i++) {
         if (call->is_list) {
-            snprintf(what, sizeof what, "input[%zu]", i);
+            snprintf(where, sizeof where, "input[%zu]", i);
         }
         const json *text = call->is_list ? json_at(input, i) : input;
-        TRY(check_text(text, what, error));
-        TRY(call_set_text(&call->items[i], 0, text, what, error));
+        TRY(check_text(text, where, error));
+        TRY(call_set_text(&call->items[i], 0, text, where, error));
     }
     return BERTH_OK;
 }
@@ -103,4 +103,5 @@ static void write(struct json_line *line, const struct call *call) {
     json_line_close(line, '}');
 }
 
-const struct shape shape_openai = {.read = read, .write = write, .only = "feature-extraction"};
+const struct protocol protocol_openai = {
+    .read = read, .write = write, .task = "feature-extraction"};

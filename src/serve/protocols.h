@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The supported APIs (struct protocol).
+#ifndef BERTH_SERVE_PROTOCOLS_H
+#define BERTH_SERVE_PROTOCOLS_H
+
+#include "serve/call.h"
+
+// {"inputs": ..., "parameters": {...}}
+extern const struct protocol protocol_hugging_face;
+// POST /v1/embeddings
+extern const struct protocol protocol_openai;
+// text-embeddings-inference's POST /embed and /predict
+extern const struct protocol protocol_tei_embed, protocol_tei_predict;
+// POST /v2/models/NAME/infer
+extern const struct protocol protocol_kserve;
+
+#endif
