@@ -4,7 +4,7 @@
 #include "core/scratch.h"
 #include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
-#include "format/deepspeed/deepspeed_parts.h"
+#include "format/deepspeed/deepspeed_internal.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/torch.h"
 #include "format/torch/torch_nodes.h"

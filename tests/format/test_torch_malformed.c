@@ -462,7 +462,7 @@ static void write_zip64(void) {
     struct zip_writer zip;
     static const struct raw pickle = RAW(ONE_TENSOR);
     assert_int_equal(zip_writer_open(&zip, scratch("a.pt"), NULL), BERTH_OK);
-    zip.small = 1;
+    zip.zip64_threshold = 1;
     zip_writer_add(&zip, "archive/data.pkl", pickle.bytes, pickle.length, NULL);
     zip_writer_add(&zip, "archive/data/0", SIX, 24, NULL);
     zip_writer_add(&zip, "archive/version", "3\n", 2, NULL);

@@ -14,7 +14,7 @@ static enum berth_status dump_open_at(struct dump *dump, const char *path,
                                       struct berth_error *error) {
     *dump = (struct dump){.file.descriptor = -1, .read = place->block, .at = place->block};
     int is_compressed;
-    TRY(bzip2_is(path, &is_compressed, error));
+    TRY(bzip2_recognise(path, &is_compressed, error));
     if (is_compressed) {
         TRY(bzip2_open(path, place->bit, readers->threads, &dump->bzip2, error));
         dump->is_divided = readers->comm != NULL;

@@ -47,10 +47,10 @@ uint32_t zip_crc(uint32_t crc, const void *bytes,
 // it is allowed after commit, too.
 struct zip_writer {
     struct file_writer file;
-    uint64_t at;
+    uint64_t offset;
     struct buffer directory; // the central directory so far
     uint64_t count;
-    uint64_t small; // numbers from this one on use ZIP64 fields: 2^32 - 1, less in tests
+    uint64_t zip64_threshold; // numbers from this one on use ZIP64 fields: 2^32 - 1, less in tests
 };
 enum berth_status zip_writer_open(struct zip_writer *writer, const char *path,
                                   struct berth_error *error);

@@ -5,7 +5,7 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
-#include "format/deepspeed/deepspeed_parts.h"
+#include "format/deepspeed/deepspeed_internal.h"
 #include "format/torch/torch_layout.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 #include "core/number.h"
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
-#include "format/deepspeed/deepspeed_parts.h"
+#include "format/deepspeed/deepspeed_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A DeepSpeed checkpoint in memory. Only deepspeed*.c include it.
-#ifndef BERTH_FORMAT_DEEPSPEED_PARTS_H
-#define BERTH_FORMAT_DEEPSPEED_PARTS_H
+#ifndef BERTH_FORMAT_DEEPSPEED_INTERNAL_H
+#define BERTH_FORMAT_DEEPSPEED_INTERNAL_H
 
 #include "core/error.h"
 #include "format/torch/torch.h"

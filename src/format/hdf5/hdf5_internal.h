@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // Declarations shared by the readers of HDF5's parts: access to metadata, one number at a time, and
 // object headers. Only hdf5*.c include it.
-#ifndef BERTH_FORMAT_HDF5_PARTS_H
-#define BERTH_FORMAT_HDF5_PARTS_H
+#ifndef BERTH_FORMAT_HDF5_INTERNAL_H
+#define BERTH_FORMAT_HDF5_INTERNAL_H
 
 #include "format/hdf5/hdf5.h"
 
-#define HDF5_NOWHERE UINT64_MAX
+#define HDF5_UNDEFINED_ADDRESS UINT64_MAX
 
 // A run of bytes of the file that is being read. `begin` is its address, for messages.
-struct hdf5_run {
+struct hdf5_cursor {
     const unsigned char *bytes;
-    size_t length, at;
+    size_t length, position;
     uint64_t begin;
-    int is_short; // more bytes were taken than the run has; they are zeros
+    int is_truncated; // more bytes were taken than the run has; they are zeros
 };
 
 // The next number of `size` bytes (up to 8), little-endian.
-uint64_t hdf5_take(struct hdf5_run *run, size_t size);
-void hdf5_skip(struct hdf5_run *run, uint64_t size);
+uint64_t hdf5_take(struct hdf5_cursor *cursor, size_t size);
+void hdf5_skip(struct hdf5_cursor *cursor, uint64_t size);
 
 // "FILE: HDF5 file, byte N: what".
-enum berth_status hdf5_error(const struct hdf5_file *file, uint64_t at, const char *problem,
+enum berth_status hdf5_error(const struct hdf5_file *file, uint64_t address, const char *problem,
                              struct berth_error *error);
 // Reads metadata; `block` is newly allocated (memory_free), and `run` covers it. Bytes beyond the
 // end of the file, or too many in all, are BERTH_BAD_DATA.
-enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64_t length,
-                                unsigned char **block, struct hdf5_run *run,
-                                struct berth_error *error);
+enum berth_status hdf5_read_metadata(struct hdf5_file *file, uint64_t address, uint64_t length,
+                                     unsigned char **block, struct hdf5_cursor *cursor,
+                                     struct berth_error *error);
 
 // The error for a data set without an address in the file; `at` is its header.
-enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t at,
+enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t address,
                                      struct berth_error *error);
 
 // Reads bytes of the data; addresses count from the file's base.
-enum berth_status hdf5_bytes(const struct hdf5_file *file, uint64_t address, void *to, size_t bytes,
-                             struct berth_error *error);
+enum berth_status hdf5_read_bytes(const struct hdf5_file *file, uint64_t address, void *to,
+                                  size_t bytes, struct berth_error *error);
 
 // An entry of the root group.
 struct hdf5_link {
@@ -51,7 +51,7 @@ enum berth_status hdf5_links_put(struct hdf5_links *links, const unsigned char *
 void hdf5_links_done(struct hdf5_links *links);
 
 // The kinds of chunk index.
-enum hdf5_index { HDF5_INDEX_TREE, HDF5_INDEX_ONE, HDF5_INDEX_IMPLICIT, HDF5_INDEX_FIXED };
+enum hdf5_index { HDF5_INDEX_TREE, HDF5_INDEX_SINGLE, HDF5_INDEX_IMPLICIT, HDF5_INDEX_FIXED };
 
 // The contents of an object header.
 struct hdf5_object {
@@ -60,8 +60,8 @@ struct hdf5_object {
     int is_dense;        // its links are in a fractal heap
     uint64_t tree, heap; // of a group with a symbol table
     enum hdf5_index index;
-    uint64_t index_address, one_size; // one_size: of a single filtered chunk
-    uint32_t one_mask;
+    uint64_t index_address, single_size; // single_size: of a single filtered chunk
+    uint32_t single_mask;
     int chunk_rank;
     uint64_t stored; // of contiguous data
     struct hdf5_dataset set;
@@ -80,16 +80,17 @@ uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set);
 // number; any other chunk has one.
 struct hdf5_slice {
     const struct hdf5_chunk *chunk;
-    size_t planes, plane; // their number, and the bytes of one
-    size_t begin, each;   // in each plane: bytes before the rows, and bytes of the rows
-    int is_last;          // the rest of the chunk has no row of the data set
+    size_t plane_count, plane_bytes; // their number, and the bytes of one
+    size_t begin, length;            // in each plane: bytes before the rows, and bytes of the rows
+    int is_last;                     // the rest of the chunk has no row of the data set
 };
 // Decompresses the rows of each plane, one plane after another, to to[planes * each].
-enum berth_status hdf5_unpack(struct hdf5_file *file, const struct hdf5_dataset *set,
-                              const struct hdf5_slice *slice, unsigned char *to,
-                              struct berth_error *error);
+enum berth_status hdf5_decompress(struct hdf5_file *file, const struct hdf5_dataset *set,
+                                  const struct hdf5_slice *slice, unsigned char *to,
+                                  struct berth_error *error);
 // Frees the readers of the data set's chunks outside [first, end); of all data sets if `set` is
 // NULL.
-void hdf5_forget(struct hdf5_file *file, const struct hdf5_dataset *set, size_t first, size_t end);
+void hdf5_drop_partial_chunks(struct hdf5_file *file, const struct hdf5_dataset *set, size_t first,
+                              size_t end);
 
 #endif
