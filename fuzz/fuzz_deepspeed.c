@@ -16,7 +16,7 @@ enum { TARGET = 3, LATEST = 3, WRAPPED = 4 }; // settings
 
 static char folder[64];
 static const char *const names[LATEST + 1] = {
-    DEEPSPEED_STATES, "zero_pp_rank_0_mp_rank_00_optim_states.pt",
+    DEEPSPEED_MODEL_FILE, "zero_pp_rank_0_mp_rank_00_optim_states.pt",
     "zero_pp_rank_1_mp_rank_00_optim_states.pt", "latest"};
 static struct buffer originals[LATEST + 1];
 

@@ -34,15 +34,15 @@ static size_t read_records(struct tfrecord_reader *reader, struct berth_error *e
             return count;
         }
         if (!more) {
-            require(reader->at + reader->torn == reader->file.size);
+            require(reader->offset + reader->torn == reader->file.size);
             return count;
         }
         unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
         tfrecord_frame(bytes, length, header, footer);
         require(memcmp(bytes - sizeof header, header, sizeof header) == 0 &&
                 memcmp(bytes + length, footer, sizeof footer) == 0);
-        require(reader->at == before + sizeof header + length + sizeof footer);
-        before = reader->at;
+        require(reader->offset == before + sizeof header + length + sizeof footer);
+        before = reader->offset;
     }
 }
 
@@ -60,7 +60,7 @@ static void skip_records(const char *path, size_t good) {
     }
     while (more && tfrecord_skip(&reader, &more, NULL) == BERTH_OK) {
     }
-    require(reader.at <= reader.file.size);
+    require(reader.offset <= reader.file.size);
     tfrecord_close(&reader);
     int is;
     require(good == 0 || (tfrecord_recognise(path, &is, NULL) == BERTH_OK && is));

@@ -86,7 +86,7 @@ static void test_what_deepspeed_wrote(void **state) {
 static void test_ties(void **state) {
     (void)state;
     struct tensor_file file;
-    assert_int_equal(tensor_file_open(&file, DATA "bf16/global_step1/" DEEPSPEED_STATES, NULL),
+    assert_int_equal(tensor_file_open(&file, DATA "bf16/global_step1/" DEEPSPEED_MODEL_FILE, NULL),
                      BERTH_OK);
     const struct tensor_entry *words =
         tensor_file_find(&file, "module.bert.embeddings.word_embeddings.weight");
@@ -149,7 +149,7 @@ static void free_fp16(struct fp16 *fp16) {
 static int is_refused(const struct fp16 *fp16) {
     struct tensor_file file;
     struct berth_error error = {0};
-    enum berth_status status = tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error);
+    enum berth_status status = tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error);
     if (status != BERTH_OK) {
         assert_int_equal(status, BERTH_BAD_DATA);
         assert_message_has(&error, scratch_folder);
@@ -212,7 +212,7 @@ static void test_memory_and_calls_fail(void **state) {
             } else {
                 memory_fail_at(n, 0);
             }
-            status = tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error);
+            status = tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error);
             file_fail_at(0, 0);
             memory_fail_at(0, 0);
             if (status == BERTH_OK) {
@@ -278,7 +278,7 @@ static void write_states(const struct small *small) {
     };
     const struct torch_node root = {
         .kind = TORCH_DICT, .count = small->has_shapes ? 4 : 3, .children = parts};
-    assert_int_equal(torch_write(scratch(DEEPSPEED_STATES), &root, NULL), BERTH_OK);
+    assert_int_equal(torch_write(scratch(DEEPSPEED_MODEL_FILE), &root, NULL), BERTH_OK);
 }
 
 static void write_shard(const struct small *small, size_t rank) {
@@ -340,7 +340,7 @@ static void expect_numbers(const char *name, float first, size_t count) {
     struct tensor_file file;
     struct berth_error error;
     float numbers[16];
-    if (tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error) != BERTH_OK) {
+    if (tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     const struct tensor_entry *entry = tensor_file_find(&file, name);
@@ -392,7 +392,7 @@ static void test_other_forms(void **state) {
     expect_numbers("module.b", 6, 5);
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(scratch_folder), 0);
-    assert_int_equal(tensor_file_open(&file, DEEPSPEED_STATES, NULL), BERTH_OK);
+    assert_int_equal(tensor_file_open(&file, DEEPSPEED_MODEL_FILE, NULL), BERTH_OK);
     assert_int_equal(chdir(before), 0);
     tensor_file_close(&file);
 }
@@ -427,7 +427,8 @@ static void test_too_many_shards(void **state) {
         snprintf(name, sizeof name, SHARD, rank);
         scratch_write(name, "");
     }
-    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error), BERTH_BAD_DATA);
+    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error),
+                     BERTH_BAD_DATA);
     assert_message_has(&error, "1001 ZeRO shards; the limit is 1000");
 }
 
@@ -437,7 +438,7 @@ static void test_module_alone(void **state) {
     struct small small = usual;
     small.has_shapes = 0;
     write_states(&small);
-    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_STATES), NULL), BERTH_OK);
+    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), NULL), BERTH_OK);
     assert_int_equal(file.count, 4);
     assert_int_equal(tensor_file_find(&file, "module.a")->dtype, TENSOR_F16);
     tensor_file_close(&file);
@@ -447,7 +448,7 @@ static void expect_refused(const struct small *small, const char *part) {
     struct tensor_file file;
     struct berth_error error = {0};
     write_small(small);
-    if (tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error) != BERTH_BAD_DATA) {
+    if (tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error) != BERTH_BAD_DATA) {
         fail_msg("not refused: %s", part);
     }
     assert_message_has(&error, part);
@@ -559,10 +560,10 @@ static void test_tag(void **state) {
     assert_int_equal(dir_make(scratch("step 1"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch("tag"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch("zero3"), NULL), BERTH_OK);
-    scratch_write("tag/" DEEPSPEED_STATES, "x");
+    scratch_write("tag/" DEEPSPEED_MODEL_FILE, "x");
     scratch_write("zero3/zero_pp_rank_0_mp_rank_00_model_states.pt", "x");
-    expect_tag("tag", BERTH_OK, "/tag/" DEEPSPEED_STATES);
-    expect_tag(" tag\r\n", BERTH_OK, "/tag/" DEEPSPEED_STATES);
+    expect_tag("tag", BERTH_OK, "/tag/" DEEPSPEED_MODEL_FILE);
+    expect_tag(" tag\r\n", BERTH_OK, "/tag/" DEEPSPEED_MODEL_FILE);
     expect_tag("other", BERTH_NO_INPUT, "\"other\"");
     expect_tag("zero3", BERTH_BAD_DATA, "stage 3");
     expect_tag("", BERTH_BAD_DATA, "latest");

@@ -11,8 +11,8 @@
 enum { PARAMS = 3, ELEMENTS = 6 + 5 + 4 };
 
 // Each row counts on from where the one before ends; "a" and "b" are the first group.
-static float numbers[DEEPSPEED_ROWS][ELEMENTS];
-static struct tensor_out rows[DEEPSPEED_ROWS][PARAMS], module[PARAMS + 1];
+static float numbers[DEEPSPEED_STATE_COUNT][ELEMENTS];
+static struct tensor_out rows[DEEPSPEED_STATE_COUNT][PARAMS], module[PARAMS + 1];
 static struct deepspeed_group groups[2];
 static const struct deepspeed_tie tie = {"z", "a"};
 
@@ -22,7 +22,7 @@ static void set_up(void) {
         {.name = "b", .dtype = TENSOR_F32, .rank = 1, .shape = {5}},
         {.name = "c", .dtype = TENSOR_F32, .rank = 1, .shape = {4}}};
     const int firsts[PARAMS] = {0, 6, 11};
-    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+    for (int row = 0; row < DEEPSPEED_STATE_COUNT; row++) {
         for (int i = 0; i < ELEMENTS; i++) {
             numbers[row][i] = (float)(row * 100 + i + 1);
         }
@@ -30,8 +30,8 @@ static void set_up(void) {
             rows[row][i] = shapes[i];
             rows[row][i].data = &numbers[row][firsts[i]];
         }
-        groups[0].rows[row] = rows[row];
-        groups[1].rows[row] = rows[row] + 2;
+        groups[0].states[row] = rows[row];
+        groups[1].states[row] = rows[row] + 2;
     }
     groups[0].count = 2;
     groups[0].weight_decay = 0.25;
@@ -72,7 +72,8 @@ static void expect_master(void) {
     struct tensor_file file;
     struct berth_error error;
     float found[ELEMENTS];
-    if (tensor_file_open(&file, scratch("ds/global_step9/" DEEPSPEED_STATES), &error) != BERTH_OK) {
+    if (tensor_file_open(&file, scratch("ds/global_step9/" DEEPSPEED_MODEL_FILE), &error) !=
+        BERTH_OK) {
         fail_msg("%s", error.message);
     }
     for (int i = 0; i <= PARAMS; i++) {
@@ -131,7 +132,7 @@ static const size_t group_first[2] = {0, 11}, group_count[2] = {11, 4};
 
 // Both moments of a group, padded to equal parts of an even number of elements.
 static void expect_rows(int64_t ranks, int group) {
-    float found[DEEPSPEED_ROWS][64] = {0};
+    float found[DEEPSPEED_STATE_COUNT][64] = {0};
     const size_t count = group_count[group];
     const size_t part = (count + 2 * (size_t)ranks - 1) / (2 * (size_t)ranks) * 2;
     size_t master = 0;
@@ -141,7 +142,7 @@ static void expect_rows(int64_t ranks, int group) {
         static const char state[] = "optimizer_state_dict.base_optimizer_state.state";
         snprintf(name, sizeof name, "zero_pp_rank_%d_mp_rank_00_optim_states.pt", (int)rank);
         open_file(&file, name);
-        for (int row = DEEPSPEED_EXP_AVG; row < DEEPSPEED_ROWS; row++) {
+        for (int row = DEEPSPEED_EXP_AVG; row < DEEPSPEED_STATE_COUNT; row++) {
             snprintf(path, sizeof path, "%s.%d.%s", state, group,
                      row == DEEPSPEED_EXP_AVG ? "exp_avg" : "exp_avg_sq");
             assert_int_equal(read_part(&file, path, &found[row][(size_t)rank * part]), part);
@@ -157,7 +158,7 @@ static void expect_rows(int64_t ranks, int group) {
         torch_close(&file);
     }
     assert_int_equal(master, count);
-    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+    for (int row = 0; row < DEEPSPEED_STATE_COUNT; row++) {
         for (size_t i = 0; i < part * (size_t)ranks; i++) {
             assert_true(found[row][i] == (i < count ? numbers[row][group_first[group] + i] : 0));
         }
@@ -184,7 +185,7 @@ static void test_without_zero_the_model_has_the_optimizer(void **state) {
     float found[ELEMENTS];
     write_checkpoint(0, 1);
     expect_master();
-    open_file(&file, DEEPSPEED_STATES);
+    open_file(&file, DEEPSPEED_MODEL_FILE);
     assert_int_equal(read_part(&file, "optimizer.state.1.exp_avg_sq", found), 5);
     assert_memory_equal(found, rows[DEEPSPEED_EXP_AVG_SQ][1].data, 5 * sizeof *found);
     assert_int_equal(read_part(&file, "optimizer.state.2.exp_avg", found), 4);

@@ -179,7 +179,7 @@ static json *counts_to_json(const struct packing *packing) {
             failed |= json_append(list, json_new_integer((int64_t)packing->counts[i]));
         }
     }
-    return json_if_whole(list, failed);
+    return json_unless_failed(list, failed);
 }
 
 static enum berth_status enter_window(struct job *job, const struct window *window,

@@ -16,7 +16,7 @@
 #include "core/error.h"
 #include "format/tensors/tensor_file.h"
 
-#define DEEPSPEED_STATES "mp_rank_00_model_states.pt"
+#define DEEPSPEED_MODEL_FILE "mp_rank_00_model_states.pt"
 #define DEEPSPEED_MAX_RANKS 1000 // each shard stays open
 
 // Recognises files by these names. The model's file gives its tensors ("module.…"), in fp32 where

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 // Where the data of a tensor is: in the model's file, or in the row of a group from `first`.
-struct deepspeed_place {
-    const struct tensor_entry *own; // NULL: in a group
+struct deepspeed_location {
+    const struct tensor_entry *model_entry; // NULL: in a group
     size_t group;
     uint64_t first;
 };
@@ -31,7 +31,7 @@ struct deepspeed_checkpoint {
     const struct tensor_entry **partitions; // [group_count][rank_count]
     atomic_uchar *checked; // [group_count][rank_count] whether its CRC has been checked
     struct tensor_entry *entries;
-    struct deepspeed_place *places;
+    struct deepspeed_location *locations;
     size_t count;
     const struct tensor_entry **by_name;
 };

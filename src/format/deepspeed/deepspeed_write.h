@@ -16,12 +16,12 @@
 
 #define DEEPSPEED_MAX_GROUPS 2 // with weight decay and without
 
-enum { DEEPSPEED_MASTER, DEEPSPEED_EXP_AVG, DEEPSPEED_EXP_AVG_SQ, DEEPSPEED_ROWS };
+enum { DEEPSPEED_MASTER, DEEPSPEED_EXP_AVG, DEEPSPEED_EXP_AVG_SQ, DEEPSPEED_STATE_COUNT };
 
 // Parameters that the optimizer treats alike, in the order of the module: the tensors of each row,
 // f32, have the same names and shapes.
 struct deepspeed_group {
-    const struct tensor_out *rows[DEEPSPEED_ROWS]; // [count] each
+    const struct tensor_out *states[DEEPSPEED_STATE_COUNT]; // [count] each
     size_t count;
     double weight_decay;
 };

@@ -98,7 +98,7 @@ json *json_object_of(const struct json_pair *pairs, size_t count);
                    sizeof((const struct json_pair[]){__VA_ARGS__}) / sizeof(struct json_pair))
 
 // `value`; where one of the calls that filled it failed, it is freed and the result is NULL.
-json *json_if_whole(json *value, int failed);
+json *json_unless_failed(json *value, int failed);
 
 enum json_style {
     JSON_COMPACT, // one line

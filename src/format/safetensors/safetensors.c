@@ -87,7 +87,7 @@ static enum berth_status read_dtype(struct json_scan *scan, struct tensor_entry 
                                     struct berth_error *error) {
     char *name;
     TRY(json_scan_text(scan, &name, error));
-    if (!tensor_dtype_of(name, entry)) {
+    if (!tensor_dtype_parse(name, entry)) {
         return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": unknown data type \"%.*s\"",
                          scan->name, entry->name, UTF8_SHOWN(name, 40));
     }

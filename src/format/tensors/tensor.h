@@ -49,9 +49,9 @@ size_t tensor_out_bytes(const struct tensor_out *tensor);
 // Writes "[2, 3]" to text[size], as far as it fits.
 void tensor_print_shape(char *text, size_t size, const int64_t *shape, int rank);
 
-// Data types have safetensors' names: "F32", "BF16", ... tensor_dtype_of sets the entry's dtype and
-// dtype_name; 0 when the name is unknown. tensor_dtype_bits of an unknown name is 0.
-int tensor_dtype_of(const char *name, struct tensor_entry *entry);
+// Data types have safetensors' names: "F32", "BF16", ... tensor_dtype_parse sets the entry's dtype
+// and dtype_name; 0 when the name is unknown. tensor_dtype_bits of an unknown name is 0.
+int tensor_dtype_parse(const char *name, struct tensor_entry *entry);
 unsigned tensor_dtype_bits(const char *name);
 const char *tensor_dtype_name(enum tensor_dtype dtype);
 size_t tensor_dtype_size(enum tensor_dtype dtype); // bytes; 0 for TENSOR_OTHER
@@ -64,7 +64,7 @@ void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, flo
 // Converts f32 to F16 or BF16, rounded to nearest (ties to even); `to` may have any alignment.
 void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, void *to);
 // The finite ones of these numbers that tensor_narrow makes infinite.
-size_t tensor_count_beyond(enum tensor_dtype dtype, const float *from, size_t count);
+size_t tensor_count_overflows(enum tensor_dtype dtype, const float *from, size_t count);
 
 // Transposes from[rows, cols], with elements of `size` bytes, to to[cols, rows].
 void tensor_transpose(const void *from, int64_t rows, int64_t cols, size_t size, void *to);
