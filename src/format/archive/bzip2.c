@@ -34,14 +34,14 @@ struct bzip2_reader {
     struct file_reader file;
     int threads;
     struct comm *comm;     // NULL: this process alone
-    double *shared;        // [2 * batch] by the ranks: states and lengths of contents
+    double *shared;        // [2 * batch] exchanged by ranks: state and content length of each block
     struct buffer window;  // bytes of the file
     uint64_t window_begin; // byte offset of the window in the file
     uint64_t scan;         // bit offset of the next batch
     int at_stream_start;
     struct block *blocks; // [batch]
     size_t batch, count, next;
-    uint64_t returned_end; // bit offset
+    uint64_t returned_end; // bit offset: end of the last block returned
     uint32_t crc;          // of the blocks of the current stream
     int crc_is_whole;      // reading began at the start of the stream
 };
@@ -157,7 +157,7 @@ static uint64_t find_block_end(const struct bzip2_reader *reader, uint64_t from)
     return end;
 }
 
-// Takes the block that begins at `scan`; *taken is 0 when its end is not in the window.
+// Finds the end of the block that begins at `scan`; *found is 0 when it is not in the window.
 static enum berth_status find_block(struct bzip2_reader *reader, struct block *block, int *found,
                                     struct berth_error *error) {
     uint64_t begin = reader->scan;
@@ -351,7 +351,7 @@ static void decompress_own(const struct bzip2_reader *reader) {
     }
 }
 
-// All ranks have found the same blocks, or none continues.
+// Checks that all ranks have found the same blocks; if not, none continues.
 static enum berth_status compare_blocks(const struct bzip2_reader *reader, enum berth_status status,
                                         struct berth_error *error) {
     struct comm *comm = reader->comm;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The signatures of compressed files.
 #include "format/archive/compressed.h"
 
 #include <string.h>

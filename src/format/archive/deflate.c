@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// zlib's compression, decompression and CRC-32; no other file includes zlib.h.
 #include "format/archive/deflate.h"
 
 #include "core/memory.h"
@@ -8,9 +9,10 @@
 enum {
     BUFFER_BYTES = 1 << 16,
     READ_MAX = 1 << 30,
+    // zlib's defaults:
     WINDOW_BITS = 15,
     MEMORY_LEVEL = 8
-}; // zlib's defaults
+};
 
 uint32_t deflate_crc32(uint32_t crc, const void *bytes, size_t length) {
     return (uint32_t)crc32_z(crc, bytes, length);
@@ -102,8 +104,8 @@ int deflate_reader_open(struct deflate_reader *reader) {
     return 1;
 }
 
-// Decompresses up to `room` bytes, fewer only at the stream's end. The rest of a piece of input is
-// read again next time, so that a reader need not hold it.
+// Decompresses up to `room` bytes, fewer only at the stream's end. Input that was read but not used
+// is read again by the next call, so that a reader need not keep it.
 static int inflate_some(struct deflate_reader *reader, const struct deflate_source *source,
                         unsigned char *to, size_t room) {
     unsigned char in[BUFFER_BYTES];

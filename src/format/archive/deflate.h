@@ -27,15 +27,15 @@ enum berth_status deflate_compress(struct deflate_compressor *compressor, int le
                                    struct berth_error *error);
 void deflate_compressor_done(struct deflate_compressor *compressor);
 
-// The source of a stream: `give` reads up to `room` bytes at offset `at` and returns their number,
-// 0 at the end.
+// The source of a stream: `fill` reads up to `room` bytes at `offset` and returns their number, 0
+// at the end.
 struct deflate_source {
     size_t (*fill)(void *context, uint64_t offset, unsigned char *to, size_t room);
     void *context;
 };
 
-// Decompresses a zlib stream piece by piece. Between two pieces it holds about 40 KiB and reads no
-// further in the source than needed. Zero-initialise; then closing is always safe.
+// Decompresses a zlib stream incrementally. Between two calls it holds about 40 KiB and has read no
+// more of the source than it needed. Zero-initialise; then closing is always safe.
 struct deflate_reader {
     void *stream;                    // zlib's
     uint64_t consumed, decompressed; // bytes read from the source and decompressed so far

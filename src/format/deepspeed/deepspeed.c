@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads DeepSpeed checkpoints. The model's file lists the tensors; the data of those in
-// "param_shapes" comes from the partitions, piece by piece. Opening a checkpoint copies no data.
+// "param_shapes" is read from the partitions. Opening a checkpoint copies no data.
 #include "format/deepspeed/deepspeed.h"
 
 #include "core/memory.h"
@@ -29,7 +29,7 @@ static const struct pickle_value *states_member(const struct deepspeed_checkpoin
     return pickle_member(pickle, pickle->root, key);
 }
 
-// The place of the model's tensor of that name, or NULL.
+// The location of the model's tensor of that name, or NULL.
 static struct deepspeed_location *find_location(const struct deepspeed_checkpoint *checkpoint,
                                                 const struct pickle_value *key) {
     char name[NAME_LIMIT];
@@ -69,7 +69,7 @@ static int same_shape(const struct pickle *pickle, const struct pickle_value *sh
     return same;
 }
 
-// A walk over the row of a group.
+// A position in the flat buffer of a group.
 struct flat_group {
     size_t group;
     uint64_t offset, end;                // elements
@@ -275,7 +275,7 @@ static enum berth_status check_partition(const struct deepspeed_checkpoint *chec
     return BERTH_OK;
 }
 
-// Numbers [first, first + count) of a group's row.
+// Reads numbers [first, first + count) of a group's flat buffer.
 static enum berth_status read_flat_group(const struct deepspeed_checkpoint *checkpoint,
                                          size_t group, uint64_t first, uint64_t count, char *to,
                                          struct berth_error *error) {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Where the data of a tensor is: in the model's file, or in the row of a group from `first`.
+// Where the data of a tensor is: in the model's file, or in a group's flat buffer from `first`.
 struct deepspeed_location {
     const struct tensor_entry *model_entry; // NULL: in a group
     size_t group;

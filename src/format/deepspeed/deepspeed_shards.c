@@ -179,7 +179,7 @@ static enum berth_status open_shard(const struct deepspeed_checkpoint *checkpoin
                                  "as many groups of parameters as param_shapes has", error);
 }
 
-// Reads the partition of a group in a shard: a row of F32.
+// Finds the partition of a group in a shard: a one-dimensional F32 tensor.
 static enum berth_status find_partition(const struct deepspeed_checkpoint *checkpoint, size_t group,
                                         size_t rank, struct berth_error *error) {
     const struct deepspeed_shard *shard = &checkpoint->shards[rank];

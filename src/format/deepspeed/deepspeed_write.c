@@ -33,7 +33,7 @@ static size_t parameter_count(const struct deepspeed_optimizer *optimizer) {
     return count;
 }
 
-// What torch's optimizers and DeepSpeed's keep of a group besides its parameters.
+// What the optimizers of torch and DeepSpeed store for a group: its settings and its `params`.
 enum { GROUP_NODES = 14 };
 
 static void fill_group(struct torch_node nodes[GROUP_NODES], const struct torch_node betas[2],
@@ -56,13 +56,13 @@ static void fill_group(struct torch_node nodes[GROUP_NODES], const struct torch_
     memcpy(nodes, all, sizeof all);
 }
 
-// Of every group; `params` are those of each group, a list of numbers. Its members refer to the
-// struct, which must not move.
+// The list `param_groups`. Its nodes refer to the struct, which must not move.
 struct group_list {
     struct torch_node betas[2];
     struct torch_node members[DEEPSPEED_MAX_GROUPS][GROUP_NODES], groups[DEEPSPEED_MAX_GROUPS];
 };
 
+// params[i] is the list of the numbers of group i's parameters.
 static void fill_groups(struct group_list *list, const struct deepspeed_optimizer *optimizer,
                         const struct torch_node *params) {
     list->betas[0] = node_real(NULL, optimizer->beta1);
@@ -78,8 +78,8 @@ static void fill_groups(struct group_list *list, const struct deepspeed_optimize
 
 enum { STATE_NODES = 3 }; // of a parameter: the number of updates and its moments
 
-// torch's state_dict of an optimizer. `memory` gets the nodes that the result refers to
-// (memory_free, also after a failure).
+// torch's state_dict of an optimizer. Its nodes refer to the struct and to `memory` (memory_free,
+// also after a failure).
 struct full_state {
     struct group_list groups;
     struct torch_node params[DEEPSPEED_MAX_GROUPS], children[2];
@@ -124,10 +124,10 @@ static enum berth_status fill_full_state(struct full_state *full,
 
 // --- the model's file ---------------------------------------------------------------------------
 
-// What shards need to become a model again. The nodes as in struct full_state.
+// What a reader needs to assemble the model from its shards.
 struct shapes {
     struct torch_node groups[DEEPSPEED_MAX_GROUPS];
-    struct torch_node *memory; // one for each parameter, then one for each tie
+    struct torch_node *memory; // parameters, then ties; memory_free, also after a failure
 };
 
 static enum berth_status fill_shapes(struct shapes *shapes, const struct deepspeed_out *out,
@@ -226,7 +226,7 @@ static enum berth_status write_model_with_shapes(const char *folder,
 
 // --- shards -------------------------------------------------------------------------------------
 
-// The numbers of each group as rows, padded with zeros to equal parts for the ranks.
+// The flat buffers of each group, padded with zeros to equal partitions for the ranks.
 struct flat_groups {
     float *data[DEEPSPEED_STATE_COUNT][DEEPSPEED_MAX_GROUPS];
     int64_t elements[DEEPSPEED_MAX_GROUPS], partition[DEEPSPEED_MAX_GROUPS];
@@ -245,7 +245,7 @@ static void flatten(float *to, const struct tensor_out *tensors, size_t count) {
     }
 }
 
-// DeepSpeed aligns each part to two elements.
+// DeepSpeed aligns each partition to two elements.
 static enum berth_status flatten_groups(struct flat_groups *flat, const struct deepspeed_out *out,
                                         struct berth_error *error) {
     flat->ranks = out->ranks;
@@ -272,7 +272,7 @@ static void flat_groups_done(struct flat_groups *flat, size_t groups) {
     }
 }
 
-// A rank's parts of the rows; its nodes refer to it.
+// A rank's partitions. Its nodes refer to the struct, which must not move.
 struct shard {
     struct tensor_out tensors[DEEPSPEED_STATE_COUNT][DEEPSPEED_MAX_GROUPS];
     struct torch_node number[DEEPSPEED_MAX_GROUPS], params[DEEPSPEED_MAX_GROUPS];

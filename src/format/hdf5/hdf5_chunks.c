@@ -222,7 +222,7 @@ static enum berth_status read_fixed(struct index *index, struct berth_error *err
     return BERTH_OK;
 }
 
-// --- all indexes ---------------------------------------------------------------------------------
+// --- all indexes --------------------------------------------------------------------------------
 
 // Computes the number of chunks; each takes at least one byte of the file.
 static enum berth_status count_chunks(struct index *index, struct berth_error *error) {

@@ -40,9 +40,9 @@ static size_t read_source(void *context, uint64_t offset, unsigned char *to, siz
     return request->status == BERTH_OK ? length : 0;
 }
 
-// --- chunks read in part ----------------------------------------------------------------------
+// --- chunks read in part ------------------------------------------------------------------------
 
-// Removes the one that `at` points to from the list.
+// Removes the one that `link` points to from the list.
 static void drop_partial(struct hdf5_file *file, struct hdf5_partial_chunk **link) {
     struct hdf5_partial_chunk *partial = *link;
     *link = partial->next;

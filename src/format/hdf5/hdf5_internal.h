@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations shared by the readers of HDF5's parts: access to metadata, one number at a time, and
-// object headers. Only hdf5*.c include it.
+// Shared by the sources of the HDF5 reader: a cursor over metadata, object headers, chunks. Only
+// hdf5*.c include it.
 #ifndef BERTH_FORMAT_HDF5_INTERNAL_H
 #define BERTH_FORMAT_HDF5_INTERNAL_H
 
@@ -8,12 +8,12 @@
 
 #define HDF5_UNDEFINED_ADDRESS UINT64_MAX
 
-// A run of bytes of the file that is being read. `begin` is its address, for messages.
+// A cursor over bytes read from the file. `begin` is the address of the first, for messages.
 struct hdf5_cursor {
     const unsigned char *bytes;
     size_t length, position;
     uint64_t begin;
-    int is_truncated; // more bytes were taken than the run has; they are zeros
+    int is_truncated; // more bytes were taken than there are; they were zeros
 };
 
 // The next number of `size` bytes (up to 8), little-endian.
@@ -23,13 +23,13 @@ void hdf5_skip(struct hdf5_cursor *cursor, uint64_t size);
 // "FILE: HDF5 file, byte N: what".
 enum berth_status hdf5_error(const struct hdf5_file *file, uint64_t address, const char *problem,
                              struct berth_error *error);
-// Reads metadata; `block` is newly allocated (memory_free), and `run` covers it. Bytes beyond the
-// end of the file, or too many in all, are BERTH_BAD_DATA.
+// Reads metadata; `block` is newly allocated (memory_free), and `cursor` is at its start. Bytes
+// beyond the end of the file, or too many in all, are BERTH_BAD_DATA.
 enum berth_status hdf5_read_metadata(struct hdf5_file *file, uint64_t address, uint64_t length,
                                      unsigned char **block, struct hdf5_cursor *cursor,
                                      struct berth_error *error);
 
-// The error for a data set without an address in the file; `at` is its header.
+// The error for a data set without an address in the file; `address` is that of its header.
 enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t address,
                                      struct berth_error *error);
 

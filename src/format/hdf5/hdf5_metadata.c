@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads HDF5's metadata: bounded blocks and the numbers in them; the links of the root group.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "format/hdf5/hdf5_internal.h"

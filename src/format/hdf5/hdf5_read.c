@@ -15,7 +15,7 @@ uint64_t hdf5_row_bytes(const struct hdf5_dataset *set) {
     return bytes;
 }
 
-// Rows that are being gathered.
+// One call: the rows that it reads.
 struct row_reader {
     struct hdf5_file *file;
     const struct hdf5_dataset *set;
@@ -64,7 +64,7 @@ struct span {
     int is_last; // the rest of the chunk has no row of the data set
 };
 
-// Reads their bytes into the gathering.
+// Reads their bytes and undoes the filters.
 static enum berth_status read_span(struct row_reader *reader, const struct hdf5_chunk *chunk,
                                    const struct span *span, const unsigned char **bytes,
                                    struct berth_error *error) {
@@ -87,7 +87,7 @@ static enum berth_status read_span(struct row_reader *reader, const struct hdf5_
     return BERTH_OK;
 }
 
-// --- its part of the rows -----------------------------------------------------------------------
+// --- the part of a chunk ------------------------------------------------------------------------
 
 // A part of a chunk: its start in the data set, and its shape.
 struct box {
@@ -126,7 +126,7 @@ static void copy_box(const struct row_reader *reader, const struct box *box,
     } while (next_line(box, index));
 }
 
-// The part of chunk `number` within the rows.
+// The part of chunk `number` that is within the rows.
 static void find_box(const struct row_reader *reader, size_t number, struct box *box,
                      struct span *span) {
     const struct hdf5_dataset *set = reader->set;

@@ -116,7 +116,7 @@ void hdf5_writer_done(struct hdf5_writer *writer) {
     *writer = (struct hdf5_writer){0};
 }
 
-// --- offsets -------------------------------------------------------------------------------------
+// --- offsets ------------------------------------------------------------------------------------
 
 static int rank_of(const struct hdf5_dataset_writer *set) {
     return set->column.width > 0 ? 2 : 1;

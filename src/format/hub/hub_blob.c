@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Hashes blobs, and records in REPO/verified which ones have passed, so that each is hashed once.
 #include "format/hub/hub_blob.h"
 
 #include "core/file.h"

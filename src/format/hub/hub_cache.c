@@ -35,6 +35,7 @@ static char *expand(const char *path) {
     return strncmp(path, "~/", 2) == 0 ? home_folder(path + 2) : memory_string(path);
 }
 
+// path_join(folder, name); frees `folder`, which may be NULL.
 static char *join_and_free(char *folder, const char *name) {
     char *path = folder != NULL ? path_join(folder, name) : NULL;
     memory_free(folder);

@@ -57,8 +57,8 @@ static enum berth_status refuse_nul(const char *name, const char *bytes, size_t 
                      column + 1, (size_t)(nul - bytes));
 }
 
-// Whether the longest name or text would find memory. Where jansson's buffer cannot grow, a byte
-// is missing, and jansson does not say so.
+// Whether there is memory for the longest possible string. If jansson's buffer cannot grow, jansson
+// drops a byte without an error.
 static int can_allocate_text(size_t length) {
     void *buffer = memory_array(2, length + 1); // it doubles
     memory_free(buffer);
@@ -85,7 +85,7 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
     if (*value != NULL) {
         return BERTH_OK;
     }
-    if (problem.text[0] == '\0') { // jansson tells no reason where an allocation fails
+    if (problem.text[0] == '\0') { // jansson gives no reason when an allocation fails
         return error_no_memory(error, length, name);
     }
     return error_set(error, BERTH_BAD_DATA, "%s: line %d, column %d (byte %d): not valid JSON: %s",
@@ -134,7 +134,7 @@ size_t json_first_end(const char *bytes, size_t length) {
     return length;
 }
 
-// Python's word for a number that is not finite, where the text begins with one; else NULL.
+// Python's word for a number that is not finite, if the text begins with one; else NULL.
 static const char *python_word(const char *bytes, size_t length) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -146,7 +146,7 @@ static const char *python_word(const char *bytes, size_t length) {
     return NULL;
 }
 
-// Copies the text, with null for these words outside strings.
+// Copies the text and replaces these words by null, except in strings.
 static void replace_python_words(struct buffer *to, const char *bytes, size_t length) {
     int in_string = 0;
     for (size_t i = 0; i < length;) {
@@ -253,9 +253,8 @@ int json_truth(const json *value) {
 }
 
 int json_walk_next(struct json_walk *walk) {
-    json_t *object =
-        (json_t *)
-            walk->object; // jansson's iterators take a mutable object; this code does not change it
+    // jansson's iterators take a mutable object; this code does not change it.
+    json_t *object = (json_t *)walk->object;
     walk->iterator = walk->key == NULL ? json_object_iter(object)
                                        : json_object_iter_next(object, walk->iterator);
     if (walk->iterator == NULL) {

@@ -15,7 +15,7 @@
 #define FIELD_MAX ((size_t)64 << 10) // of a title, a number, a namespace's name
 #define NAMESPACES_MAX 1000
 #define FEED_MAX ((size_t)1 << 18)
-// expat keeps an incomplete tag and scans it again with every new piece.
+// expat keeps an incomplete tag and scans it again at every call.
 #define TAG_MAX ((uint64_t)1 << 20)
 #define PREFIX "<mediawiki>"
 
@@ -38,8 +38,7 @@ struct mediawiki_reader {
     void *context;
     struct mediawiki_site site;
     uint64_t start, fed;
-    char
-        first; // the first byte that is neither white space nor of a byte order mark; NUL before it
+    char first;    // byte that is neither white space nor of a byte order mark; NUL: not yet seen
     size_t prefix; // bytes fed to expat that are not from the file
     char tail[4];  // the start of an incomplete character
     size_t tail_length;

@@ -336,7 +336,7 @@ enum berth_status safetensors_read_f32(const struct safetensors *container,
     return tensor_file_read_f32(&file, entry, first, count, to, error);
 }
 
-// --- as one of many containers -------------------------------------------------------------------
+// --- as one of many containers ------------------------------------------------------------------
 
 // The header's brace follows its length in all but unusual files.
 static int recognise(const char *path, const unsigned char *head, size_t length) {

@@ -18,8 +18,8 @@
 #include <string.h>
 
 #define INDEX_LIMIT ((size_t)16 << 20)
-#define NAMES_LIMIT                                                                                \
-    ((size_t)64 << 20)   // of all names together: shared prefixes make long names cheap in a file
+// Of all names together: shared prefixes make long names cheap in a file.
+#define NAMES_LIMIT ((size_t)64 << 20)
 #define SHARD_LIMIT 1000 // all stay open
 #define FORMAT_VERSION 1 // of the bundle
 #define BUFFER_BYTES 32768
@@ -552,7 +552,7 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
     return verified || !whole ? BERTH_OK : compare_checksum(bundle, i, crc32c(0, to, bytes), error);
 }
 
-// --- as one of many containers -------------------------------------------------------------------
+// --- as one of many containers ------------------------------------------------------------------
 
 // By name: the magic number is at the end of the file, and the data files need the prefix before
 // ".index".

@@ -201,7 +201,7 @@ static enum berth_status write_state(const char *prefix, struct berth_error *err
     return file_writer_commit(&file, error);
 }
 
-// --- the end ------------------------------------------------------------------------------------
+// --- committing ---------------------------------------------------------------------------------
 
 static enum berth_status commit(struct tensorflow_writer *writer,
                                 const struct sorted_table_writer *table,

@@ -31,8 +31,7 @@ struct tensor_entry {
     enum tensor_dtype dtype;
     int rank;
     int64_t shape[TENSOR_MAX_RANK];
-    uint64_t begin,
-        end; // offsets in the container's data; end - begin is the tensor's size in bytes
+    uint64_t begin, end; // offsets in the container's data, in bytes
 };
 
 // A tensor to be written: `data` in the given dtype, row-major (little-endian).
@@ -63,7 +62,7 @@ int tensor_is_convertible(enum tensor_dtype dtype);
 void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, float *to);
 // Converts f32 to F16 or BF16, rounded to nearest (ties to even); `to` may have any alignment.
 void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, void *to);
-// The finite ones of these numbers that tensor_narrow makes infinite.
+// The number of finite values that tensor_narrow makes infinite.
 size_t tensor_count_overflows(enum tensor_dtype dtype, const float *from, size_t count);
 
 // Transposes from[rows, cols], with elements of `size` bytes, to to[cols, rows].

@@ -22,9 +22,9 @@ static const struct opcode {
     unsigned argument; // bytes of the number that follows, items of a tuple, or a truth value
 } opcodes[256];
 
-// --- strings -------------------------------------------------------------------------------------
+// --- strings ------------------------------------------------------------------------------------
 
-// Makes room for a string of `bytes` bytes and its NUL.
+// Appends room for a string of `bytes` bytes and its NUL; *offset is its start in `texts`.
 static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_t *offset) {
     struct pickle *pickle = machine->pickle;
     if (bytes >= PICKLE_MAX_TEXTS - pickle->text_bytes) {

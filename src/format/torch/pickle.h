@@ -88,7 +88,7 @@ enum berth_status pickle_read(struct pickle *pickle, const struct pickle_source 
                               struct berth_error *error);
 void pickle_done(struct pickle *pickle);
 
-// --- looking at values ---------------------------------------------------------------------------
+// --- looking at values --------------------------------------------------------------------------
 // A NULL value has no kind and no children, so look-ups can be chained. Cycles are possible: a walk
 // must limit its depth.
 

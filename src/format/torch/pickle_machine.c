@@ -144,7 +144,7 @@ enum berth_status machine_pop_mark(struct machine *machine, size_t *first, size_
 
 // --- containers ---------------------------------------------------------------------------------
 
-// Appends `count` new items; *first is the first of them.
+// Appends `count` new items; *first is the index of the first.
 static enum berth_status new_items(struct machine *machine, size_t count, uint64_t *first) {
     struct pickle *pickle = machine->pickle;
     if (count > PICKLE_MAX_ITEMS - pickle->item_count) {

@@ -169,7 +169,7 @@ static int is_negated(const struct pickle *pickle, const struct pickle_value *me
     return is_set;
 }
 
-// What a call says beside storage and shape.
+// Sets what a call says besides storage and shape.
 static void add_type(const struct pickle *pickle, const struct pickle_value *arguments,
                      struct pickle_tensor *tensor) {
     const struct pickle_value *type = pickle_item(pickle, arguments, 6);
