@@ -21,11 +21,6 @@ struct index {
     uint64_t chunk_bytes;
 };
 
-static enum berth_status index_error(const struct index *index, uint64_t address,
-                                     const char *problem, struct berth_error *error) {
-    return hdf5_error(index->file, address, problem, error);
-}
-
 uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set) {
     uint64_t bytes = tensor_dtype_size(set->dtype);
     for (int i = 0; i < set->rank; i++) {
@@ -34,10 +29,10 @@ uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set) {
     return bytes;
 }
 
-static int is_compressed(const struct index *index, uint32_t mask) {
-    const struct hdf5_dataset *set = &index->object->set;
+int hdf5_has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *chunk,
+                    enum hdf5_filter filter) {
     for (int i = 0; i < set->filter_count; i++) {
-        if (set->filters[i] == HDF5_DEFLATE && (mask >> i & 1) == 0) {
+        if (set->filters[i] == filter && (chunk->mask >> i & 1) == 0) {
             return 1;
         }
     }
@@ -49,20 +44,22 @@ static enum berth_status put_chunk(struct index *index, uint64_t address, uint64
                                    struct hdf5_chunk chunk, struct berth_error *error) {
     uint64_t size = index->file->size;
     if (chunk.address == HDF5_UNDEFINED_ADDRESS) {
-        return index_error(index, address, "a chunk was never written: the file is incomplete",
-                           error);
+        return hdf5_error(index->file, address, "a chunk was never written: the file is incomplete",
+                          error);
     }
     if (number >= index->count || index->chunks[number].size != 0 || chunk.size == 0) {
-        return index_error(index, address, "the chunk index is damaged", error);
+        return hdf5_error(index->file, address, "the chunk index is damaged", error);
     }
     if (chunk.address > size || chunk.size > size - chunk.address) {
-        return index_error(index, address,
-                           "a chunk extends beyond the end of the file: it is truncated or damaged",
-                           error);
+        return hdf5_error(index->file, address,
+                          "a chunk extends beyond the end of the file: it is truncated or damaged",
+                          error);
     }
-    if (is_compressed(index, chunk.mask) ? index->chunk_bytes / DEFLATE_RATIO_LIMIT > chunk.size
-                                         : index->chunk_bytes != chunk.size) {
-        return index_error(index, address, "the size of a chunk does not fit its shape", error);
+    if (hdf5_has_filter(&index->object->set, &chunk, HDF5_DEFLATE)
+            ? index->chunk_bytes / DEFLATE_RATIO_LIMIT > chunk.size
+            : index->chunk_bytes != chunk.size) {
+        return hdf5_error(index->file, address, "the size of a chunk does not fit its shape",
+                          error);
     }
     index->chunks[number] = chunk;
     index->found++;
@@ -111,7 +108,7 @@ static enum berth_status read_tree(struct index *index, uint64_t address, int le
     uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
     if (!is_node || node_level >= LEVELS_MAX || (level >= 0 && node_level != level)) {
-        return index_error(index, address, "expected a B-tree node of chunks", error);
+        return hdf5_error(index->file, address, "expected a B-tree node of chunks", error);
     }
     uint64_t entry = 8 + 8 * ((uint64_t)index->object->set.rank + 1) + 8;
     TRY(hdf5_read_metadata(index->file, address + NODE_HEADER_BYTES, count * entry, &block, &cursor,
@@ -174,7 +171,8 @@ static enum berth_status read_fixed_header(struct index *index, struct fixed *fi
     fits = fits && (filtered ? fixed->entry_bytes > 12 && fixed->entry_bytes <= 20
                              : fixed->entry_bytes == 8);
     fixed->page_entries = fits ? (uint64_t)1 << page_bits : 1;
-    return fits ? BERTH_OK : index_error(index, address, "expected a fixed array of chunks", error);
+    return fits ? BERTH_OK
+                : hdf5_error(index->file, address, "expected a fixed array of chunks", error);
 }
 
 static enum berth_status read_fixed_page(struct index *index, const struct fixed *fixed,
@@ -210,7 +208,8 @@ static enum berth_status read_fixed(struct index *index, struct berth_error *err
     int is_block = memcmp(block, "FADB\0", 5) == 0;
     memory_free(block);
     if (!is_block) {
-        return index_error(index, fixed.block_address, "expected a fixed array of chunks", error);
+        return hdf5_error(index->file, fixed.block_address, "expected a fixed array of chunks",
+                          error);
     }
     uint64_t offset = fixed.block_address + FIXED_BLOCK_HEADER_BYTES,
              pages = (fixed.count + fixed.page_entries - 1) / fixed.page_entries;
@@ -231,8 +230,8 @@ static enum berth_status count_chunks(struct index *index, struct berth_error *e
     for (int i = 0; i < set->rank; i++) {
         uint64_t extent = (uint64_t)set->grid[i];
         if (extent > 0 && count > index->file->size / extent) {
-            return index_error(index, index->object->address, "more chunks than fit in the file",
-                               error);
+            return hdf5_error(index->file, index->object->address,
+                              "more chunks than fit in the file", error);
         }
         count *= extent;
     }
@@ -266,6 +265,5 @@ enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *o
     TRY(readers[object->index](&index, error));
     return index.found == index.count
                ? BERTH_OK
-               : index_error(&index, object->address, "missing chunks: the file is incomplete",
-                             error);
+               : hdf5_error(file, object->address, "missing chunks: the file is incomplete", error);
 }

@@ -73,6 +73,9 @@ enum berth_status hdf5_read_header(struct hdf5_file *file, uint64_t address,
 // Fills the data set's list of chunks.
 enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *object,
                                    struct berth_error *error);
+// Whether a filter was applied to the chunk.
+int hdf5_has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *chunk,
+                    enum hdf5_filter filter);
 // The size of a decompressed chunk in bytes.
 uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set);
 

@@ -48,16 +48,6 @@ static enum berth_status read_uncompressed(const struct row_reader *reader,
     return BERTH_OK;
 }
 
-static int has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *chunk,
-                      enum hdf5_filter filter) {
-    for (int i = 0; i < set->filter_count; i++) {
-        if (set->filters[i] == filter && (chunk->mask >> i & 1) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 // The requested rows of a chunk.
 struct span {
     int64_t first, count;
@@ -69,14 +59,14 @@ static enum berth_status read_span(struct row_reader *reader, const struct hdf5_
                                    const struct span *span, const unsigned char **bytes,
                                    struct berth_error *error) {
     const struct hdf5_dataset *set = reader->set;
-    int shuffled = has_filter(set, chunk, HDF5_SHUFFLE);
+    int shuffled = hdf5_has_filter(set, chunk, HDF5_SHUFFLE);
     struct hdf5_slice slice = {.chunk = chunk,
                                .plane_count = shuffled ? tensor_dtype_size(set->dtype) : 1,
                                .is_last = span->is_last};
     slice.plane_bytes = reader->chunk_bytes / slice.plane_count;
     slice.begin = (size_t)span->first * reader->row_bytes / slice.plane_count;
     slice.length = (size_t)span->count * reader->row_bytes / slice.plane_count;
-    TRY(has_filter(set, chunk, HDF5_DEFLATE)
+    TRY(hdf5_has_filter(set, chunk, HDF5_DEFLATE)
             ? hdf5_decompress(reader->file, set, &slice, reader->selected, error)
             : read_uncompressed(reader, &slice, error));
     *bytes = reader->selected;

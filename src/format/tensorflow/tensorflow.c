@@ -146,7 +146,7 @@ static enum berth_status read_header(struct bundle *bundle, const struct sorted_
             TRY(check_once(&seen, &reader, &field, PROTOBUF_VARINT, error));
             bundle->shard_count = field.value;
         } else if (field.number == 2 && (field.wire != PROTOBUF_VARINT || field.value != 0)) {
-            return error_set(error, BERTH_BAD_DATA, "%s: big-endian, which is not supported",
+            return error_set(error, BERTH_BAD_DATA, "%s: big-endian files are not supported",
                              reader.name);
         } else if (field.number == 3) {
             TRY(check_once(&seen, &reader, &field, PROTOBUF_BYTES, error));
@@ -294,13 +294,8 @@ static enum berth_status read_entry(struct bundle *bundle, struct protobuf_reade
 static enum berth_status check_size(const char *name, const struct raw_entry *raw,
                                     const struct tensor_entry *entry, int is_text,
                                     struct berth_error *error) {
-    uint64_t bits = is_text ? 8 : tensor_dtype_bits(entry->dtype_name), bytes, count = 1;
-    int overflow = 0;
-    for (int i = 0; i < entry->rank; i++) {
-        overflow |= __builtin_mul_overflow(count, (uint64_t)entry->shape[i], &count);
-    }
-    overflow |= count > INT64_MAX || __builtin_mul_overflow(count, bits / 8, &bytes);
-    if (overflow) {
+    uint64_t bits = is_text ? 8 : tensor_dtype_bits(entry->dtype_name), bytes, count;
+    if (!tensor_entry_elements(entry, &count) || __builtin_mul_overflow(count, bits / 8, &bytes)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: its shape has more elements than can be counted", name);
     }
@@ -319,7 +314,7 @@ static enum berth_status check_entry(const struct bundle *bundle, const char *na
     TRY(check_size(name, raw, entry, extra->is_text, error));
     if (raw->shard >= bundle->shard_count) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: data file %" PRIu64 " does not exist: the checkpoint has %" PRIu64,
+                         "%s: refers to data file %" PRIu64 ", but the checkpoint has %" PRIu64,
                          name, raw->shard, bundle->shard_count);
     }
     entry->begin = raw->offset;

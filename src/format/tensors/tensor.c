@@ -72,6 +72,15 @@ size_t tensor_dtype_size(enum tensor_dtype dtype) {
 
 // --- sizes and shapes ---------------------------------------------------------------------------
 
+int tensor_entry_elements(const struct tensor_entry *entry, uint64_t *count) {
+    int overflow = 0;
+    *count = 1;
+    for (int i = 0; i < entry->rank; i++) {
+        overflow |= __builtin_mul_overflow(*count, (uint64_t)entry->shape[i], count);
+    }
+    return !overflow && *count <= INT64_MAX;
+}
+
 size_t tensor_out_elements(const struct tensor_out *tensor) {
     size_t elements = 1;
     for (int i = 0; i < tensor->rank; i++) {

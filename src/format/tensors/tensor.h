@@ -34,6 +34,9 @@ struct tensor_entry {
     uint64_t begin, end; // offsets in the container's data, in bytes
 };
 
+// Counts the elements of a shape from an untrusted file; 0 when they exceed INT64_MAX.
+int tensor_entry_elements(const struct tensor_entry *entry, uint64_t *count);
+
 // A tensor to be written: `data` in the given dtype, row-major (little-endian).
 struct tensor_out {
     const char *name;

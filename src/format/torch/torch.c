@@ -71,13 +71,14 @@ static enum berth_status check_numbers(const struct walk *walk,
                                        const struct pickle_tensor *tensor) {
     char problem[PICKLE_MAX_NAME * 2 + 64];
     if (tensor->is_negated) {
-        return tensor_error(walk, "torch's bit \"neg\" or \"conj\" is set, so its numbers are not "
-                                  "as stored: save it after resolve_neg() and resolve_conj()");
+        return tensor_error(walk,
+                            "torch's bit \"neg\" or \"conj\" is set, so the stored numbers are not "
+                            "its values: call resolve_neg() and resolve_conj() before saving");
     }
     if (tensor->dtype_name != NULL) {
         return BERTH_OK;
     }
-    snprintf(problem, sizeof problem, "of the unknown type %s: save it in another type",
+    snprintf(problem, sizeof problem, "unknown data type %s: save it in another type",
              tensor->type);
     return tensor_error(walk, problem);
 }
@@ -311,6 +312,7 @@ static enum berth_status read_block(const struct torch_file *file, const struct 
 
 // A walk over the elements of a strided tensor in row-major order, a run of neighbours at a time.
 struct strides {
+    const struct torch_file *file;
     const struct tensor_entry *entry;
     const int64_t *stride;
     int outer;   // dimensions above the runs
@@ -378,9 +380,8 @@ static void find_span(struct strides *walk, int64_t first, int64_t last, int64_t
 
 // Copies runs from the bytes of the storage in memory (`span`), or from the file (NULL); `base` is
 // the offset of the first byte of `span`.
-static enum berth_status copy_runs(const struct torch_file *file, struct strides *walk,
-                                   const char *span, int64_t base, size_t bytes, char *to,
-                                   struct berth_error *error) {
+static enum berth_status copy_runs(struct strides *walk, const char *span, int64_t base,
+                                   size_t bytes, char *to, struct berth_error *error) {
     size_t size = tensor_dtype_bits(walk->entry->dtype_name) / 8;
     for (size_t done = 0; done < bytes; next_run(walk)) {
         uint64_t from = (uint64_t)(walk->offset + walk->within - base) * size;
@@ -389,7 +390,7 @@ static enum berth_status copy_runs(const struct torch_file *file, struct strides
         if (span != NULL) {
             memcpy(to + done, span + from, now);
         } else {
-            TRY(file_reader_at(&file->archive.file, walk->entry->begin + from, to + done, now,
+            TRY(file_reader_at(&walk->file->archive.file, walk->entry->begin + from, to + done, now,
                                error));
         }
         done += now;
@@ -401,14 +402,15 @@ static enum berth_status read_strided(const struct torch_file *file,
                                       const struct tensor_entry *entry, uint64_t first,
                                       size_t bytes, void *to, struct berth_error *error) {
     size_t size = tensor_dtype_bits(entry->dtype_name) / 8;
-    struct strides walk = {.entry = entry, .stride = file->views[entry - file->entries].stride};
+    struct strides walk = {
+        .file = file, .entry = entry, .stride = file->views[entry - file->entries].stride};
     int64_t element = (int64_t)(first / size), low, high;
     find_runs(&walk);
     find_span(&walk, element, element + (int64_t)(bytes / size) - 1, &low, &high);
     seek_element(&walk, element);
     uint64_t span = (uint64_t)(high - low + 1) * size;
     if (span > SPAN_BYTES + 4 * (uint64_t)bytes) {
-        return copy_runs(file, &walk, NULL, 0, bytes, to, error);
+        return copy_runs(&walk, NULL, 0, bytes, to, error);
     }
     char *block = memory_new((size_t)span);
     if (block == NULL) {
@@ -417,7 +419,7 @@ static enum berth_status read_strided(const struct torch_file *file,
     enum berth_status status = file_reader_at(
         &file->archive.file, entry->begin + (uint64_t)low * size, block, (size_t)span, error);
     if (status == BERTH_OK) {
-        status = copy_runs(file, &walk, block, low, bytes, to, error);
+        status = copy_runs(&walk, block, low, bytes, to, error);
     }
     memory_free(block);
     return status;
@@ -450,8 +452,8 @@ static enum berth_status refuse_object(const struct torch_file *file, struct ber
     return file->count > 0 || name == NULL
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: no tensors, but an object of the class %s; of a pickled module, "
-                           "save its state_dict instead",
+                           "%s: expected tensors, found an object of class %s; if it is a pickled "
+                           "module, save its state_dict instead",
                            file->archive.file.path, pickle_text(&file->pickle, name));
 }
 
