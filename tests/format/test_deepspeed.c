@@ -476,7 +476,7 @@ static void test_what_does_not_fit(void **state) {
     expect_refused(&small, "as many groups");
     small = usual;
     small.dtype = TENSOR_I32;
-    expect_refused(&small, "a row of F32");
+    expect_refused(&small, "a one-dimensional F32 tensor");
     small = usual;
     small.numbers = 5;
     expect_refused(&small, "extends beyond");
@@ -495,10 +495,10 @@ static void test_what_does_not_fit(void **state) {
     expect_refused(&small, "zero_stage");
     small = usual;
     small.odd_groups = 1;
-    expect_refused(&small, "a row of F32");
+    expect_refused(&small, "a one-dimensional F32 tensor");
     small = usual;
     small.two_rows = 1;
-    expect_refused(&small, "a row of F32");
+    expect_refused(&small, "a one-dimensional F32 tensor");
     small = usual;
     small.no_shape_groups = 1;
     expect_refused(&small, "param_shapes");

@@ -314,7 +314,7 @@ static void test_nesting_is_bounded(void **state) {
     char header[512] = "{\"a\":{\"k\":";
     memset(header + strlen(header), '[', 400);
     make(header, 0);
-    assert_refused("less deeply nested");
+    assert_refused("nested less deeply");
 }
 
 // Unknown keys of an entry are ignored and counted; names may have any character.

@@ -294,8 +294,8 @@ static void test_changed_archives(void **state) {
         {RECORD, 28, "\xff\xff", 2, "a record extends beyond the directory"},
         {RECORD, 30, "\xff\xff", 2, "a record extends beyond the directory"},
         {RECORD, 32, "\xff\xff", 2, "a record extends beyond the directory"},
-        {RECORD, 42, "\1\0\0\0", 4, "bytes before the first entry belong to no entry"},
-        {RECORD, 42, "\xff\xff\xff\x7f", 4, "bytes before the first entry belong to no entry"},
+        {RECORD, 42, "\1\0\0\0", 4, "unexpected bytes before the first entry"},
+        {RECORD, 42, "\xff\xff\xff\x7f", 4, "unexpected bytes before the first entry"},
         {RECORD, 16, "\0\0\0\0", 4, "contradicts the directory"},
         {LOCAL, 50, "X", 1, "entry \"archive/data.pkl\" is damaged: found CRC-32"},
         {RECORD, 46, "b", 1, "contradicts the directory"},
@@ -342,7 +342,7 @@ static void test_sizes_of_entries(void **state) {
     static const struct {
         unsigned char size;
         const char *message;
-    } cases[] = {{1, "bytes after the entry belong to no entry"}, {255, "entries overlap"}};
+    } cases[] = {{1, "unexpected bytes after the entry"}, {255, "entries overlap"}};
     struct parts parts = make_parts();
     for (size_t i = 0; i < 2; i++) {
         for (size_t place = 0; place < 2; place++) {
@@ -379,7 +379,7 @@ static void test_polyglots(void **state) {
     buffer_put(&bytes, "PK\3\4", 4);
     buffer_put(&bytes, parts.bytes, parts.length);
     scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
-    assert_refused("bytes before the first entry belong to no entry");
+    assert_refused("unexpected bytes before the first entry");
     buffer_done(&bytes);
     memory_free(parts.bytes);
 }
@@ -416,7 +416,7 @@ static void test_what_follows_an_entry(void **state) {
     assert_accepted(1);
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         write_described(gaps[i], gaps[i] >= 24 ? 8 : 4, 0);
-        assert_refused("bytes after the entry belong to no entry");
+        assert_refused("unexpected bytes after the entry");
     }
     write_described(16, 4, 1);
     assert_refused("the CRC after the data differs from the directory's");
@@ -436,7 +436,7 @@ static void test_bytes_between_entries(void **state) {
         }
         archive_add(&archive, "archive/data/0", SIX, 24);
         archive_write(&archive, "a.pt");
-        assert_refused("bytes after the entry belong to no entry");
+        assert_refused("unexpected bytes after the entry");
     }
 }
 
@@ -452,7 +452,7 @@ static void test_an_entry_after_the_directory(void **state) {
         uint32_t header = (uint32_t)archive.file.length + after;
         memcpy(archive.directory.bytes + record + 42, &header, 4);
         archive_write(&archive, "a.pt");
-        assert_refused(after == 0 ? "bytes after the entry belong to no entry"
+        assert_refused(after == 0 ? "unexpected bytes after the entry"
                                   : "the entry is after the directory");
     }
 }

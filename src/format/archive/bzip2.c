@@ -278,14 +278,14 @@ static enum berth_status check_block(struct bzip2_reader *reader, struct block *
     return block->state == BLOCK_GOOD
                ? BERTH_OK
                : damage_error(reader, block->begin,
-                              "a valid block, found one with a wrong checksum or coding", error);
+                              "a valid block, found a wrong checksum or invalid data", error);
 }
 
 static enum berth_status check_crc(struct bzip2_reader *reader, const struct block *block,
                                    struct berth_error *error) {
     reader->crc = (reader->crc << 1 | reader->crc >> 31) ^ block->crc;
     if (block->ends_stream && reader->crc_is_whole && reader->crc != block->stream_crc) {
-        return damage_error(reader, block->end, "another checksum for the stream that ends here",
+        return damage_error(reader, block->end, "a matching checksum for the stream that ends here",
                             error);
     }
     if (block->ends_stream) {
@@ -312,7 +312,7 @@ static enum berth_status skip_empty_streams(struct bzip2_reader *reader, int *at
             is_stream_end(reader, reader->scan)) {
             skip_end_mark(reader, &crc);
             if (crc != 0) {
-                return damage_error(reader, reader->scan, "checksum 0 of an empty stream", error);
+                return damage_error(reader, reader->scan, "checksum 0 for an empty stream", error);
             }
         }
     }

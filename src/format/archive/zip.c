@@ -187,7 +187,7 @@ static const char *read_record(struct zip *zip, const unsigned char *record, siz
         return "invalid ZIP64 fields";
     }
     if ((entry.flags & ~(FLAG_DESCRIPTOR | FLAG_UTF8)) != 0) {
-        return "the entry is encrypted or of an unknown kind";
+        return "the entry is encrypted or of an unknown type";
     }
     if (little_endian(record + 10, 2) != 0 || stored != entry.size) {
         return "the entry is compressed, but checkpoints are stored uncompressed (a TorchScript "
@@ -257,7 +257,7 @@ static enum berth_status check_descriptor(const struct zip *zip, const struct zi
     unsigned char bytes[DESCRIPTOR_BYTES];
     int described = (entry->flags & FLAG_DESCRIPTOR) != 0;
     if (described ? gap != DESCRIPTOR_BYTES && gap != DESCRIPTOR_BYTES - 8 : gap != 0) {
-        return zip_error(zip, entry->begin, "bytes after the entry belong to no entry", error);
+        return zip_error(zip, entry->begin, "unexpected bytes after the entry", error);
     }
     if (!described) {
         return BERTH_OK;
@@ -306,7 +306,7 @@ static int compare_names(const void *a, const void *b) {
 static enum berth_status locate_entries(struct zip *zip, uint64_t end, struct berth_error *error) {
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_headers);
     if (zip->count > 0 && zip->entries[0].header != 0) {
-        return zip_error(zip, 0, "bytes before the first entry belong to no entry", error);
+        return zip_error(zip, 0, "unexpected bytes before the first entry", error);
     }
     for (size_t i = 0; i < zip->count; i++) {
         uint64_t limit = i + 1 < zip->count ? zip->entries[i + 1].header : end;

@@ -187,7 +187,7 @@ static enum berth_status find_partition(const struct deepspeed_checkpoint *check
         torch_tensor(&shard->file, pickle_item(&shard->file.pickle, groups_of(shard), group));
     if (entry == NULL || entry->dtype != TENSOR_F32 || entry->rank != 1) {
         return deepspeed_error(shard->path, "optimizer_state_dict.single_partition_of_fp32_groups",
-                               "a row of F32 for each group of parameters", error);
+                               "a one-dimensional F32 tensor for each group of parameters", error);
     }
     checkpoint->partitions[group * checkpoint->rank_count + rank] = entry;
     return BERTH_OK;

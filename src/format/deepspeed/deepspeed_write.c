@@ -291,7 +291,7 @@ static void fill_tensors(struct shard *shard, const struct flat_groups *flat, si
                                                          : flat->partition[group];
     for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
         shard->tensors[s][group] =
-            (struct tensor_out){.name = "a part of a group",
+            (struct tensor_out){.name = "a partition of a group",
                                 .dtype = TENSOR_F32,
                                 .rank = 1,
                                 .shape = {s == DEEPSPEED_MASTER ? used : flat->partition[group]},

@@ -228,7 +228,7 @@ struct skip_stack {
 static enum berth_status skip_open(struct json_scan *scan, struct skip_stack *stack,
                                    struct berth_error *error) {
     if (stack->depth == SKIP_DEPTH) {
-        return syntax_error(scan, "less deeply nested values", error);
+        return syntax_error(scan, "values nested less deeply", error);
     }
     stack->close[stack->depth++] = peek_ahead(scan, 0) == '{' ? '}' : ']';
     stack->first = 1;

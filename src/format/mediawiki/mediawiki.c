@@ -211,7 +211,7 @@ static void on_start(void *context, const char *name, const char **attributes) {
         return;
     }
     if (depth == DEPTH_MAX) {
-        stop_with_error(reader, "elements nested too deep");
+        stop_with_error(reader, "elements nested too deeply");
         return;
     }
     if (depth == 0 && strcmp(name, "mediawiki") != 0) {
@@ -265,7 +265,7 @@ static void on_text(void *context, const char *text, int length) {
 
 static void on_doctype(void *context, const char *name, const char *system, const char *public_id,
                        int internal) {
-    stop_with_error(context, "a DOCTYPE, which dumps do not have: refused");
+    stop_with_error(context, "a DOCTYPE is refused, as no dump has one");
 }
 
 // --- bytes --------------------------------------------------------------------------------------

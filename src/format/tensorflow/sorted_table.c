@@ -81,7 +81,7 @@ static enum berth_status open_block(const struct sorted_table *table, const stru
     const unsigned char *begin = table->bytes + handle->begin;
     uint64_t restarts = size >= 4 ? little_endian_u32(begin + size - 4) : 0;
     if (restarts == 0 || restarts > (size - 4) / 4) {
-        return table_error(table, (size_t)handle->begin, "a block without restarts", error);
+        return table_error(table, (size_t)handle->begin, "a block without restart points", error);
     }
     size_t entries = size - 4 - 4 * (size_t)restarts;
     block->begin = (size_t)handle->begin;
@@ -162,11 +162,11 @@ static enum berth_status next_in_block(const struct sorted_table *table,
         return block->restarts_seen == block->restart_count
                    ? BERTH_OK
                    : table_error(table, entry_offset(block),
-                                 "a restart that is not the offset of an entry", error);
+                                 "a restart point that is not the offset of an entry", error);
     }
     if (entries->at == entries->begin && !restart) {
-        return table_error(table, entry_offset(block), "the first entry is not the first restart",
-                           error);
+        return table_error(table, entry_offset(block),
+                           "the first entry is not the first restart point", error);
     }
     uint64_t shared, own, value;
     TRY(protobuf_varint(entries, &shared, error));
@@ -174,7 +174,7 @@ static enum berth_status next_in_block(const struct sorted_table *table,
     TRY(protobuf_varint(entries, &value, error));
     if (restart && shared != 0) {
         return table_error(table, entry_offset(block),
-                           "a restart that shares bytes with the previous key", error);
+                           "a restart point that shares bytes with the previous key", error);
     }
     TRY(take_key(table, block, shared, own, error));
     if (value > (uint64_t)(entries->end - entries->at)) {
