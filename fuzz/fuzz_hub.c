@@ -50,7 +50,7 @@ static void fuzz_listing(const struct fuzz_input *input) {
     hub_listing_done(&listing);
 }
 
-static int ends(const char *text, size_t size) {
+static int is_terminated(const char *text, size_t size) {
     return memchr(text, '\0', size) != NULL;
 }
 
@@ -61,10 +61,12 @@ static void fuzz_headers(const struct fuzz_input *input) {
         length = line_length(input, at);
         http_take_header(&answer, (const char *)input->bytes + at, length);
     }
-    require(ends(answer.etag, sizeof answer.etag) && ends(answer.next, sizeof answer.next));
-    require(ends(answer.linked_etag, sizeof answer.linked_etag));
-    require(ends(answer.commit, sizeof answer.commit) && ends(answer.type, sizeof answer.type));
-    require(ends(answer.location, sizeof answer.location));
+    require(is_terminated(answer.etag, sizeof answer.etag) &&
+            is_terminated(answer.next, sizeof answer.next));
+    require(is_terminated(answer.linked_etag, sizeof answer.linked_etag));
+    require(is_terminated(answer.commit, sizeof answer.commit) &&
+            is_terminated(answer.type, sizeof answer.type));
+    require(is_terminated(answer.location, sizeof answer.location));
     require(answer.range_first >= -1 && answer.range_total >= -1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the fuzz targets: settings taken from the first bytes of an input, so that the fuzzer
-// can vary them.
+// Shared by the fuzz targets: settings from the first bytes of an input, so that the fuzzer varies
+// them, a failing allocation, and the input as a file.
 #ifndef BERTH_FUZZ_INPUT_H
 #define BERTH_FUZZ_INPUT_H
 
@@ -71,7 +71,7 @@ static inline void fuzz_remove_link(void) {
     unlink(fuzz_link);
 }
 
-// The same under a name with this ending, for readers that go by it.
+// The same under a name with this ending, for readers that recognise a file by its name.
 static inline const char *fuzz_named_file(const uint8_t *bytes, size_t size, const char *ending) {
     const char *file = fuzz_file(bytes, size);
     if (fuzz_link[0] == '\0') {

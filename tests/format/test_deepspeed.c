@@ -185,11 +185,11 @@ static void test_flips(void **state) {
     size_t refused = 0, all = 0;
     load_fp16(&fp16);
     for (size_t i = 0; i < 3; i++) {
-        for (size_t at = 0; at < fp16.lengths[i]; at++, all++) {
-            fp16.bytes[i][at] ^= (char)(1 << at % 8);
+        for (size_t index = 0; index < fp16.lengths[i]; index++, all++) {
+            fp16.bytes[i][index] ^= (char)(1 << index % 8);
             scratch_write_bytes(fp16_files[i], fp16.bytes[i], fp16.lengths[i]);
             refused += is_refused(&fp16);
-            fp16.bytes[i][at] ^= (char)(1 << at % 8);
+            fp16.bytes[i][index] ^= (char)(1 << index % 8);
         }
         scratch_write_bytes(fp16_files[i], fp16.bytes[i], fp16.lengths[i]);
     }
@@ -237,7 +237,7 @@ struct small {
     int has_shapes, has_paddings;
     enum tensor_dtype dtype;
     enum counts counts; // how the shards give `partitions`
-    int odd_stage, odd_groups, no_shape_groups, two_rows;
+    int odd_stage, odd_groups, no_shape_groups, two_dimensions;
     const char *b_name, *copy; // "b" in param_shapes; what "c" is shared with
 };
 
@@ -253,7 +253,7 @@ static const struct small usual = {.stage = 2,
                                    .b_name = "b",
                                    .copy = "b"};
 
-static void write_states(const struct small *small) {
+static void write_model(const struct small *small) {
     static const uint16_t zeros[8];
     const int64_t a_shape[] = {small->a_rows, 2}, b_shape[] = {5};
     const struct tensor_out tensors[] = {
@@ -267,7 +267,7 @@ static void write_states(const struct small *small) {
         {.key = small->b_name, .kind = TORCH_SIZE, .count = 1, .shape = b_shape}};
     const struct torch_node group = {.kind = TORCH_DICT, .count = 2, .children = shapes};
     const struct torch_node shared = {.key = "c", .kind = TORCH_TEXT, .text = small->copy};
-    const struct torch_node parts[] = {
+    const struct torch_node members[] = {
         {.key = "module", .kind = TORCH_TENSORS, .count = 4, .tensors = tensors},
         {.key = "mp_world_size", .kind = TORCH_INTEGER, .integer = small->parallel},
         {.key = "shared_params", .kind = TORCH_DICT, .count = 1, .children = &shared},
@@ -277,7 +277,7 @@ static void write_states(const struct small *small) {
          .children = &group},
     };
     const struct torch_node root = {
-        .kind = TORCH_DICT, .count = small->has_shapes ? 4 : 3, .children = parts};
+        .kind = TORCH_DICT, .count = small->has_shapes ? 4 : 3, .children = members};
     assert_int_equal(torch_write(scratch(DEEPSPEED_MODEL_FILE), &root, NULL), BERTH_OK);
 }
 
@@ -287,10 +287,10 @@ static void write_shard(const struct small *small, size_t rank) {
     for (size_t i = 0; i < 64; i++) {
         numbers[i] = (float)(rank * small->numbers + i);
     }
-    const struct tensor_out row = {.dtype = small->dtype,
-                                   .rank = small->two_rows ? 2 : 1,
-                                   .shape = {(int64_t)small->numbers, 1},
-                                   .data = numbers};
+    const struct tensor_out partition = {.dtype = small->dtype,
+                                         .rank = small->two_dimensions ? 2 : 1,
+                                         .shape = {(int64_t)small->numbers, 1},
+                                         .data = numbers};
     const struct torch_node counts[] = {node_integer(NULL, 1),
                                         small->counts == LIST_OF_TEXTS
                                             ? node_text(NULL, "2")
@@ -298,8 +298,9 @@ static void write_shard(const struct small *small, size_t rank) {
     struct torch_node groups[2], paddings[2], optimizer[4];
     for (size_t i = 0; i < 2; i++) {
         paddings[i] = (struct torch_node){.kind = TORCH_INTEGER, .integer = small->paddings[i]};
-        groups[i] = small->odd_groups ? node_text(NULL, "row")
-                                      : (struct torch_node){.kind = TORCH_TENSOR, .tensors = &row};
+        groups[i] = small->odd_groups
+                        ? node_text(NULL, "row")
+                        : (struct torch_node){.kind = TORCH_TENSOR, .tensors = &partition};
     }
     const struct torch_node group = {.kind = TORCH_LIST, .count = 2, .children = paddings};
     optimizer[0] =
@@ -329,7 +330,7 @@ static void write_shard(const struct small *small, size_t rank) {
 }
 
 static void write_small(const struct small *small) {
-    write_states(small);
+    write_model(small);
     for (size_t rank = 0; rank < small->ranks; rank++) {
         write_shard(small, rank);
     }
@@ -360,7 +361,7 @@ static void expect_numbers(const char *name, float first, size_t count) {
     tensor_file_close(&file);
 }
 
-static void test_places(void **state) {
+static void test_offsets_of_parameters(void **state) {
     (void)state;
     struct small small = usual;
     write_small(&small);
@@ -437,21 +438,21 @@ static void test_module_alone(void **state) {
     struct tensor_file file;
     struct small small = usual;
     small.has_shapes = 0;
-    write_states(&small);
+    write_model(&small);
     assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), NULL), BERTH_OK);
     assert_int_equal(file.count, 4);
     assert_int_equal(tensor_file_find(&file, "module.a")->dtype, TENSOR_F16);
     tensor_file_close(&file);
 }
 
-static void expect_refused(const struct small *small, const char *part) {
+static void expect_refused(const struct small *small, const char *message) {
     struct tensor_file file;
     struct berth_error error = {0};
     write_small(small);
     if (tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error) != BERTH_BAD_DATA) {
-        fail_msg("not refused: %s", part);
+        fail_msg("not refused: %s", message);
     }
-    assert_message_has(&error, part);
+    assert_message_has(&error, message);
     assert_message_has(&error, scratch_folder);
 }
 
@@ -497,7 +498,7 @@ static void test_what_does_not_fit(void **state) {
     small.odd_groups = 1;
     expect_refused(&small, "a one-dimensional F32 tensor");
     small = usual;
-    small.two_rows = 1;
+    small.two_dimensions = 1;
     expect_refused(&small, "a one-dimensional F32 tensor");
     small = usual;
     small.no_shape_groups = 1;
@@ -538,17 +539,17 @@ static void test_ranks(void **state) {
 
 // --- the tag ------------------------------------------------------------------------------------
 
-static void expect_tag(const char *latest, enum berth_status expected, const char *part) {
+static void expect_tag(const char *latest, enum berth_status expected, const char *message) {
     char *path = NULL;
     struct berth_error error = {0};
     scratch_write("latest", latest);
     assert_int_equal(deepspeed_find(scratch_folder, &path, &error), expected);
     if (expected == BERTH_OK) {
-        assert_non_null(strstr(path, part));
+        assert_non_null(strstr(path, message));
         memory_free(path);
     } else {
         assert_null(path);
-        assert_message_has(&error, part);
+        assert_message_has(&error, message);
     }
 }
 
@@ -586,7 +587,7 @@ int main(void) {
         SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_flips),
         SCRATCH_TEST(test_memory_and_calls_fail),
-        SCRATCH_TEST(test_places),
+        SCRATCH_TEST(test_offsets_of_parameters),
         SCRATCH_TEST(test_module_alone),
         SCRATCH_TEST(test_other_forms),
         cmocka_unit_test(test_names_of_shards),

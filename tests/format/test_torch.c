@@ -419,7 +419,7 @@ static void test_shared_lists(void **state) {
     tensor_file_close(&file);
 }
 
-// A file of nothing but a module says so; beside tensors an object does no harm.
+// A file with only a pickled module is refused; next to tensors an object is ignored.
 static void test_pickled_modules(void **state) {
     (void)state;
 #define MODULE "ctorch.nn.modules.linear\nLinear\n)\x81}U\6weight" ONE "sb"
@@ -440,8 +440,7 @@ static void test_pickled_modules(void **state) {
     tensor_file_close(&file);
 }
 
-// --- numbers that are not as a storage of their type has them
-// -------------------------------------
+// --- numbers stored as another type -------------------------------------------------------------
 
 #define BYTES(numel, last)                                                                         \
     "(" TEXT("\7", "storage") "ctorch.storage\nUntypedStorage\n" TEXT("\1", "0")                   \
