@@ -87,9 +87,9 @@ static void check_rebuilt(const json *value) {
 
 static void check_rewrite(const json *value, enum json_style style, unsigned fail_at) {
     json *again;
-    memory_fail_at(fail_at, 0);
+    fuzz_failing_begin(fail_at);
     char *text = json_write(value, style);
-    int failed = memory_fail_at(0, 0) >= fail_at && fail_at > 0;
+    int failed = fuzz_failing_stop(fail_at);
     require(failed == (text == NULL));
     if (failed) {
         return;

@@ -55,10 +55,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct berth_error error = {.status = BERTH_OK};
     struct seen whole = {0}, chunked = {0};
     uint64_t from = input.settings >> 7;
-    memory_fail_at(input.fail_at, 0);
+    fuzz_failing_begin(input.fail_at);
     enum berth_status status =
         read_in_chunks(&input, (input.settings & 127) + 1, from, &chunked, &error);
-    int failed = memory_fail_at(0, 0) >= input.fail_at && input.fail_at > 0;
+    int failed = fuzz_failing_stop(input.fail_at);
     require(status == BERTH_OK || status == BERTH_BAD_DATA ||
             (failed && status == BERTH_NO_MEMORY));
     require(status == BERTH_OK || error.message[0] != '\0');

@@ -78,13 +78,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     const char *path = fuzz_file(framed.bytes, framed.length);
     size_t good = 0;
-    memory_fail_at(input.fail_at, 0);
+    fuzz_failing_begin(input.fail_at);
     if (tfrecord_open(&reader, path, &error) == BERTH_OK) {
         reader.may_be_torn = (input.settings & 2) != 0;
         good = read_records(&reader, &error);
         tfrecord_close(&reader);
     }
-    memory_fail_at(0, 0);
+    fuzz_failing_stop(input.fail_at);
     skip_records(path, good);
     protobuf_done(&framed);
     return 0;
