@@ -21,7 +21,7 @@ static void remove_folder(void) {
     rmdir(folder);
 }
 
-// A folder with two names of the file in memory.
+// A folder with two links to the file in memory.
 static void make_folder(const char *file) {
     char path[128];
     snprintf(folder, sizeof folder, "/tmp/berth-fuzz-XXXXXX");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes DeepSpeed's checkpoints of two ranks: the input is one of the three files, or the text
 // `latest`; the others are valid. A pickle is wrapped in PyTorch's older layout, whose data has no
-// CRC for the fuzzer to guess, followed by one storage of sixteen floats. In a checkpoint that
-// opens every tensor is within its file, and reads the same as a whole and in parts.
+// CRC for the fuzzer to guess, followed by one storage of sixteen floats. If the checkpoint opens,
+// every tensor is within its file and reads the same as a whole and in parts.
 #include "core/buffer.h"
 #include "core/file.h"
 #include "format/containers/containers.h"
@@ -16,7 +16,7 @@ enum { TARGET = 3, LATEST = 3, WRAPPED = 4 }; // settings
 
 static char folder[64];
 static const char *const names[LATEST + 1] = {
-    DEEPSPEED_STATES, "zero_pp_rank_0_mp_rank_00_optim_states.pt",
+    DEEPSPEED_MODEL_FILE, "zero_pp_rank_0_mp_rank_00_optim_states.pt",
     "zero_pp_rank_1_mp_rank_00_optim_states.pt", "latest"};
 static struct buffer originals[LATEST + 1];
 
@@ -35,7 +35,7 @@ static void put_file(const char *name, const void *bytes, size_t size) {
 
 // --- the other files ----------------------------------------------------------------------------
 
-static void write_states(void) {
+static void write_model(void) {
     static const uint16_t zeros[STORAGE];
     static const int64_t a_shape[] = {3, 2}, b_shape[] = {5};
     const struct tensor_out tensors[] = {
@@ -47,11 +47,11 @@ static void write_states(void) {
         {.key = "b", .kind = TORCH_SIZE, .count = 1, .shape = b_shape}};
     const struct torch_node group = {.kind = TORCH_DICT, .count = 2, .children = shapes};
     const struct torch_node shared = {.key = "c", .kind = TORCH_TEXT, .text = "b"};
-    const struct torch_node parts[] = {
+    const struct torch_node members[] = {
         {.key = "module", .kind = TORCH_TENSORS, .count = 3, .tensors = tensors},
         {.key = "shared_params", .kind = TORCH_DICT, .count = 1, .children = &shared},
         {.key = "param_shapes", .kind = TORCH_LIST, .count = 1, .children = &group}};
-    const struct torch_node root = {.kind = TORCH_DICT, .count = 3, .children = parts};
+    const struct torch_node root = {.kind = TORCH_DICT, .count = 3, .children = members};
     char *path = path_of(names[0]);
     require(torch_write(path, &root, NULL) == BERTH_OK);
     memory_free(path);
@@ -59,9 +59,10 @@ static void write_states(void) {
 
 static void write_shard(const char *name) {
     static const float numbers[6] = {1, 2, 3, 4, 5, 6};
-    const struct tensor_out row = {.dtype = TENSOR_F32, .rank = 1, .shape = {6}, .data = numbers};
-    const struct torch_node group = {.kind = TORCH_TENSOR, .tensors = &row};
-    const struct torch_node parts[] = {
+    const struct tensor_out partition = {
+        .dtype = TENSOR_F32, .rank = 1, .shape = {6}, .data = numbers};
+    const struct torch_node group = {.kind = TORCH_TENSOR, .tensors = &partition};
+    const struct torch_node members[] = {
         {.key = "zero_stage", .kind = TORCH_INTEGER, .integer = 2},
         {.key = "partition_count", .kind = TORCH_INTEGER, .integer = 2},
         {.key = "single_partition_of_fp32_groups",
@@ -69,7 +70,7 @@ static void write_shard(const char *name) {
          .count = 1,
          .children = &group}};
     const struct torch_node state = {
-        .key = "optimizer_state_dict", .kind = TORCH_DICT, .count = 3, .children = parts};
+        .key = "optimizer_state_dict", .kind = TORCH_DICT, .count = 3, .children = members};
     const struct torch_node root = {.kind = TORCH_DICT, .count = 1, .children = &state};
     char *path = path_of(name);
     require(torch_write(path, &root, NULL) == BERTH_OK);
@@ -84,7 +85,7 @@ static void make_folder(void) {
     snprintf(folder, sizeof folder, "%s/berth-fuzz-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     require(mkdtemp(folder) != NULL && atexit(remove_folder) == 0);
-    write_states();
+    write_model();
     write_shard(names[1]);
     write_shard(names[2]);
     for (size_t i = 0; i < LATEST; i++) {
@@ -155,21 +156,21 @@ static void read_folder(const struct fuzz_input *input) {
     tensor_file_close(&file);
 }
 
-static void find_tag(const struct fuzz_input *input) {
+static void fuzz_latest(const struct fuzz_input *input) {
     char *path = NULL;
     struct berth_error error = {0};
-    char *states = path_of(names[0]), *aside = path_of("aside");
-    require(rename(states, aside) == 0); // else the folder itself is a tag
+    char *states = path_of(names[0]), *hidden = path_of("hidden");
+    require(rename(states, hidden) == 0); // else the folder itself is a tag
     fuzz_failing_begin(input->fail_at);
     enum berth_status status = deepspeed_find(folder, &path, &error);
     fuzz_failing_end(input->fail_at, status, &error);
     require(status == BERTH_OK || status == BERTH_BAD_DATA || status == BERTH_NO_INPUT ||
             status == BERTH_NO_MEMORY);
     require((path != NULL) <= (status == BERTH_OK));
-    require(rename(aside, states) == 0);
+    require(rename(hidden, states) == 0);
     memory_free(path);
     memory_free(states);
-    memory_free(aside);
+    memory_free(hidden);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -186,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         put_file(names[target], input.bytes, input.size);
     }
     if (target == LATEST) {
-        find_tag(&input);
+        fuzz_latest(&input);
     } else {
         read_folder(&input);
         put_file(names[target], originals[target].bytes, originals[target].length);

@@ -16,14 +16,14 @@ static struct squad_example questions[3] = {
     {.id = "b", .context = CONTEXT, .context_length = sizeof CONTEXT - 1},
     {.id = "c", .context = "a", .context_length = 1}};
 
-static void put_u32(uint8_t *at, uint32_t number) {
+static void put_u32(uint8_t *to, uint32_t number) {
     for (size_t i = 0; i < 4; i++) {
-        at[i] = (uint8_t)(number >> 8 * i);
+        to[i] = (uint8_t)(number >> 8 * i);
     }
 }
 
 // Corrects the fields that are checked first.
-static void make_right(uint8_t *file, size_t size, int labels) {
+static void correct_fields(uint8_t *file, size_t size, int labels) {
     if (size < 100) {
         return;
     }
@@ -38,10 +38,10 @@ static void check_document(const struct squad_feature_set *set,
     const struct squad_example *example = &questions[feature->example];
     size_t base = set->example_words[feature->example];
     for (int32_t i = 0; i < feature->document_length; i++) {
-        size_t at = (size_t)feature->first + (size_t)(feature->document_begin + i);
-        size_t word = base + (size_t)set->words[at];
-        require(set->words[at] >= 0 && set->max_context[at] <= 1);
-        require(i == 0 || set->words[at] >= set->words[at - 1]);
+        size_t row = (size_t)feature->first + (size_t)(feature->document_begin + i);
+        size_t word = base + (size_t)set->words[row];
+        require(set->words[row] >= 0 && set->max_context[row] <= 1);
+        require(i == 0 || set->words[row] >= set->words[row - 1]);
         require(set->word_begin[word] < set->word_end[word] &&
                 set->word_end[word] <= example->context_length);
     }
@@ -56,9 +56,9 @@ static void check(const struct squad_feature_set *set, const struct squad_cache_
                 feature->document_begin + feature->document_length < feature->length);
         require(feature->start >= 0 && feature->start <= feature->length && feature->end >= 0 &&
                 feature->end <= feature->length);
-        for (size_t at = feature->first; at < past; at++) {
-            require(set->ids[at] >= 0 && set->ids[at] < key->vocabulary);
-            require(set->type_ids[at] == 0 || set->type_ids[at] == 1);
+        for (size_t row = feature->first; row < past; row++) {
+            require(set->ids[row] >= 0 && set->ids[row] < key->vocabulary);
+            require(set->type_ids[row] == 0 || set->type_ids[row] == 1);
         }
         if (key->options.training) {
             require(set->words == NULL && set->example_words == NULL);
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(file != NULL);
     memcpy(file, input.size > 0 ? input.bytes : (const uint8_t *)"", input.size);
     if ((input.settings & 16) == 0) {
-        make_right(file, input.size, input.settings & 1);
+        correct_fields(file, input.size, input.settings & 1);
     }
     const struct squad_cache_file cache = {"fuzz", file, input.size};
     fuzz_failing_begin(input.fail_at);

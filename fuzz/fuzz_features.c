@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the builders of features: four bytes of options (sequence and stride; query length in six
-// bits, bit 6: Keras's rules, bit 7: all answers and the end exclusive there, windows by words by
-// Google's rules; bit 0 of the last: training, the other bits the number of the allocation that
-// fails), then a SQuAD file. Every feature must be consistent.
+// Fuzzes the builders of features. Settings: bit 0: training. Three bytes of options follow
+// (sequence and stride; query length in six bits, bit 6: Keras's rules, bit 7: all answers and the
+// end exclusive there, windows by words by Google's rules), then a SQuAD file. Every feature must
+// be consistent.
 #include "data/squad/squad_features.h"
 #include "input.h"
 #include "words.h"
@@ -37,30 +37,31 @@ static void check_feature(const struct squad_feature_set *set, const struct squa
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct fuzz_input input = fuzz_input_of(data, size);
+    const uint8_t *bytes = input.bytes;
     struct squad_dataset dataset;
     struct squad_feature_set set;
     struct berth_error error;
     struct berth_log log = {0};
-    if (size < 4 || squad_read_memory("fuzz", (const char *)bytes + 4, size - 4, 0, &dataset,
-                                      &error) != BERTH_OK) {
+    if (input.size < 3 || squad_read_memory("fuzz", (const char *)bytes + 3, input.size - 3, 0,
+                                            &dataset, &error) != BERTH_OK) {
         return 0;
     }
     struct squad_feature_options options = {.max_seq_length = bytes[0],
                                             .doc_stride = bytes[1],
                                             .max_query_length = bytes[2] & 63,
-                                            .training = bytes[3] & 1,
+                                            .training = input.settings & 1,
                                             .rules = (bytes[2] & 64) != 0 ? SQUAD_RULES_KERAS
                                                                           : SQUAD_RULES_GOOGLE};
     options.all_answers = options.end_exclusive = bytes[2] >= 192;
     options.filter_by_words = bytes[2] >> 6 == 2;
     const struct tokenizer *tokenizer = the_tokenizer();
-    unsigned fail_at = bytes[3] >> 1;
-    fuzz_failing_begin(fail_at);
+    fuzz_failing_begin(input.fail_at);
     enum berth_status status =
         squad_features_build(&dataset, tokenizer, &options, &log, &set, &error);
     // Among several failures that of the first example is reported.
-    int failed = memory_fail_at(0, 0) >= fail_at && fail_at > 0;
+    int failed = fuzz_failing_stop(input.fail_at);
     require(status == BERTH_OK ? !failed : error.message[0] != '\0');
     if (status == BERTH_OK) {
         for (size_t i = 0; i < set.count; i++) {

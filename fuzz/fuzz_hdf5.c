@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the HDF5 reader, through a file in memory. In a file that opens no data set is larger than
+// Fuzzes the HDF5 reader, through a file in memory. If the file opens, no data set is larger than
 // the file can decompress to, and rows read one by one equal those read together.
 #include "format/hdf5/hdf5.h"
 #include "input.h"

@@ -50,7 +50,7 @@ static void fuzz_listing(const struct fuzz_input *input) {
     hub_listing_done(&listing);
 }
 
-static int ends(const char *text, size_t size) {
+static int is_terminated(const char *text, size_t size) {
     return memchr(text, '\0', size) != NULL;
 }
 
@@ -61,11 +61,12 @@ static void fuzz_headers(const struct fuzz_input *input) {
         length = line_length(input, at);
         http_parse_header(&response, (const char *)input->bytes + at, length);
     }
-    require(ends(response.etag, sizeof response.etag) && ends(response.next, sizeof response.next));
-    require(ends(response.linked_etag, sizeof response.linked_etag));
-    require(ends(response.commit, sizeof response.commit) &&
-            ends(response.type, sizeof response.type));
-    require(ends(response.location, sizeof response.location));
+    require(is_terminated(response.etag, sizeof response.etag) &&
+            is_terminated(response.next, sizeof response.next));
+    require(is_terminated(response.linked_etag, sizeof response.linked_etag));
+    require(is_terminated(response.commit, sizeof response.commit) &&
+            is_terminated(response.type, sizeof response.type));
+    require(is_terminated(response.location, sizeof response.location));
     require(response.range_first >= -1 && response.range_total >= -1);
 }
 

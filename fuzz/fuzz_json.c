@@ -45,24 +45,24 @@ static void visit(const json *value) {
     get_members(value);
 }
 
-// *cut: whether a string has an escaped NUL, at which the constructor truncates it.
-static json *rebuild(const json *value, int *cut);
+// *truncated: whether a string has an escaped NUL, at which the constructor truncates it.
+static json *rebuild(const json *value, int *truncated);
 
-static json *rebuild_list(const json *value, int *cut) {
+static json *rebuild_list(const json *value, int *truncated) {
     json *list = json_is_object_value(value) ? json_new_object() : json_new_array();
     struct json_walk walk = {.object = value};
     while (json_walk_next(&walk)) {
-        require(json_set(list, walk.key, rebuild(walk.value, cut)) == 0);
+        require(json_set(list, walk.key, rebuild(walk.value, truncated)) == 0);
     }
     for (size_t i = 0; json_is_array_value(value) && i < json_length(value); i++) {
-        require(json_append(list, rebuild(json_at(value, i), cut)) == 0);
+        require(json_append(list, rebuild(json_at(value, i), truncated)) == 0);
     }
     return list;
 }
 
-static json *rebuild(const json *value, int *cut) {
+static json *rebuild(const json *value, int *truncated) {
     if (json_is_text(value)) {
-        *cut |= strlen(json_text(value)) != json_text_length(value);
+        *truncated |= strlen(json_text(value)) != json_text_length(value);
         return json_new_text(json_text(value));
     }
     if (json_is_real_value(value) || json_is_null_value(value)) {
@@ -71,14 +71,15 @@ static json *rebuild(const json *value, int *cut) {
     if (json_is_number_value(value)) {
         return json_new_integer(json_as_integer(value));
     }
-    return json_is_boolean(value) ? json_new_boolean(json_truth(value)) : rebuild_list(value, cut);
+    return json_is_boolean(value) ? json_new_boolean(json_truth(value))
+                                  : rebuild_list(value, truncated);
 }
 
 static void check_rebuilt(const json *value) {
-    int cut = 0;
-    json *copy = rebuild(value, &cut);
+    int truncated = 0;
+    json *copy = rebuild(value, &truncated);
     char *text = json_write(value, JSON_COMPACT), *again = json_write(copy, JSON_COMPACT);
-    require(text != NULL && again != NULL && (cut || strcmp(text, again) == 0));
+    require(text != NULL && again != NULL && (truncated || strcmp(text, again) == 0));
     memory_free(text);
     memory_free(again);
     json_free(copy);
@@ -86,9 +87,9 @@ static void check_rebuilt(const json *value) {
 
 static void check_rewrite(const json *value, enum json_style style, unsigned fail_at) {
     json *again;
-    memory_fail_at(fail_at, 0);
+    fuzz_failing_begin(fail_at);
     char *text = json_write(value, style);
-    int failed = memory_fail_at(0, 0) >= fail_at && fail_at > 0;
+    int failed = fuzz_failing_stop(fail_at);
     require(failed == (text == NULL));
     if (failed) {
         return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the reader of MediaWiki exports: every page is complete and UTF-8, and does not depend on
-// how the export is split into pieces.
+// the chunks in which the export is fed.
 //
-// The settings: the bytes of a piece minus one; bit 7: reading resumes in the middle of the export.
+// The settings: the bytes of a chunk minus one; bit 7: reading resumes in the middle of the export.
 #include "core/utf8.h"
 #include "format/mediawiki/mediawiki.h"
 #include "input.h"
@@ -18,8 +18,8 @@ static void add(struct seen *seen, const char *bytes, size_t length) {
     }
 }
 
-static enum berth_status take(void *context, const struct mediawiki_page *page,
-                              struct berth_error *error) {
+static enum berth_status on_page(void *context, const struct mediawiki_page *page,
+                                 struct berth_error *error) {
     struct seen *seen = context;
     require(strlen(page->text) == page->text_length &&
             utf8_is_valid(page->text, page->text_length));
@@ -34,14 +34,14 @@ static enum berth_status take(void *context, const struct mediawiki_page *page,
     return BERTH_OK;
 }
 
-static enum berth_status read_pieces(const struct fuzz_input *input, size_t piece, uint64_t from,
-                                     struct seen *seen, struct berth_error *error) {
+static enum berth_status read_in_chunks(const struct fuzz_input *input, size_t chunk, uint64_t from,
+                                        struct seen *seen, struct berth_error *error) {
     struct mediawiki_reader *reader;
-    enum berth_status status = mediawiki_open("it", from, take, seen, &reader, error);
-    for (size_t at = 0; status == BERTH_OK && at < input->size; at += piece) {
-        size_t left = input->size - at;
-        status = mediawiki_feed(reader, (const char *)input->bytes + at,
-                                left < piece ? left : piece, error);
+    enum berth_status status = mediawiki_open("it", from, on_page, seen, &reader, error);
+    for (size_t offset = 0; status == BERTH_OK && offset < input->size; offset += chunk) {
+        size_t left = input->size - offset;
+        status = mediawiki_feed(reader, (const char *)input->bytes + offset,
+                                left < chunk ? left : chunk, error);
     }
     if (status == BERTH_OK) {
         status = mediawiki_finish(reader, error);
@@ -53,18 +53,18 @@ static enum berth_status read_pieces(const struct fuzz_input *input, size_t piec
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
     struct berth_error error = {.status = BERTH_OK};
-    struct seen whole = {0}, pieces = {0};
+    struct seen whole = {0}, chunked = {0};
     uint64_t from = input.settings >> 7;
-    memory_fail_at(input.fail_at, 0);
+    fuzz_failing_begin(input.fail_at);
     enum berth_status status =
-        read_pieces(&input, (input.settings & 127) + 1, from, &pieces, &error);
-    int failed = memory_fail_at(0, 0) >= input.fail_at && input.fail_at > 0;
+        read_in_chunks(&input, (input.settings & 127) + 1, from, &chunked, &error);
+    int failed = fuzz_failing_stop(input.fail_at);
     require(status == BERTH_OK || status == BERTH_BAD_DATA ||
             (failed && status == BERTH_NO_MEMORY));
     require(status == BERTH_OK || error.message[0] != '\0');
     // expat can do without some allocations, and reports the failure of others as an XML error.
-    enum berth_status again = read_pieces(&input, size + 1, from, &whole, &error);
+    enum berth_status again = read_in_chunks(&input, size + 1, from, &whole, &error);
     require(failed || again == status);
-    require(status != BERTH_OK || (whole.hash == pieces.hash && whole.pages == pieces.pages));
+    require(status != BERTH_OK || (whole.hash == chunked.hash && whole.pages == chunked.pages));
     return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the reader of logs (report/run.h) with the report and the plots of what it has read.
 //
-// Settings: bit 0 in pieces of three bytes, bit 1 through a file, bit 2 two equal runs, bit 3 in
+// Settings: bit 0 in chunks of three bytes, bit 1 through a file, bit 2 two equal runs, bit 3 in
 // colours.
 #include "input.h"
 #include "report/html.h"
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { PIECES = 1, THROUGH_FILE = 2, TWICE = 4, COLOURS = 8 };
+enum { IN_CHUNKS = 1, THROUGH_FILE = 2, TWICE = 4, COLOURS = 8 };
 
 static enum berth_status read_run(const struct fuzz_input *input, struct run *run,
                                   struct berth_error *error) {
@@ -17,10 +17,10 @@ static enum berth_status read_run(const struct fuzz_input *input, struct run *ru
         return run_read(run, fuzz_file(input->bytes, input->size), error);
     }
     TRY(run_init(run, "fuzz", error));
-    const size_t piece = (input->settings & PIECES) != 0 ? 3 : input->size;
-    for (size_t at = 0; at < input->size; at += piece) {
-        const size_t left = input->size - at;
-        run_feed(run, (const char *)input->bytes + at, left < piece ? left : piece);
+    const size_t chunk = (input->settings & IN_CHUNKS) != 0 ? 3 : input->size;
+    for (size_t offset = 0; offset < input->size; offset += chunk) {
+        const size_t left = input->size - offset;
+        run_feed(run, (const char *)input->bytes + offset, left < chunk ? left : chunk);
     }
     return run_end(run, error);
 }

@@ -2,7 +2,7 @@
 // Fuzzes the safetensors reader, through a file in memory: a file that opens is consistent, and
 // every tensor is readable.
 //
-// Bit 0 of the settings: through tensor_file_open, which recognises every format.
+// Bit 0 of the settings: read through tensor_file_open, which recognises every format.
 #include "format/containers/containers.h"
 #include "format/safetensors/safetensors.h"
 #include "input.h"
@@ -54,7 +54,7 @@ static void read_container(const char *path, const struct fuzz_input *input) {
     safetensors_close(&container);
 }
 
-static void read_through_door(const char *path, const struct fuzz_input *input) {
+static void read_as_tensor_file(const char *path, const struct fuzz_input *input) {
     struct tensor_file file;
     struct berth_error error = {0};
     fuzz_failing_begin(input->fail_at);
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
     const char *path = fuzz_file(input.bytes, input.size);
     if ((input.settings & 1) != 0) {
-        read_through_door(path, &input);
+        read_as_tensor_file(path, &input);
     } else {
         read_container(path, &input);
     }

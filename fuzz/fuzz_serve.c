@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     call->instance = &instance;
     call->model_name = "model";
     call->max_items = 100;
-    memory_fail_at(input.fail_at, 0);
+    fuzz_failing_begin(input.fail_at);
     enum berth_status status = call_read(call, &error);
     if (status == BERTH_OK &&
         (call->protocol->task == NULL || strcmp(call->protocol->task, instance.task->name) == 0)) {
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                          : status;
         }
     }
-    memory_fail_at(0, 0);
+    fuzz_failing_stop(input.fail_at);
     require(status == BERTH_OK || status == BERTH_USAGE || status == BERTH_NO_MEMORY);
     require(status == BERTH_OK || error.message[0] != '\0');
     call_free(call);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes TensorFlow's checkpoints: a checkpoint that opens is consistent, and a tensor reads the
-// same, or fails, in one piece and in two.
+// same, or fails, as a whole and in two halves.
 //
-// Bits 0 and 1 of the settings select the kind of the rest of the input:
+// Bits 0 and 1 of the settings say what the rest of the input is:
 //   0  u16 length of an index, the index, the data
 //   1  u16 length of a data block, the block, the data: the index around it is added here
 //   2  u16 length of entries, the entries (u8 length of the key, u8 of the value, both), the data:
@@ -25,22 +25,22 @@ static void remove_folder(void) {
     dir_remove(folder, NULL);
 }
 
-static char *inside(const char *name) {
+static char *path_of(const char *name) {
     static char path[128];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
 
 static int create(const char *name) {
-    int file = open(inside(name), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int file = open(path_of(name), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     require(file >= 0);
     return file;
 }
 
-static void copy_name(const char *from, const char *to) {
+static void add_name(const char *from, const char *to) {
     char path[128];
-    snprintf(path, sizeof path, "%s", inside(from));
-    require(link(path, inside(to)) == 0);
+    snprintf(path, sizeof path, "%s", path_of(from));
+    require(link(path, path_of(to)) == 0);
 }
 
 // The files of all runs; the data file has every name of one or two data files.
@@ -57,8 +57,8 @@ static void make_files(void) {
     files.index = create("x.index");
     files.data = create("x.data-00000-of-00001");
     files.state = create("checkpoint");
-    copy_name("x.data-00000-of-00001", "x.data-00000-of-00002");
-    copy_name("x.data-00000-of-00001", "x.data-00001-of-00002");
+    add_name("x.data-00000-of-00001", "x.data-00000-of-00002");
+    add_name("x.data-00000-of-00001", "x.data-00001-of-00002");
 }
 
 static void fill(int file, const void *bytes, size_t size) {
@@ -83,7 +83,7 @@ static void put_handle(struct protobuf_writer *to, size_t begin, size_t size) {
 static const char no_entries[8] = {0, 0, 0, 0, 1, 0, 0, 0};
 
 // A table around one data block; its index key is greater than every name in text.
-static void make_around(struct protobuf_writer *table, const uint8_t *block, size_t size) {
+static void wrap_block(struct protobuf_writer *table, const uint8_t *block, size_t size) {
     struct protobuf_writer index = {0}, value = {0};
     put_block(table, block, size, 0);
     size_t empty = table->length;
@@ -109,7 +109,7 @@ static void make_around(struct protobuf_writer *table, const uint8_t *block, siz
     protobuf_done(&value);
 }
 
-static void make_of_entries(struct sorted_table_writer *table, const uint8_t *bytes, size_t size) {
+static void build_table(struct sorted_table_writer *table, const uint8_t *bytes, size_t size) {
     for (size_t at = 0; at + 2 <= size;) {
         size_t key_length = bytes[at], value_length = bytes[at + 1];
         at += 2;
@@ -126,40 +126,40 @@ static void make_of_entries(struct sorted_table_writer *table, const uint8_t *by
     require(!table->bytes.failed);
 }
 
-static void write_index(unsigned kind, const uint8_t *bytes, size_t size) {
-    struct protobuf_writer around = {0};
+static void write_index(unsigned form, const uint8_t *bytes, size_t size) {
+    struct protobuf_writer wrapped = {0};
     struct sorted_table_writer entries = {0};
-    if (kind == 0) {
+    if (form == 0) {
         fill(files.index, bytes, size);
-    } else if (kind == 1) {
-        make_around(&around, bytes, size);
-        fill(files.index, around.bytes, around.length);
+    } else if (form == 1) {
+        wrap_block(&wrapped, bytes, size);
+        fill(files.index, wrapped.bytes, wrapped.length);
     } else {
-        make_of_entries(&entries, bytes, size);
+        build_table(&entries, bytes, size);
         fill(files.index, entries.bytes.bytes, entries.bytes.length);
     }
-    protobuf_done(&around);
+    protobuf_done(&wrapped);
     sorted_table_writer_done(&entries);
 }
 
-// --- what opens ---------------------------------------------------------------------------------
+// --- reading ---------------------------------------------------------------------------------
 
-// Reading in two pieces and in one gives the same bytes, or the same failure.
+// Reading two halves and reading the whole gives the same bytes, or the same failure.
 static void read_tensor(const struct tensor_file *file, const struct tensor_entry *entry) {
     size_t size = (size_t)(entry->end - entry->begin), half = size / 2;
-    char *pieces = memory_new(size), *whole = memory_new(size);
+    char *halves = memory_new(size), *whole = memory_new(size);
     struct berth_error error = {0};
-    enum berth_status status = file->format->read(file, entry, 0, half, pieces, &error);
+    enum berth_status status = file->format->read(file, entry, 0, half, halves, &error);
     if (status == BERTH_OK) {
-        status = file->format->read(file, entry, half, size - half, pieces + half, &error);
+        status = file->format->read(file, entry, half, size - half, halves + half, &error);
     }
     require(status == BERTH_OK || error.message[0] != '\0');
     require((tensor_file_read(file, entry, whole, NULL) == BERTH_OK) == (status == BERTH_OK));
-    require(status != BERTH_OK || memcmp(pieces, whole, size) == 0);
+    require(status != BERTH_OK || memcmp(halves, whole, size) == 0);
     require(file->format->read(file, entry, 1, size, whole, NULL) != BERTH_OK);
     unsigned number = tensorflow_dtype_number(entry->dtype);
     require((number == 0) == (entry->dtype == TENSOR_OTHER));
-    memory_free(pieces);
+    memory_free(halves);
     memory_free(whole);
 }
 
@@ -167,7 +167,7 @@ static void open_bundle(unsigned fail_at, size_t data_size) {
     struct tensor_file file;
     struct berth_error error = {0};
     fuzz_failing_begin(fail_at);
-    enum berth_status status = tensor_file_open(&file, inside("x.index"), &error);
+    enum berth_status status = tensor_file_open(&file, path_of("x.index"), &error);
     fuzz_failing_end(fail_at, status, &error);
     if (status != BERTH_OK) {
         return;
@@ -196,9 +196,9 @@ static void find_bundle(const struct fuzz_input *input) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
-    unsigned kind = input.settings & 3;
+    unsigned form = input.settings & 3;
     make_files();
-    if (kind == 3) {
+    if (form == 3) {
         find_bundle(&input);
         return 0;
     }
@@ -207,7 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         first = (size_t)input.bytes[0] | (size_t)input.bytes[1] << 8;
         first = first < input.size - 2 ? first : input.size - 2;
     }
-    write_index(kind, input.bytes + begin, first);
+    write_index(form, input.bytes + begin, first);
     size_t data_size = input.size - begin - first;
     fill(files.data, input.bytes + begin + first, data_size);
     open_bundle(input.fail_at, data_size);

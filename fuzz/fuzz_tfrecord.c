@@ -34,15 +34,15 @@ static size_t read_records(struct tfrecord_reader *reader, struct berth_error *e
             return count;
         }
         if (!more) {
-            require(reader->at + reader->torn == reader->file.size);
+            require(reader->offset + reader->torn == reader->file.size);
             return count;
         }
         unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
         tfrecord_frame(bytes, length, header, footer);
         require(memcmp(bytes - sizeof header, header, sizeof header) == 0 &&
                 memcmp(bytes + length, footer, sizeof footer) == 0);
-        require(reader->at == before + sizeof header + length + sizeof footer);
-        before = reader->at;
+        require(reader->offset == before + sizeof header + length + sizeof footer);
+        before = reader->offset;
     }
 }
 
@@ -52,7 +52,10 @@ static void skip_records(const char *path, size_t good) {
     const unsigned char *bytes;
     size_t length;
     int more = 1;
-    require(tfrecord_open(&reader, path, NULL) == BERTH_OK);
+    if (tfrecord_open(&reader, path, NULL) != BERTH_OK) { // a pointer of Git LFS
+        require(good == 0);
+        return;
+    }
     for (size_t i = 0; i < good; i++) {
         require((i % 2 == 0 ? tfrecord_skip(&reader, &more, NULL)
                             : tfrecord_next(&reader, &bytes, &length, &more, NULL)) == BERTH_OK);
@@ -60,7 +63,7 @@ static void skip_records(const char *path, size_t good) {
     }
     while (more && tfrecord_skip(&reader, &more, NULL) == BERTH_OK) {
     }
-    require(reader.at <= reader.file.size);
+    require(reader.offset <= reader.file.size);
     tfrecord_close(&reader);
     int is;
     require(good == 0 || (tfrecord_recognise(path, &is, NULL) == BERTH_OK && is));
@@ -78,13 +81,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     const char *path = fuzz_file(framed.bytes, framed.length);
     size_t good = 0;
-    memory_fail_at(input.fail_at, 0);
+    fuzz_failing_begin(input.fail_at);
     if (tfrecord_open(&reader, path, &error) == BERTH_OK) {
         reader.may_be_torn = (input.settings & 2) != 0;
         good = read_records(&reader, &error);
         tfrecord_close(&reader);
     }
-    memory_fail_at(0, 0);
+    fuzz_failing_stop(input.fail_at);
     skip_records(path, good);
     protobuf_done(&framed);
     return 0;

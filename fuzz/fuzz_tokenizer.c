@@ -62,7 +62,7 @@ static void close_all(void) {
     }
 }
 
-static const struct tokenizer *kept_tokenizer(unsigned settings) {
+static const struct tokenizer *shared_tokenizer(unsigned settings) {
     static int registered;
     struct tokenizer_options options = options_of(settings);
     if (!registered) {
@@ -81,9 +81,9 @@ static struct tokenizer *new_tokenizer(const struct fuzz_input *input) {
     struct tokenizer_options options = options_of(input->settings);
     struct tokenizer *tokenizer;
     struct berth_error error = {0};
-    size_t left_out = (input->settings & WITHOUT_UNKNOWN) != 0 ? strlen("[PAD]\n[UNK]\n") : 0;
-    const char *text = vocabulary + left_out;
-    size_t length = sizeof vocabulary - 1 - left_out;
+    size_t omitted = (input->settings & WITHOUT_UNKNOWN) != 0 ? strlen("[PAD]\n[UNK]\n") : 0;
+    const char *text = vocabulary + omitted;
+    size_t length = sizeof vocabulary - 1 - omitted;
     unsigned fail_at = (input->settings & THROUGH_FILE) != 0 ? input->fail_at : 0;
     const char *path =
         (input->settings & THROUGH_FILE) != 0 ? fuzz_file((const uint8_t *)text, length) : NULL;
@@ -92,7 +92,7 @@ static struct tokenizer *new_tokenizer(const struct fuzz_input *input) {
         path != NULL ? tokenizer_open(path, &options, &tokenizer, &error)
                      : tokenizer_open_memory("fuzz", text, length, &options, &tokenizer, &error);
     int failed = fuzz_failing_end(fail_at, status, &error);
-    require(failed || (status == BERTH_OK) == (left_out == 0));
+    require(failed || (status == BERTH_OK) == (omitted == 0));
     require((status == BERTH_OK) == (tokenizer != NULL));
     return tokenizer;
 }
@@ -112,8 +112,8 @@ static void encode(const struct tokenizer *tokenizer, const char *text, size_t l
     token_list_done(&list);
 }
 
-static void cut(const struct tokenizer *tokenizer, const char *text, size_t length,
-                unsigned fail_at) {
+static void split(const struct tokenizer *tokenizer, const char *text, size_t length,
+                  unsigned fail_at) {
     char *words;
     size_t count;
     struct berth_error error = {0};
@@ -127,16 +127,16 @@ static void cut(const struct tokenizer *tokenizer, const char *text, size_t leng
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
-    int kept = input.settings < THROUGH_FILE;
-    struct tokenizer *own = kept ? NULL : new_tokenizer(&input);
-    const struct tokenizer *tokenizer = kept ? kept_tokenizer(input.settings) : own;
+    int shared = input.settings < THROUGH_FILE;
+    struct tokenizer *own = shared ? NULL : new_tokenizer(&input);
+    const struct tokenizer *tokenizer = shared ? shared_tokenizer(input.settings) : own;
     if (tokenizer != NULL) {
         // A copy of the exact size, so that the sanitizer detects any read past it.
         char *text = memory_new(input.size);
         require(text != NULL);
         memcpy(text, input.bytes, input.size);
-        encode(tokenizer, text, input.size, kept ? input.fail_at : 0);
-        cut(tokenizer, text, input.size, kept ? input.fail_at : 0);
+        encode(tokenizer, text, input.size, shared ? input.fail_at : 0);
+        split(tokenizer, text, input.size, shared ? input.fail_at : 0);
         memory_free(text);
     }
     tokenizer_close(own);

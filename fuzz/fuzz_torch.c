@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes PyTorch's checkpoints, through a file in memory: the input is a whole file, or a pickle
-// that is wrapped in the older layout here (whose data has no CRC for the fuzzer to guess). In a
-// file that opens every tensor is within the file, and reads the same as a whole and in parts.
+// that is wrapped here in the older layout (whose data has no CRC for the fuzzer to guess). If it
+// opens, every tensor is within the file and reads the same as a whole and in parts.
 #include "core/buffer.h"
 #include "format/containers/containers.h"
 #include "format/torch/torch.h"
 #include "input.h"
 
-enum { TRUST = 3, WRAPPED = 4, WITHOUT_STORAGE = 8, THROUGH_DOOR = 16 }; // settings
+enum { TRUST = 3, WRAPPED = 4, WITHOUT_STORAGE = 8, AS_TENSOR_FILE = 16 }; // settings
 #define LARGEST ((uint64_t)1 << 16)
 
 // The pickle with the parts before and after it: storage "0" of six floats, or none.
@@ -61,7 +61,7 @@ static void read_tensor(const struct torch_file *file, const struct tensor_entry
 }
 
 // Calls every accessor on some of the values, which may contain each other.
-static void look_at(const struct torch_file *file, const struct pickle_value *value, int depth) {
+static void visit(const struct torch_file *file, const struct pickle_value *value, int depth) {
     const struct pickle *pickle = &file->pickle;
     struct pickle_storage storage;
     int64_t integer;
@@ -75,11 +75,11 @@ static void look_at(const struct torch_file *file, const struct pickle_value *va
     require(pickle_item(pickle, value, length) == NULL &&
             pickle_key(pickle, value, length) == NULL);
     for (size_t i = 0; i < length && i < 4 && depth < 6; i++) {
-        look_at(file, pickle_item(pickle, value, i), depth + 1);
+        visit(file, pickle_item(pickle, value, i), depth + 1);
         require((pickle_key(pickle, value, i) != NULL) == pickle_is(value, PICKLE_DICT));
     }
     if (depth < 6 && pickle_arguments(pickle, value) != NULL) {
-        look_at(file, pickle_arguments(pickle, value), depth + 1);
+        visit(file, pickle_arguments(pickle, value), depth + 1);
     }
 }
 
@@ -93,7 +93,7 @@ static void read_file(const char *path, const struct fuzz_input *input) {
     fuzz_failing_end(input->fail_at, status, &error);
     require(status == BERTH_OK || status == BERTH_BAD_DATA || status == BERTH_NO_MEMORY);
     if (status == BERTH_OK) {
-        look_at(&file, file.pickle.root, 0);
+        visit(&file, file.pickle.root, 0);
     }
     for (size_t i = 0; i < file.count && i < 16; i++) {
         read_tensor(&file, &file.entries[i]);
@@ -102,7 +102,7 @@ static void read_file(const char *path, const struct fuzz_input *input) {
 }
 
 // Reads it as a file of weights of any format.
-static void read_through_door(const char *path) {
+static void read_as_tensor_file(const char *path) {
     struct tensor_file file;
     struct berth_error error;
     float number;
@@ -116,8 +116,8 @@ static void read_through_door(const char *path) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
-    if ((input.settings & THROUGH_DOOR) != 0) {
-        read_through_door(fuzz_file(input.bytes, input.size));
+    if ((input.settings & AS_TENSOR_FILE) != 0) {
+        read_as_tensor_file(fuzz_file(input.bytes, input.size));
         return 0;
     }
     if ((input.settings & WRAPPED) == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the fuzz targets: settings taken from the first bytes of an input, so that the fuzzer
-// can vary them.
+// Shared by the fuzz targets: settings from the first bytes of an input, so that the fuzzer varies
+// them, a failing allocation, and the input as a file.
 #ifndef BERTH_FUZZ_INPUT_H
 #define BERTH_FUZZ_INPUT_H
 
@@ -24,6 +24,10 @@ static inline void require(int holds) {
 }
 
 // An input: a byte of settings, the number of the allocation that fails (0: none), and the rest.
+// tests/fuzz/replay.c replays an input whose number is FUZZ_FAIL_EACH with each number from 1 on
+// until no allocation fails.
+enum { FUZZ_FAIL_EACH = 255 };
+
 struct fuzz_input {
     unsigned settings, fail_at;
     const uint8_t *bytes;
@@ -38,15 +42,25 @@ static inline struct fuzz_input fuzz_input_of(const uint8_t *data, size_t size) 
     return input;
 }
 
-// Between these two calls the `fail_at`-th allocation fails. fuzz_failing_end requires that the
-// failure was reported as the status, and returns whether there was one.
+// One object in the program: an allocation failed since it was set to 0.
+__attribute__((weak)) int fuzz_allocation_failed;
+
+// Between fuzz_failing_begin and fuzz_failing_stop the `fail_at`-th allocation fails.
+// fuzz_failing_stop returns whether there was one; fuzz_failing_end also requires that the failure
+// was reported as the status.
 static inline void fuzz_failing_begin(unsigned fail_at) {
     memory_fail_at(fail_at, 0);
 }
 
+static inline int fuzz_failing_stop(unsigned fail_at) {
+    int failed = memory_fail_at(0, 0) >= fail_at && fail_at > 0;
+    fuzz_allocation_failed |= failed;
+    return failed;
+}
+
 static inline int fuzz_failing_end(unsigned fail_at, enum berth_status status,
                                    const struct berth_error *error) {
-    int failed = memory_fail_at(0, 0) >= fail_at && fail_at > 0;
+    int failed = fuzz_failing_stop(fail_at);
     require(failed == (status == BERTH_NO_MEMORY));
     require(status == BERTH_OK || error->message[0] != '\0');
     return failed;
@@ -71,7 +85,7 @@ static inline void fuzz_remove_link(void) {
     unlink(fuzz_link);
 }
 
-// The same under a name with this ending, for readers that go by it.
+// The same under a name with this ending, for readers that recognise a file by its name.
 static inline const char *fuzz_named_file(const uint8_t *bytes, size_t size, const char *ending) {
     const char *file = fuzz_file(bytes, size);
     if (fuzz_link[0] == '\0') {

@@ -33,7 +33,8 @@ set(BERTH_FUZZ_ROOMS_serve ${BERTH_ROOMS} serve)
 # berth_fuzz_program(PROGRAM TARGET SOURCES...)
 function(berth_fuzz_program program target)
   add_executable(${program} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/fuzz_${target}.c ${ARGN})
-  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src
+  target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}
+                                                ${PROJECT_SOURCE_DIR}/src
                                                 ${PROJECT_SOURCE_DIR}/include)
   foreach(room IN LISTS BERTH_FUZZ_ROOMS_${target})
     target_link_libraries(${program} PRIVATE berth_${room})

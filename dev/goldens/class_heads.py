@@ -32,7 +32,7 @@ CASES = (
     ("token_plain", 20, 5, (3, 30, 12), 36),
     ("token_weighted", 24, 4, (2, 9, 33, 6), 37),
 )
-# Of the names with weights.
+# Of the cases with class weights.
 SMOOTHING = {"class_weighted": 0.1, "token_weighted": 0.25}
 
 
@@ -40,9 +40,9 @@ def random_parameters(model, scale, seed):
     rng = np.random.default_rng(seed)
     out = {}
     for name, p in sorted(model.named_parameters()):
-        draw = rng.standard_normal(tuple(p.shape))
-        out[name] = (1 + 0.1 * draw if name.endswith("LayerNorm.weight")
-                     else 0.1 * draw if name.endswith("bias") else scale * draw).astype(np.float32)
+        values = rng.standard_normal(tuple(p.shape))
+        out[name] = (1 + 0.1 * values if name.endswith("LayerNorm.weight")
+                     else 0.1 * values if name.endswith("bias") else scale * values).astype(np.float32)
     return out
 
 

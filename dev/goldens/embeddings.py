@@ -23,7 +23,7 @@ WORDS = ("[PAD] [UNK] [CLS] [SEP] [MASK] anna ben cora red blue green black ball
          "what colour has who ? . ##s and a").split()
 TEXTS = ["the red ball of anna is blue .", "", "who has a coat and a lamp ?", "ben", "the lamps of cora",
          "what colour has the book of ben and the ball of cora and the lamp of anna and the coat of ben ?"]
-LENGTH = 16  # the last text is cut
+LENGTH = 16  # the last text is truncated
 
 
 def parameters_of(model, seed):

@@ -35,9 +35,9 @@ def random_tags(rng, letters, count, odd):
 
 
 def predicted(rng, reference, letters, odd):
-    share = rng.choice((0.0, 0.05, 0.3, 1.0))
+    error_rate = rng.choice((0.0, 0.05, 0.3, 1.0))
     other = random_tags(rng, letters, len(reference), odd)
-    return [b if rng.random() < share else a for a, b in zip(reference, other)]
+    return [b if rng.random() < error_rate else a for a, b in zip(reference, other)]
 
 
 def line(numbers):

@@ -41,32 +41,32 @@ class Encoder:
         return layer_norm(x, x.shape[-1:], self.p[f"{name}.weight"], self.p[f"{name}.bias"],
                           self.config.layer_norm_eps)
 
-    def attention(self, x, at):
+    def attention(self, x, prefix):
         heads = self.config.num_attention_heads
-        q, k, v = (self.linear(x, f"{at}.attention.self.{part}").unflatten(-1, (heads, -1))
+        q, k, v = (self.linear(x, f"{prefix}.attention.self.{part}").unflatten(-1, (heads, -1))
                    .transpose(0, 1) for part in ("query", "key", "value"))
         scores = q @ k.transpose(1, 2) / math.sqrt(q.shape[-1])
         context = (softmax(scores, -1) @ v).transpose(0, 1).flatten(1)
-        return self.linear(context, f"{at}.attention.output.dense")
+        return self.linear(context, f"{prefix}.attention.output.dense")
 
-    def feed_forward(self, x, at):
+    def feed_forward(self, x, prefix):
         form = "tanh" if self.config.hidden_act == "gelu_new" else "none"
-        inner = gelu(self.linear(x, f"{at}.intermediate.dense"), approximate=form)
-        return self.linear(inner, f"{at}.output.dense")
+        inner = gelu(self.linear(x, f"{prefix}.intermediate.dense"), approximate=form)
+        return self.linear(inner, f"{prefix}.output.dense")
 
-    def layer(self, x, at):
+    def layer(self, x, prefix):
         if self.pre:
-            x = x + self.attention(self.norm(x, f"{at}.PreAttentionLayerNorm"), at)
-            return x + self.feed_forward(self.norm(x, f"{at}.PostAttentionLayerNorm"), at)
-        x = self.norm(x + self.attention(x, at), f"{at}.attention.output.LayerNorm")
-        return self.norm(x + self.feed_forward(x, at), f"{at}.output.LayerNorm")
+            x = x + self.attention(self.norm(x, f"{prefix}.PreAttentionLayerNorm"), prefix)
+            return x + self.feed_forward(self.norm(x, f"{prefix}.PostAttentionLayerNorm"), prefix)
+        x = self.norm(x + self.attention(x, prefix), f"{prefix}.attention.output.LayerNorm")
+        return self.norm(x + self.feed_forward(x, prefix), f"{prefix}.output.LayerNorm")
 
     def forward(self, ids, types):
-        at = "bert.embeddings"
-        x = (self.p[f"{at}.word_embeddings.weight"][ids]
-             + self.p[f"{at}.position_embeddings.weight"][:len(ids)]
-             + self.p[f"{at}.token_type_embeddings.weight"][types])
-        x = self.norm(x, f"{at}.LayerNorm")
+        prefix = "bert.embeddings"
+        x = (self.p[f"{prefix}.word_embeddings.weight"][ids]
+             + self.p[f"{prefix}.position_embeddings.weight"][:len(ids)]
+             + self.p[f"{prefix}.token_type_embeddings.weight"][types])
+        x = self.norm(x, f"{prefix}.LayerNorm")
         for i in range(self.config.num_hidden_layers):
             x = self.layer(x, f"bert.encoder.layer.{i}")
         return self.norm(x, "bert.encoder.FinalLayerNorm") if self.pre else x
@@ -84,8 +84,8 @@ def pre_parameters(config, seed):
         out[name.replace(".output.LayerNorm.", ".PreAttentionLayerNorm.")] = value
     rng = np.random.default_rng(seed + 300)
     for part, mean in (("weight", 1.0), ("bias", 0.0)):
-        draw = mean + 0.1 * rng.standard_normal(config.hidden_size)
-        out[f"bert.encoder.FinalLayerNorm.{part}"] = draw.astype(np.float32)
+        values = mean + 0.1 * rng.standard_normal(config.hidden_size)
+        out[f"bert.encoder.FinalLayerNorm.{part}"] = values.astype(np.float32)
     return out
 
 

@@ -35,9 +35,9 @@ def random_parameters(model, seed):
     rng = np.random.default_rng(seed)
     out = {}
     for name, p in sorted(model.named_parameters()):
-        draw = rng.standard_normal(tuple(p.shape))
-        out[name] = (1 + 0.1 * draw if name.endswith("LayerNorm.weight")
-                     else 0.1 * draw if name.endswith("bias") else 0.3 * draw).astype(np.float32)
+        values = rng.standard_normal(tuple(p.shape))
+        out[name] = (1 + 0.1 * values if name.endswith("LayerNorm.weight")
+                     else 0.1 * values if name.endswith("bias") else 0.3 * values).astype(np.float32)
     return out
 
 

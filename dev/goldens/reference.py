@@ -46,14 +46,14 @@ def random_parameters(config, seed, scale=None):
     scale = scale or config.initializer_range
     out = {}
     for name, p in sorted(BertForQuestionAnswering(config).named_parameters()):
-        draw = rng.standard_normal(tuple(p.shape))
+        values = rng.standard_normal(tuple(p.shape))
         if name.endswith("LayerNorm.weight"):
-            draw = 1 + 0.1 * draw
+            values = 1 + 0.1 * values
         elif name.endswith("bias"):
-            draw = 0.1 * draw
+            values = 0.1 * values
         else:
-            draw = scale * draw
-        out[name] = draw.astype(np.float32)
+            values = scale * values
+        out[name] = values.astype(np.float32)
     return out
 
 

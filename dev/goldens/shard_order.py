@@ -19,10 +19,10 @@ def files_of(files, ranks, seed, rank):
         names = [f"{i}_training.hdf5" for i in range(files)]
         random.Random(seed + epoch).shuffle(names)
         for turn in range(files):
-            place = turn * ranks + rank
+            index = turn * ranks + rank
             if ranks > files:
-                place += (ranks % files) * turn
-            visits.append(int(names[place % files].split("_")[0]))
+                index += (ranks % files) * turn
+            visits.append(int(names[index % files].split("_")[0]))
     return visits
 
 

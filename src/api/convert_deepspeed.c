@@ -20,12 +20,12 @@
 // decay.
 struct state {
     struct run_facts facts;
-    struct outgoing rows[DEEPSPEED_ROWS];
+    struct outgoing rows[DEEPSPEED_STATE_COUNT];
     size_t decaying;
 };
 
 static void state_done(struct state *state) {
-    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+    for (int row = 0; row < DEEPSPEED_STATE_COUNT; row++) {
         outgoing_done(&state->rows[row]);
     }
     run_facts_done(&state->facts);
@@ -80,7 +80,7 @@ static enum berth_status read_moments(const struct conversion *conversion, struc
         [DEEPSPEED_EXP_AVG] = "exp_avg.", [DEEPSPEED_EXP_AVG_SQ] = "exp_avg_sq."};
     char *path = path_join(conversion->input, OPTIMIZER_FILE);
     enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
-    for (int row = DEEPSPEED_EXP_AVG; row < DEEPSPEED_ROWS && status == BERTH_OK; row++) {
+    for (int row = DEEPSPEED_EXP_AVG; row < DEEPSPEED_STATE_COUNT && status == BERTH_OK; row++) {
         status = read_moment(conversion, path, prefixes[row], &state->rows[row], error);
         status = status == BERTH_OK ? check_row(conversion, state, row, error) : status;
     }
@@ -129,7 +129,7 @@ static enum berth_status put_decaying_first(struct state *state, struct berth_er
         }
         state->decaying = group ? used : state->decaying;
     }
-    for (int row = 0; row < DEEPSPEED_ROWS && status == BERTH_OK; row++) {
+    for (int row = 0; row < DEEPSPEED_STATE_COUNT && status == BERTH_OK; row++) {
         for (size_t i = 0; i < count; i++) {
             sorted[i] = state->rows[row].list[order[i]];
         }
@@ -150,7 +150,7 @@ static enum berth_status read_state(const struct conversion *conversion, struct 
     TRY(read_facts(conversion, state, error));
     TRY(read_row(conversion, &conversion->weights, &state->rows[DEEPSPEED_MASTER], error));
     TRY(read_moments(conversion, state, error));
-    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+    for (int row = 0; row < DEEPSPEED_STATE_COUNT; row++) {
         qsort(state->rows[row].list, state->rows[row].count, sizeof *state->rows[row].list,
               compare_order);
     }
@@ -168,8 +168,8 @@ static size_t fill_groups(const struct state *state, struct deepspeed_group *gro
             struct deepspeed_group *group = &groups[count++];
             group->count = ends[i] - first;
             group->weight_decay = i == 0 ? state->facts.optimizer.weight_decay : 0;
-            for (int row = 0; row < DEEPSPEED_ROWS; row++) {
-                group->rows[row] = state->rows[row].list + first;
+            for (int row = 0; row < DEEPSPEED_STATE_COUNT; row++) {
+                group->states[row] = state->rows[row].list + first;
             }
         }
         first = ends[i];

@@ -120,7 +120,7 @@ static size_t outgoing_bytes(const struct conversion *conversion, const struct w
 
 void conversion_warn_of_range(const struct conversion *conversion, const char *name,
                               const float *numbers, size_t count) {
-    const size_t beyond = tensor_count_beyond(conversion->matrices, numbers, count);
+    const size_t beyond = tensor_count_overflows(conversion->matrices, numbers, count);
     if (beyond > 0) {
         log_warning(&conversion->log,
                     "tensor \"%s\": %zu of %zu numbers are beyond the range of %s and become "

@@ -109,7 +109,7 @@ static json *sort_object(const json *object) {
         failed |= json_set(sorted, keys[i], json_copy_deep(json_member(object, keys[i])));
     }
     memory_free(keys);
-    return json_if_whole(sorted, failed);
+    return json_unless_failed(sorted, failed);
 }
 
 // `failed`: the object is incomplete, because memory ran out.

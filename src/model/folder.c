@@ -54,7 +54,7 @@ static int holds(const char *folder, const char *name) {
 // Whether the folder is a DeepSpeed tag, whose configuration is in the parent folder; -1: out of
 // memory.
 static int is_tag(const char *folder) {
-    int states = holds(folder, DEEPSPEED_STATES);
+    int states = holds(folder, DEEPSPEED_MODEL_FILE);
     if (states != 1) {
         return states;
     }

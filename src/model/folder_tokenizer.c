@@ -196,7 +196,7 @@ static json *default_settings(void) {
     json *settings = special_tokens_object();
     int failed = json_set(settings, "tokenizer_class", json_new_text("BertTokenizer")) |
                  json_set(settings, "tokenize_chinese_chars", json_new_boolean(1));
-    return json_if_whole(settings, failed);
+    return json_unless_failed(settings, failed);
 }
 
 static enum berth_status write_member(const json *value, const char *folder, const char *name,

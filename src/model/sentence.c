@@ -308,7 +308,7 @@ static json *modules_of(const struct sentence *sentence) {
     if (sentence->how.normalize) {
         failed |= json_append(modules, module_of(2, "Normalize", NORMALIZE_FOLDER));
     }
-    return json_if_whole(modules, failed);
+    return json_unless_failed(modules, failed);
 }
 
 static enum berth_status write_pooling(const struct sentence *sentence, int64_t size,
@@ -320,7 +320,7 @@ static enum berth_status write_pooling(const struct sentence *sentence, int64_t 
         const int is_on = i == (size_t)sentence->how.pooling;
         failed |= json_set(pooling, old_names[i], json_new_boolean(is_on));
     }
-    return write_member(folder, "config.json", json_if_whole(pooling, failed), error);
+    return write_member(folder, "config.json", json_unless_failed(pooling, failed), error);
 }
 
 // Another run's module of that name is not this model's.

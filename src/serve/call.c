@@ -56,7 +56,7 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
         memory_free(value);
         at += length + (at[length] == '&');
     }
-    call->document = json_if_whole(fields, failed);
+    call->document = json_unless_failed(fields, failed);
     return call->document != NULL ? BERTH_OK
                                   : error_no_memory(error, call->request->body_length, "a form");
 }

@@ -347,7 +347,7 @@ static void test_packed_rows_count_as_sequences(void **state) {
 static void test_one_large_chunk(void **state) {
     (void)state;
     enum { ROWS = 20000, ROW_BYTES = 16 * (4 + 1 + 1) + 2 * (4 + 4) + 1 };
-    uint64_t before = deflate_bytes_unpacked();
+    uint64_t before = deflate_bytes_decompressed();
     struct shard_list list = open_list(FOLDER "one-chunk/one-chunk.hdf5", SHARD_ANY);
     assert_int_equal(list.sequences, ROWS);
     struct shard_stream *stream = open_stream(&list, 7);
@@ -357,7 +357,7 @@ static void test_one_large_chunk(void **state) {
     }
     shard_stream_close(stream);
     shard_list_done(&list);
-    assert_in_range(deflate_bytes_unpacked() - before, ROWS * ROW_BYTES, 2 * ROWS * ROW_BYTES);
+    assert_in_range(deflate_bytes_decompressed() - before, ROWS * ROW_BYTES, 2 * ROWS * ROW_BYTES);
 }
 
 // A pattern matches files of any name.

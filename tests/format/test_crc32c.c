@@ -28,7 +28,7 @@ static void test_published_values(void **state) {
     }
 }
 
-// Every length and alignment, in one piece and in two.
+// Every length and alignment, in one call and in two.
 static void test_instruction_and_tables_agree(void **state) {
     (void)state;
     unsigned char bytes[128];

@@ -4,7 +4,7 @@
 #include "core/scratch.h"
 #include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
-#include "format/deepspeed/deepspeed_parts.h"
+#include "format/deepspeed/deepspeed_internal.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/torch.h"
 #include "format/torch/torch_nodes.h"
@@ -86,7 +86,7 @@ static void test_what_deepspeed_wrote(void **state) {
 static void test_ties(void **state) {
     (void)state;
     struct tensor_file file;
-    assert_int_equal(tensor_file_open(&file, DATA "bf16/global_step1/" DEEPSPEED_STATES, NULL),
+    assert_int_equal(tensor_file_open(&file, DATA "bf16/global_step1/" DEEPSPEED_MODEL_FILE, NULL),
                      BERTH_OK);
     const struct tensor_entry *words =
         tensor_file_find(&file, "module.bert.embeddings.word_embeddings.weight");
@@ -149,7 +149,7 @@ static void free_fp16(struct fp16 *fp16) {
 static int is_refused(const struct fp16 *fp16) {
     struct tensor_file file;
     struct berth_error error = {0};
-    enum berth_status status = tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error);
+    enum berth_status status = tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error);
     if (status != BERTH_OK) {
         assert_int_equal(status, BERTH_BAD_DATA);
         assert_message_has(&error, scratch_folder);
@@ -185,11 +185,11 @@ static void test_flips(void **state) {
     size_t refused = 0, all = 0;
     load_fp16(&fp16);
     for (size_t i = 0; i < 3; i++) {
-        for (size_t at = 0; at < fp16.lengths[i]; at++, all++) {
-            fp16.bytes[i][at] ^= (char)(1 << at % 8);
+        for (size_t index = 0; index < fp16.lengths[i]; index++, all++) {
+            fp16.bytes[i][index] ^= (char)(1 << index % 8);
             scratch_write_bytes(fp16_files[i], fp16.bytes[i], fp16.lengths[i]);
             refused += is_refused(&fp16);
-            fp16.bytes[i][at] ^= (char)(1 << at % 8);
+            fp16.bytes[i][index] ^= (char)(1 << index % 8);
         }
         scratch_write_bytes(fp16_files[i], fp16.bytes[i], fp16.lengths[i]);
     }
@@ -212,7 +212,7 @@ static void test_memory_and_calls_fail(void **state) {
             } else {
                 memory_fail_at(n, 0);
             }
-            status = tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error);
+            status = tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error);
             file_fail_at(0, 0);
             memory_fail_at(0, 0);
             if (status == BERTH_OK) {
@@ -237,7 +237,7 @@ struct small {
     int has_shapes, has_paddings;
     enum tensor_dtype dtype;
     enum counts counts; // how the shards give `partitions`
-    int odd_stage, odd_groups, no_shape_groups, two_rows;
+    int odd_stage, odd_groups, no_shape_groups, two_dimensions;
     const char *b_name, *copy; // "b" in param_shapes; what "c" is shared with
 };
 
@@ -253,7 +253,7 @@ static const struct small usual = {.stage = 2,
                                    .b_name = "b",
                                    .copy = "b"};
 
-static void write_states(const struct small *small) {
+static void write_model(const struct small *small) {
     static const uint16_t zeros[8];
     const int64_t a_shape[] = {small->a_rows, 2}, b_shape[] = {5};
     const struct tensor_out tensors[] = {
@@ -267,7 +267,7 @@ static void write_states(const struct small *small) {
         {.key = small->b_name, .kind = TORCH_SIZE, .count = 1, .shape = b_shape}};
     const struct torch_node group = {.kind = TORCH_DICT, .count = 2, .children = shapes};
     const struct torch_node shared = {.key = "c", .kind = TORCH_TEXT, .text = small->copy};
-    const struct torch_node parts[] = {
+    const struct torch_node members[] = {
         {.key = "module", .kind = TORCH_TENSORS, .count = 4, .tensors = tensors},
         {.key = "mp_world_size", .kind = TORCH_INTEGER, .integer = small->parallel},
         {.key = "shared_params", .kind = TORCH_DICT, .count = 1, .children = &shared},
@@ -277,8 +277,8 @@ static void write_states(const struct small *small) {
          .children = &group},
     };
     const struct torch_node root = {
-        .kind = TORCH_DICT, .count = small->has_shapes ? 4 : 3, .children = parts};
-    assert_int_equal(torch_write(scratch(DEEPSPEED_STATES), &root, NULL), BERTH_OK);
+        .kind = TORCH_DICT, .count = small->has_shapes ? 4 : 3, .children = members};
+    assert_int_equal(torch_write(scratch(DEEPSPEED_MODEL_FILE), &root, NULL), BERTH_OK);
 }
 
 static void write_shard(const struct small *small, size_t rank) {
@@ -287,10 +287,10 @@ static void write_shard(const struct small *small, size_t rank) {
     for (size_t i = 0; i < 64; i++) {
         numbers[i] = (float)(rank * small->numbers + i);
     }
-    const struct tensor_out row = {.dtype = small->dtype,
-                                   .rank = small->two_rows ? 2 : 1,
-                                   .shape = {(int64_t)small->numbers, 1},
-                                   .data = numbers};
+    const struct tensor_out partition = {.dtype = small->dtype,
+                                         .rank = small->two_dimensions ? 2 : 1,
+                                         .shape = {(int64_t)small->numbers, 1},
+                                         .data = numbers};
     const struct torch_node counts[] = {node_integer(NULL, 1),
                                         small->counts == LIST_OF_TEXTS
                                             ? node_text(NULL, "2")
@@ -298,8 +298,9 @@ static void write_shard(const struct small *small, size_t rank) {
     struct torch_node groups[2], paddings[2], optimizer[4];
     for (size_t i = 0; i < 2; i++) {
         paddings[i] = (struct torch_node){.kind = TORCH_INTEGER, .integer = small->paddings[i]};
-        groups[i] = small->odd_groups ? node_text(NULL, "row")
-                                      : (struct torch_node){.kind = TORCH_TENSOR, .tensors = &row};
+        groups[i] = small->odd_groups
+                        ? node_text(NULL, "row")
+                        : (struct torch_node){.kind = TORCH_TENSOR, .tensors = &partition};
     }
     const struct torch_node group = {.kind = TORCH_LIST, .count = 2, .children = paddings};
     optimizer[0] =
@@ -329,7 +330,7 @@ static void write_shard(const struct small *small, size_t rank) {
 }
 
 static void write_small(const struct small *small) {
-    write_states(small);
+    write_model(small);
     for (size_t rank = 0; rank < small->ranks; rank++) {
         write_shard(small, rank);
     }
@@ -340,7 +341,7 @@ static void expect_numbers(const char *name, float first, size_t count) {
     struct tensor_file file;
     struct berth_error error;
     float numbers[16];
-    if (tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error) != BERTH_OK) {
+    if (tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     const struct tensor_entry *entry = tensor_file_find(&file, name);
@@ -360,7 +361,7 @@ static void expect_numbers(const char *name, float first, size_t count) {
     tensor_file_close(&file);
 }
 
-static void test_places(void **state) {
+static void test_offsets_of_parameters(void **state) {
     (void)state;
     struct small small = usual;
     write_small(&small);
@@ -392,7 +393,7 @@ static void test_other_forms(void **state) {
     expect_numbers("module.b", 6, 5);
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(scratch_folder), 0);
-    assert_int_equal(tensor_file_open(&file, DEEPSPEED_STATES, NULL), BERTH_OK);
+    assert_int_equal(tensor_file_open(&file, DEEPSPEED_MODEL_FILE, NULL), BERTH_OK);
     assert_int_equal(chdir(before), 0);
     tensor_file_close(&file);
 }
@@ -427,7 +428,8 @@ static void test_too_many_shards(void **state) {
         snprintf(name, sizeof name, SHARD, rank);
         scratch_write(name, "");
     }
-    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error), BERTH_BAD_DATA);
+    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error),
+                     BERTH_BAD_DATA);
     assert_message_has(&error, "1001 ZeRO shards; the limit is 1000");
 }
 
@@ -436,21 +438,21 @@ static void test_module_alone(void **state) {
     struct tensor_file file;
     struct small small = usual;
     small.has_shapes = 0;
-    write_states(&small);
-    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_STATES), NULL), BERTH_OK);
+    write_model(&small);
+    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), NULL), BERTH_OK);
     assert_int_equal(file.count, 4);
     assert_int_equal(tensor_file_find(&file, "module.a")->dtype, TENSOR_F16);
     tensor_file_close(&file);
 }
 
-static void expect_refused(const struct small *small, const char *part) {
+static void expect_refused(const struct small *small, const char *message) {
     struct tensor_file file;
     struct berth_error error = {0};
     write_small(small);
-    if (tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error) != BERTH_BAD_DATA) {
-        fail_msg("not refused: %s", part);
+    if (tensor_file_open(&file, scratch(DEEPSPEED_MODEL_FILE), &error) != BERTH_BAD_DATA) {
+        fail_msg("not refused: %s", message);
     }
-    assert_message_has(&error, part);
+    assert_message_has(&error, message);
     assert_message_has(&error, scratch_folder);
 }
 
@@ -475,7 +477,7 @@ static void test_what_does_not_fit(void **state) {
     expect_refused(&small, "as many groups");
     small = usual;
     small.dtype = TENSOR_I32;
-    expect_refused(&small, "a row of F32");
+    expect_refused(&small, "a one-dimensional F32 tensor");
     small = usual;
     small.numbers = 5;
     expect_refused(&small, "extends beyond");
@@ -494,10 +496,10 @@ static void test_what_does_not_fit(void **state) {
     expect_refused(&small, "zero_stage");
     small = usual;
     small.odd_groups = 1;
-    expect_refused(&small, "a row of F32");
+    expect_refused(&small, "a one-dimensional F32 tensor");
     small = usual;
-    small.two_rows = 1;
-    expect_refused(&small, "a row of F32");
+    small.two_dimensions = 1;
+    expect_refused(&small, "a one-dimensional F32 tensor");
     small = usual;
     small.no_shape_groups = 1;
     expect_refused(&small, "param_shapes");
@@ -537,17 +539,17 @@ static void test_ranks(void **state) {
 
 // --- the tag ------------------------------------------------------------------------------------
 
-static void expect_tag(const char *latest, enum berth_status expected, const char *part) {
+static void expect_tag(const char *latest, enum berth_status expected, const char *message) {
     char *path = NULL;
     struct berth_error error = {0};
     scratch_write("latest", latest);
     assert_int_equal(deepspeed_find(scratch_folder, &path, &error), expected);
     if (expected == BERTH_OK) {
-        assert_non_null(strstr(path, part));
+        assert_non_null(strstr(path, message));
         memory_free(path);
     } else {
         assert_null(path);
-        assert_message_has(&error, part);
+        assert_message_has(&error, message);
     }
 }
 
@@ -559,10 +561,10 @@ static void test_tag(void **state) {
     assert_int_equal(dir_make(scratch("step 1"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch("tag"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch("zero3"), NULL), BERTH_OK);
-    scratch_write("tag/" DEEPSPEED_STATES, "x");
+    scratch_write("tag/" DEEPSPEED_MODEL_FILE, "x");
     scratch_write("zero3/zero_pp_rank_0_mp_rank_00_model_states.pt", "x");
-    expect_tag("tag", BERTH_OK, "/tag/" DEEPSPEED_STATES);
-    expect_tag(" tag\r\n", BERTH_OK, "/tag/" DEEPSPEED_STATES);
+    expect_tag("tag", BERTH_OK, "/tag/" DEEPSPEED_MODEL_FILE);
+    expect_tag(" tag\r\n", BERTH_OK, "/tag/" DEEPSPEED_MODEL_FILE);
     expect_tag("other", BERTH_NO_INPUT, "\"other\"");
     expect_tag("zero3", BERTH_BAD_DATA, "stage 3");
     expect_tag("", BERTH_BAD_DATA, "latest");
@@ -585,7 +587,7 @@ int main(void) {
         SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_flips),
         SCRATCH_TEST(test_memory_and_calls_fail),
-        SCRATCH_TEST(test_places),
+        SCRATCH_TEST(test_offsets_of_parameters),
         SCRATCH_TEST(test_module_alone),
         SCRATCH_TEST(test_other_forms),
         cmocka_unit_test(test_names_of_shards),

@@ -10,9 +10,9 @@
 
 enum { PARAMS = 3, ELEMENTS = 6 + 5 + 4 };
 
-// Each row counts on from where the one before ends; "a" and "b" are the first group.
-static float numbers[DEEPSPEED_ROWS][ELEMENTS];
-static struct tensor_out rows[DEEPSPEED_ROWS][PARAMS], module[PARAMS + 1];
+// numbers[s][i] is 100 s + i + 1. The tensors "a" and "b" are the first group, "c" the second.
+static float numbers[DEEPSPEED_STATE_COUNT][ELEMENTS];
+static struct tensor_out states[DEEPSPEED_STATE_COUNT][PARAMS], module[PARAMS + 1];
 static struct deepspeed_group groups[2];
 static const struct deepspeed_tie tie = {"z", "a"};
 
@@ -22,21 +22,21 @@ static void set_up(void) {
         {.name = "b", .dtype = TENSOR_F32, .rank = 1, .shape = {5}},
         {.name = "c", .dtype = TENSOR_F32, .rank = 1, .shape = {4}}};
     const int firsts[PARAMS] = {0, 6, 11};
-    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+    for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
         for (int i = 0; i < ELEMENTS; i++) {
-            numbers[row][i] = (float)(row * 100 + i + 1);
+            numbers[s][i] = (float)(s * 100 + i + 1);
         }
         for (int i = 0; i < PARAMS; i++) {
-            rows[row][i] = shapes[i];
-            rows[row][i].data = &numbers[row][firsts[i]];
+            states[s][i] = shapes[i];
+            states[s][i].data = &numbers[s][firsts[i]];
         }
-        groups[0].rows[row] = rows[row];
-        groups[1].rows[row] = rows[row] + 2;
+        groups[0].states[s] = states[s];
+        groups[1].states[s] = states[s] + 2;
     }
     groups[0].count = 2;
     groups[0].weight_decay = 0.25;
     groups[1].count = 1;
-    memcpy(module, rows[DEEPSPEED_MASTER], sizeof rows[DEEPSPEED_MASTER]);
+    memcpy(module, states[DEEPSPEED_MASTER], sizeof states[DEEPSPEED_MASTER]);
     module[PARAMS] = module[0];
     module[PARAMS].name = "z";
 }
@@ -72,7 +72,8 @@ static void expect_master(void) {
     struct tensor_file file;
     struct berth_error error;
     float found[ELEMENTS];
-    if (tensor_file_open(&file, scratch("ds/global_step9/" DEEPSPEED_STATES), &error) != BERTH_OK) {
+    if (tensor_file_open(&file, scratch("ds/global_step9/" DEEPSPEED_MODEL_FILE), &error) !=
+        BERTH_OK) {
         fail_msg("%s", error.message);
     }
     for (int i = 0; i <= PARAMS; i++) {
@@ -119,7 +120,7 @@ static void open_file(struct torch_file *file, const char *name) {
 }
 
 // Reads the tensor at `path` to `to` and returns its elements.
-static size_t read_part(const struct torch_file *file, const char *path, float *to) {
+static size_t read_partition(const struct torch_file *file, const char *path, float *to) {
     const struct tensor_entry *entry = torch_tensor(file, member(file, path));
     assert_non_null(entry);
     assert_int_equal(torch_read(file, entry, 0, (size_t)(entry->end - entry->begin), to, NULL),
@@ -129,11 +130,11 @@ static size_t read_part(const struct torch_file *file, const char *path, float *
 
 static const size_t group_first[2] = {0, 11}, group_count[2] = {11, 4};
 
-// Both moments of a group, padded to equal parts of an even number of elements.
-static void expect_rows(int64_t ranks, int group) {
-    float found[DEEPSPEED_ROWS][64] = {0};
+// Both moments of a group, padded to equal partitions of an even number of elements.
+static void expect_states(int64_t ranks, int group) {
+    float found[DEEPSPEED_STATE_COUNT][64] = {0};
     const size_t count = group_count[group];
-    const size_t part = (count + 2 * (size_t)ranks - 1) / (2 * (size_t)ranks) * 2;
+    const size_t partition = (count + 2 * (size_t)ranks - 1) / (2 * (size_t)ranks) * 2;
     size_t master = 0;
     for (int64_t rank = 0; rank < ranks; rank++) {
         struct torch_file file;
@@ -141,25 +142,26 @@ static void expect_rows(int64_t ranks, int group) {
         static const char state[] = "optimizer_state_dict.base_optimizer_state.state";
         snprintf(name, sizeof name, "zero_pp_rank_%d_mp_rank_00_optim_states.pt", (int)rank);
         open_file(&file, name);
-        for (int row = DEEPSPEED_EXP_AVG; row < DEEPSPEED_ROWS; row++) {
+        for (int s = DEEPSPEED_EXP_AVG; s < DEEPSPEED_STATE_COUNT; s++) {
             snprintf(path, sizeof path, "%s.%d.%s", state, group,
-                     row == DEEPSPEED_EXP_AVG ? "exp_avg" : "exp_avg_sq");
-            assert_int_equal(read_part(&file, path, &found[row][(size_t)rank * part]), part);
+                     s == DEEPSPEED_EXP_AVG ? "exp_avg" : "exp_avg_sq");
+            assert_int_equal(read_partition(&file, path, &found[s][(size_t)rank * partition]),
+                             partition);
         }
         snprintf(path, sizeof path, "optimizer_state_dict.single_partition_of_fp32_groups.%d",
                  group);
-        const size_t own = read_part(&file, path, &found[DEEPSPEED_MASTER][master]);
-        master += own;
+        const size_t used = read_partition(&file, path, &found[DEEPSPEED_MASTER][master]);
+        master += used;
         snprintf(path, sizeof path, "optimizer_state_dict.group_paddings.%d", group);
-        assert_int_equal(integer_at(&file, path), part - own);
+        assert_int_equal(integer_at(&file, path), partition - used);
         snprintf(path, sizeof path, "%s.%d.step", state, group);
         assert_int_equal(integer_at(&file, path), 7);
         torch_close(&file);
     }
     assert_int_equal(master, count);
-    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
-        for (size_t i = 0; i < part * (size_t)ranks; i++) {
-            assert_true(found[row][i] == (i < count ? numbers[row][group_first[group] + i] : 0));
+    for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
+        for (size_t i = 0; i < partition * (size_t)ranks; i++) {
+            assert_true(found[s][i] == (i < count ? numbers[s][group_first[group] + i] : 0));
         }
     }
 }
@@ -168,8 +170,8 @@ static void test_shards_of_any_number_of_ranks(void **state) {
     for (int64_t ranks = 1; ranks <= 7; ranks++) {
         write_checkpoint(1 + (int)ranks % 2, ranks);
         expect_master();
-        expect_rows(ranks, 0);
-        expect_rows(ranks, 1);
+        expect_states(ranks, 0);
+        expect_states(ranks, 1);
         struct torch_file file;
         open_file(&file, "zero_pp_rank_0_mp_rank_00_optim_states.pt");
         assert_int_equal(integer_at(&file, "optimizer_state_dict.zero_stage"), 1 + ranks % 2);
@@ -184,11 +186,11 @@ static void test_without_zero_the_model_has_the_optimizer(void **state) {
     float found[ELEMENTS];
     write_checkpoint(0, 1);
     expect_master();
-    open_file(&file, DEEPSPEED_STATES);
-    assert_int_equal(read_part(&file, "optimizer.state.1.exp_avg_sq", found), 5);
-    assert_memory_equal(found, rows[DEEPSPEED_EXP_AVG_SQ][1].data, 5 * sizeof *found);
-    assert_int_equal(read_part(&file, "optimizer.state.2.exp_avg", found), 4);
-    assert_memory_equal(found, rows[DEEPSPEED_EXP_AVG][2].data, 4 * sizeof *found);
+    open_file(&file, DEEPSPEED_MODEL_FILE);
+    assert_int_equal(read_partition(&file, "optimizer.state.1.exp_avg_sq", found), 5);
+    assert_memory_equal(found, states[DEEPSPEED_EXP_AVG_SQ][1].data, 5 * sizeof *found);
+    assert_int_equal(read_partition(&file, "optimizer.state.2.exp_avg", found), 4);
+    assert_memory_equal(found, states[DEEPSPEED_EXP_AVG][2].data, 4 * sizeof *found);
     assert_int_equal(integer_at(&file, "optimizer.param_groups.0.params.1"), 1);
     assert_int_equal(integer_at(&file, "optimizer.param_groups.1.params.0"), 2);
     assert_int_equal(integer_at(&file, "optimizer.state.0.step"), 7);

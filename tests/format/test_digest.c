@@ -32,7 +32,7 @@ static void test_file(void **state) {
     assert_int_equal(file_write(scratch("a"), text, 1000000, NULL), BERTH_OK);
     assert_int_equal(digest_file(DIGEST_SHA256, scratch("a"), hex, NULL), BERTH_OK);
     assert_string_equal(hex, million_a);
-    // More than one piece: the same as in memory.
+    // More than one block of the file: the same as in memory.
     char expected[DIGEST_HEX_SIZE];
     assert_int_equal(file_write(scratch("a"), text, 3000000, NULL), BERTH_OK);
     assert_int_equal(digest_file(DIGEST_SHA256, scratch("a"), hex, NULL), BERTH_OK);

@@ -30,7 +30,7 @@ static const struct gguf_content content = {
 
 struct bytes {
     char *begin;
-    size_t at, length;
+    size_t position, length;
 };
 
 static struct bytes load(const char *path) {
@@ -40,9 +40,9 @@ static struct bytes load(const char *path) {
 }
 
 static const void *take(struct bytes *bytes, size_t length) {
-    assert_true(length <= bytes->length - bytes->at);
-    bytes->at += length;
-    return bytes->begin + bytes->at - length;
+    assert_true(length <= bytes->length - bytes->position);
+    bytes->position += length;
+    return bytes->begin + bytes->position - length;
 }
 
 static uint64_t take_number(struct bytes *bytes, size_t size) {
@@ -107,7 +107,7 @@ static void expect_description(struct bytes *bytes, const char *name, const uint
 }
 
 static void expect_padding(struct bytes *bytes, size_t alignment) {
-    while (bytes->at % alignment != 0) {
+    while (bytes->position % alignment != 0) {
         expect_number(bytes, 1, 0);
     }
 }
@@ -125,7 +125,7 @@ static void expect_tensors(struct bytes *bytes, size_t alignment) {
     expect_padding(bytes, alignment);
     assert_memory_equal(take(bytes, sizeof types), types, sizeof types);
     expect_padding(bytes, alignment);
-    assert_int_equal(bytes->at, bytes->length);
+    assert_int_equal(bytes->position, bytes->length);
 }
 
 static void expect_counts(struct bytes *bytes, uint64_t value_count) {
@@ -184,7 +184,7 @@ static void test_many_narrowed(void **state) {
     struct gguf_content one = {.tensors = &tensor, .tensor_count = 1};
     write_good(scratch("x.gguf"), &one);
     struct bytes bytes = load(scratch("x.gguf"));
-    bytes.at = bytes.length - (2 * COUNT + 31) / 32 * 32;
+    bytes.position = bytes.length - (2 * COUNT + 31) / 32 * 32;
     for (int i = 0; i < COUNT; i++) {
         float value;
         tensor_convert(TENSOR_F16, take(&bytes, 2), 1, &value);

@@ -185,31 +185,31 @@ static void test_a_chunk_larger_than_its_rows(void **state) {
     assert_true(resident_kilobytes() - before < 16 << 10);
 }
 
-// Reading a chunk from its first to its last row in pieces decompresses it less than twice; an
+// Reading a chunk from its first to its last row in batches decompresses it less than twice; an
 // earlier row can be read again.
-static void test_a_chunk_in_pieces(void **state) {
+static void test_a_chunk_in_batches(void **state) {
     (void)state;
-    enum { ROWS = 1 << 19, PIECE = 8000, WIDTH = 16 };
+    enum { ROWS = 1 << 19, BATCH = 8000, WIDTH = 16 };
     static const char *const names[] = {"plain", "shuffled"};
-    static int32_t rows[PIECE][WIDTH];
+    static int32_t rows[BATCH][WIDTH];
     struct hdf5_file file;
     open_good(&file, DATA "large-chunk.hdf5");
     for (size_t i = 0; i < 2; i++) {
         const struct hdf5_dataset *set = hdf5_find(&file, names[i]);
-        uint64_t before = deflate_bytes_unpacked();
-        for (int64_t first = 0; first < ROWS; first += PIECE) {
-            int64_t count = ROWS - first < PIECE ? ROWS - first : PIECE;
+        uint64_t before = deflate_bytes_decompressed();
+        for (int64_t first = 0; first < ROWS; first += BATCH) {
+            int64_t count = ROWS - first < BATCH ? ROWS - first : BATCH;
             assert_int_equal(hdf5_read(&file, set, first, count, rows, NULL), BERTH_OK);
             for (int64_t row = 0; row < count; row++) {
                 assert_int_equal(rows[row][0], (first + row) / 4096);
                 assert_int_equal(rows[row][WIDTH - 1], 0);
             }
         }
-        assert_in_range(deflate_bytes_unpacked() - before, set->bytes, 2 * set->bytes);
-        static const int64_t places[] = {500000, 500004, 500003, 400000, ROWS - 1, 3};
-        for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
-            assert_int_equal(hdf5_read(&file, set, places[k], 1, rows, NULL), BERTH_OK);
-            assert_int_equal(rows[0][0], places[k] / 4096);
+        assert_in_range(deflate_bytes_decompressed() - before, set->bytes, 2 * set->bytes);
+        static const int64_t rows_again[] = {500000, 500004, 500003, 400000, ROWS - 1, 3};
+        for (size_t k = 0; k < sizeof rows_again / sizeof *rows_again; k++) {
+            assert_int_equal(hdf5_read(&file, set, rows_again[k], 1, rows, NULL), BERTH_OK);
+            assert_int_equal(rows[0][0], rows_again[k] / 4096);
         }
     }
     assert_in_range(file.readers, 1, 1 + sizeof(int32_t)); // after row 3 of each
@@ -400,7 +400,7 @@ static void test_every_truncation(void **state) {
 static void test_every_flipped_bit(void **state) {
     (void)state;
     static const char *const names[] = {DATA "unpacked-latest.hdf5", DATA "kinds-latest.hdf5"};
-    static const size_t most[] = {11415, 72870};
+    static const size_t limits[] = {11415, 72870};
     for (size_t i = 0; i < 2; i++) {
         char *bytes;
         size_t length, unnoticed = 0;
@@ -410,7 +410,7 @@ static void test_every_flipped_bit(void **state) {
             unnoticed += (size_t)reads_well(in_memory(bytes, length));
             bytes[bit / 8] ^= (char)(1 << bit % 8);
         }
-        assert_in_range(unnoticed, 1, most[i]);
+        assert_in_range(unnoticed, 1, limits[i]);
         memory_free(bytes);
     }
 }
@@ -435,22 +435,28 @@ static void test_flipped_bits_of_packed_data(void **state) {
     memory_free(bytes);
 }
 
-static void put_number(char *bytes, size_t at, uint64_t number) {
-    memcpy(bytes + at, &number, sizeof number);
+static void put_number(char *bytes, size_t offset, uint64_t number) {
+    memcpy(bytes + offset, &number, sizeof number);
 }
 
 // A group whose B-tree has the same symbol node five hundred times; a data set whose B-tree lost
 // its only chunk.
-static void test_circles_and_gaps(void **state) {
+static void test_cycles_and_gaps(void **state) {
     (void)state;
-    enum { END_AT = 0x28, TREE_AT = 0x78, ENTRIES = 0x430, CHUNKS_USED = 0x57e, CHILDREN = 500 };
+    enum {
+        END_OFFSET = 0x28,
+        TREE_OFFSET = 0x78,
+        ENTRIES = 0x430,
+        CHUNKS_USED = 0x57e,
+        CHILDREN = 500
+    };
     char *read;
-    size_t length, more = 24 + 16 * CHILDREN + 8;
+    size_t length, extra = 24 + 16 * CHILDREN + 8;
     struct hdf5_file file;
     struct berth_error error;
     assert_int_equal(file_read(DATA "unpacked.hdf5", 1 << 20, &read, &length, NULL), BERTH_OK);
-    char *bytes = memory_resize(read, length + more, 1);
-    memset(bytes + length, 0, more);
+    char *bytes = memory_resize(read, length + extra, 1);
+    memset(bytes + length, 0, extra);
     memcpy(bytes + length, "TREE\0\0", 6);
     put_number(bytes, length + 6, CHILDREN);
     for (size_t i = 0; i < CHILDREN; i++) {
@@ -460,12 +466,12 @@ static void test_circles_and_gaps(void **state) {
     assert_int_equal(hdf5_open(&file, in_memory(bytes, length), &error), BERTH_BAD_DATA);
     assert_message_has(&error, "missing chunks");
     bytes[CHUNKS_USED] = 1;
-    put_number(bytes, END_AT, length + more);
-    put_number(bytes, TREE_AT, length);
-    assert_int_equal(hdf5_open(&file, in_memory(bytes, length + more), &error), BERTH_BAD_DATA);
+    put_number(bytes, END_OFFSET, length + extra);
+    put_number(bytes, TREE_OFFSET, length);
+    assert_int_equal(hdf5_open(&file, in_memory(bytes, length + extra), &error), BERTH_BAD_DATA);
     assert_message_has(&error, "overlaps or forms cycles");
     bytes[length] = 'F';
-    assert_int_equal(hdf5_open(&file, in_memory(bytes, length + more), &error), BERTH_BAD_DATA);
+    assert_int_equal(hdf5_open(&file, in_memory(bytes, length + extra), &error), BERTH_BAD_DATA);
     assert_message_has(&error, "expected a B-tree node of a group");
     memory_free(bytes);
 }
@@ -473,7 +479,7 @@ static void test_circles_and_gaps(void **state) {
 // A soft link in place of the first data set is none.
 static void test_a_soft_link(void **state) {
     (void)state;
-    enum { ENTRIES = 0x430, KIND = 8 + 16 };
+    enum { ENTRIES = 0x430, CACHE_TYPE = 8 + 16 };
     struct hdf5_file file;
     char *bytes;
     size_t length;
@@ -481,7 +487,7 @@ static void test_a_soft_link(void **state) {
     const size_t count = file.count;
     hdf5_close(&file);
     assert_int_equal(file_read(DATA "unpacked.hdf5", 1 << 20, &bytes, &length, NULL), BERTH_OK);
-    bytes[ENTRIES + KIND] = 2;
+    bytes[ENTRIES + CACHE_TYPE] = 2;
     assert_int_equal(hdf5_open(&file, in_memory(bytes, length), NULL), BERTH_OK);
     assert_int_equal(file.count, count - 1);
     hdf5_close(&file);
@@ -489,7 +495,7 @@ static void test_a_soft_link(void **state) {
 }
 
 // Changes a number of the first B-tree of chunks, of 2 rows each in three chunks.
-static void refuse_tree(size_t at, size_t size, uint64_t number, const char *message) {
+static void refuse_tree(size_t offset, size_t size, uint64_t number, const char *message) {
     enum { ROWS = 6, WIDTH = 12288 };
     struct hdf5_file file;
     struct berth_error error;
@@ -500,7 +506,7 @@ static void refuse_tree(size_t at, size_t size, uint64_t number, const char *mes
     assert_int_equal(file_read(scratch("a"), 1 << 20, &bytes, &length, NULL), BERTH_OK);
     char *tree = memmem(bytes, length, "TREE\1", 5);
     assert_non_null(tree);
-    memcpy(tree + at, &number, size);
+    memcpy(tree + offset, &number, size);
     if (hdf5_open(&file, in_memory(bytes, length), &error) != BERTH_BAD_DATA) {
         fail_msg("accepted: expected \"%s\"", message);
     }
@@ -508,7 +514,7 @@ static void refuse_tree(size_t at, size_t size, uint64_t number, const char *mes
     memory_free(bytes);
 }
 
-static void test_places_of_chunks(void **state) {
+static void test_offsets_of_chunks(void **state) {
     (void)state;
     enum { USED = 6, KEYS = 24, OFFSETS = 8, ENTRY = 40 };
     const char *damaged = "the chunk index is damaged";
@@ -525,9 +531,9 @@ static void test_places_of_chunks(void **state) {
 static void test_memory_runs_out(void **state) {
     (void)state;
     enum berth_status status = BERTH_NO_MEMORY;
-    for (uint64_t at = 1; status == BERTH_NO_MEMORY; at++) {
+    for (uint64_t call = 1; status == BERTH_NO_MEMORY; call++) {
         struct hdf5_file file;
-        memory_fail_at(at, 0);
+        memory_fail_at(call, 0);
         status = hdf5_open(&file, DATA "kinds-latest.hdf5", NULL);
         if (status == BERTH_OK) {
             hdf5_close(&file);
@@ -535,11 +541,11 @@ static void test_memory_runs_out(void **state) {
     }
     assert_int_equal(status, BERTH_OK);
     status = BERTH_NO_MEMORY;
-    for (uint64_t at = 1; status == BERTH_NO_MEMORY; at++) {
+    for (uint64_t call = 1; status == BERTH_NO_MEMORY; call++) {
         const struct hdf5_column column = {"a", TENSOR_I32, 4};
         const int32_t row[4] = {1, 2, 3, 4};
         struct hdf5_writer writer;
-        memory_fail_at(at, 0);
+        memory_fail_at(call, 0);
         status = hdf5_writer_open(&writer, &column, 1, 4, NULL);
         status = status == BERTH_OK ? hdf5_writer_put(&writer, 0, row, 1, NULL) : status;
         status = status == BERTH_OK ? hdf5_writer_commit(&writer, scratch("a"), NULL) : status;
@@ -550,20 +556,20 @@ static void test_memory_runs_out(void **state) {
     assert_int_equal(status, BERTH_OK);
 }
 
-// Two pieces of a shuffled chunk of four rows and one before them, with every allocation failing in
+// Rows of a shuffled chunk, two in order and then an earlier one, with every allocation failing in
 // turn; afterwards the file is still readable.
 static void test_memory_runs_out_within_a_chunk(void **state) {
     (void)state;
     enum { WIDTH = 5 };
     enum berth_status status = BERTH_NO_MEMORY;
-    for (uint64_t at = 1; status == BERTH_NO_MEMORY; at++) {
+    for (uint64_t call = 1; status == BERTH_NO_MEMORY; call++) {
         static const int64_t firsts[] = {1, 2, 0};
         struct hdf5_file file;
         int64_t row[WIDTH];
         int32_t small[WIDTH];
         open_good(&file, DATA "kinds.hdf5");
         const struct hdf5_dataset *set = hdf5_find(&file, "shuffled");
-        memory_fail_at(at, 0);
+        memory_fail_at(call, 0);
         status = BERTH_OK;
         for (size_t i = 0; i < 3 && status == BERTH_OK; i++) {
             status = hdf5_read(&file, set, firsts[i], 1, row, NULL);
@@ -591,7 +597,7 @@ int main(void) {
         SCRATCH_TEST(test_reads_after_a_user_block),
         SCRATCH_TEST(test_names_data_that_was_never_written),
         SCRATCH_TEST(test_a_chunk_larger_than_its_rows),
-        SCRATCH_TEST(test_a_chunk_in_pieces),
+        SCRATCH_TEST(test_a_chunk_in_batches),
         SCRATCH_TEST(test_reads_ours),
         SCRATCH_TEST(test_a_filter_twice),
         SCRATCH_TEST(test_more_data_sets_than_a_node_holds),
@@ -600,8 +606,8 @@ int main(void) {
         SCRATCH_TEST(test_a_soft_link),
         SCRATCH_TEST(test_every_flipped_bit),
         SCRATCH_TEST(test_flipped_bits_of_packed_data),
-        SCRATCH_TEST(test_circles_and_gaps),
-        SCRATCH_TEST(test_places_of_chunks),
+        SCRATCH_TEST(test_cycles_and_gaps),
+        SCRATCH_TEST(test_offsets_of_chunks),
         SCRATCH_TEST(test_memory_runs_out),
         SCRATCH_TEST(test_memory_runs_out_within_a_chunk),
     };

@@ -21,7 +21,7 @@ static json *parse(const char *text) {
 static void test_errors_have_line_and_column(void **state) {
     (void)state;
     static const struct {
-        const char *text, *place;
+        const char *text, *position;
     } cases[] = {
         {"", "f.json: line 1, column 0 (byte 0)"},
         {"{", "line 1, column 1"},
@@ -47,7 +47,7 @@ static void test_errors_have_line_and_column(void **state) {
             json_read_memory("f.json", cases[i].text, strlen(cases[i].text), &value, &error),
             BERTH_BAD_DATA);
         assert_null(value);
-        assert_message_has(&error, cases[i].place);
+        assert_message_has(&error, cases[i].position);
     }
 }
 

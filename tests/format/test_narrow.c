@@ -34,7 +34,7 @@ static void check_between(enum tensor_dtype dtype, uint16_t low, float largest_s
     for (int i = 0; i < 3; i++) {
         assert_int_equal(narrow(dtype, values[i]), expected[i]);
         assert_int_equal(narrow(dtype, -values[i]), expected[i] | sign);
-        assert_int_equal(tensor_count_beyond(dtype, &values[i], 1),
+        assert_int_equal(tensor_count_overflows(dtype, &values[i], 1),
                          isinf(widen(dtype, expected[i])) != 0);
     }
 }
@@ -59,7 +59,7 @@ static void test_f16(void **state) {
     assert_int_equal(narrow(TENSOR_F16, 1e30f), 0x7C00u);
     assert_int_equal(narrow(TENSOR_F16, -1e-30f), 0x8000u);
     const float numbers[] = {-1e6f, INFINITY, NAN, 65504, 1e5f};
-    assert_int_equal(tensor_count_beyond(TENSOR_F16, numbers, 5), 2);
+    assert_int_equal(tensor_count_overflows(TENSOR_F16, numbers, 5), 2);
 }
 
 static void test_bf16(void **state) {

@@ -139,8 +139,8 @@ static void test_inputs_and_outputs(void **state) {
 
 // --- weights ------------------------------------------------------------------------------------
 
-static void expect_inside(message graph, size_t n, const char *name, uint32_t type,
-                          const void *data, size_t length) {
+static void expect_internal(message graph, size_t n, const char *name, uint32_t type,
+                            const void *data, size_t length) {
     message tensor = message_at(graph, 5, n);
     struct protobuf_field raw = field_at(tensor, 9, 0);
     expect_text_at(tensor, 8, 0, name);
@@ -150,22 +150,22 @@ static void expect_inside(message graph, size_t n, const char *name, uint32_t ty
     assert_int_equal(count_fields(tensor, 14), 0);
 }
 
-static void test_weights_inside(void **state) {
+static void test_internal_weights(void **state) {
     (void)state;
     message model;
     char *bytes = load(scratch("x.onnx"), 0, &model);
     message graph = message_at(model, 7, 0);
-    expect_inside(graph, 0, "scale", 1, &scale, sizeof scale);
-    expect_inside(graph, 1, "large", 1, numbers, sizeof numbers);
-    expect_inside(graph, 2, "small", 1, numbers + 1, 12);
-    expect_inside(graph, 3, "half", 10, numbers, 2400);
+    expect_internal(graph, 0, "scale", 1, &scale, sizeof scale);
+    expect_internal(graph, 1, "large", 1, numbers, sizeof numbers);
+    expect_internal(graph, 2, "small", 1, numbers + 1, 12);
+    expect_internal(graph, 3, "half", 10, numbers, 2400);
     message large = message_at(graph, 5, 1);
     assert_true(number_at(large, 1, 0) == 2 && number_at(large, 1, 1) == 300);
     assert_int_equal(count_fields(message_at(graph, 5, 0), 1), 0);
     memory_free(bytes);
 }
 
-static void expect_beside(message graph, size_t n, const char *offset, const char *length) {
+static void expect_external(message graph, size_t n, const char *offset, const char *length) {
     static const char *const keys[] = {"location", "offset", "length"};
     const char *const values[] = {"x.onnx.data", offset, length};
     message tensor = message_at(graph, 5, n);
@@ -177,16 +177,16 @@ static void expect_beside(message graph, size_t n, const char *offset, const cha
     }
 }
 
-static void test_weights_beside(void **state) {
+static void test_external_weights(void **state) {
     (void)state;
     message model;
     char *bytes = load(scratch("x.onnx"), 5000, &model), *data;
     size_t length;
     message graph = message_at(model, 7, 0);
-    expect_inside(graph, 0, "scale", 1, &scale, sizeof scale);
-    expect_beside(graph, 1, "0", "2400");
-    expect_inside(graph, 2, "small", 1, numbers + 1, 12);
-    expect_beside(graph, 3, "4096", "2400");
+    expect_internal(graph, 0, "scale", 1, &scale, sizeof scale);
+    expect_external(graph, 1, "0", "2400");
+    expect_internal(graph, 2, "small", 1, numbers + 1, 12);
+    expect_external(graph, 3, "4096", "2400");
     assert_int_equal(file_read(scratch("x.onnx.data"), 1 << 20, &data, &length, NULL), BERTH_OK);
     assert_int_equal(length, 8192);
     assert_memory_equal(data, numbers, 2400);
@@ -198,24 +198,24 @@ static void test_weights_beside(void **state) {
     memory_free(bytes);
 }
 
-// At the limit the weights stay inside, and the file is no larger than the limit.
+// Up to the limit the weights stay in the file, which is then no larger than the limit.
 static void test_limit(void **state) {
     (void)state;
     message model;
     memory_free(load(scratch("whole.onnx"), 0, &model));
     size_t size = (size_t)(model.end - model.begin);
-    int inside = 0, beside = 0;
+    int internal = 0, external = 0;
     for (uint64_t limit = size; limit < size + 4200; limit += 97) {
         memory_free(load(scratch("x.onnx"), limit, &model));
         if (file_exists(scratch("x.onnx.data"))) {
-            beside++;
+            external++;
             file_remove(scratch("x.onnx.data"), NULL);
         } else {
-            inside++;
+            internal++;
             assert_true((uint64_t)(model.end - model.begin) <= limit);
         }
     }
-    assert_true(inside > 0 && beside > 0);
+    assert_true(internal > 0 && external > 0);
 }
 
 // --- failures -----------------------------------------------------------------------------------
@@ -291,9 +291,15 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_model),          TEST(test_nodes),          TEST(test_inputs_and_outputs),
-        TEST(test_weights_inside), TEST(test_weights_beside), TEST(test_limit),
-        TEST(test_same_bytes),     TEST(test_unknown_type),   TEST(test_failing_calls),
+        TEST(test_model),
+        TEST(test_nodes),
+        TEST(test_inputs_and_outputs),
+        TEST(test_internal_weights),
+        TEST(test_external_weights),
+        TEST(test_limit),
+        TEST(test_same_bytes),
+        TEST(test_unknown_type),
+        TEST(test_failing_calls),
         TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,7 @@ static void test_containers(void **state) {
     pickle_done(&pickle);
 }
 
-// Containers that grow alternately keep their items. Keys match as a whole, not by prefix.
+// Keys match as a whole, not by prefix.
 static void test_keys_are_whole(void **state) {
     (void)state;
     struct pickle pickle =
@@ -120,6 +120,7 @@ static void test_keys_are_whole(void **state) {
     pickle_done(&pickle);
 }
 
+// Containers that grow alternately keep their items.
 static void test_containers_that_grow(void **state) {
     (void)state;
     struct buffer bytes = {0};
@@ -292,9 +293,9 @@ static void test_malformed(void **state) {
         {RAW(PROTO "](K\1a."), "APPEND: the stack is empty"},
         {RAW(PROTO "s."), "SETITEM: the stack is empty"},
         {RAW(PROTO "K\1s."), "SETITEM: the stack is empty"},
-        {RAW(PROTO "}K\1a."), "APPEND: expected a list to fill"},
-        {RAW(PROTO ")(K\1e."), "APPENDS: expected a list to fill"},
-        {RAW(PROTO "]K\1K\1s."), "SETITEM: expected a dictionary to fill"},
+        {RAW(PROTO "}K\1a."), "APPEND: expected a list to append to"},
+        {RAW(PROTO ")(K\1e."), "APPENDS: expected a list to append to"},
+        {RAW(PROTO "]K\1K\1s."), "SETITEM: expected a dictionary to append to"},
         {RAW(PROTO "K\1K\1K\1s."), "expected a dictionary"},
         {RAW(PROTO "}(K\1u."), "SETITEMS: a key without a value"},
         {RAW(PROTO "q\0."), "BINPUT: the stack is empty"},
@@ -411,14 +412,14 @@ static void test_opcodes(void **state) {
     }
 }
 
-// A pickle of `count` repetitions of `piece` between a start and an end.
-static void assert_repeated_refused(const char *begin, const char *piece, size_t piece_length,
+// A pickle of `count` repetitions of `repeated` between a start and an end.
+static void assert_repeated_refused(const char *begin, const char *repeated, size_t repeated_length,
                                     size_t count, const char *part) {
     struct buffer bytes = {0};
     buffer_put(&bytes, PROTO, 2);
     buffer_put_text(&bytes, begin);
     for (size_t i = 0; i < count; i++) {
-        buffer_put(&bytes, piece, piece_length);
+        buffer_put(&bytes, repeated, repeated_length);
     }
     buffer_put_text(&bytes, ".");
     assert_false(bytes.failed);

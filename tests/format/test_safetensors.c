@@ -279,7 +279,7 @@ static void test_wide_precision(void **state) {
     assert_false(tensor_is_convertible(TENSOR_I64));
 }
 
-// A file whose data begins at an odd offset, with more numbers than one piece of the conversion.
+// A file whose data begins at an odd offset, with more numbers than the conversion buffers.
 static void test_unaligned_and_long(void **state) {
     (void)state;
     enum { COUNT = 40000 };

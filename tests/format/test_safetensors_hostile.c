@@ -151,40 +151,40 @@ static void test_overflowing_shapes(void **state) {
 
 // --- the attack scripts -------------------------------------------------------------------------
 
-// Joins the pieces that `print` writes for 0, 1, 2, ... up to `bytes`, in braces.
-static char *long_header(size_t bytes, void (*print)(char *piece, size_t size, unsigned number)) {
+// An object of the members that `print` writes for 0, 1, 2, ..., of about `bytes` bytes.
+static char *long_header(size_t bytes, void (*print)(char *member, size_t size, unsigned number)) {
     char *text = memory_new(bytes + 256);
     size_t length = 1;
     text[0] = '{';
     for (unsigned i = 0; length < bytes; i++) {
-        char piece[160];
-        print(piece, sizeof piece, i);
-        length += (size_t)snprintf(text + length, 200, "%s%s", i == 0 ? "" : ",", piece);
+        char member[160];
+        print(member, sizeof member, i);
+        length += (size_t)snprintf(text + length, 200, "%s%s", i == 0 ? "" : ",", member);
     }
     strcpy(text + length, "}");
     return text;
 }
 
-static void print_at_zero(char *piece, size_t size, unsigned number) {
-    snprintf(piece, size, "\"%x\":%s", number, ENTRY("F4", "[]", "0", "0"));
+static void print_at_zero(char *member, size_t size, unsigned number) {
+    snprintf(member, size, "\"%x\":%s", number, ENTRY("F4", "[]", "0", "0"));
 }
 
-static void print_overlapping(char *piece, size_t size, unsigned number) {
-    snprintf(piece, size, "\"weight_%u\":%s", number, ENTRY("F32", "[200,200]", "0", "160000"));
+static void print_overlapping(char *member, size_t size, unsigned number) {
+    snprintf(member, size, "\"weight_%u\":%s", number, ENTRY("F32", "[200,200]", "0", "160000"));
 }
 
-static void print_empty(char *piece, size_t size, unsigned number) {
-    snprintf(piece, size, "\"%x\":%s", number, ENTRY("U8", "[0]", "0", "0"));
+static void print_empty(char *member, size_t size, unsigned number) {
+    snprintf(member, size, "\"%x\":%s", number, ENTRY("U8", "[0]", "0", "0"));
 }
 
-static void print_metadata(char *piece, size_t size, unsigned number) {
-    snprintf(piece, size, "%s\"%x\":\"\"", number == 0 ? "\"__metadata__\":{" : "", number);
+static void print_metadata(char *member, size_t size, unsigned number) {
+    snprintf(member, size, "%s\"%x\":\"\"", number == 0 ? "\"__metadata__\":{" : "", number);
 }
 
 // The increase of the peak memory in KiB from opening "a", in a child process.
 static long peak_of_opening(enum berth_status *status) {
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
+    int pipe_ends[2];
+    assert_int_equal(pipe(pipe_ends), 0);
     pid_t child = fork();
     if (child == 0) {
         struct rusage before, after;
@@ -193,14 +193,14 @@ static long peak_of_opening(enum berth_status *status) {
         *status = safetensors_open(&container, scratch("a"), NULL);
         getrusage(RUSAGE_SELF, &after);
         long result[2] = {after.ru_maxrss - before.ru_maxrss, *status};
-        _exit(write(ends[1], result, sizeof result) != (ssize_t)sizeof result);
+        _exit(write(pipe_ends[1], result, sizeof result) != (ssize_t)sizeof result);
     }
     long result[2] = {0, 0};
     int child_status;
-    assert_int_equal(read(ends[0], result, sizeof result), sizeof result);
+    assert_int_equal(read(pipe_ends[0], result, sizeof result), sizeof result);
     assert_int_equal(waitpid(child, &child_status, 0), child);
-    close(ends[0]);
-    close(ends[1]);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
     *status = (enum berth_status)result[1];
     return result[0];
 }
@@ -208,7 +208,7 @@ static long peak_of_opening(enum berth_status *status) {
 static void test_memory_is_bounded(void **state) {
     (void)state;
     static const struct {
-        void (*print)(char *piece, size_t size, unsigned number);
+        void (*print)(char *member, size_t size, unsigned number);
         const char *end;
         enum berth_status status;
     } cases[] = {
@@ -314,7 +314,7 @@ static void test_nesting_is_bounded(void **state) {
     char header[512] = "{\"a\":{\"k\":";
     memset(header + strlen(header), '[', 400);
     make(header, 0);
-    assert_refused("less deeply nested");
+    assert_refused("nested less deeply");
 }
 
 // Unknown keys of an entry are ignored and counted; names may have any character.
@@ -373,11 +373,11 @@ static void test_changed_bytes(void **state) {
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     assert_int_equal(pwrite(file, &announced, 8, 0), 8);
     assert_int_equal(pwrite(file, "0123456789ab", 12, (off_t)(8 + length)), 12);
-    for (size_t at = 0; at < length; at++) {
+    for (size_t index = 0; index < length; index++) {
         for (size_t i = 0; i < sizeof changes; i++) {
             struct safetensors container;
             memcpy(header, SMALL, sizeof header);
-            header[at] = changes[i];
+            header[index] = changes[i];
             assert_int_equal(pwrite(file, header, length, 8), length);
             refused += safetensors_open(&container, path, NULL) != BERTH_OK;
             safetensors_close(&container);

@@ -11,9 +11,9 @@
 
 static const float numbers[] = {1, 2, 3, 4, 5};
 
-static struct tensor_out tensor(const char *name, size_t place) {
+static struct tensor_out tensor(const char *name, size_t index) {
     return (struct tensor_out){
-        .name = name, .dtype = TENSOR_F32, .rank = 1, .shape = {1}, .data = numbers + place};
+        .name = name, .dtype = TENSOR_F32, .rank = 1, .shape = {1}, .data = numbers + index};
 }
 
 // a.safetensors holds x and y, b.safetensors z.

@@ -245,8 +245,8 @@ static void test_as_many_dimensions_as_may_be(void **state) {
     tensor_file_close(&file);
 }
 
-// A tensor of many pieces, read from the middle first: its checksum covers all of it.
-static void test_pieces_are_verified(void **state) {
+// A tensor larger than the buffer, read from the middle first: its checksum covers all of it.
+static void test_a_part_is_verified_by_the_whole(void **state) {
     (void)state;
     enum { COUNT = 100000 };
     uint16_t *halves = memory_array(COUNT, sizeof *halves);
@@ -472,7 +472,7 @@ int main(void) {
         SCRATCH_TEST(test_large_index),
         SCRATCH_TEST(test_no_tensors),
         SCRATCH_TEST(test_as_many_dimensions_as_may_be),
-        SCRATCH_TEST(test_pieces_are_verified),
+        SCRATCH_TEST(test_a_part_is_verified_by_the_whole),
         SCRATCH_TEST(test_find),
         SCRATCH_TEST(test_find_reads_what_is_written),
         SCRATCH_TEST(test_what_cannot_be_written),

@@ -10,13 +10,13 @@
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow"
 
 struct bytes {
-    char *at;
+    char *begin;
     size_t length;
 };
 
 static struct bytes read_bytes(const char *path) {
     struct bytes bytes;
-    assert_int_equal(file_read(path, 1 << 20, &bytes.at, &bytes.length, NULL), BERTH_OK);
+    assert_int_equal(file_read(path, 1 << 20, &bytes.begin, &bytes.length, NULL), BERTH_OK);
     return bytes;
 }
 
@@ -37,10 +37,10 @@ static enum berth_status read_all(struct berth_error *error) {
     return status;
 }
 
-static void assert_refused(const char *what, size_t place) {
+static void assert_refused(const char *what, size_t offset) {
     struct berth_error error;
     if (read_all(&error) != BERTH_BAD_DATA || error.message[0] == '\0') {
-        fail_msg("%s, place %zu: accepted or another error: %s", what, place, error.message);
+        fail_msg("%s, offset %zu: accepted, or another error: %s", what, offset, error.message);
     }
 }
 
@@ -57,7 +57,7 @@ static void copy_shards(struct bytes files[PARTS]) {
         snprintf(path, sizeof path, FOLDER "/shards.%s", parts[i]);
         snprintf(name, sizeof name, "a.%s", parts[i]);
         files[i] = read_bytes(path);
-        scratch_write_bytes(name, files[i].at, files[i].length);
+        scratch_write_bytes(name, files[i].begin, files[i].length);
     }
     struct berth_error error;
     assert_int_equal(read_all(&error), BERTH_OK);
@@ -71,30 +71,30 @@ static void damage_each(void (*damage)(const char *part, const char *name, struc
         char name[64];
         snprintf(name, sizeof name, "a.%s", parts[i]);
         damage(parts[i], name, &files[i]);
-        scratch_write_bytes(name, files[i].at, files[i].length);
-        memory_free(files[i].at);
+        scratch_write_bytes(name, files[i].begin, files[i].length);
+        memory_free(files[i].begin);
     }
 }
 
 static void truncate_everywhere(const char *part, const char *name, struct bytes *file) {
     for (size_t length = 0; length < file->length; length++) {
-        scratch_write_bytes(name, file->at, length);
+        scratch_write_bytes(name, file->begin, length);
         assert_refused(part, length);
     }
 }
 
 static void flip_every_bit(const char *part, const char *name, struct bytes *file) {
     for (size_t bit = 0; bit < 8 * file->length; bit++) {
-        file->at[bit / 8] ^= (char)(1 << bit % 8);
-        scratch_write_bytes(name, file->at, file->length);
-        file->at[bit / 8] ^= (char)(1 << bit % 8);
+        file->begin[bit / 8] ^= (char)(1 << bit % 8);
+        scratch_write_bytes(name, file->begin, file->length);
+        file->begin[bit / 8] ^= (char)(1 << bit % 8);
         assert_refused(part, bit);
     }
 }
 
 static void append_a_byte(const char *part, const char *name, struct bytes *file) {
     char *longer = memory_new(file->length + 1);
-    memcpy(longer, file->at, file->length);
+    memcpy(longer, file->begin, file->length);
     longer[file->length] = 0;
     scratch_write_bytes(name, longer, file->length + 1);
     assert_refused(part, file->length);
@@ -125,7 +125,7 @@ static void test_a_missing_file_of_data(void **state) {
     assert_int_equal(read_all(&error), BERTH_NO_INPUT);
     assert_message_has(&error, "a.data-00001-of-00003");
     for (size_t i = 0; i < PARTS; i++) {
-        memory_free(files[i].at);
+        memory_free(files[i].begin);
     }
 }
 
@@ -257,8 +257,9 @@ static void test_entries(void **state) {
         {"\x08\x01\x12\x24\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02"
          "\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x12\x02\x08\x01\x28\x04",
          42, "more than 8 dimensions"},
-        {"\x08\x01\x18\x01\x28\x04", 6, "data file 1 does not exist: the checkpoint has 1"},
-        {"\x08\x01\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x28\x04", 15, "does not exist"},
+        {"\x08\x01\x18\x01\x28\x04", 6, "refers to data file 1, but the checkpoint has 1"},
+        {"\x08\x01\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x28\x04", 15,
+         "but the checkpoint has 1"},
         {"\x08\x01\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x28\x04", 15, "beyond any file"},
         {"\x08\x01\x20\xfc\xff\xff\xff\xff\xff\xff\xff\x7f\x28\x04", 14, "beyond any file"},
         {"\x08\x01\x20\x01\x28\x04", 6, "the tensors need 5 bytes, the file has 4: it is trunc"},
@@ -384,19 +385,19 @@ static void test_blocks(void **state) {
         {HEADER_ENTRY NO_ENTRIES, 13, 0, NULL},
         {HEADER_ENTRY NO_ENTRIES, 13, 1, "Snappy"},
         {HEADER_ENTRY NO_ENTRIES, 13, 2, "unknown type"},
-        {"", 0, 0, "without restarts"},
-        {"\0\0\0", 3, 0, "without restarts"},
-        {"\0\0\0\0", 4, 0, "without restarts"},
-        {"\1\0\0\0", 4, 0, "without restarts"},
-        {"\0\0\0\0\xff\xff\xff\xff", 8, 0, "without restarts"},
-        {"\0\0\0\0\0\0\0\x40", 8, 0, "without restarts"},
+        {"", 0, 0, "without restart points"},
+        {"\0\0\0", 3, 0, "without restart points"},
+        {"\0\0\0\0", 4, 0, "without restart points"},
+        {"\1\0\0\0", 4, 0, "without restart points"},
+        {"\0\0\0\0\xff\xff\xff\xff", 8, 0, "without restart points"},
+        {"\0\0\0\0\0\0\0\x40", 8, 0, "without restart points"},
         {NO_ENTRIES, 8, 0, "a data block without entries"},
         {HEADER_ENTRY "\1\0\0\0\1\0\0\0", 13, 0, "not the first restart"},
         {HEADER_ENTRY "\0\0\0\0\1\0\0\0\2\0\0\0", 17, 0, "not the offset of an entry"},
         {HEADER_ENTRY "\0\0\0\0\5\0\0\0\2\0\0\0", 17, 0, "not the offset of an entry"},
         {HEADER_ENTRY "\0\0\0\0\0\0\0\0\2\0\0\0", 17, 0, "not the offset of an entry"},
-        {HEADER_ENTRY "\1\1\0y\0\0\0\0\5\0\0\0\2\0\0\0", 21, 0, "a restart that shares"},
-        {"\1\0\2\x08\1" NO_ENTRIES, 13, 0, "a restart that shares"},
+        {HEADER_ENTRY "\1\1\0y\0\0\0\0\5\0\0\0\2\0\0\0", 21, 0, "a restart point that shares"},
+        {"\1\0\2\x08\1" NO_ENTRIES, 13, 0, "a restart point that shares"},
         {"\0\3\2\x08\1" NO_ENTRIES, 13, 0, "extends beyond its block"},
         {"\0\0\3\x08\1" NO_ENTRIES, 13, 0, "a value that extends beyond its block"},
         {"\0\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\1" NO_ENTRIES, 20, 0, "a value that extends"},
@@ -415,8 +416,8 @@ static void test_blocks(void **state) {
 }
 
 // Footers and indexes with wrong handles.
-static void write_parts(const void *index, size_t index_length, const void *footer,
-                        size_t footer_length) {
+static void write_handles(const void *index, size_t index_length, const void *footer,
+                          size_t footer_length) {
     struct protobuf_writer table = {0};
     put_block(&table, HEADER_ENTRY NO_ENTRIES, 13, 0); // 0 to 18
     put_block(&table, NO_ENTRIES, 8, 0);               // 18 to 31
@@ -426,7 +427,7 @@ static void write_parts(const void *index, size_t index_length, const void *foot
     protobuf_done(&table);
 }
 
-static void test_places(void **state) {
+static void test_handles(void **state) {
     (void)state;
 #define INDEX "\0\1\2x\0\x0d" NO_ENTRIES // 14 bytes: ends at 50
 #define FOOTER "\x12\x08\x1f\x0e"
@@ -463,7 +464,8 @@ static void test_places(void **state) {
          "expected a block that ends"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_parts(cases[i].index, cases[i].index_length, cases[i].footer, cases[i].footer_length);
+        write_handles(cases[i].index, cases[i].index_length, cases[i].footer,
+                      cases[i].footer_length);
         assert_message(cases[i].part);
     }
 }
@@ -611,7 +613,7 @@ int main(void) {
         SCRATCH_TEST(test_unknown_fields_are_counted),
         SCRATCH_TEST(test_keys),
         SCRATCH_TEST(test_blocks),
-        SCRATCH_TEST(test_places),
+        SCRATCH_TEST(test_handles),
         SCRATCH_TEST(test_separators),
         SCRATCH_TEST(test_names_without_end),
         SCRATCH_TEST(test_a_key_that_is_too_long),

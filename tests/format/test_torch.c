@@ -419,7 +419,7 @@ static void test_shared_lists(void **state) {
     tensor_file_close(&file);
 }
 
-// A file of nothing but a module says so; beside tensors an object does no harm.
+// A file with only a pickled module is refused; next to tensors an object is ignored.
 static void test_pickled_modules(void **state) {
     (void)state;
 #define MODULE "ctorch.nn.modules.linear\nLinear\n)\x81}U\6weight" ONE "sb"
@@ -430,7 +430,7 @@ static void test_pickled_modules(void **state) {
         write_legacy("a.pt", modules[i], (struct raw)RAW(KEYS),
                      (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
         assert_int_equal(tensor_file_open(&file, scratch("a.pt"), &error), BERTH_BAD_DATA);
-        assert_message_has(&error, "the class torch.nn.modules.linear.Linear");
+        assert_message_has(&error, "of class torch.nn.modules.linear.Linear");
         assert_message_has(&error, "state_dict");
     }
     write_legacy("a.pt", (struct raw)RAW(PROTO "}U\1a" MODULE "sU\1b" ONE "s."),
@@ -440,8 +440,7 @@ static void test_pickled_modules(void **state) {
     tensor_file_close(&file);
 }
 
-// --- numbers that are not as a storage of their type has them
-// -------------------------------------
+// --- numbers stored as another type -------------------------------------------------------------
 
 #define BYTES(numel, last)                                                                         \
     "(" TEXT("\7", "storage") "ctorch.storage\nUntypedStorage\n" TEXT("\1", "0")                   \
@@ -498,7 +497,7 @@ static void test_types_without_storages(void **state) {
         "tensor \"t\": it extends beyond its storage");
     assert_view_refused((struct raw)RAW(DICT_OF(
                             TYPED(BYTES("\30", "tQ"), "K\0", "K\1\x85", "K\1\x85", "complex32"))),
-                        "tensor \"t\": of the unknown type torch.complex32");
+                        "tensor \"t\": unknown data type torch.complex32");
 }
 
 // torch keeps the sign of torch.complex(x, x).conj().imag as a bit beside the numbers.

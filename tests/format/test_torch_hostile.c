@@ -29,7 +29,7 @@
 
 #define LOAD(field)                                                                                \
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
-#define LOAD_AT(place) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(place))
+#define LOAD_OFFSET(address) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(address))
 #define KILL BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
 #define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define UNLESS(value, skip) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), 0, (skip))
@@ -37,19 +37,19 @@
 #define ARGUMENT(index) (offsetof(struct seccomp_data, args) + 8 * (index))
 
 // From now on the process may only open the file `path`, for reading.
-static int lock_up(const char *path) {
-    uint64_t place = (uint64_t)(uintptr_t)path;
+static int install_filter(const char *path) {
+    uint64_t address = (uint64_t)(uintptr_t)path;
     struct sock_filter filter[] = {
         LOAD(arch),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
         KILL,
         LOAD(nr),
         UNLESS(SYS_openat, 8),
-        LOAD_AT(ARGUMENT(1)),
-        UNLESS(place & UINT32_MAX, 5),
-        LOAD_AT(ARGUMENT(1) + 4),
-        UNLESS(place >> 32, 3),
-        LOAD_AT(ARGUMENT(2)),
+        LOAD_OFFSET(ARGUMENT(1)),
+        UNLESS(address & UINT32_MAX, 5),
+        LOAD_OFFSET(ARGUMENT(1) + 4),
+        UNLESS(address >> 32, 3),
+        LOAD_OFFSET(ARGUMENT(2)),
         UNLESS(O_RDONLY | O_NONBLOCK | O_CLOEXEC, 1),
         ALLOW,
         KILL,
@@ -76,11 +76,12 @@ static int lock_up(const char *path) {
 }
 
 // The wait status of a child that ran `act` under the filter.
-static int run_locked(int (*act)(const char *path, int argument), const char *path, int argument) {
+static int run_filtered(int (*act)(const char *path, int argument), const char *path,
+                        int argument) {
     int status = 0;
     pid_t child = fork();
     if (child == 0) {
-        _exit(lock_up(path) ? act(path, argument) : SKIPPED);
+        _exit(install_filter(path) ? act(path, argument) : SKIPPED);
     }
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -128,7 +129,7 @@ static int do_open_allowed(const char *path, int argument) {
     return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) < 0;
 }
 
-static void test_the_child_is_locked_up(void **state) {
+static void test_the_filter_kills(void **state) {
     (void)state;
     static int (*const forbidden[])(const char *, int) = {
         do_fork, do_execute, do_socket, do_open_other, do_open_for_writing, do_remove};
@@ -136,10 +137,10 @@ static void test_the_child_is_locked_up(void **state) {
     scratch_write("a.pt", "x");
     snprintf(path, sizeof path, "%s", scratch("a.pt"));
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++) {
-        int status = run_locked(forbidden[i], path, 0);
+        int status = run_filtered(forbidden[i], path, 0);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
     }
-    int status = run_locked(do_open_allowed, path, 0);
+    int status = run_filtered(do_open_allowed, path, 0);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_true(file_exists(path));
 }
@@ -151,7 +152,7 @@ static void test_the_child_is_locked_up(void **state) {
 
 static const struct {
     struct raw pickle;
-    int passes; // the least trust at which the file opens; 9: at none
+    int least_trust; // the least trust at which the file opens; 9: at none
 } attacks[] = {
     {RAW(PROTO SYSTEM COMMAND "\x85R."), PICKLE_CALLS},
     {RAW(PROTO "cos\nsystem\n(" COMMAND "tR."), PICKLE_CALLS},
@@ -225,11 +226,11 @@ static int do_read(const char *path, int trust) {
 static void assert_outcome(size_t attack, int trust) {
     char path[512];
     snprintf(path, sizeof path, "%s", scratch("a.pt"));
-    int status = run_locked(do_read, path, trust);
+    int status = run_filtered(do_read, path, trust);
     if (WIFSIGNALED(status)) {
         fail_msg("attack %zu, trust %d: killed by signal %d", attack, trust, WTERMSIG(status));
     }
-    if (WEXITSTATUS(status) != (trust < attacks[attack].passes)) {
+    if (WEXITSTATUS(status) != (trust < attacks[attack].least_trust)) {
         fail_msg("attack %zu, trust %d: outcome %d", attack, trust, WEXITSTATUS(status));
     }
 }
@@ -263,13 +264,13 @@ static void test_a_good_file_is_read(void **state) {
     snprintf(path, sizeof path, "%s", scratch("a.pt"));
     write_zip("a.pt", (struct raw)RAW(PROTO TENSOR(FLOATS("\2"), "K\0", "K\2\x85", "K\1\x85") "."),
               (struct raw)RAW("\0\0\0\0\0\0\x80\x3f"));
-    int status = run_locked(do_read_good, path, 0);
+    int status = run_filtered(do_read_good, path, 0);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_the_child_is_locked_up),
+        SCRATCH_TEST(test_the_filter_kills),
         SCRATCH_TEST(test_a_good_file_is_read),
         SCRATCH_TEST(test_attacks),
     };

@@ -99,13 +99,13 @@ static size_t count_undetected(const char *path, size_t *flips) {
     char *bytes = read_file(path, &length), memory_path[64];
     int memory = memory_file(memory_path, bytes, length);
     assert_int_equal(torch_open(&good, path, PICKLE_OBJECTS, NULL), BERTH_OK);
-    for (size_t at = 0; at < length; at++) {
+    for (size_t index = 0; index < length; index++) {
         for (int bit = 0; bit < 8; bit++) {
-            char flipped = (char)(bytes[at] ^ 1 << bit);
-            assert_int_equal(pwrite(memory, &flipped, 1, (off_t)at), 1);
+            char flipped = (char)(bytes[index] ^ 1 << bit);
+            assert_int_equal(pwrite(memory, &flipped, 1, (off_t)index), 1);
             undetected += (size_t)reads_other_numbers(memory_path, &good);
         }
-        assert_int_equal(pwrite(memory, &bytes[at], 1, (off_t)at), 1);
+        assert_int_equal(pwrite(memory, &bytes[index], 1, (off_t)index), 1);
     }
     *flips = 8 * length;
     torch_close(&good);
@@ -168,7 +168,7 @@ static void remove_crcs(const char *path, size_t count) {
     memory_free(bytes);
 }
 
-// torch.serialization.set_crc32_options(False) leaves 0 in every place; a single 0 is damage.
+// torch.serialization.set_crc32_options(False) writes every CRC as 0; a single 0 is damage.
 static void test_without_checksums(void **state) {
     (void)state;
     struct torch_file file;
@@ -278,7 +278,7 @@ static void test_changed_archives(void **state) {
     enum part { LOCAL, RECORD, END };
     static const struct {
         enum part part;
-        size_t at;
+        size_t offset;
         const char *bytes;
         size_t length;
         const char *message;
@@ -294,8 +294,8 @@ static void test_changed_archives(void **state) {
         {RECORD, 28, "\xff\xff", 2, "a record extends beyond the directory"},
         {RECORD, 30, "\xff\xff", 2, "a record extends beyond the directory"},
         {RECORD, 32, "\xff\xff", 2, "a record extends beyond the directory"},
-        {RECORD, 42, "\1\0\0\0", 4, "bytes before the first entry belong to no entry"},
-        {RECORD, 42, "\xff\xff\xff\x7f", 4, "bytes before the first entry belong to no entry"},
+        {RECORD, 42, "\1\0\0\0", 4, "unexpected bytes before the first entry"},
+        {RECORD, 42, "\xff\xff\xff\x7f", 4, "unexpected bytes before the first entry"},
         {RECORD, 16, "\0\0\0\0", 4, "contradicts the directory"},
         {LOCAL, 50, "X", 1, "entry \"archive/data.pkl\" is damaged: found CRC-32"},
         {RECORD, 46, "b", 1, "contradicts the directory"},
@@ -322,14 +322,14 @@ static void test_changed_archives(void **state) {
     };
     struct parts parts = make_parts();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        size_t places[] = {0, parts.record, parts.end};
+        size_t offsets[] = {0, parts.record, parts.end};
         unsigned char kept[8];
-        unsigned char *place = parts.bytes + places[cases[i].part] + cases[i].at;
-        memcpy(kept, place, cases[i].length);
-        memcpy(place, cases[i].bytes, cases[i].length);
+        unsigned char *target = parts.bytes + offsets[cases[i].part] + cases[i].offset;
+        memcpy(kept, target, cases[i].length);
+        memcpy(target, cases[i].bytes, cases[i].length);
         scratch_write_bytes("a.pt", parts.bytes, parts.length);
         assert_refused(cases[i].message);
-        memcpy(place, kept, cases[i].length);
+        memcpy(target, kept, cases[i].length);
     }
     scratch_write_bytes("a.pt", parts.bytes, parts.length);
     assert_accepted(1);
@@ -342,12 +342,12 @@ static void test_sizes_of_entries(void **state) {
     static const struct {
         unsigned char size;
         const char *message;
-    } cases[] = {{1, "bytes after the entry belong to no entry"}, {255, "entries overlap"}};
+    } cases[] = {{1, "unexpected bytes after the entry"}, {255, "entries overlap"}};
     struct parts parts = make_parts();
     for (size_t i = 0; i < 2; i++) {
-        for (size_t place = 0; place < 2; place++) {
-            parts.bytes[parts.record + 20 + 4 * place] = cases[i].size;
-            parts.bytes[18 + 4 * place] = cases[i].size;
+        for (size_t target = 0; target < 2; target++) {
+            parts.bytes[parts.record + 20 + 4 * target] = cases[i].size;
+            parts.bytes[18 + 4 * target] = cases[i].size;
         }
         scratch_write_bytes("a.pt", parts.bytes, parts.length);
         assert_refused(cases[i].message);
@@ -379,14 +379,14 @@ static void test_polyglots(void **state) {
     buffer_put(&bytes, "PK\3\4", 4);
     buffer_put(&bytes, parts.bytes, parts.length);
     scratch_write_bytes("a.pt", bytes.bytes, bytes.length);
-    assert_refused("bytes before the first entry belong to no entry");
+    assert_refused("unexpected bytes before the first entry");
     buffer_done(&bytes);
     memory_free(parts.bytes);
 }
 
 // An archive whose first entry has its CRC and sizes after its data, as torch writes them, in `gap`
 // bytes.
-static void write_described(size_t gap, size_t size_bytes, uint32_t change) {
+static void write_with_descriptor(size_t gap, size_t size_bytes, uint32_t change) {
     static const struct raw pickle = RAW(ONE_TENSOR);
     struct archive archive = {0};
     archive_add(&archive, "archive/data.pkl", pickle.bytes, pickle.length);
@@ -410,17 +410,17 @@ static void write_described(size_t gap, size_t size_bytes, uint32_t change) {
 static void test_what_follows_an_entry(void **state) {
     (void)state;
     static const size_t gaps[] = {0, 1, 12, 15, 17, 20, 23, 25, 32, 40};
-    write_described(16, 4, 0);
+    write_with_descriptor(16, 4, 0);
     assert_accepted(1);
-    write_described(24, 8, 0);
+    write_with_descriptor(24, 8, 0);
     assert_accepted(1);
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
-        write_described(gaps[i], gaps[i] >= 24 ? 8 : 4, 0);
-        assert_refused("bytes after the entry belong to no entry");
+        write_with_descriptor(gaps[i], gaps[i] >= 24 ? 8 : 4, 0);
+        assert_refused("unexpected bytes after the entry");
     }
-    write_described(16, 4, 1);
+    write_with_descriptor(16, 4, 1);
     assert_refused("the CRC after the data differs from the directory's");
-    write_described(24, 8, 1u << 31);
+    write_with_descriptor(24, 8, 1u << 31);
     assert_refused("the CRC after the data differs from the directory's");
 }
 
@@ -436,7 +436,7 @@ static void test_bytes_between_entries(void **state) {
         }
         archive_add(&archive, "archive/data/0", SIX, 24);
         archive_write(&archive, "a.pt");
-        assert_refused("bytes after the entry belong to no entry");
+        assert_refused("unexpected bytes after the entry");
     }
 }
 
@@ -452,7 +452,7 @@ static void test_an_entry_after_the_directory(void **state) {
         uint32_t header = (uint32_t)archive.file.length + after;
         memcpy(archive.directory.bytes + record + 42, &header, 4);
         archive_write(&archive, "a.pt");
-        assert_refused(after == 0 ? "bytes after the entry belong to no entry"
+        assert_refused(after == 0 ? "unexpected bytes after the entry"
                                   : "the entry is after the directory");
     }
 }
@@ -462,7 +462,7 @@ static void write_zip64(void) {
     struct zip_writer zip;
     static const struct raw pickle = RAW(ONE_TENSOR);
     assert_int_equal(zip_writer_open(&zip, scratch("a.pt"), NULL), BERTH_OK);
-    zip.small = 1;
+    zip.zip64_threshold = 1;
     zip_writer_add(&zip, "archive/data.pkl", pickle.bytes, pickle.length, NULL);
     zip_writer_add(&zip, "archive/data/0", SIX, 24, NULL);
     zip_writer_add(&zip, "archive/version", "3\n", 2, NULL);
@@ -495,22 +495,22 @@ static void test_zip64(void **state) {
     char *bytes = read_file(scratch("a.pt"), &length);
     assert_memory_equal(bytes + length - 22 - 20 - 56, "PK\6\6", 4);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *place = bytes + length - cases[i].from_end;
-        *place = (char)(*place ^ cases[i].change);
+        char *target = bytes + length - cases[i].from_end;
+        *target = (char)(*target ^ cases[i].change);
         if (cases[i].from_end == 22 - 8) { // both copies of the count
-            place[2] = *place;
+            target[2] = *target;
         }
         scratch_write_bytes("a.pt", bytes, length);
         assert_refused(cases[i].message);
-        *place = (char)(*place ^ cases[i].change);
+        *target = (char)(*target ^ cases[i].change);
         if (cases[i].from_end == 22 - 8) {
-            place[2] = *place;
+            target[2] = *target;
         }
     }
     // The extra fields of the first record: their size, then one that is too short.
     char *record = NULL;
-    for (size_t at = 1; record == NULL; at++) {
-        record = memcmp(bytes + at, "PK\1\2", 4) == 0 ? bytes + at : NULL;
+    for (size_t index = 1; record == NULL; index++) {
+        record = memcmp(bytes + index, "PK\1\2", 4) == 0 ? bytes + index : NULL;
     }
     char *extra = record + 46 + strlen("archive/data.pkl");
     extra[2] = 127;

@@ -54,7 +54,7 @@ static enum berth_status copy_large(const char *from, const char *to, struct ber
     struct zip_writer writer;
     TRY(zip_open(&zip, from, error));
     enum berth_status status = zip_writer_open(&writer, to, error);
-    writer.small = 1;
+    writer.zip64_threshold = 1;
     for (size_t i = 0; i < zip.count && status == BERTH_OK; i++) {
         char *data = memory_new((size_t)zip.entries[i].size);
         status = file_reader_at(&zip.file, zip.entries[i].begin, data, (size_t)zip.entries[i].size,

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds every file of a corpus folder to a fuzz target, without a fuzzer.
+// Feeds every file of a corpus folder to a fuzz target, without a fuzzer. An input that is
+// to be replayed with each failing allocation (fuzz/input.h) is replayed until none fails.
+#include "input.h"
+
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+static void replay(uint8_t *bytes, size_t size) {
+    int each = size >= 2 && bytes[1] == FUZZ_FAIL_EACH;
+    uint8_t fail_at = 0;
+    do {
+        fuzz_allocation_failed = 0;
+        if (each) {
+            bytes[1] = ++fail_at;
+        }
+        LLVMFuzzerTestOneInput(bytes, size);
+    } while (each && fuzz_allocation_failed && fail_at < FUZZ_FAIL_EACH - 1);
+}
 
 static void replay_file(const char *path) {
     FILE *file = fopen(path, "rb");
@@ -23,7 +36,7 @@ static void replay_file(const char *path) {
         exit(1);
     }
     fclose(file);
-    LLVMFuzzerTestOneInput(bytes, size);
+    replay(bytes, size);
     free(bytes);
 }
 

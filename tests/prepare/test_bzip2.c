@@ -12,7 +12,7 @@
 // Bytes that look random, are all equal, or are words.
 static int is_bzip2(const char *name, enum berth_status expected) {
     int is;
-    assert_int_equal(bzip2_is(scratch(name), &is, NULL), expected);
+    assert_int_equal(bzip2_recognise(scratch(name), &is, NULL), expected);
     return is;
 }
 

@@ -381,7 +381,7 @@ static json *top_strategies(const struct packing *packing) {
     for (size_t i = 0; i < count; i++) {
         failed |= json_append(list, json_new_integer((int64_t)best[i].number));
     }
-    return json_if_whole(list, failed);
+    return json_unless_failed(list, failed);
 }
 
 enum berth_status packing_write_metadata(const struct packing *packing, const char *path,

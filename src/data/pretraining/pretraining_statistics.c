@@ -39,7 +39,7 @@ static json *lengths_to_json(const struct pretraining_statistics *statistics, in
     for (int i = 0; i <= max_seq_length; i++) {
         failed |= json_append(list, json_new_integer(statistics->lengths[i]));
     }
-    return json_if_whole(list, failed);
+    return json_unless_failed(list, failed);
 }
 
 json *pretraining_statistics_to_json(const struct pretraining_statistics *statistics,
@@ -50,7 +50,7 @@ json *pretraining_statistics_to_json(const struct pretraining_statistics *statis
         const char *at = (const char *)statistics + counts[i].offset;
         failed |= json_set(object, counts[i].name, json_new_integer(*(const int64_t *)at));
     }
-    return json_if_whole(object, failed);
+    return json_unless_failed(object, failed);
 }
 
 void pretraining_statistics_add_json(struct pretraining_statistics *statistics,

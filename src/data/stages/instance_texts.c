@@ -39,7 +39,7 @@ json *instance_texts_to_json(const struct instance_texts *texts) {
         const char *at = (const char *)texts + text_counts[i].offset;
         failed |= json_set(object, text_counts[i].name, json_new_integer(*(const int64_t *)at));
     }
-    return json_if_whole(object, failed);
+    return json_unless_failed(object, failed);
 }
 
 void instance_texts_name(struct instance_texts *texts, const char *name) {

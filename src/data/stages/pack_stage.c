@@ -182,7 +182,7 @@ static json *counts_to_json(const struct packing *packing) {
             failed |= json_append(list, json_new_integer((int64_t)packing->counts[i]));
         }
     }
-    return json_if_whole(list, failed);
+    return json_unless_failed(list, failed);
 }
 
 static enum berth_status add_window_entry(struct job *job, const struct window *window,

@@ -252,7 +252,7 @@ static json *to_json(const struct stage *stage) {
     failed |= json_set(object, "complete", json_new_boolean(stage->complete));
     failed |= json_set(object, "settings", settings);
     failed |= json_set(object, "files", json_copy_deep(stage->files));
-    return json_if_whole(object, failed);
+    return json_unless_failed(object, failed);
 }
 
 // --- the lists of other ranks

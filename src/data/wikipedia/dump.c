@@ -15,7 +15,7 @@ static enum berth_status dump_open_at(struct dump *dump, const char *path,
     *dump =
         (struct dump){.file.descriptor = -1, .read = position->block, .offset = position->block};
     int is_compressed;
-    TRY(bzip2_is(path, &is_compressed, error));
+    TRY(bzip2_recognise(path, &is_compressed, error));
     if (is_compressed) {
         TRY(bzip2_open(path, position->bit, readers->threads, &dump->bzip2, error));
         dump->is_divided = readers->comm != NULL;

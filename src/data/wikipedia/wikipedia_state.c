@@ -57,7 +57,7 @@ static json *file_to_json(const struct wikipedia_file *file) {
         memcpy(&value, (const char *)file + fields[i].offset, sizeof value);
         failed |= json_set(object, fields[i].key, json_new_integer(value));
     }
-    return json_if_whole(object, failed);
+    return json_unless_failed(object, failed);
 }
 
 static enum berth_status save(const struct wikipedia_state *state, struct berth_error *error) {

@@ -33,33 +33,33 @@ struct block {
 struct bzip2_reader {
     struct file_reader file;
     int threads;
-    struct comm *comm;    // NULL: this process alone
-    double *shared;       // [2 * batch] by the ranks: states and lengths of contents
-    struct buffer window; // bytes of the file
-    uint64_t window_at;   // byte offset of the window in the file
-    uint64_t scan;        // bit offset of the next batch
+    struct comm *comm;     // NULL: this process alone
+    double *shared;        // [2 * batch] exchanged by ranks: state and content length of each block
+    struct buffer window;  // bytes of the file
+    uint64_t window_begin; // byte offset of the window in the file
+    uint64_t scan;         // bit offset of the next batch
     int at_stream_start;
     struct block *blocks; // [batch]
     size_t batch, count, next;
-    uint64_t handed_out; // bit offset
-    uint32_t crc;        // of the blocks of the current stream
-    int crc_is_whole;    // reading began at the start of the stream
+    uint64_t returned_end; // bit offset: end of the last block returned
+    uint32_t crc;          // of the blocks of the current stream
+    int crc_is_whole;      // reading began at the start of the stream
 };
 
 // --- bits ---------------------------------------------------------------------------------------
 
 static uint64_t window_bits(const struct bzip2_reader *reader) {
-    return (reader->window_at + reader->window.length) * 8;
+    return (reader->window_begin + reader->window.length) * 8;
 }
 
-// Up to 48 bits from bit `at` of the file, which must be in the window.
-static uint64_t bits_at(const struct bzip2_reader *reader, uint64_t at, unsigned count) {
+// Up to 48 bits from bit `bit` of the file, which must be in the window.
+static uint64_t read_bits(const struct bzip2_reader *reader, uint64_t bit, unsigned count) {
     const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
-    uint64_t byte = at / 8 - reader->window_at, value = 0;
+    uint64_t byte = bit / 8 - reader->window_begin, value = 0;
     for (unsigned i = 0; i < 7; i++) {
         value = value << 8 | (byte + i < reader->window.length ? bytes[byte + i] : 0);
     }
-    return value >> (56 - at % 8 - count) & ((UINT64_C(1) << count) - 1);
+    return value >> (56 - bit % 8 - count) & ((UINT64_C(1) << count) - 1);
 }
 
 // The bit offset of the next block or end mark at or after `from`; UINT64_MAX when the window has
@@ -68,7 +68,7 @@ static uint64_t find_mark(const struct bzip2_reader *reader, uint64_t from) {
     const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
     const uint64_t mask = (UINT64_C(1) << MARK_BITS) - 1;
     uint64_t value = 0, filled = 0;
-    for (uint64_t i = from / 8 - reader->window_at; i < reader->window.length; i++) {
+    for (uint64_t i = from / 8 - reader->window_begin; i < reader->window.length; i++) {
         value = value << 8 | bytes[i];
         if (++filled < 7 && i + 1 < reader->window.length) {
             continue;
@@ -76,7 +76,7 @@ static uint64_t find_mark(const struct bzip2_reader *reader, uint64_t from) {
         // The 48 bits that end `shift` bits before the end of the byte.
         for (unsigned shift = 8; shift-- > 0;) {
             uint64_t word = value >> shift & mask;
-            uint64_t end = (reader->window_at + i + 1) * 8 - shift;
+            uint64_t end = (reader->window_begin + i + 1) * 8 - shift;
             if ((word == BLOCK_MARK || word == END_MARK) && end >= from + MARK_BITS) {
                 return end - MARK_BITS;
             }
@@ -86,13 +86,13 @@ static uint64_t find_mark(const struct bzip2_reader *reader, uint64_t from) {
 }
 
 // Whether an end mark is real, not random bits: the file ends after it, or the next stream begins.
-static int is_end(const struct bzip2_reader *reader, uint64_t mark) {
+static int is_stream_end(const struct bzip2_reader *reader, uint64_t mark) {
     uint64_t after = (mark + MARK_BITS + CRC_BITS + 7) / 8;
-    if (bits_at(reader, mark, MARK_BITS) != END_MARK || after > reader->file.size) {
+    if (read_bits(reader, mark, MARK_BITS) != END_MARK || after > reader->file.size) {
         return 0;
     }
-    return after == reader->file.size || after + 3 > reader->window_at + reader->window.length ||
-           bits_at(reader, after * 8, 24) == 0x425A68; // "BZh"
+    return after == reader->file.size || after + 3 > reader->window_begin + reader->window.length ||
+           read_bits(reader, after * 8, 24) == 0x425A68; // "BZh"
 }
 
 // --- finding blocks -----------------------------------------------------------------------------
@@ -113,21 +113,21 @@ static enum berth_status fill_window(struct bzip2_reader *reader, struct berth_e
     if (!buffer_reserve(&reader->window, length)) {
         return error_no_memory(error, length, reader->file.path);
     }
-    reader->window_at = from;
+    reader->window_begin = from;
     reader->window.length = length;
     return file_reader_at(&reader->file, from, reader->window.bytes, length, error);
 }
 
 // Reads the header of a stream at `scan`; *at_end: the file ends here.
-static enum berth_status enter_stream(struct bzip2_reader *reader, int *at_end,
-                                      struct berth_error *error) {
+static enum berth_status read_stream_header(struct bzip2_reader *reader, int *at_end,
+                                            struct berth_error *error) {
     uint64_t at = reader->scan;
     *at_end = at / 8 == reader->file.size;
     if (*at_end) {
         return BERTH_OK;
     }
-    if (at + 32 > window_bits(reader) || bits_at(reader, at, 24) != 0x425A68 ||
-        bits_at(reader, at + 24, 8) - '1' > 8) {
+    if (at + 32 > window_bits(reader) || read_bits(reader, at, 24) != 0x425A68 ||
+        read_bits(reader, at + 24, 8) - '1' > 8) {
         return damage_error(reader, at, "a bzip2 stream (\"BZh1\" to \"BZh9\")", error);
     }
     reader->scan = at + 32;
@@ -136,8 +136,8 @@ static enum berth_status enter_stream(struct bzip2_reader *reader, int *at_end,
 }
 
 // Skips the end mark at `scan`.
-static void leave_stream(struct bzip2_reader *reader, uint32_t *crc) {
-    *crc = (uint32_t)bits_at(reader, reader->scan + MARK_BITS, CRC_BITS);
+static void skip_end_mark(struct bzip2_reader *reader, uint32_t *crc) {
+    *crc = (uint32_t)read_bits(reader, reader->scan + MARK_BITS, CRC_BITS);
     reader->scan = (reader->scan + MARK_BITS + CRC_BITS + 7) / 8 * 8;
     reader->at_stream_start = 1;
 }
@@ -145,25 +145,25 @@ static void leave_stream(struct bzip2_reader *reader, uint32_t *crc) {
 // The end of the block at `scan`: the next mark that is not a random end mark.
 static uint64_t find_block_end(const struct bzip2_reader *reader, uint64_t from) {
     uint64_t end = find_mark(reader, from);
-    while (end != UINT64_MAX && bits_at(reader, end, MARK_BITS) == END_MARK &&
-           !is_end(reader, end)) {
+    while (end != UINT64_MAX && read_bits(reader, end, MARK_BITS) == END_MARK &&
+           !is_stream_end(reader, end)) {
         end = find_mark(reader, end + 1);
     }
     // An end mark counts only when its checksum is in the window.
-    if (end != UINT64_MAX && bits_at(reader, end, MARK_BITS) == END_MARK &&
+    if (end != UINT64_MAX && read_bits(reader, end, MARK_BITS) == END_MARK &&
         end + MARK_BITS + CRC_BITS > window_bits(reader)) {
         return UINT64_MAX;
     }
     return end;
 }
 
-// Takes the block that begins at `scan`; *taken is 0 when its end is not in the window.
-static enum berth_status take_block(struct bzip2_reader *reader, struct block *block, int *taken,
+// Finds the end of the block that begins at `scan`; *found is 0 when it is not in the window.
+static enum berth_status find_block(struct bzip2_reader *reader, struct block *block, int *found,
                                     struct berth_error *error) {
     uint64_t begin = reader->scan;
-    *taken = 0;
+    *found = 0;
     if (begin + MARK_BITS + CRC_BITS <= window_bits(reader) &&
-        bits_at(reader, begin, MARK_BITS) != BLOCK_MARK) {
+        read_bits(reader, begin, MARK_BITS) != BLOCK_MARK) {
         return damage_error(reader, begin, "the start mark of a block", error);
     }
     uint64_t end = find_block_end(reader, begin + MARK_BITS + CRC_BITS);
@@ -173,13 +173,13 @@ static enum berth_status take_block(struct bzip2_reader *reader, struct block *b
                    ? damage_error(reader, begin, "the end of the block that begins here", error)
                    : BERTH_OK;
     }
-    *taken = 1;
+    *found = 1;
     block->begin = begin;
     block->end = reader->scan = end;
-    block->crc = (uint32_t)bits_at(reader, begin + MARK_BITS, CRC_BITS);
-    block->ends_stream = bits_at(reader, end, MARK_BITS) == END_MARK;
+    block->crc = (uint32_t)read_bits(reader, begin + MARK_BITS, CRC_BITS);
+    block->ends_stream = read_bits(reader, end, MARK_BITS) == END_MARK;
     if (block->ends_stream) {
-        leave_stream(reader, &block->stream_crc);
+        skip_end_mark(reader, &block->stream_crc);
     }
     return BERTH_OK;
 }
@@ -216,7 +216,7 @@ static void build_stream(const struct bzip2_reader *reader, struct block *block)
     if (!buffer_reserve(&block->stream, whole + 16)) {
         return;
     }
-    const unsigned char *from = bytes + (at / 8 - reader->window_at);
+    const unsigned char *from = bytes + (at / 8 - reader->window_begin);
     unsigned char *to = (unsigned char *)block->stream.bytes + block->stream.length;
     unsigned shift = (unsigned)(at % 8);
     for (size_t i = 0; i < whole; i++) {
@@ -225,7 +225,7 @@ static void build_stream(const struct bzip2_reader *reader, struct block *block)
     }
     block->stream.length += whole;
     at += whole * 8;
-    put_bits(&writer, bits_at(reader, at, (unsigned)(block->end - at)),
+    put_bits(&writer, read_bits(reader, at, (unsigned)(block->end - at)),
              (unsigned)(block->end - at));
     put_bits(&writer, END_MARK, MARK_BITS);
     put_bits(&writer, block->crc, CRC_BITS);
@@ -256,13 +256,13 @@ static void extend_block(struct bzip2_reader *reader, struct block *block) {
     while (reader->next < reader->count && reader->blocks[reader->next].begin < end) {
         reader->next++;
     }
-    block->ends_stream = bits_at(reader, end, MARK_BITS) == END_MARK;
-    block->stream_crc = (uint32_t)bits_at(reader, end + MARK_BITS, CRC_BITS);
+    block->ends_stream = read_bits(reader, end, MARK_BITS) == END_MARK;
+    block->stream_crc = (uint32_t)read_bits(reader, end + MARK_BITS, CRC_BITS);
     if (reader->next == reader->count && last <= end) {
         reader->scan = end;
         reader->at_stream_start = 0;
         if (block->ends_stream) {
-            leave_stream(reader, &block->stream_crc);
+            skip_end_mark(reader, &block->stream_crc);
         }
     }
 }
@@ -278,14 +278,14 @@ static enum berth_status check_block(struct bzip2_reader *reader, struct block *
     return block->state == BLOCK_GOOD
                ? BERTH_OK
                : damage_error(reader, block->begin,
-                              "a valid block, found one with a wrong checksum or coding", error);
+                              "a valid block, found a wrong checksum or invalid data", error);
 }
 
 static enum berth_status check_crc(struct bzip2_reader *reader, const struct block *block,
                                    struct berth_error *error) {
     reader->crc = (reader->crc << 1 | reader->crc >> 31) ^ block->crc;
     if (block->ends_stream && reader->crc_is_whole && reader->crc != block->stream_crc) {
-        return damage_error(reader, block->end, "another checksum for the stream that ends here",
+        return damage_error(reader, block->end, "a matching checksum for the stream that ends here",
                             error);
     }
     if (block->ends_stream) {
@@ -296,23 +296,23 @@ static enum berth_status check_crc(struct bzip2_reader *reader, const struct blo
 }
 
 // Whether the first mark of a stream that begins at `scan` may not be in the window.
-static int is_near_end(const struct bzip2_reader *reader) {
+static int is_near_window_end(const struct bzip2_reader *reader) {
     return window_bits(reader) < reader->file.size * 8 && window_bits(reader) - reader->scan < 1024;
 }
 
 // Skips streams without blocks (empty files) before the next block, as far as the window goes;
 // *at_end: no block is left.
-static enum berth_status enter_blocks(struct bzip2_reader *reader, int *at_end,
-                                      struct berth_error *error) {
+static enum berth_status skip_empty_streams(struct bzip2_reader *reader, int *at_end,
+                                            struct berth_error *error) {
     *at_end = 0;
-    while (!*at_end && reader->at_stream_start && !is_near_end(reader)) {
+    while (!*at_end && reader->at_stream_start && !is_near_window_end(reader)) {
         uint32_t crc;
-        TRY(enter_stream(reader, at_end, error));
+        TRY(read_stream_header(reader, at_end, error));
         if (!*at_end && reader->scan + MARK_BITS + CRC_BITS <= window_bits(reader) &&
-            is_end(reader, reader->scan)) {
-            leave_stream(reader, &crc);
+            is_stream_end(reader, reader->scan)) {
+            skip_end_mark(reader, &crc);
             if (crc != 0) {
-                return damage_error(reader, reader->scan, "checksum 0 of an empty stream", error);
+                return damage_error(reader, reader->scan, "checksum 0 for an empty stream", error);
             }
         }
     }
@@ -321,20 +321,20 @@ static enum berth_status enter_blocks(struct bzip2_reader *reader, int *at_end,
 
 // Finds the next blocks from `scan`. The next call begins where this one ended.
 static enum berth_status find_blocks(struct bzip2_reader *reader, struct berth_error *error) {
-    int at_end = 0, taken = 1;
+    int at_end = 0, found = 1;
     reader->count = reader->next = 0;
     TRY(fill_window(reader, error));
     while (reader->count < reader->batch && !at_end) {
-        if (!taken || is_near_end(reader)) {
+        if (!found || is_near_window_end(reader)) {
             if (reader->count > 0) {
                 break;
             }
             TRY(fill_window(reader, error)); // streams without blocks filled it
         }
-        TRY(enter_blocks(reader, &at_end, error));
+        TRY(skip_empty_streams(reader, &at_end, error));
         if (!at_end && !reader->at_stream_start) {
-            TRY(take_block(reader, &reader->blocks[reader->count], &taken, error));
-            reader->count += (size_t)taken;
+            TRY(find_block(reader, &reader->blocks[reader->count], &found, error));
+            reader->count += (size_t)found;
         }
     }
     return BERTH_OK;
@@ -351,7 +351,7 @@ static void decompress_own(const struct bzip2_reader *reader) {
     }
 }
 
-// All ranks have found the same blocks, or none continues.
+// Checks that all ranks have found the same blocks; if not, none continues.
 static enum berth_status compare_blocks(const struct bzip2_reader *reader, enum berth_status status,
                                         struct berth_error *error) {
     struct comm *comm = reader->comm;
@@ -385,7 +385,7 @@ static enum berth_status reserve_contents(struct bzip2_reader *reader, struct be
     return BERTH_OK;
 }
 
-static enum berth_status share_contents(struct bzip2_reader *reader, struct berth_error *error) {
+static enum berth_status exchange_contents(struct bzip2_reader *reader, struct berth_error *error) {
     struct comm *comm = reader->comm;
     if (comm == NULL) {
         return BERTH_OK;
@@ -409,7 +409,7 @@ static enum berth_status share_contents(struct bzip2_reader *reader, struct bert
 static enum berth_status next_batch(struct bzip2_reader *reader, struct berth_error *error) {
     TRY(compare_blocks(reader, find_blocks(reader, error), error));
     decompress_own(reader);
-    return share_contents(reader, error);
+    return exchange_contents(reader, error);
 }
 
 enum berth_status bzip2_next(struct bzip2_reader *reader, const char **bytes, size_t *length,
@@ -420,14 +420,14 @@ enum berth_status bzip2_next(struct bzip2_reader *reader, const char **bytes, si
         if (reader->next == reader->count) {
             TRY(next_batch(reader, error));
             if (reader->count == 0) {
-                *bit = reader->handed_out = reader->file.size * 8;
+                *bit = reader->returned_end = reader->file.size * 8;
                 return BERTH_OK;
             }
         }
         struct block *block = &reader->blocks[reader->next++];
         TRY(check_block(reader, block, error));
         TRY(check_crc(reader, block, error));
-        reader->handed_out = block->end;
+        reader->returned_end = block->end;
         *bytes = block->content.bytes;
         *length = block->content.length;
         *bit = block->begin;
@@ -437,7 +437,7 @@ enum berth_status bzip2_next(struct bzip2_reader *reader, const char **bytes, si
 
 // --- opening ------------------------------------------------------------------------------------
 
-enum berth_status bzip2_is(const char *path, int *is, struct berth_error *error) {
+enum berth_status bzip2_recognise(const char *path, int *is, struct berth_error *error) {
     struct file_reader file;
     char head[3] = "";
     *is = 0;
@@ -470,7 +470,7 @@ enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,
     opened->threads = threads;
     opened->blocks = blocks;
     opened->batch = (size_t)threads;
-    opened->scan = opened->handed_out = bit;
+    opened->scan = opened->returned_end = bit;
     opened->at_stream_start = opened->crc_is_whole = bit == 0;
     enum berth_status status = file_reader_open(&opened->file, path, error);
     if (status == BERTH_OK && bit / 8 > opened->file.size) {
@@ -486,15 +486,15 @@ enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,
 
 enum berth_status bzip2_divide(struct bzip2_reader *reader, struct comm *comm, int blocks,
                                struct berth_error *error) {
-    struct block *all = memory_array_zeroed((size_t)blocks, sizeof *all);
+    struct block *grown = memory_array_zeroed((size_t)blocks, sizeof *grown);
     double *shared = memory_array((size_t)blocks * 2, sizeof *shared);
-    if (all == NULL || shared == NULL) {
-        memory_free(all);
+    if (grown == NULL || shared == NULL) {
+        memory_free(grown);
         memory_free(shared);
-        return error_no_memory(error, (size_t)blocks * sizeof *all, reader->file.path);
+        return error_no_memory(error, (size_t)blocks * sizeof *grown, reader->file.path);
     }
     memory_free(reader->blocks); // new, so without content
-    reader->blocks = all;
+    reader->blocks = grown;
     reader->batch = (size_t)blocks;
     reader->shared = shared;
     reader->comm = comm;
@@ -502,7 +502,7 @@ enum berth_status bzip2_divide(struct bzip2_reader *reader, struct comm *comm, i
 }
 
 uint64_t bzip2_position(const struct bzip2_reader *reader) {
-    return reader->handed_out / 8;
+    return reader->returned_end / 8;
 }
 
 uint64_t bzip2_size(const struct bzip2_reader *reader) {

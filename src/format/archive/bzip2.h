@@ -23,7 +23,7 @@
 struct bzip2_reader;
 
 // Sets *is to whether the file at `path` begins with a bzip2 stream. Errors as file_reader_open.
-enum berth_status bzip2_is(const char *path, int *is, struct berth_error *error);
+enum berth_status bzip2_recognise(const char *path, int *is, struct berth_error *error);
 
 // Opens the file for reading from bit offset `bit`: 0, or that of a block (bzip2_next).
 // Decompresses `threads` (at least 1) blocks at a time.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decompresses one bzip2 stream with libbz2; no other file includes bzlib.h.
 #include "format/archive/bzip2_stream.h"
 
 #include "core/memory.h"

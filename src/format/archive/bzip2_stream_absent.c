@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// In place of bzip2_stream.c in a build without libbz2: nothing can be decompressed.
 #include "format/archive/bzip2_stream.h"
 
 int bzip2_is_available(void) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The signatures of compressed files.
 #include "format/archive/compressed.h"
 
 #include <string.h>
@@ -6,24 +7,24 @@
 static const struct {
     size_t offset, length;
     const char *bytes, *name, *program;
-} kinds[] = {{0, 3, "\x1f\x8b\x08", "gzip", "gunzip"},
-             {0, 6,
-              "\xfd"
-              "7zXZ\0",
-              "xz", "unxz"},
-             {4, 6, "1AY&SY", "bzip2", "bunzip2"}, // after "BZh" and a digit
-             {0, 4, "\x28\xb5\x2f\xfd", "zstd", "unzstd"},
-             {0, 6, "7z\xbc\xaf\x27\x1c", "7-Zip", "7z x"},
-             {0, 4, "PK\x03\x04", "zip", "unzip"}};
+} formats[] = {{0, 3, "\x1f\x8b\x08", "gzip", "gunzip"},
+               {0, 6,
+                "\xfd"
+                "7zXZ\0",
+                "xz", "unxz"},
+               {4, 6, "1AY&SY", "bzip2", "bunzip2"}, // after "BZh" and a digit
+               {0, 4, "\x28\xb5\x2f\xfd", "zstd", "unzstd"},
+               {0, 6, "7z\xbc\xaf\x27\x1c", "7-Zip", "7z x"},
+               {0, 4, "PK\x03\x04", "zip", "unzip"}};
 
 enum berth_status compressed_refuse(const char *path, const char *head, size_t length,
                                     struct berth_error *error) {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (length >= kinds[i].offset + kinds[i].length &&
-            memcmp(head + kinds[i].offset, kinds[i].bytes, kinds[i].length) == 0) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (length >= formats[i].offset + formats[i].length &&
+            memcmp(head + formats[i].offset, formats[i].bytes, formats[i].length) == 0) {
             return error_set(error, BERTH_BAD_DATA,
                              "%s: the file is compressed with %s; decompress it first (%s)", path,
-                             kinds[i].name, kinds[i].program);
+                             formats[i].name, formats[i].program);
         }
     }
     return BERTH_OK;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// zlib's compression, decompression and CRC-32; no other file includes zlib.h.
 #include "format/archive/deflate.h"
 
 #include "core/memory.h"
@@ -6,17 +7,18 @@
 #include <zlib.h>
 
 enum {
-    PIECE = 1 << 16,
-    TAKE_MOST = 1 << 30,
+    BUFFER_BYTES = 1 << 16,
+    READ_MAX = 1 << 30,
+    // zlib's defaults:
     WINDOW_BITS = 15,
     MEMORY_LEVEL = 8
-}; // zlib's defaults
+};
 
 uint32_t deflate_crc32(uint32_t crc, const void *bytes, size_t length) {
     return (uint32_t)crc32_z(crc, bytes, length);
 }
 
-static voidpf take(voidpf opaque, uInt count, uInt size) {
+static voidpf allocate(voidpf opaque, uInt count, uInt size) {
     (void)opaque;
     return memory_array_zeroed(count, size);
 }
@@ -29,16 +31,16 @@ static void release(voidpf opaque, voidpf block) {
 static z_stream *new_stream(void) {
     z_stream *stream = memory_array_zeroed(1, sizeof *stream);
     if (stream != NULL) {
-        stream->zalloc = take;
+        stream->zalloc = allocate;
         stream->zfree = release;
     }
     return stream;
 }
 
-static enum berth_status prepare(struct deflate_packer *packer, int level,
+static enum berth_status prepare(struct deflate_compressor *compressor, int level,
                                  struct berth_error *error) {
-    if (packer->stream != NULL) {
-        deflateReset(packer->stream);
+    if (compressor->stream != NULL) {
+        deflateReset(compressor->stream);
         return BERTH_OK;
     }
     z_stream *stream = new_stream();
@@ -47,17 +49,18 @@ static enum berth_status prepare(struct deflate_packer *packer, int level,
         memory_free(stream);
         return error_no_memory(error, (size_t)256 << 10, "compression");
     }
-    packer->stream = stream;
+    compressor->stream = stream;
     return BERTH_OK;
 }
 
-enum berth_status deflate_pack(struct deflate_packer *packer, int level, const void *bytes,
-                               size_t length, struct buffer *to, struct berth_error *error) {
-    unsigned char piece[PIECE];
+enum berth_status deflate_compress(struct deflate_compressor *compressor, int level,
+                                   const void *bytes, size_t length, struct buffer *to,
+                                   struct berth_error *error) {
+    unsigned char buffer[BUFFER_BYTES];
     const unsigned char *from = bytes;
     int result = Z_OK;
-    TRY(prepare(packer, level, error));
-    z_stream *stream = packer->stream;
+    TRY(prepare(compressor, level, error));
+    z_stream *stream = compressor->stream;
     while (result == Z_OK || result == Z_BUF_ERROR) {
         if (stream->avail_in == 0 && length > 0) {
             size_t now = length < UINT32_MAX ? length : UINT32_MAX;
@@ -66,28 +69,28 @@ enum berth_status deflate_pack(struct deflate_packer *packer, int level, const v
             from += now;
             length -= now;
         }
-        stream->next_out = piece;
-        stream->avail_out = sizeof piece;
+        stream->next_out = buffer;
+        stream->avail_out = sizeof buffer;
         result = deflate(stream, length == 0 ? Z_FINISH : Z_NO_FLUSH);
-        buffer_put(to, piece, sizeof piece - stream->avail_out);
+        buffer_put(to, buffer, sizeof buffer - stream->avail_out);
     }
     return to->failed ? error_no_memory(error, to->length, "compressed data") : BERTH_OK;
 }
 
-void deflate_packer_done(struct deflate_packer *packer) {
-    if (packer->stream != NULL) {
-        deflateEnd(packer->stream);
-        memory_free(packer->stream);
-        packer->stream = NULL;
+void deflate_compressor_done(struct deflate_compressor *compressor) {
+    if (compressor->stream != NULL) {
+        deflateEnd(compressor->stream);
+        memory_free(compressor->stream);
+        compressor->stream = NULL;
     }
 }
 
 // --- unpacking ----------------------------------------------------------------------------------
 
-static _Atomic uint64_t bytes_unpacked;
+static _Atomic uint64_t bytes_decompressed;
 
-uint64_t deflate_bytes_unpacked(void) {
-    return bytes_unpacked;
+uint64_t deflate_bytes_decompressed(void) {
+    return bytes_decompressed;
 }
 
 int deflate_reader_open(struct deflate_reader *reader) {
@@ -101,11 +104,11 @@ int deflate_reader_open(struct deflate_reader *reader) {
     return 1;
 }
 
-// Decompresses up to `room` bytes, fewer only at the stream's end. The rest of a piece of input is
-// read again next time, so that a reader need not hold it.
-static int inflate_piece(struct deflate_reader *reader, const struct deflate_source *source,
-                         unsigned char *to, size_t room) {
-    unsigned char in[PIECE];
+// Decompresses up to `room` bytes, fewer only at the stream's end. Input that was read but not used
+// is read again by the next call, so that a reader need not keep it.
+static int inflate_some(struct deflate_reader *reader, const struct deflate_source *source,
+                        unsigned char *to, size_t room) {
+    unsigned char in[BUFFER_BYTES];
     z_stream *stream = reader->stream;
     int result = Z_OK;
     stream->next_out = to;
@@ -113,29 +116,29 @@ static int inflate_piece(struct deflate_reader *reader, const struct deflate_sou
     while (result == Z_OK && !reader->ended && stream->avail_out > 0) {
         if (stream->avail_in == 0) {
             stream->next_in = in;
-            stream->avail_in = (uInt)source->fill(source->context, reader->read, in, sizeof in);
-            reader->read += stream->avail_in;
+            stream->avail_in = (uInt)source->fill(source->context, reader->consumed, in, sizeof in);
+            reader->consumed += stream->avail_in;
         }
         result = stream->avail_in > 0 ? inflate(stream, Z_NO_FLUSH) : Z_BUF_ERROR;
         reader->ended = result == Z_STREAM_END;
     }
-    reader->read -= stream->avail_in;
+    reader->consumed -= stream->avail_in;
     stream->avail_in = 0;
-    size_t unpacked = room - stream->avail_out;
-    reader->unpacked += unpacked;
-    bytes_unpacked += unpacked;
+    size_t decompressed = room - stream->avail_out;
+    reader->decompressed += decompressed;
+    bytes_decompressed += decompressed;
     return result == Z_MEM_ERROR ? -1 : result == Z_OK || reader->ended;
 }
 
-int deflate_reader_take(struct deflate_reader *reader, const struct deflate_source *source,
+int deflate_reader_read(struct deflate_reader *reader, const struct deflate_source *source,
                         unsigned char *to, uint64_t length) {
-    unsigned char passed[PIECE];
-    size_t most = to == NULL ? sizeof passed : TAKE_MOST;
+    unsigned char skipped[BUFFER_BYTES];
+    size_t limit = to == NULL ? sizeof skipped : READ_MAX;
     while (length > 0) {
-        size_t now = length < most ? (size_t)length : most;
-        uint64_t before = reader->unpacked;
-        int result = inflate_piece(reader, source, to == NULL ? passed : to, now);
-        if (result <= 0 || reader->unpacked - before < now) {
+        size_t now = length < limit ? (size_t)length : limit;
+        uint64_t before = reader->decompressed;
+        int result = inflate_some(reader, source, to == NULL ? skipped : to, now);
+        if (result <= 0 || reader->decompressed - before < now) {
             return result < 0 ? -1 : 0;
         }
         to = to == NULL ? NULL : to + now;
@@ -145,14 +148,14 @@ int deflate_reader_take(struct deflate_reader *reader, const struct deflate_sour
 }
 
 int deflate_reader_finish(struct deflate_reader *reader, const struct deflate_source *source) {
-    unsigned char more;
-    uint64_t before = reader->unpacked;
-    int result = inflate_piece(reader, source, &more, 1);
+    unsigned char extra;
+    uint64_t before = reader->decompressed;
+    int result = inflate_some(reader, source, &extra, 1);
     if (result <= 0) {
         return result;
     }
-    return reader->ended && reader->unpacked == before &&
-           source->fill(source->context, reader->read, &more, 1) == 0;
+    return reader->ended && reader->decompressed == before &&
+           source->fill(source->context, reader->consumed, &extra, 1) == 0;
 }
 
 int deflate_reader_copy(struct deflate_reader *copy, const struct deflate_reader *reader) {

@@ -16,35 +16,36 @@ uint32_t deflate_crc32(uint32_t crc, const void *bytes, size_t length); // start
 
 // Compresses blocks, one after another, with the same memory and zlib's run-length strategy: for
 // shuffled numbers as small as with its search for repetitions, in a third of the time.
-// Zero-initialise; then deflate_packer_done is always safe.
-struct deflate_packer {
+// Zero-initialise; then deflate_compressor_done is always safe.
+struct deflate_compressor {
     void *stream; // zlib's
 };
 // Appends the zlib stream of `bytes` to `to`. The level, 1 to 9, is that of the first call. The
 // only error is BERTH_NO_MEMORY.
-enum berth_status deflate_pack(struct deflate_packer *packer, int level, const void *bytes,
-                               size_t length, struct buffer *to, struct berth_error *error);
-void deflate_packer_done(struct deflate_packer *packer);
+enum berth_status deflate_compress(struct deflate_compressor *compressor, int level,
+                                   const void *bytes, size_t length, struct buffer *to,
+                                   struct berth_error *error);
+void deflate_compressor_done(struct deflate_compressor *compressor);
 
-// The source of a stream: `give` reads up to `room` bytes at offset `at` and returns their number,
-// 0 at the end.
+// The source of a stream: `fill` reads up to `room` bytes at `offset` and returns their number, 0
+// at the end.
 struct deflate_source {
-    size_t (*fill)(void *context, uint64_t at, unsigned char *to, size_t room);
+    size_t (*fill)(void *context, uint64_t offset, unsigned char *to, size_t room);
     void *context;
 };
 
-// Decompresses a zlib stream piece by piece. Between two pieces it holds about 40 KiB and reads no
-// further in the source than needed. Zero-initialise; then closing is always safe.
+// Decompresses a zlib stream incrementally. Between two calls it holds about 40 KiB and has read no
+// more of the source than it needed. Zero-initialise; then closing is always safe.
 struct deflate_reader {
-    void *stream;            // zlib's
-    uint64_t read, unpacked; // bytes read from the source and decompressed so far
-    int ended;               // the end of the stream was reached and its checksum is right
+    void *stream;                    // zlib's
+    uint64_t consumed, decompressed; // bytes read from the source and decompressed so far
+    int ended;                       // the end of the stream was reached and its checksum is right
 };
 // The readers' results: 1 on success; 0 when the stream is damaged or truncated; -1 when out of
 // memory.
 int deflate_reader_open(struct deflate_reader *reader);
 // Decompresses the next `length` bytes to `to`; with NULL it skips them.
-int deflate_reader_take(struct deflate_reader *reader, const struct deflate_source *source,
+int deflate_reader_read(struct deflate_reader *reader, const struct deflate_source *source,
                         unsigned char *to, uint64_t length);
 // Whether the stream ends here and its checksum is right.
 int deflate_reader_finish(struct deflate_reader *reader, const struct deflate_source *source);
@@ -52,6 +53,6 @@ int deflate_reader_finish(struct deflate_reader *reader, const struct deflate_so
 int deflate_reader_copy(struct deflate_reader *copy, const struct deflate_reader *reader);
 void deflate_reader_close(struct deflate_reader *reader);
 // Bytes that all readers of this process have decompressed; tests measure work with it.
-uint64_t deflate_bytes_unpacked(void);
+uint64_t deflate_bytes_decompressed(void);
 
 #endif

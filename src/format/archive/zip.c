@@ -113,9 +113,9 @@ static enum berth_status find_directory(const struct zip *zip, struct directory 
 
 // --- the directory ------------------------------------------------------------------------------
 
-static int is_plain_part(const char *part, size_t length) {
-    return length > 0 && !(length == 1 && part[0] == '.') &&
-           !(length == 2 && part[0] == '.' && part[1] == '.');
+static int is_plain_component(const char *component, size_t length) {
+    return length > 0 && !(length == 1 && component[0] == '.') &&
+           !(length == 2 && component[0] == '.' && component[1] == '.');
 }
 
 // Whether the name is a relative path without special parts.
@@ -127,13 +127,13 @@ static int is_plain_name(const char *name, size_t length) {
             return 0;
         }
         if (c == '/') {
-            if (!is_plain_part(name + start, i - start)) {
+            if (!is_plain_component(name + start, i - start)) {
                 return 0;
             }
             start = i + 1;
         }
     }
-    return is_plain_part(name + start, length - start) && utf8_is_valid(name, length);
+    return is_plain_component(name + start, length - start) && utf8_is_valid(name, length);
 }
 
 // Reads the 8-byte forms of the record's fields that are all ones.
@@ -187,7 +187,7 @@ static const char *read_record(struct zip *zip, const unsigned char *record, siz
         return "invalid ZIP64 fields";
     }
     if ((entry.flags & ~(FLAG_DESCRIPTOR | FLAG_UTF8)) != 0) {
-        return "the entry is encrypted or of an unknown kind";
+        return "the entry is encrypted or of an unknown type";
     }
     if (little_endian(record + 10, 2) != 0 || stored != entry.size) {
         return "the entry is compressed, but checkpoints are stored uncompressed (a TorchScript "
@@ -231,7 +231,7 @@ static enum berth_status read_directory(struct zip *zip, const struct directory 
 // --- the entries --------------------------------------------------------------------------------
 
 // Whether a local header's number agrees with the directory's.
-static int agrees(const unsigned char *bytes, uint64_t number, const struct zip_entry *entry) {
+static int matches(const unsigned char *bytes, uint64_t number, const struct zip_entry *entry) {
     uint64_t local = little_endian(bytes, 4);
     return local == number || local == UINT32_MAX ||
            ((entry->flags & FLAG_DESCRIPTOR) != 0 && local == 0);
@@ -242,8 +242,8 @@ static const char *check_local(const unsigned char *local, const struct zip_entr
         return "missing local header";
     }
     if (little_endian(local + 6, 2) != entry->flags || little_endian(local + 8, 2) != 0 ||
-        !agrees(local + 14, entry->crc, entry) || !agrees(local + 18, entry->size, entry) ||
-        !agrees(local + 22, entry->size, entry) ||
+        !matches(local + 14, entry->crc, entry) || !matches(local + 18, entry->size, entry) ||
+        !matches(local + 22, entry->size, entry) ||
         little_endian(local + 26, 2) != strlen(entry->name)) {
         return "the local header contradicts the directory";
     }
@@ -252,12 +252,12 @@ static const char *check_local(const unsigned char *local, const struct zip_entr
 
 // Checks the bytes between an entry's data and the next entry: none, or a signature, the CRC and
 // two sizes of 4 or 8 bytes.
-static enum berth_status check_behind(const struct zip *zip, const struct zip_entry *entry,
-                                      uint64_t gap, struct berth_error *error) {
+static enum berth_status check_descriptor(const struct zip *zip, const struct zip_entry *entry,
+                                          uint64_t gap, struct berth_error *error) {
     unsigned char bytes[DESCRIPTOR_BYTES];
     int described = (entry->flags & FLAG_DESCRIPTOR) != 0;
     if (described ? gap != DESCRIPTOR_BYTES && gap != DESCRIPTOR_BYTES - 8 : gap != 0) {
-        return zip_error(zip, entry->begin, "bytes after the entry belong to no entry", error);
+        return zip_error(zip, entry->begin, "unexpected bytes after the entry", error);
     }
     if (!described) {
         return BERTH_OK;
@@ -271,7 +271,7 @@ static enum berth_status check_behind(const struct zip *zip, const struct zip_en
 }
 
 // Finds the offset of an entry's data; `limit` is the offset of the next entry or of the directory.
-static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, uint64_t limit,
+static enum berth_status locate_data(struct zip *zip, struct zip_entry *entry, uint64_t limit,
                                      struct berth_error *error) {
     unsigned char local[LOCAL_BYTES + UINT16_MAX];
     size_t name_length = strlen(entry->name);
@@ -290,10 +290,10 @@ static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, u
     if (problem != NULL) {
         return zip_error(zip, entry->header, problem, error);
     }
-    return check_behind(zip, entry, limit - entry->begin - entry->size, error);
+    return check_descriptor(zip, entry, limit - entry->begin - entry->size, error);
 }
 
-static int compare_places(const void *a, const void *b) {
+static int compare_headers(const void *a, const void *b) {
     const struct zip_entry *left = a, *right = b;
     return left->header < right->header ? -1 : left->header > right->header;
 }
@@ -303,17 +303,17 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
-static enum berth_status place_entries(struct zip *zip, uint64_t end, struct berth_error *error) {
-    qsort(zip->entries, zip->count, sizeof *zip->entries, compare_places);
+static enum berth_status locate_entries(struct zip *zip, uint64_t end, struct berth_error *error) {
+    qsort(zip->entries, zip->count, sizeof *zip->entries, compare_headers);
     if (zip->count > 0 && zip->entries[0].header != 0) {
-        return zip_error(zip, 0, "bytes before the first entry belong to no entry", error);
+        return zip_error(zip, 0, "unexpected bytes before the first entry", error);
     }
     for (size_t i = 0; i < zip->count; i++) {
         uint64_t limit = i + 1 < zip->count ? zip->entries[i + 1].header : end;
         if (limit > end || limit < zip->entries[i].header) {
             return zip_error(zip, end, "the entry is after the directory", error);
         }
-        TRY(place_entry(zip, &zip->entries[i], limit, error));
+        TRY(locate_data(zip, &zip->entries[i], limit, error));
     }
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_names);
     for (size_t i = 1; i < zip->count; i++) {
@@ -333,7 +333,7 @@ static enum berth_status open_archive(struct zip *zip, const char *path,
     TRY(file_reader_open(&zip->file, path, error));
     TRY(find_directory(zip, &directory, error));
     TRY(read_directory(zip, &directory, error));
-    return place_entries(zip, directory.begin, error);
+    return locate_entries(zip, directory.begin, error);
 }
 
 enum berth_status zip_open(struct zip *zip, const char *path, struct berth_error *error) {
@@ -360,16 +360,16 @@ const struct zip_entry *zip_find(const struct zip *zip, const char *name) {
 
 enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry,
                             struct berth_error *error) {
-    unsigned char piece[16384];
+    unsigned char buffer[16384];
     uint32_t crc = 0;
     if (!zip->has_crc) {
         return BERTH_OK;
     }
     for (uint64_t done = 0; done < entry->size;) {
         uint64_t left = entry->size - done;
-        size_t now = left < sizeof piece ? (size_t)left : sizeof piece;
-        TRY(file_reader_at(&zip->file, entry->begin + done, piece, now, error));
-        crc = zip_crc(crc, piece, now);
+        size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
+        TRY(file_reader_at(&zip->file, entry->begin + done, buffer, now, error));
+        crc = zip_crc(crc, buffer, now);
         done += now;
     }
     return crc == entry->crc

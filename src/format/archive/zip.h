@@ -40,17 +40,17 @@ const struct zip_entry *zip_find(const struct zip *zip, const char *name);
 // Checks the CRC of an entry's data, if the archive has any.
 enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry,
                             struct berth_error *error);
-uint32_t zip_crc(uint32_t crc, const void *bytes,
-                 size_t length); // of the bytes that follow; start with 0
+// Continues a CRC-32, which starts with 0.
+uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length);
 
 // Writes an archive atomically, with the data aligned to 64 bytes. After a failed call, call abort;
 // it is allowed after commit, too.
 struct zip_writer {
     struct file_writer file;
-    uint64_t at;
+    uint64_t offset;
     struct buffer directory; // the central directory so far
     uint64_t count;
-    uint64_t small; // numbers from this one on use ZIP64 fields: 2^32 - 1, less in tests
+    uint64_t zip64_threshold; // numbers from this one on use ZIP64 fields: 2^32 - 1, less in tests
 };
 enum berth_status zip_writer_open(struct zip_writer *writer, const char *path,
                                   struct berth_error *error);

@@ -15,11 +15,11 @@ enum {
     EXTRA_ZIP64 = 1,
     DATE = 0x21 // 1 January 1980, the earliest date
 };
-#define PIECE ((uint64_t)256 << 10) // of data: still in the cache when written
+#define CHUNK_BYTES ((uint64_t)256 << 10) // of data: still in the cache when written
 
 enum berth_status zip_writer_open(struct zip_writer *writer, const char *path,
                                   struct berth_error *error) {
-    *writer = (struct zip_writer){.small = UINT32_MAX};
+    *writer = (struct zip_writer){.zip64_threshold = UINT32_MAX};
     return file_writer_open(&writer->file, path, error);
 }
 
@@ -34,14 +34,14 @@ static enum berth_status flush(struct zip_writer *writer, struct buffer *bytes,
     enum berth_status status =
         bytes->failed ? error_no_memory(error, bytes->length, "a zip archive's header")
                       : file_writer_put(&writer->file, bytes->bytes, bytes->length, error);
-    writer->at += bytes->length;
+    writer->offset += bytes->length;
     buffer_done(bytes);
     return status;
 }
 
 // Appends a 4-byte number, all ones when the 8-byte form follows elsewhere.
 static void put_size(struct buffer *bytes, const struct zip_writer *writer, uint64_t number) {
-    buffer_put_number(bytes, number >= writer->small ? UINT32_MAX : number, 4);
+    buffer_put_number(bytes, number >= writer->zip64_threshold ? UINT32_MAX : number, 4);
 }
 
 // An entry in progress.
@@ -64,7 +64,8 @@ static enum berth_status put_local(struct zip_writer *writer, const struct entry
                                    struct berth_error *error) {
     struct buffer bytes = {0};
     size_t name_length = strlen(entry->name), zip64 = entry->large ? 20 : 0;
-    size_t padding = ALIGNMENT - (writer->at + LOCAL_BYTES + name_length + zip64 + 4) % ALIGNMENT;
+    size_t padding =
+        ALIGNMENT - (writer->offset + LOCAL_BYTES + name_length + zip64 + 4) % ALIGNMENT;
     padding %= ALIGNMENT;
     buffer_put_number(&bytes, 0x04034b50, 4);
     put_versions(&bytes, entry->large);
@@ -90,13 +91,13 @@ static enum berth_status put_local(struct zip_writer *writer, const struct entry
 
 static enum berth_status put_data(struct zip_writer *writer, struct entry *entry, const char *data,
                                   struct berth_error *error) {
-    for (uint64_t done = 0; done < entry->size; done += PIECE) {
+    for (uint64_t done = 0; done < entry->size; done += CHUNK_BYTES) {
         uint64_t left = entry->size - done;
-        size_t now = (size_t)(left < PIECE ? left : PIECE);
+        size_t now = (size_t)(left < CHUNK_BYTES ? left : CHUNK_BYTES);
         entry->crc = zip_crc(entry->crc, data + done, now);
         TRY(file_writer_put(&writer->file, data + done, now, error));
     }
-    writer->at += entry->size;
+    writer->offset += entry->size;
     struct buffer bytes = {0};
     size_t width = entry->large ? 8 : 4;
     buffer_put_number(&bytes, 0x08074b50, 4);
@@ -108,8 +109,8 @@ static enum berth_status put_data(struct zip_writer *writer, struct entry *entry
 
 static void put_record(struct zip_writer *writer, const struct entry *entry) {
     struct buffer *bytes = &writer->directory;
-    int far = entry->header >= writer->small;
-    size_t extra = (entry->large ? 16 : 0) + (far ? 8 : 0);
+    int has_large_offset = entry->header >= writer->zip64_threshold;
+    size_t extra = (entry->large ? 16 : 0) + (has_large_offset ? 8 : 0);
     buffer_put_number(bytes, 0x02014b50, 4);
     buffer_put_number(bytes, extra > 0 ? VERSION64 : VERSION, 2);
     put_versions(bytes, extra > 0);
@@ -130,15 +131,17 @@ static void put_record(struct zip_writer *writer, const struct entry *entry) {
         buffer_put_number(bytes, entry->size, 8);
         buffer_put_number(bytes, entry->size, 8);
     }
-    if (far) {
+    if (has_large_offset) {
         buffer_put_number(bytes, entry->header, 8);
     }
 }
 
 enum berth_status zip_writer_add(struct zip_writer *writer, const char *name, const void *data,
                                  uint64_t size, struct berth_error *error) {
-    struct entry entry = {
-        .name = name, .header = writer->at, .size = size, .large = size >= writer->small};
+    struct entry entry = {.name = name,
+                          .header = writer->offset,
+                          .size = size,
+                          .large = size >= writer->zip64_threshold};
     TRY(put_local(writer, &entry, error));
     TRY(put_data(writer, &entry, data, error));
     put_record(writer, &entry);
@@ -148,7 +151,7 @@ enum berth_status zip_writer_add(struct zip_writer *writer, const char *name, co
 
 // Appends the ZIP64 end record (the directory's offset in 8-byte numbers) and its locator.
 static void put_end64(const struct zip_writer *writer, uint64_t size, struct buffer *bytes) {
-    uint64_t end = writer->at + size;
+    uint64_t end = writer->offset + size;
     buffer_put_number(bytes, 0x06064b50, 4);
     buffer_put_number(bytes, 44, 8); // bytes that follow
     buffer_put_number(bytes, VERSION64, 2);
@@ -157,7 +160,7 @@ static void put_end64(const struct zip_writer *writer, uint64_t size, struct buf
     buffer_put_number(bytes, writer->count, 8);
     buffer_put_number(bytes, writer->count, 8);
     buffer_put_number(bytes, size, 8);
-    buffer_put_number(bytes, writer->at, 8);
+    buffer_put_number(bytes, writer->offset, 8);
     buffer_put_number(bytes, 0x07064b50, 4);
     buffer_put_number(bytes, 0, 4);
     buffer_put_number(bytes, end, 8);
@@ -167,7 +170,7 @@ static void put_end64(const struct zip_writer *writer, uint64_t size, struct buf
 static enum berth_status put_directory(struct zip_writer *writer, struct berth_error *error) {
     struct buffer *bytes = &writer->directory;
     uint64_t size = bytes->length;
-    int large = writer->at >= writer->small || writer->count >= UINT16_MAX;
+    int large = writer->offset >= writer->zip64_threshold || writer->count >= UINT16_MAX;
     if (large) {
         put_end64(writer, size, bytes);
     }
@@ -176,7 +179,7 @@ static enum berth_status put_directory(struct zip_writer *writer, struct berth_e
     buffer_put_number(bytes, large ? UINT16_MAX : writer->count, 2);
     buffer_put_number(bytes, large ? UINT16_MAX : writer->count, 2);
     buffer_put_number(bytes, large ? UINT32_MAX : size, 4);
-    buffer_put_number(bytes, large ? UINT32_MAX : writer->at, 4);
+    buffer_put_number(bytes, large ? UINT32_MAX : writer->offset, 4);
     buffer_put_number(bytes, 0, 2); // no comment
     return flush(writer, bytes, error);
 }

@@ -13,11 +13,11 @@ static pthread_once_t tables_made = PTHREAD_ONCE_INIT;
 
 static void make_tables(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
-        uint32_t rest = byte;
+        uint32_t remainder = byte;
         for (int bit = 0; bit < 8; bit++) {
-            rest = rest >> 1 ^ (rest & 1 ? POLYNOMIAL : 0);
+            remainder = remainder >> 1 ^ (remainder & 1 ? POLYNOMIAL : 0);
         }
-        tables[0][byte] = rest;
+        tables[0][byte] = remainder;
     }
     for (int k = 1; k < 8; k++) {
         for (int byte = 0; byte < 256; byte++) {
@@ -49,8 +49,8 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t length) {
 #ifdef __x86_64__
 #include <nmmintrin.h>
 
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const void *bytes,
-                                                                 size_t length) {
+__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const void *bytes,
+                                                               size_t length) {
     const unsigned char *at = bytes;
     uint64_t wide = (uint32_t)~crc;
     for (; length >= 8; at += 8, length -= 8) {
@@ -66,7 +66,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 }
 
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t length) {
-    return __builtin_cpu_supports("sse4.2") ? by_instruction(crc, bytes, length)
+    return __builtin_cpu_supports("sse4.2") ? crc32c_sse42(crc, bytes, length)
                                             : crc32c_portable(crc, bytes, length);
 }
 #else

@@ -10,22 +10,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PIECE_SIZE ((size_t)1 << 20)
+#define BUFFER_SIZE ((size_t)1 << 20)
 
 static const struct {
     const char *name;
     const EVP_MD *(*algorithm)(void);
     size_t bytes;
-} kinds[] = {[DIGEST_SHA256] = {"SHA-256", EVP_sha256, 32},
-             [DIGEST_GIT_BLOB] = {"git SHA-1", EVP_sha1, 20},
-             [DIGEST_MD5] = {"MD5", EVP_md5, 16}};
+} algorithms[] = {[DIGEST_SHA256] = {"SHA-256", EVP_sha256, 32},
+                  [DIGEST_GIT_BLOB] = {"git SHA-1", EVP_sha1, 20},
+                  [DIGEST_MD5] = {"MD5", EVP_md5, 16}};
 
 const char *digest_name(enum digest_kind kind) {
-    return kinds[kind].name;
+    return algorithms[kind].name;
 }
 
 size_t digest_length(enum digest_kind kind) {
-    return 2 * kinds[kind].bytes;
+    return 2 * algorithms[kind].bytes;
 }
 
 int digest_is_hex(enum digest_kind kind, const char *text) {
@@ -37,25 +37,27 @@ int digest_is_hex(enum digest_kind kind, const char *text) {
 static int begin(EVP_MD_CTX *context, enum digest_kind kind, uint64_t length) {
     char head[32];
     const int used = snprintf(head, sizeof head, "blob %" PRIu64, length);
-    return EVP_DigestInit_ex(context, kinds[kind].algorithm(), NULL) == 1 &&
+    return EVP_DigestInit_ex(context, algorithms[kind].algorithm(), NULL) == 1 &&
            (kind != DIGEST_GIT_BLOB || EVP_DigestUpdate(context, head, (size_t)used + 1) == 1);
 }
 
 // `good`: whether libcrypto has succeeded so far.
-static enum berth_status finish(EVP_MD_CTX *context, enum digest_kind kind, int good,
+static enum berth_status finish(EVP_MD_CTX *context, enum digest_kind kind, int succeeded,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     unsigned char digest[EVP_MAX_MD_SIZE];
-    if (!good || EVP_DigestFinal_ex(context, digest, NULL) != 1) {
-        return error_set(error, BERTH_INTERNAL, "libcrypto cannot compute %s", kinds[kind].name);
+    if (!succeeded || EVP_DigestFinal_ex(context, digest, NULL) != 1) {
+        return error_set(error, BERTH_INTERNAL, "libcrypto cannot compute %s",
+                         algorithms[kind].name);
     }
-    for (size_t i = 0; i < kinds[kind].bytes; i++) {
+    for (size_t i = 0; i < algorithms[kind].bytes; i++) {
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     }
     return BERTH_OK;
 }
 
 static enum berth_status no_memory(enum digest_kind kind, struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a %s digest", kinds[kind].name);
+    return error_set(error, BERTH_NO_MEMORY, "out of memory for a %s digest",
+                     algorithms[kind].name);
 }
 
 enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t length,
@@ -64,23 +66,24 @@ enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t
     if (context == NULL) {
         return no_memory(kind, error);
     }
-    const int good = begin(context, kind, length) && EVP_DigestUpdate(context, bytes, length) == 1;
-    const enum berth_status status = finish(context, kind, good, hex, error);
+    const int succeeded =
+        begin(context, kind, length) && EVP_DigestUpdate(context, bytes, length) == 1;
+    const enum berth_status status = finish(context, kind, succeeded, hex, error);
     EVP_MD_CTX_free(context);
     return status;
 }
 
-static enum berth_status digest_open(EVP_MD_CTX *context, enum digest_kind kind,
-                                     const struct file_reader *reader, char *piece,
-                                     char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
-    int good = begin(context, kind, reader->size);
-    for (uint64_t at = 0; at < reader->size; at += PIECE_SIZE) {
-        uint64_t rest = reader->size - at;
-        size_t bytes = rest < PIECE_SIZE ? (size_t)rest : PIECE_SIZE;
-        TRY(file_reader_at(reader, at, piece, bytes, error));
-        good = good && EVP_DigestUpdate(context, piece, bytes) == 1;
+static enum berth_status digest_reader(EVP_MD_CTX *context, enum digest_kind kind,
+                                       const struct file_reader *reader, char *buffer,
+                                       char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
+    int succeeded = begin(context, kind, reader->size);
+    for (uint64_t offset = 0; offset < reader->size; offset += BUFFER_SIZE) {
+        uint64_t rest = reader->size - offset;
+        size_t bytes = rest < BUFFER_SIZE ? (size_t)rest : BUFFER_SIZE;
+        TRY(file_reader_at(reader, offset, buffer, bytes, error));
+        succeeded = succeeded && EVP_DigestUpdate(context, buffer, bytes) == 1;
     }
-    return finish(context, kind, good, hex, error);
+    return finish(context, kind, succeeded, hex, error);
 }
 
 enum berth_status digest_file(enum digest_kind kind, const char *path, char hex[DIGEST_HEX_SIZE],
@@ -88,11 +91,11 @@ enum berth_status digest_file(enum digest_kind kind, const char *path, char hex[
     struct file_reader reader;
     TRY(file_reader_open(&reader, path, error));
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    char *piece = memory_new(PIECE_SIZE);
-    const enum berth_status status = piece != NULL && context != NULL
-                                         ? digest_open(context, kind, &reader, piece, hex, error)
+    char *buffer = memory_new(BUFFER_SIZE);
+    const enum berth_status status = buffer != NULL && context != NULL
+                                         ? digest_reader(context, kind, &reader, buffer, hex, error)
                                          : no_memory(kind, error);
-    memory_free(piece);
+    memory_free(buffer);
     EVP_MD_CTX_free(context);
     file_reader_close(&reader);
     return status;

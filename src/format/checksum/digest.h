@@ -23,7 +23,7 @@ int digest_is_hex(enum digest_kind kind, const char *text);
 
 enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t length,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error);
-// Reads the file in pieces, whatever its size.
+// Reads the file in blocks, so that memory does not grow with it.
 enum berth_status digest_file(enum digest_kind kind, const char *path, char hex[DIGEST_HEX_SIZE],
                               struct berth_error *error);
 

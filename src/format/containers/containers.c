@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of weight formats. A file is opened by the first row that recognises it.
 #include "format/containers/containers.h"
 
 #include "format/containers/shards.h"

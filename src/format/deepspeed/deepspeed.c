@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads DeepSpeed checkpoints. The model's file lists the tensors; the data of those in
-// "param_shapes" comes from the partitions, piece by piece. Opening a checkpoint copies no data.
+// "param_shapes" is read from the partitions. Opening a checkpoint copies no data.
 #include "format/deepspeed/deepspeed.h"
 
 #include "core/memory.h"
 #include "core/utf8.h"
-#include "format/deepspeed/deepspeed_parts.h"
+#include "format/deepspeed/deepspeed_internal.h"
 #include "format/torch/torch_layout.h"
 
 #include <inttypes.h>
@@ -29,9 +29,9 @@ static const struct pickle_value *states_member(const struct deepspeed_checkpoin
     return pickle_member(pickle, pickle->root, key);
 }
 
-// The place of the model's tensor of that name, or NULL.
-static struct deepspeed_place *find_place(const struct deepspeed_checkpoint *checkpoint,
-                                          const struct pickle_value *key) {
+// The location of the model's tensor of that name, or NULL.
+static struct deepspeed_location *find_location(const struct deepspeed_checkpoint *checkpoint,
+                                                const struct pickle_value *key) {
     char name[NAME_LIMIT];
     const char *text = pickle_text(&checkpoint->states.pickle, key);
     if (text == NULL || (size_t)snprintf(name, sizeof name, MODULE "%s", text) >= sizeof name) {
@@ -39,22 +39,23 @@ static struct deepspeed_place *find_place(const struct deepspeed_checkpoint *che
     }
     const struct tensor_entry *entry =
         tensor_index_find(checkpoint->by_name, checkpoint->count, name);
-    return entry != NULL ? &checkpoint->places[entry - checkpoint->entries] : NULL;
+    return entry != NULL ? &checkpoint->locations[entry - checkpoint->entries] : NULL;
 }
 
 // Tensors of the shards get offsets after those of the model's file, so that equal offsets identify
 // shared tensors, as in any container.
-static void put_place(const struct deepspeed_checkpoint *checkpoint, struct deepspeed_place *place,
-                      const struct deepspeed_place *source, uint64_t elements) {
-    struct tensor_entry *entry = &checkpoint->entries[place - checkpoint->places];
+static void set_location(const struct deepspeed_checkpoint *checkpoint,
+                         struct deepspeed_location *location,
+                         const struct deepspeed_location *source, uint64_t elements) {
+    struct tensor_entry *entry = &checkpoint->entries[location - checkpoint->locations];
     uint64_t before = checkpoint->states.archive.file.size;
     for (size_t i = 0; i < source->group * checkpoint->rank_count; i++) {
         before += checkpoint->partitions[i]->end - checkpoint->partitions[i]->begin;
     }
-    tensor_dtype_of("F32", entry);
+    tensor_dtype_parse("F32", entry);
     entry->begin = before + source->first * sizeof(float);
     entry->end = entry->begin + elements * sizeof(float);
-    *place = *source;
+    *location = *source;
 }
 
 static int same_shape(const struct pickle *pickle, const struct pickle_value *shape,
@@ -68,101 +69,104 @@ static int same_shape(const struct pickle *pickle, const struct pickle_value *sh
     return same;
 }
 
-// A walk over the row of a group.
-struct row {
+// A position in the flat buffer of a group.
+struct flat_group {
     size_t group;
-    uint64_t at, end;                    // elements
+    uint64_t offset, end;                // elements
     const struct pickle_value *paddings; // after each parameter, from the first shard; or NULL
 };
 
 static enum berth_status skip_padding(const struct deepspeed_checkpoint *checkpoint,
-                                      struct row *row, size_t index, struct berth_error *error) {
+                                      struct flat_group *flat, size_t index,
+                                      struct berth_error *error) {
     int64_t padding;
     const struct deepspeed_shard *shard = &checkpoint->shards[0];
-    if (row->paddings == NULL) {
+    if (flat->paddings == NULL) {
         return BERTH_OK;
     }
-    if (!pickle_integer(pickle_item(&shard->file.pickle, row->paddings, index), &padding) ||
-        padding < 0 || (uint64_t)padding > row->end - row->at) {
+    if (!pickle_integer(pickle_item(&shard->file.pickle, flat->paddings, index), &padding) ||
+        padding < 0 || (uint64_t)padding > flat->end - flat->offset) {
         return deepspeed_error(shard->path, "optimizer_state_dict.param_alignment_paddings",
                                "a padding for each parameter", error);
     }
-    row->at += (uint64_t)padding;
+    flat->offset += (uint64_t)padding;
     return BERTH_OK;
 }
 
-static enum berth_status place_parameter(const struct deepspeed_checkpoint *checkpoint,
-                                         struct row *row, const struct pickle_value *shapes,
-                                         size_t index, struct berth_error *error) {
+static enum berth_status locate_parameter(const struct deepspeed_checkpoint *checkpoint,
+                                          struct flat_group *flat,
+                                          const struct pickle_value *shapes, size_t index,
+                                          struct berth_error *error) {
     const struct pickle *pickle = &checkpoint->states.pickle;
     const char *path = checkpoint->states.archive.file.path;
     const struct pickle_value *key = pickle_key(pickle, shapes, index);
     const char *text = pickle_text(pickle, key);
-    struct deepspeed_place *place = find_place(checkpoint, key);
-    const struct tensor_entry *own = place != NULL ? place->own : NULL;
-    if (own == NULL || !same_shape(pickle, pickle_item(pickle, shapes, index), own) ||
-        own->dtype == TENSOR_OTHER) {
+    struct deepspeed_location *location = find_location(checkpoint, key);
+    const struct tensor_entry *entry = location != NULL ? location->model_entry : NULL;
+    if (entry == NULL || !same_shape(pickle, pickle_item(pickle, shapes, index), entry) ||
+        entry->dtype == TENSOR_OTHER) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: param_shapes: \"%.*s\": expected a tensor of \"module\" and its "
                          "shape, without duplicates",
                          path, UTF8_SHOWN(text != NULL ? text : "(no text)", 200));
     }
-    uint64_t elements = elements_of(own);
-    if (elements > row->end - row->at) {
+    uint64_t elements = elements_of(entry);
+    if (elements > flat->end - flat->offset) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: tensor \"%s\" extends beyond the ZeRO shards, which hold %" PRIu64
                          " numbers of its group",
-                         path, own->name, row->end);
+                         path, entry->name, flat->end);
     }
-    struct deepspeed_place source = {.group = row->group, .first = row->at};
-    put_place(checkpoint, place, &source, elements);
-    row->at += elements;
-    return skip_padding(checkpoint, row, index, error);
+    struct deepspeed_location source = {.group = flat->group, .first = flat->offset};
+    set_location(checkpoint, location, &source, elements);
+    flat->offset += elements;
+    return skip_padding(checkpoint, flat, index, error);
 }
 
-static enum berth_status place_group(const struct deepspeed_checkpoint *checkpoint, size_t group,
-                                     const struct pickle_value *shapes, struct berth_error *error) {
+static enum berth_status locate_group(const struct deepspeed_checkpoint *checkpoint, size_t group,
+                                      const struct pickle_value *shapes,
+                                      struct berth_error *error) {
     const struct deepspeed_shard *first = &checkpoint->shards[0];
     const struct pickle_value *paddings =
         pickle_member(&first->file.pickle, first->state, "param_alignment_paddings");
-    struct row row = {.group = group,
-                      .paddings = pickle_item(&first->file.pickle, paddings, group)};
-    uint64_t ranks = checkpoint->rank_count, together = 2 * ranks;
+    struct flat_group flat = {.group = group,
+                              .paddings = pickle_item(&first->file.pickle, paddings, group)};
+    uint64_t ranks = checkpoint->rank_count, alignment = 2 * ranks;
     for (size_t rank = 0; rank < ranks; rank++) {
-        row.end += elements_of(checkpoint->partitions[group * ranks + rank]);
+        flat.end += elements_of(checkpoint->partitions[group * ranks + rank]);
     }
     for (size_t i = 0; i < pickle_length(shapes); i++) {
-        TRY(place_parameter(checkpoint, &row, shapes, i, error));
+        TRY(locate_parameter(checkpoint, &flat, shapes, i, error));
     }
     // DeepSpeed rounds up to a multiple of twice the number of ranks, some versions more than once.
-    if ((row.at + together - 1) / together != (row.end + together - 1) / together) {
+    if ((flat.offset + alignment - 1) / alignment != (flat.end + alignment - 1) / alignment) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: param_shapes: group %zu has %" PRIu64
                          " numbers, but the ZeRO shards hold %" PRIu64,
-                         checkpoint->states.archive.file.path, group, row.at, row.end);
+                         checkpoint->states.archive.file.path, group, flat.offset, flat.end);
     }
     return BERTH_OK;
 }
 
 // The shards hold tied parameters under one of their names.
-static enum berth_status place_shared(const struct deepspeed_checkpoint *checkpoint,
-                                      struct berth_error *error) {
+static enum berth_status locate_shared(const struct deepspeed_checkpoint *checkpoint,
+                                       struct berth_error *error) {
     const struct pickle *pickle = &checkpoint->states.pickle;
     const struct pickle_value *shared = states_member(checkpoint, "shared_params");
     for (size_t i = 0; pickle_is(shared, PICKLE_DICT) && i < pickle_length(shared); i++) {
-        struct deepspeed_place *copy = find_place(checkpoint, pickle_key(pickle, shared, i));
-        const struct deepspeed_place *source =
-            find_place(checkpoint, pickle_item(pickle, shared, i));
-        if (copy == NULL || source == NULL || source->own != NULL) {
+        struct deepspeed_location *copy = find_location(checkpoint, pickle_key(pickle, shared, i));
+        const struct deepspeed_location *source =
+            find_location(checkpoint, pickle_item(pickle, shared, i));
+        if (copy == NULL || source == NULL || source->model_entry != NULL) {
             continue; // DeepSpeed also lists frozen ones
         }
         const struct tensor_entry *entries = checkpoint->entries;
-        uint64_t elements = elements_of(&entries[source - checkpoint->places]);
-        if (copy->own == NULL || elements_of(copy->own) != elements) {
+        uint64_t elements = elements_of(&entries[source - checkpoint->locations]);
+        if (copy->model_entry == NULL || elements_of(copy->model_entry) != elements) {
             return deepspeed_error(checkpoint->states.archive.file.path, "shared_params",
                                    "pairs of tensors with the same shape", error);
         }
-        put_place(checkpoint, copy, source, elements);
+        set_location(checkpoint, copy, source, elements);
     }
     return BERTH_OK;
 }
@@ -179,25 +183,25 @@ static enum berth_status use_shards(struct deepspeed_checkpoint *checkpoint,
     checkpoint->group_count = pickle_length(shapes);
     TRY(deepspeed_open_shards(checkpoint, error));
     for (size_t i = 0; i < checkpoint->group_count; i++) {
-        TRY(place_group(checkpoint, i, pickle_item(pickle, shapes, i), error));
+        TRY(locate_group(checkpoint, i, pickle_item(pickle, shapes, i), error));
     }
-    return place_shared(checkpoint, error);
+    return locate_shared(checkpoint, error);
 }
 
 // --- as one of many containers ------------------------------------------------------------------
 
-static enum berth_status list_own(struct deepspeed_checkpoint *checkpoint,
-                                  struct berth_error *error) {
+static enum berth_status list_entries(struct deepspeed_checkpoint *checkpoint,
+                                      struct berth_error *error) {
     const struct torch_file *states = &checkpoint->states;
     checkpoint->entries = memory_array(states->count + 1, sizeof *checkpoint->entries);
-    checkpoint->places = memory_array(states->count + 1, sizeof *checkpoint->places);
-    if (checkpoint->entries == NULL || checkpoint->places == NULL) {
+    checkpoint->locations = memory_array(states->count + 1, sizeof *checkpoint->locations);
+    if (checkpoint->entries == NULL || checkpoint->locations == NULL) {
         return error_no_memory(error, states->count * sizeof *checkpoint->entries,
                                states->archive.file.path);
     }
     for (size_t i = 0; i < states->count; i++) {
         checkpoint->entries[i] = states->entries[i];
-        checkpoint->places[i] = (struct deepspeed_place){.own = &states->entries[i]};
+        checkpoint->locations[i] = (struct deepspeed_location){.model_entry = &states->entries[i]};
     }
     checkpoint->count = states->count;
     return tensor_index_new(checkpoint->entries, checkpoint->count, states->archive.file.path,
@@ -206,22 +210,22 @@ static enum berth_status list_own(struct deepspeed_checkpoint *checkpoint,
 
 static enum berth_status check_parallel(const struct deepspeed_checkpoint *checkpoint,
                                         struct berth_error *error) {
-    int64_t parts = 1;
-    pickle_integer(states_member(checkpoint, "mp_world_size"), &parts);
-    return parts == 1
+    int64_t devices = 1;
+    pickle_integer(states_member(checkpoint, "mp_world_size"), &devices);
+    return devices == 1
                ? BERTH_OK
                : error_set(
                      error, BERTH_BAD_DATA,
                      "%s: the model is split across %" PRId64
                      " devices (mp_world_size); expected 1: save it with one model-parallel rank",
-                     checkpoint->states.archive.file.path, parts);
+                     checkpoint->states.archive.file.path, devices);
 }
 
 static enum berth_status open_all(struct deepspeed_checkpoint *checkpoint, const char *path,
                                   struct berth_error *error) {
     TRY(torch_open(&checkpoint->states, path, PICKLE_CALLS, error));
-    TRY(list_own(checkpoint, error));
-    if (strcmp(path_name(path), DEEPSPEED_STATES) != 0) {
+    TRY(list_entries(checkpoint, error));
+    if (strcmp(path_name(path), DEEPSPEED_MODEL_FILE) != 0) {
         return BERTH_OK; // a single shard
     }
     TRY(check_parallel(checkpoint, error));
@@ -241,12 +245,12 @@ static void close_file(void *container) {
     memory_free(checkpoint->checked);
     memory_free(checkpoint->by_name);
     memory_free(checkpoint->entries);
-    memory_free(checkpoint->places);
+    memory_free(checkpoint->locations);
 }
 
 static int recognise(const char *path, const unsigned char *head, size_t length) {
     return (torch_is_zip(head, length) || torch_is_legacy(head, length)) &&
-           (strcmp(path_name(path), DEEPSPEED_STATES) == 0 ||
+           (strcmp(path_name(path), DEEPSPEED_MODEL_FILE) == 0 ||
             deepspeed_rank_of(path_name(path)) >= 0);
 }
 
@@ -271,10 +275,10 @@ static enum berth_status check_partition(const struct deepspeed_checkpoint *chec
     return BERTH_OK;
 }
 
-// Numbers [first, first + count) of a group's row.
-static enum berth_status read_row(const struct deepspeed_checkpoint *checkpoint, size_t group,
-                                  uint64_t first, uint64_t count, char *to,
-                                  struct berth_error *error) {
+// Reads numbers [first, first + count) of a group's flat buffer.
+static enum berth_status read_flat_group(const struct deepspeed_checkpoint *checkpoint,
+                                         size_t group, uint64_t first, uint64_t count, char *to,
+                                         struct berth_error *error) {
     const struct tensor_entry **partitions =
         checkpoint->partitions + group * checkpoint->rank_count;
     uint64_t begin = 0;
@@ -299,13 +303,13 @@ static enum berth_status read_file(const struct tensor_file *file, const struct 
                                    uint64_t first, size_t bytes, void *to,
                                    struct berth_error *error) {
     const struct deepspeed_checkpoint *checkpoint = file->container;
-    const struct deepspeed_place *place = &checkpoint->places[entry - checkpoint->entries];
-    if (place->own != NULL) {
-        return torch_read(&checkpoint->states, place->own, first, bytes, to, error);
+    const struct deepspeed_location *location = &checkpoint->locations[entry - checkpoint->entries];
+    if (location->model_entry != NULL) {
+        return torch_read(&checkpoint->states, location->model_entry, first, bytes, to, error);
     }
     TRY(tensor_check_range(file->path, entry, first, bytes, error));
-    return read_row(checkpoint, place->group, place->first + first / sizeof(float),
-                    bytes / sizeof(float), to, error);
+    return read_flat_group(checkpoint, location->group, location->first + first / sizeof(float),
+                           bytes / sizeof(float), to, error);
 }
 
 const struct tensor_format deepspeed_format = {.name = "DeepSpeed",

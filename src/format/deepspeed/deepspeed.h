@@ -2,12 +2,12 @@
 // Reads DeepSpeed checkpoints: the text file DIR/latest names a tag;
 // DIR/TAG/mp_rank_00_model_states.pt is a PyTorch file whose "module" is the model in its training
 // precision. With ZeRO stages 1 and 2 each rank also writes
-// [bf16_]zero_pp_rank_<r>_mp_rank_00_optim_states.pt with its part of the fp32 master weights;
-// these are then read instead.
+// [bf16_]zero_pp_rank_<r>_mp_rank_00_optim_states.pt with its partition of the fp32 master
+// weights; these are then read instead.
 //
-// The master weights of a group of parameters form one row of numbers, split into one equal
-// partition per rank; "param_shapes" in the model's file lists the parameters in order. The end may
-// be padded.
+// The master weights of a group of parameters form one flat buffer, split into one equal partition
+// per rank; "param_shapes" in the model's file lists the parameters in order. The end may be
+// padded.
 //
 // Leaves out ZeRO-3, models split across devices, universal checkpoints and optimizer states.
 #ifndef BERTH_FORMAT_DEEPSPEED_H
@@ -16,7 +16,7 @@
 #include "core/error.h"
 #include "format/tensors/tensor_file.h"
 
-#define DEEPSPEED_STATES "mp_rank_00_model_states.pt"
+#define DEEPSPEED_MODEL_FILE "mp_rank_00_model_states.pt"
 #define DEEPSPEED_MAX_RANKS 1000 // each shard stays open
 
 // Recognises files by these names. The model's file gives its tensors ("module.…"), in fp32 where

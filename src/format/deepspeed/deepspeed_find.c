@@ -35,7 +35,7 @@ static enum berth_status refuse_tag(const char *folder, const char *tag,
                                 "with the zero_to_fp32.py next to `latest` and give its output",
                                 folder)
                     : error_set(error, BERTH_NO_INPUT,
-                                "%s: missing " DEEPSPEED_STATES
+                                "%s: missing " DEEPSPEED_MODEL_FILE
                                 ", but `latest` names the tag \"%s\"; copy that file into the "
                                 "folder, or give the folder of another tag",
                                 folder, tag);
@@ -52,7 +52,7 @@ static enum berth_status find_tag(const char *folder, const char *tag, char **pa
     if (inner == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = file_find(inner, DEEPSPEED_STATES, path, error);
+    enum berth_status status = file_find(inner, DEEPSPEED_MODEL_FILE, path, error);
     if (status == BERTH_OK && *path == NULL) {
         status = refuse_tag(inner, tag, error);
     }
@@ -64,7 +64,7 @@ enum berth_status deepspeed_find(const char *folder, char **path, struct berth_e
     char *latest = NULL, *text = NULL;
     size_t length;
     *path = NULL;
-    TRY(file_find(folder, DEEPSPEED_STATES, path, error));
+    TRY(file_find(folder, DEEPSPEED_MODEL_FILE, path, error));
     if (*path != NULL) {
         return BERTH_OK;
     }

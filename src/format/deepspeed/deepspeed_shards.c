@@ -6,7 +6,7 @@
 #include "core/number.h"
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
-#include "format/deepspeed/deepspeed_parts.h"
+#include "format/deepspeed/deepspeed_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static int compare_ranks(const void *a, const void *b) {
     return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
-static enum berth_status take_shards(struct deepspeed_checkpoint *checkpoint, const char *folder,
+static enum berth_status list_shards(struct deepspeed_checkpoint *checkpoint, const char *folder,
                                      char *const *names, struct berth_error *error) {
     size_t count = 0;
     for (size_t i = 0; names[i] != NULL; i++) {
@@ -98,7 +98,7 @@ enum berth_status deepspeed_find_shards(struct deepspeed_checkpoint *checkpoint,
         return file_no_path(error);
     }
     TRY_DONE(dir_list(folder, &names, error));
-    TRY_DONE(take_shards(checkpoint, folder, names, error));
+    TRY_DONE(list_shards(checkpoint, folder, names, error));
     TRY_DONE(check_ranks(checkpoint, folder, error));
 done:
     memory_free(names);
@@ -116,8 +116,8 @@ static int read_number(const struct pickle *pickle, const struct pickle_value *v
 }
 
 // Reads the maximum of a list of integers (one per group), or a single integer.
-static int read_greatest(const struct pickle *pickle, const struct pickle_value *value,
-                         int64_t *number) {
+static int read_maximum(const struct pickle *pickle, const struct pickle_value *value,
+                        int64_t *number) {
     int64_t item;
     size_t count = pickle_is(value, PICKLE_LIST) ? pickle_length(value) : 0;
     if (count == 0) {
@@ -150,7 +150,7 @@ static enum berth_status check_shard(const struct deepspeed_checkpoint *checkpoi
                          "give its output",
                          shard->path, stage);
     }
-    if (!read_greatest(pickle, pickle_member(pickle, shard->state, "partition_count"), &count) ||
+    if (!read_maximum(pickle, pickle_member(pickle, shard->state, "partition_count"), &count) ||
         count != (int64_t)checkpoint->rank_count) {
         return error_set(
             error, BERTH_BAD_DATA,
@@ -179,15 +179,15 @@ static enum berth_status open_shard(const struct deepspeed_checkpoint *checkpoin
                                  "as many groups of parameters as param_shapes has", error);
 }
 
-// Reads the partition of a group in a shard: a row of F32.
-static enum berth_status take_partition(const struct deepspeed_checkpoint *checkpoint, size_t group,
+// Finds the partition of a group in a shard: a one-dimensional F32 tensor.
+static enum berth_status find_partition(const struct deepspeed_checkpoint *checkpoint, size_t group,
                                         size_t rank, struct berth_error *error) {
     const struct deepspeed_shard *shard = &checkpoint->shards[rank];
     const struct tensor_entry *entry =
         torch_tensor(&shard->file, pickle_item(&shard->file.pickle, groups_of(shard), group));
     if (entry == NULL || entry->dtype != TENSOR_F32 || entry->rank != 1) {
         return deepspeed_error(shard->path, "optimizer_state_dict.single_partition_of_fp32_groups",
-                               "a row of F32 for each group of parameters", error);
+                               "a one-dimensional F32 tensor for each group of parameters", error);
     }
     checkpoint->partitions[group * checkpoint->rank_count + rank] = entry;
     return BERTH_OK;
@@ -206,7 +206,7 @@ enum berth_status deepspeed_open_shards(struct deepspeed_checkpoint *checkpoint,
                                checkpoint->states.archive.file.path);
     }
     for (size_t i = 0; i < groups * ranks; i++) {
-        TRY(take_partition(checkpoint, i / ranks, i % ranks, error));
+        TRY(find_partition(checkpoint, i / ranks, i % ranks, error));
     }
     return BERTH_OK;
 }

@@ -20,7 +20,7 @@
 static int64_t group_elements(const struct deepspeed_group *group) {
     int64_t elements = 0;
     for (size_t i = 0; i < group->count; i++) {
-        elements += (int64_t)tensor_out_elements(&group->rows[DEEPSPEED_MASTER][i]);
+        elements += (int64_t)tensor_out_elements(&group->states[DEEPSPEED_MASTER][i]);
     }
     return elements;
 }
@@ -33,7 +33,7 @@ static size_t parameter_count(const struct deepspeed_optimizer *optimizer) {
     return count;
 }
 
-// What torch's optimizers and DeepSpeed's keep of a group besides its parameters.
+// What the optimizers of torch and DeepSpeed store for a group: its settings and its `params`.
 enum { GROUP_NODES = 14 };
 
 static void fill_group(struct torch_node nodes[GROUP_NODES], const struct torch_node betas[2],
@@ -56,13 +56,13 @@ static void fill_group(struct torch_node nodes[GROUP_NODES], const struct torch_
     memcpy(nodes, all, sizeof all);
 }
 
-// Of every group; `params` are those of each group, a list of numbers. Its members refer to the
-// struct, which must not move.
+// The list `param_groups`. Its nodes refer to the struct, which must not move.
 struct group_list {
     struct torch_node betas[2];
     struct torch_node members[DEEPSPEED_MAX_GROUPS][GROUP_NODES], groups[DEEPSPEED_MAX_GROUPS];
 };
 
+// params[i] is the list of the numbers of group i's parameters.
 static void fill_groups(struct group_list *list, const struct deepspeed_optimizer *optimizer,
                         const struct torch_node *params) {
     list->betas[0] = node_real(NULL, optimizer->beta1);
@@ -78,56 +78,56 @@ static void fill_groups(struct group_list *list, const struct deepspeed_optimize
 
 enum { STATE_NODES = 3 }; // of a parameter: the number of updates and its moments
 
-// torch's state_dict of an optimizer. `memory` gets the nodes that the result refers to
-// (memory_free, also after a failure).
-struct whole_state {
+// torch's state_dict of an optimizer. Its nodes refer to the struct and to `memory` (memory_free,
+// also after a failure).
+struct full_state {
     struct group_list groups;
     struct torch_node params[DEEPSPEED_MAX_GROUPS], children[2];
     struct torch_node *memory; // [count] states, [count] numbers, [count][STATE_NODES]
 };
 
-static void fill_states(struct whole_state *whole, const struct deepspeed_optimizer *optimizer) {
+static void fill_states(struct full_state *full, const struct deepspeed_optimizer *optimizer) {
     const size_t total = parameter_count(optimizer);
-    struct torch_node *states = whole->memory, *numbers = states + total;
+    struct torch_node *states = full->memory, *numbers = states + total;
     struct torch_node *members = numbers + total;
-    size_t at = 0;
+    size_t index = 0;
     for (size_t g = 0; g < optimizer->group_count; g++) {
         const struct deepspeed_group *group = &optimizer->groups[g];
-        whole->params[g] = node_many("params", TORCH_LIST, numbers + at, group->count);
-        for (size_t i = 0; i < group->count; i++, at++) {
-            struct torch_node *state = members + at * STATE_NODES;
+        full->params[g] = node_many("params", TORCH_LIST, numbers + index, group->count);
+        for (size_t i = 0; i < group->count; i++, index++) {
+            struct torch_node *state = members + index * STATE_NODES;
             state[0] = node_integer("step", optimizer->updates);
-            state[1] = node_tensor("exp_avg", &group->rows[DEEPSPEED_EXP_AVG][i]);
-            state[2] = node_tensor("exp_avg_sq", &group->rows[DEEPSPEED_EXP_AVG_SQ][i]);
-            states[at] = node_many(NULL, TORCH_DICT, state, STATE_NODES);
-            numbers[at] = node_integer(NULL, (int64_t)at);
+            state[1] = node_tensor("exp_avg", &group->states[DEEPSPEED_EXP_AVG][i]);
+            state[2] = node_tensor("exp_avg_sq", &group->states[DEEPSPEED_EXP_AVG_SQ][i]);
+            states[index] = node_many(NULL, TORCH_DICT, state, STATE_NODES);
+            numbers[index] = node_integer(NULL, (int64_t)index);
         }
     }
 }
 
-static enum berth_status fill_whole(struct whole_state *whole,
-                                    const struct deepspeed_optimizer *optimizer,
-                                    struct berth_error *error) {
+static enum berth_status fill_full_state(struct full_state *full,
+                                         const struct deepspeed_optimizer *optimizer,
+                                         struct berth_error *error) {
     const size_t total = parameter_count(optimizer);
-    whole->memory = memory_array(total * (2 + STATE_NODES), sizeof *whole->memory);
-    if (whole->memory == NULL) {
-        return error_no_memory(error, total * (2 + STATE_NODES) * sizeof *whole->memory,
+    full->memory = memory_array(total * (2 + STATE_NODES), sizeof *full->memory);
+    if (full->memory == NULL) {
+        return error_no_memory(error, total * (2 + STATE_NODES) * sizeof *full->memory,
                                "the state of the optimizer");
     }
-    fill_states(whole, optimizer);
-    fill_groups(&whole->groups, optimizer, whole->params);
-    whole->children[0] = node_many("state", TORCH_DICT, whole->memory, total);
-    whole->children[1] =
-        node_many("param_groups", TORCH_LIST, whole->groups.groups, optimizer->group_count);
+    fill_states(full, optimizer);
+    fill_groups(&full->groups, optimizer, full->params);
+    full->children[0] = node_many("state", TORCH_DICT, full->memory, total);
+    full->children[1] =
+        node_many("param_groups", TORCH_LIST, full->groups.groups, optimizer->group_count);
     return BERTH_OK;
 }
 
 // --- the model's file ---------------------------------------------------------------------------
 
-// What shards need to become a model again. The nodes as in struct whole_state.
+// What a reader needs to assemble the model from its shards.
 struct shapes {
     struct torch_node groups[DEEPSPEED_MAX_GROUPS];
-    struct torch_node *memory; // one for each parameter, then one for each tie
+    struct torch_node *memory; // parameters, then ties; memory_free, also after a failure
 };
 
 static enum berth_status fill_shapes(struct shapes *shapes, const struct deepspeed_out *out,
@@ -142,7 +142,7 @@ static enum berth_status fill_shapes(struct shapes *shapes, const struct deepspe
         const struct deepspeed_group *group = &optimizer->groups[g];
         shapes->groups[g] = node_many(NULL, TORCH_DICT, next, group->count);
         for (size_t i = 0; i < group->count; i++) {
-            const struct tensor_out *param = &group->rows[DEEPSPEED_MASTER][i];
+            const struct tensor_out *param = &group->states[DEEPSPEED_MASTER][i];
             *next++ = (struct torch_node){.key = param->name,
                                           .kind = TORCH_SIZE,
                                           .count = (size_t)param->rank,
@@ -155,20 +155,20 @@ static enum berth_status fill_shapes(struct shapes *shapes, const struct deepspe
     return BERTH_OK;
 }
 
-struct model_parts {
+struct model_extras {
     struct torch_node optimizer, shapes, ties;
 };
 
 static enum berth_status write_model(const char *folder, const struct deepspeed_out *out,
-                                     const struct model_parts *parts, struct berth_error *error) {
+                                     const struct model_extras *extras, struct berth_error *error) {
     const struct torch_node last = node_integer("last_batch_iteration", out->step - 1);
     const struct torch_node children[] = {
         {.key = "module", .kind = TORCH_TENSORS, .count = out->count, .tensors = out->module},
         node_many("buffer_names", TORCH_LIST, NULL, 0),
-        parts->optimizer,
-        parts->shapes,
+        extras->optimizer,
+        extras->shapes,
         node_none("frozen_param_shapes"),
-        parts->ties,
+        extras->ties,
         node_none("frozen_param_fragments"),
         out->optimizer != NULL ? node_many("lr_scheduler", TORCH_DICT, &last, 1)
                                : node_none("lr_scheduler"),
@@ -184,39 +184,41 @@ static enum berth_status write_model(const char *folder, const struct deepspeed_
         node_text("ds_version", VERSION),
     };
     const struct torch_node root = node_many(NULL, TORCH_DICT, children, LENGTH(children));
-    char *path = path_join(folder, DEEPSPEED_STATES);
+    char *path = path_join(folder, DEEPSPEED_MODEL_FILE);
     enum berth_status status = path != NULL ? torch_write(path, &root, error) : file_no_path(error);
     memory_free(path);
     return status;
 }
 
-static enum berth_status write_whole(const char *folder, const struct deepspeed_out *out,
-                                     struct berth_error *error) {
-    struct whole_state whole = {0};
-    enum berth_status status = fill_whole(&whole, out->optimizer, error);
+static enum berth_status write_model_with_optimizer(const char *folder,
+                                                    const struct deepspeed_out *out,
+                                                    struct berth_error *error) {
+    struct full_state full = {0};
+    enum berth_status status = fill_full_state(&full, out->optimizer, error);
     if (status == BERTH_OK) {
-        const struct model_parts parts = {
-            .optimizer = node_many("optimizer", TORCH_DICT, whole.children, LENGTH(whole.children)),
+        const struct model_extras extras = {
+            .optimizer = node_many("optimizer", TORCH_DICT, full.children, LENGTH(full.children)),
             .shapes = node_none("param_shapes"),
             .ties = node_none("shared_params")};
-        status = write_model(folder, out, &parts, error);
+        status = write_model(folder, out, &extras, error);
     }
-    memory_free(whole.memory);
+    memory_free(full.memory);
     return status;
 }
 
-static enum berth_status write_with_shapes(const char *folder, const struct deepspeed_out *out,
-                                           struct berth_error *error) {
+static enum berth_status write_model_with_shapes(const char *folder,
+                                                 const struct deepspeed_out *out,
+                                                 struct berth_error *error) {
     struct shapes shapes = {0};
     enum berth_status status = fill_shapes(&shapes, out, error);
     if (status == BERTH_OK) {
         const struct torch_node *ties = shapes.memory + parameter_count(out->optimizer);
-        const struct model_parts parts = {
+        const struct model_extras extras = {
             .optimizer = node_none("optimizer"),
             .shapes =
                 node_many("param_shapes", TORCH_LIST, shapes.groups, out->optimizer->group_count),
             .ties = node_many("shared_params", TORCH_DICT, ties, out->tie_count)};
-        status = write_model(folder, out, &parts, error);
+        status = write_model(folder, out, &extras, error);
     }
     memory_free(shapes.memory);
     return status;
@@ -224,55 +226,55 @@ static enum berth_status write_with_shapes(const char *folder, const struct deep
 
 // --- shards -------------------------------------------------------------------------------------
 
-// The numbers of each group as rows, padded with zeros to equal parts for the ranks.
-struct rows {
-    float *data[DEEPSPEED_ROWS][DEEPSPEED_MAX_GROUPS];
-    int64_t elements[DEEPSPEED_MAX_GROUPS], part[DEEPSPEED_MAX_GROUPS];
+// The flat buffers of each group, padded with zeros to equal partitions for the ranks.
+struct flat_groups {
+    float *data[DEEPSPEED_STATE_COUNT][DEEPSPEED_MAX_GROUPS];
+    int64_t elements[DEEPSPEED_MAX_GROUPS], partition[DEEPSPEED_MAX_GROUPS];
     int64_t ranks;
 };
 
-static size_t row_bytes(const struct rows *rows, size_t group) {
-    return (size_t)(rows->part[group] * rows->ranks) * sizeof(float);
+static size_t flat_bytes(const struct flat_groups *flat, size_t group) {
+    return (size_t)(flat->partition[group] * flat->ranks) * sizeof(float);
 }
 
-static void fill_row(float *row, const struct tensor_out *tensors, size_t count) {
+static void flatten(float *to, const struct tensor_out *tensors, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const int64_t elements = (int64_t)tensor_out_elements(&tensors[i]);
-        memcpy(row, tensors[i].data, (size_t)elements * sizeof *row);
-        row += elements;
+        memcpy(to, tensors[i].data, (size_t)elements * sizeof *to);
+        to += elements;
     }
 }
 
-// DeepSpeed aligns each part to two elements.
-static enum berth_status fill_rows(struct rows *rows, const struct deepspeed_out *out,
-                                   struct berth_error *error) {
-    rows->ranks = out->ranks;
+// DeepSpeed aligns each partition to two elements.
+static enum berth_status flatten_groups(struct flat_groups *flat, const struct deepspeed_out *out,
+                                        struct berth_error *error) {
+    flat->ranks = out->ranks;
     for (size_t g = 0; g < out->optimizer->group_count; g++) {
         const struct deepspeed_group *group = &out->optimizer->groups[g];
-        rows->elements[g] = group_elements(group);
-        rows->part[g] = (rows->elements[g] + 2 * out->ranks - 1) / (2 * out->ranks) * 2;
-        for (int row = 0; row < DEEPSPEED_ROWS; row++) {
-            rows->data[row][g] = memory_pages(row_bytes(rows, g));
-            if (rows->data[row][g] == NULL) {
-                return error_no_memory(error, row_bytes(rows, g), "the state of the optimizer");
+        flat->elements[g] = group_elements(group);
+        flat->partition[g] = (flat->elements[g] + 2 * out->ranks - 1) / (2 * out->ranks) * 2;
+        for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
+            flat->data[s][g] = memory_pages(flat_bytes(flat, g));
+            if (flat->data[s][g] == NULL) {
+                return error_no_memory(error, flat_bytes(flat, g), "the state of the optimizer");
             }
-            fill_row(rows->data[row][g], group->rows[row], group->count);
+            flatten(flat->data[s][g], group->states[s], group->count);
         }
     }
     return BERTH_OK;
 }
 
-static void rows_done(struct rows *rows, size_t groups) {
+static void flat_groups_done(struct flat_groups *flat, size_t groups) {
     for (size_t g = 0; g < groups; g++) {
-        for (int row = 0; row < DEEPSPEED_ROWS; row++) {
-            memory_pages_free(rows->data[row][g], row_bytes(rows, g));
+        for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
+            memory_pages_free(flat->data[s][g], flat_bytes(flat, g));
         }
     }
 }
 
-// A rank's parts of the rows; its nodes refer to it.
+// A rank's partitions. Its nodes refer to the struct, which must not move.
 struct shard {
-    struct tensor_out tensors[DEEPSPEED_ROWS][DEEPSPEED_MAX_GROUPS];
+    struct tensor_out tensors[DEEPSPEED_STATE_COUNT][DEEPSPEED_MAX_GROUPS];
     struct torch_node number[DEEPSPEED_MAX_GROUPS], params[DEEPSPEED_MAX_GROUPS];
     struct torch_node members[DEEPSPEED_MAX_GROUPS][STATE_NODES], states[DEEPSPEED_MAX_GROUPS];
     struct torch_node master[DEEPSPEED_MAX_GROUPS], padding[DEEPSPEED_MAX_GROUPS];
@@ -281,24 +283,27 @@ struct shard {
 };
 
 // Master weights are stored without the padding, moments with it.
-static void fill_tensors(struct shard *shard, const struct rows *rows, size_t group, int64_t rank) {
-    const int64_t first = rank * rows->part[group], left = rows->elements[group] - first;
-    const int64_t own = left < 0 ? 0 : left < rows->part[group] ? left : rows->part[group];
-    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
-        shard->tensors[row][group] =
-            (struct tensor_out){.name = "a part of a group",
+static void fill_tensors(struct shard *shard, const struct flat_groups *flat, size_t group,
+                         int64_t rank) {
+    const int64_t first = rank * flat->partition[group], left = flat->elements[group] - first;
+    const int64_t used = left < 0                        ? 0
+                         : left < flat->partition[group] ? left
+                                                         : flat->partition[group];
+    for (int s = 0; s < DEEPSPEED_STATE_COUNT; s++) {
+        shard->tensors[s][group] =
+            (struct tensor_out){.name = "a partition of a group",
                                 .dtype = TENSOR_F32,
                                 .rank = 1,
-                                .shape = {row == DEEPSPEED_MASTER ? own : rows->part[group]},
-                                .data = rows->data[row][group] + first};
+                                .shape = {s == DEEPSPEED_MASTER ? used : flat->partition[group]},
+                                .data = flat->data[s][group] + first};
     }
-    shard->padding[group] = node_integer(NULL, rows->part[group] - own);
+    shard->padding[group] = node_integer(NULL, flat->partition[group] - used);
 }
 
 static void fill_shard(struct shard *shard, const struct deepspeed_out *out,
-                       const struct rows *rows, int64_t rank) {
+                       const struct flat_groups *flat, int64_t rank) {
     for (size_t g = 0; g < out->optimizer->group_count; g++) {
-        fill_tensors(shard, rows, g, rank);
+        fill_tensors(shard, flat, g, rank);
         struct torch_node *members = shard->members[g];
         members[0] = node_integer("step", out->optimizer->updates);
         members[1] = node_tensor("exp_avg", &shard->tensors[DEEPSPEED_EXP_AVG][g]);
@@ -337,7 +342,7 @@ static enum berth_status write_shard_file(const char *path, const struct deepspe
 }
 
 static enum berth_status write_shard(const char *folder, const struct deepspeed_out *out,
-                                     const struct rows *rows, int64_t rank,
+                                     const struct flat_groups *flat, int64_t rank,
                                      struct berth_error *error) {
     struct shard shard;
     char name[80];
@@ -347,7 +352,7 @@ static enum berth_status write_shard(const char *folder, const struct deepspeed_
     if (path == NULL) {
         return file_no_path(error);
     }
-    fill_shard(&shard, out, rows, rank);
+    fill_shard(&shard, out, flat, rank);
     enum berth_status status = write_shard_file(path, out, &shard, error);
     memory_free(path);
     return status;
@@ -355,12 +360,12 @@ static enum berth_status write_shard(const char *folder, const struct deepspeed_
 
 static enum berth_status write_shards(const char *folder, const struct deepspeed_out *out,
                                       struct berth_error *error) {
-    struct rows rows = {0};
-    enum berth_status status = fill_rows(&rows, out, error);
+    struct flat_groups flat = {0};
+    enum berth_status status = flatten_groups(&flat, out, error);
     for (int64_t rank = 0; rank < out->ranks && status == BERTH_OK; rank++) {
-        status = write_shard(folder, out, &rows, rank, error);
+        status = write_shard(folder, out, &flat, rank, error);
     }
-    rows_done(&rows, out->optimizer->group_count);
+    flat_groups_done(&flat, out->optimizer->group_count);
     return status;
 }
 
@@ -370,14 +375,14 @@ static enum berth_status write_tag(const char *folder, const struct deepspeed_ou
                                    struct berth_error *error) {
     TRY(dir_make(folder, error));
     if (out->optimizer == NULL) {
-        const struct model_parts parts = {node_none("optimizer"), node_none("param_shapes"),
-                                          node_none("shared_params")};
-        return write_model(folder, out, &parts, error);
+        const struct model_extras extras = {node_none("optimizer"), node_none("param_shapes"),
+                                            node_none("shared_params")};
+        return write_model(folder, out, &extras, error);
     }
     if (out->optimizer->stage == 0) {
-        return write_whole(folder, out, error);
+        return write_model_with_optimizer(folder, out, error);
     }
-    TRY(write_with_shapes(folder, out, error));
+    TRY(write_model_with_shapes(folder, out, error));
     return write_shards(folder, out, error);
 }
 

@@ -3,8 +3,8 @@
 // alone, or with the state of an optimizer, whole (stage 0) or as the ZeRO shards of any number of
 // ranks (stages 1 and 2, whose files differ only in the number).
 //
-// Leaves out zero_to_fp32.py, which DeepSpeed puts beside `latest`, and where each parameter lies
-// in each shard (param_slice_mappings), which only universal checkpoints need.
+// Leaves out zero_to_fp32.py, which DeepSpeed puts next to `latest`, and param_slice_mappings, the
+// offset of each parameter in each shard, which only universal checkpoints need.
 #ifndef BERTH_FORMAT_DEEPSPEED_WRITE_H
 #define BERTH_FORMAT_DEEPSPEED_WRITE_H
 
@@ -16,12 +16,12 @@
 
 #define DEEPSPEED_MAX_GROUPS 2 // with weight decay and without
 
-enum { DEEPSPEED_MASTER, DEEPSPEED_EXP_AVG, DEEPSPEED_EXP_AVG_SQ, DEEPSPEED_ROWS };
+enum { DEEPSPEED_MASTER, DEEPSPEED_EXP_AVG, DEEPSPEED_EXP_AVG_SQ, DEEPSPEED_STATE_COUNT };
 
-// Parameters that the optimizer treats alike, in the order of the module: the tensors of each row,
-// f32, have the same names and shapes.
+// Parameters that the optimizer treats alike, in the order of the module. The tensors of every
+// state are f32 and have the same names and shapes.
 struct deepspeed_group {
-    const struct tensor_out *rows[DEEPSPEED_ROWS]; // [count] each
+    const struct tensor_out *states[DEEPSPEED_STATE_COUNT]; // [count] each
     size_t count;
     double weight_decay;
 };
@@ -30,7 +30,7 @@ struct deepspeed_optimizer {
     int stage; // 0, 1 or 2
     const struct deepspeed_group *groups;
     size_t group_count; // at most DEEPSPEED_MAX_GROUPS
-    int64_t updates;    // that its moments are made of
+    int64_t updates;    // performed so far
     double learning_rate, beta1, beta2, epsilon, max_grad_norm;
     int bias_correction;
     double max_coeff, min_coeff; // of Lamb

@@ -10,7 +10,7 @@
 
 #define GGUF_VERSION 3
 #define GGUF_ARRAY 9
-#define PIECE 4096 // numbers converted at a time
+#define BATCH 4096 // numbers converted at a time
 
 static const size_t type_sizes[] = {
     [GGUF_U8] = 1,  [GGUF_I8] = 1,   [GGUF_U16] = 2, [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
@@ -143,9 +143,9 @@ static void put_description(struct out *out, const struct gguf_tensor *tensor, u
 static void put_narrowed(struct out *out, const struct gguf_tensor *tensor) {
     const float *from = tensor->tensor.data;
     size_t left = tensor_out_elements(&tensor->tensor);
-    uint16_t piece[PIECE];
+    uint16_t piece[BATCH];
     while (left > 0) {
-        size_t count = left < PIECE ? left : PIECE;
+        size_t count = left < BATCH ? left : BATCH;
         tensor_narrow(tensor->stored, from, count, piece);
         put(out, piece, count * sizeof *piece);
         from += count;
@@ -169,15 +169,15 @@ static uint64_t align(uint64_t position, uint32_t alignment) {
 }
 
 static void put_header(struct out *out, const struct gguf_content *content, uint32_t alignment) {
-    int says_alignment = alignment != GGUF_ALIGNMENT;
+    int has_alignment = alignment != GGUF_ALIGNMENT;
     put(out, "GGUF", 4);
     put_number(out, GGUF_VERSION, 4);
     put_number(out, content->tensor_count, 8);
-    put_number(out, content->value_count + (size_t)says_alignment, 8);
+    put_number(out, content->value_count + (size_t)has_alignment, 8);
     for (size_t i = 0; i < content->value_count; i++) {
         put_value(out, &content->values[i]);
     }
-    if (says_alignment) {
+    if (has_alignment) {
         put_value(out, &(struct gguf_value){
                            .key = "general.alignment", .type = GGUF_U32, .integer = alignment});
     }

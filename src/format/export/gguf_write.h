@@ -54,7 +54,7 @@ struct gguf_content {
     uint32_t alignment; // a multiple of 8; 0: GGUF_ALIGNMENT
 };
 
-// Writes atomically, without a copy of the data; converts it piece by piece where requested. A
+// Writes atomically, without a copy of the data; converts it in batches where requested. A
 // type, name or rank that GGUF does not support is BERTH_CANT_CREATE; the message names the tensor.
 enum berth_status gguf_write(const char *path, const struct gguf_content *content,
                              struct berth_error *error);

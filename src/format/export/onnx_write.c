@@ -25,7 +25,7 @@ enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TYPE_ELEMENT = 1, TYPE_S
 enum { SHAPE_DIMENSION = 1, DIMENSION_SIZE = 1, DIMENSION_NAME = 2 };
 
 #define FILE_LIMIT ((uint64_t)INT32_MAX)
-#define EXTERNAL_LEAST 1024     // bytes: smaller tensors stay in the file
+#define EXTERNAL_MIN_BYTES 1024 // bytes: smaller tensors stay in the file
 #define EXTERNAL_ALIGNMENT 4096 // a page: readers map the file into memory
 
 static const struct {
@@ -67,8 +67,8 @@ static void put_attribute(struct protobuf_writer *writer, const struct onnx_attr
 }
 
 static void put_names(struct protobuf_writer *writer, uint32_t number, const char *const *names,
-                      size_t most) {
-    for (size_t i = 0; i < most && names[i] != NULL; i++) {
+                      size_t limit) {
+    for (size_t i = 0; i < limit && names[i] != NULL; i++) {
         protobuf_put_text(writer, number, names[i]);
     }
 }
@@ -164,7 +164,7 @@ struct weights {
 };
 
 static int is_external(const struct weights *weights, const struct tensor_out *tensor) {
-    return weights->location != NULL && tensor_out_bytes(tensor) >= EXTERNAL_LEAST;
+    return weights->location != NULL && tensor_out_bytes(tensor) >= EXTERNAL_MIN_BYTES;
 }
 
 static void put_entry(struct protobuf_writer *writer, const char *key, const char *value) {
@@ -286,8 +286,8 @@ static uint64_t measure_graph(struct weights *weights) {
            graph->outputs.length + measure_weights(weights);
 }
 
-static void put_part(struct file_writer *file, const struct protobuf_writer *part,
-                     struct berth_error *error) {
+static void put_buffer(struct file_writer *file, const struct protobuf_writer *part,
+                       struct berth_error *error) {
     (void)file_writer_put(file, part->bytes, part->length, error);
 }
 
@@ -301,12 +301,12 @@ static enum berth_status write_model_file(struct weights *weights, const char *p
     const struct onnx_graph *graph = weights->graph;
     struct file_writer file;
     TRY(file_writer_open(&file, path, error));
-    put_part(&file, head, error);
-    put_part(&file, &graph->nodes, error);
-    put_part(&file, &graph->constants, error);
+    put_buffer(&file, head, error);
+    put_buffer(&file, &graph->nodes, error);
+    put_buffer(&file, &graph->constants, error);
     write_weights(weights, &file, error);
-    put_part(&file, &graph->inputs, error);
-    put_part(&file, &graph->outputs, error);
+    put_buffer(&file, &graph->inputs, error);
+    put_buffer(&file, &graph->outputs, error);
     if (weights->failed) {
         file_writer_abort(&file);
         return no_memory(path, error);

@@ -66,8 +66,8 @@ struct onnx_model {
     const struct onnx_graph *graph;
     const char *name; // of the graph
     int64_t ir_version, opset;
-    uint64_t
-        file_limit; // larger files put the weights into PATH.data; 0: protocol buffers' 2 GiB - 1
+    // If the file would be larger, the weights go to PATH.data. 0: protocol buffers' 2 GiB - 1.
+    uint64_t file_limit;
 };
 
 // Writes PATH, and before it PATH.data where the limit requires it, each atomically; when PATH

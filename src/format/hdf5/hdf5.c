@@ -4,7 +4,7 @@
 
 #include "core/little_endian.h"
 #include "core/memory.h"
-#include "format/hdf5/hdf5_parts.h"
+#include "format/hdf5/hdf5_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 
 enum {
     SUPERBLOCK_MAX = 96,
-    USER_BLOCK_LEAST = 512,
-    HEAP_HEAD = 32,
-    NODE_HEAD = 24,
+    USER_BLOCK_MIN = 512,
+    HEAP_HEADER_BYTES = 32,
+    NODE_HEADER_BYTES = 24,
     SYMBOL_BYTES = 40
 };
 
@@ -30,34 +30,35 @@ struct group {
 static enum berth_status read_heap(struct group *group, uint64_t address,
                                    struct berth_error *error) {
     unsigned char *block;
-    struct hdf5_run run;
-    TRY(hdf5_describe(group->file, address, HEAP_HEAD, &block, &run, error));
+    struct hdf5_cursor cursor;
+    TRY(hdf5_read_metadata(group->file, address, HEAP_HEADER_BYTES, &block, &cursor, error));
     int is_heap = memcmp(block, "HEAP\0", 5) == 0;
-    hdf5_skip(&run, 8);
-    uint64_t length = hdf5_take(&run, 8);
-    hdf5_skip(&run, 8);
-    uint64_t names = hdf5_take(&run, 8);
+    hdf5_skip(&cursor, 8);
+    uint64_t length = hdf5_take(&cursor, 8);
+    hdf5_skip(&cursor, 8);
+    uint64_t names = hdf5_take(&cursor, 8);
     memory_free(block);
     if (!is_heap) {
         return hdf5_error(group->file, address, "expected the name heap of a group", error);
     }
-    TRY(hdf5_describe(group->file, names, length, &group->names, &run, error));
+    TRY(hdf5_read_metadata(group->file, names, length, &group->names, &cursor, error));
     group->names_length = (size_t)length;
     return BERTH_OK;
 }
 
-static enum berth_status put_symbol(struct group *group, struct hdf5_run *run,
+static enum berth_status put_symbol(struct group *group, struct hdf5_cursor *cursor,
                                     struct berth_error *error) {
-    uint64_t place = run->begin + run->at, name = hdf5_take(run, 8), header = hdf5_take(run, 8);
-    uint64_t kind = hdf5_take(run, 4);
-    hdf5_skip(run, 20);
-    if (kind == 2) { // a soft link
+    uint64_t address = cursor->begin + cursor->position, name = hdf5_take(cursor, 8),
+             header = hdf5_take(cursor, 8);
+    uint64_t cache_type = hdf5_take(cursor, 4);
+    hdf5_skip(cursor, 20);
+    if (cache_type == 2) { // a soft link
         return BERTH_OK;
     }
     const unsigned char *text = name < group->names_length ? group->names + name : NULL;
     if (text == NULL || *text == '\0' ||
         memchr(text, '\0', group->names_length - (size_t)name) == NULL) {
-        return hdf5_error(group->file, place, "a name is outside the group's name heap", error);
+        return hdf5_error(group->file, address, "a name is outside the group's name heap", error);
     }
     return hdf5_links_put(group->links, text, strlen((const char *)text), header, error);
 }
@@ -65,19 +66,19 @@ static enum berth_status put_symbol(struct group *group, struct hdf5_run *run,
 static enum berth_status read_symbols(struct group *group, uint64_t address,
                                       struct berth_error *error) {
     unsigned char *block;
-    struct hdf5_run run;
-    TRY(hdf5_describe(group->file, address, 8, &block, &run, error));
+    struct hdf5_cursor cursor;
+    TRY(hdf5_read_metadata(group->file, address, 8, &block, &cursor, error));
     int is_node = memcmp(block, "SNOD\1", 5) == 0;
-    hdf5_skip(&run, 6);
-    uint64_t count = hdf5_take(&run, 2);
+    hdf5_skip(&cursor, 6);
+    uint64_t count = hdf5_take(&cursor, 2);
     memory_free(block);
     if (!is_node) {
         return hdf5_error(group->file, address, "expected a symbol node of a group", error);
     }
-    TRY(hdf5_describe(group->file, address + 8, count * SYMBOL_BYTES, &block, &run, error));
+    TRY(hdf5_read_metadata(group->file, address + 8, count * SYMBOL_BYTES, &block, &cursor, error));
     enum berth_status status = BERTH_OK;
     for (uint64_t i = 0; i < count && status == BERTH_OK; i++) {
-        status = put_symbol(group, &run, error);
+        status = put_symbol(group, &cursor, error);
     }
     memory_free(block);
     return status;
@@ -87,21 +88,22 @@ static enum berth_status read_symbols(struct group *group, uint64_t address,
 static enum berth_status read_group_tree(struct group *group, uint64_t address, int level,
                                          struct berth_error *error) {
     unsigned char *block;
-    struct hdf5_run run;
-    TRY(hdf5_describe(group->file, address, NODE_HEAD, &block, &run, error));
-    int is_node = memcmp(block, "TREE\0", 5) == 0, here = block[5];
+    struct hdf5_cursor cursor;
+    TRY(hdf5_read_metadata(group->file, address, NODE_HEADER_BYTES, &block, &cursor, error));
+    int is_node = memcmp(block, "TREE\0", 5) == 0, node_level = block[5];
     uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
-    if (!is_node || here >= 64 || (level >= 0 && here != level)) {
+    if (!is_node || node_level >= 64 || (level >= 0 && node_level != level)) {
         return hdf5_error(group->file, address, "expected a B-tree node of a group", error);
     }
-    TRY(hdf5_describe(group->file, address + NODE_HEAD, 16 * count, &block, &run, error));
+    TRY(hdf5_read_metadata(group->file, address + NODE_HEADER_BYTES, 16 * count, &block, &cursor,
+                           error));
     enum berth_status status = BERTH_OK;
     for (uint64_t i = 0; i < count && status == BERTH_OK; i++) {
-        hdf5_skip(&run, 8);
-        uint64_t child = hdf5_take(&run, 8);
-        status = here == 0 ? read_symbols(group, child, error)
-                           : read_group_tree(group, child, here - 1, error);
+        hdf5_skip(&cursor, 8);
+        uint64_t child = hdf5_take(&cursor, 8);
+        status = node_level == 0 ? read_symbols(group, child, error)
+                                 : read_group_tree(group, child, node_level - 1, error);
     }
     memory_free(block);
     return status;
@@ -129,7 +131,7 @@ static enum berth_status find_signature(const struct file_reader *file, uint64_t
                                         struct berth_error *error) {
     char head[HDF5_SIGNATURE_BYTES];
     for (*base = 0; *base < file->size && file->size - *base >= sizeof head;
-         *base = *base == 0 ? USER_BLOCK_LEAST : 2 * *base) {
+         *base = *base == 0 ? USER_BLOCK_MIN : 2 * *base) {
         TRY(file_reader_at(file, *base, head, sizeof head, error));
         if (memcmp(head, HDF5_SIGNATURE, sizeof head) == 0) {
             return BERTH_OK;
@@ -142,26 +144,27 @@ static enum berth_status find_signature(const struct file_reader *file, uint64_t
         file->path);
 }
 
-static void take_superblock(struct hdf5_run *run, uint64_t version, struct superblock *block) {
+static void parse_superblock(struct hdf5_cursor *cursor, uint64_t version,
+                             struct superblock *block) {
     if (version >= 2) {
-        block->address_bytes = hdf5_take(run, 1);
-        block->length_bytes = hdf5_take(run, 1);
-        hdf5_skip(run, 1);
-        block->base = hdf5_take(run, 8);
-        hdf5_skip(run, 8);
-        block->end = hdf5_take(run, 8);
-        block->root = hdf5_take(run, 8);
+        block->address_bytes = hdf5_take(cursor, 1);
+        block->length_bytes = hdf5_take(cursor, 1);
+        hdf5_skip(cursor, 1);
+        block->base = hdf5_take(cursor, 8);
+        hdf5_skip(cursor, 8);
+        block->end = hdf5_take(cursor, 8);
+        block->root = hdf5_take(cursor, 8);
         return;
     }
-    hdf5_skip(run, 4);
-    block->address_bytes = hdf5_take(run, 1);
-    block->length_bytes = hdf5_take(run, 1);
-    hdf5_skip(run, version == 1 ? 13 : 9);
-    block->base = hdf5_take(run, 8);
-    hdf5_skip(run, 8);
-    block->end = hdf5_take(run, 8);
-    hdf5_skip(run, 16);
-    block->root = hdf5_take(run, 8);
+    hdf5_skip(cursor, 4);
+    block->address_bytes = hdf5_take(cursor, 1);
+    block->length_bytes = hdf5_take(cursor, 1);
+    hdf5_skip(cursor, version == 1 ? 13 : 9);
+    block->base = hdf5_take(cursor, 8);
+    hdf5_skip(cursor, 8);
+    block->end = hdf5_take(cursor, 8);
+    hdf5_skip(cursor, 16);
+    block->root = hdf5_take(cursor, 8);
 }
 
 static enum berth_status check_superblock(const struct hdf5_file *file, uint64_t version,
@@ -186,14 +189,14 @@ static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
     unsigned char bytes[SUPERBLOCK_MAX + 8] = {0};
     TRY(find_signature(&file->file, &file->base, error));
     uint64_t size = file->size = file->file.size - file->base;
-    struct hdf5_run run = {.bytes = bytes,
-                           .length = size < sizeof bytes ? (size_t)size : sizeof bytes};
+    struct hdf5_cursor cursor = {.bytes = bytes,
+                                 .length = size < sizeof bytes ? (size_t)size : sizeof bytes};
     struct superblock block = {0};
-    TRY(hdf5_bytes(file, 0, bytes, run.length, error));
-    hdf5_skip(&run, HDF5_SIGNATURE_BYTES);
-    uint64_t version = hdf5_take(&run, 1);
-    take_superblock(&run, version, &block);
-    if (run.is_short) {
+    TRY(hdf5_read_bytes(file, 0, bytes, cursor.length, error));
+    hdf5_skip(&cursor, HDF5_SIGNATURE_BYTES);
+    uint64_t version = hdf5_take(&cursor, 1);
+    parse_superblock(&cursor, version, &block);
+    if (cursor.is_truncated) {
         return hdf5_error(file, size, "truncated within its first block", error);
     }
     *root = block.root;
@@ -202,20 +205,20 @@ static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
 
 // --- data sets ----------------------------------------------------------------------------------
 
-static void set_done(struct hdf5_dataset *set) {
+static void dataset_done(struct hdf5_dataset *set) {
     memory_free(set->name);
     memory_free(set->chunks);
 }
 
 static enum berth_status check_data(struct hdf5_file *file, const struct hdf5_dataset *set,
-                                    uint64_t place, struct berth_error *error) {
+                                    uint64_t address, struct berth_error *error) {
     int beyond = set->chunk_count == 0 && set->bytes > 0 &&
                  (set->address > file->size || set->bytes > file->size - set->address);
-    if (beyond && set->address == HDF5_NOWHERE) {
-        return hdf5_never_written(file, place, error);
+    if (beyond && set->address == HDF5_UNDEFINED_ADDRESS) {
+        return hdf5_never_written(file, address, error);
     }
     if (beyond || set->stored > file->data_left) {
-        return hdf5_error(file, place,
+        return hdf5_error(file, address,
                           "the data is larger than the file: it is truncated or damaged", error);
     }
     file->data_left -= set->stored;
@@ -242,7 +245,7 @@ static enum berth_status add_object(struct hdf5_file *file, struct hdf5_link *li
     return status;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
     const struct hdf5_dataset *left = a, *right = b;
     return strcmp(left->name, right->name);
 }
@@ -262,7 +265,7 @@ static enum berth_status add_all(struct hdf5_file *file, struct hdf5_links *link
             return error_prefix(error, status, "data set %s", name);
         }
     }
-    qsort(file->sets, file->count, sizeof *file->sets, by_name);
+    qsort(file->sets, file->count, sizeof *file->sets, compare_names);
     for (size_t i = 1; i < file->count; i++) {
         if (strcmp(file->sets[i - 1].name, file->sets[i].name) == 0) {
             return error_set(error, BERTH_BAD_DATA, "%s: HDF5 file: duplicate data set %s",
@@ -308,7 +311,7 @@ enum berth_status hdf5_open(struct hdf5_file *file, const char *path, struct ber
     struct hdf5_links links = {0};
     *file = (struct hdf5_file){.file = {.descriptor = -1}};
     TRY(file_reader_open(&file->file, path, error));
-    file->description_left = 2 * file->file.size;
+    file->metadata_left = 2 * file->file.size;
     file->data_left = file->file.size;
     enum berth_status status = read_root(file, &links, error);
     hdf5_links_done(&links);
@@ -319,9 +322,9 @@ enum berth_status hdf5_open(struct hdf5_file *file, const char *path, struct ber
 }
 
 void hdf5_close(struct hdf5_file *file) {
-    hdf5_forget(file, NULL, 0, 0);
+    hdf5_drop_partial_chunks(file, NULL, 0, 0);
     for (size_t i = 0; i < file->count; i++) {
-        set_done(&file->sets[i]);
+        dataset_done(&file->sets[i]);
     }
     memory_free(file->sets);
     file_reader_close(&file->file);

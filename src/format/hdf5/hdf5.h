@@ -54,9 +54,9 @@ struct hdf5_file {
     uint64_t base, size;       // offset of the HDF5 file after its user block; its size from there
     struct hdf5_dataset *sets; // sorted by name
     size_t count;
-    uint64_t description_left, data_left; // bytes of metadata and of data that may still be read
-    struct hdf5_unpacking *unpackings;    // compressed chunks that were read in part
-    size_t readers;                       // total number of their readers
+    uint64_t metadata_left, data_left; // bytes of metadata and of data that may still be read
+    struct hdf5_partial_chunk *partial_chunks; // compressed chunks that were read in part
+    size_t readers;                            // total number of their readers
 };
 
 // Sets *is to whether there is such a file with HDF5's signature, at its start or after a user
@@ -93,7 +93,7 @@ struct hdf5_column {
 
 #define HDF5_COLUMNS_MAX 16
 
-struct hdf5_written {
+struct hdf5_dataset_writer {
     struct hdf5_column column;
     size_t row_bytes, chunk_rows, filled; // filled: rows in `rows` that are not written yet
     unsigned char *rows;                  // [chunk_rows] of them
@@ -107,10 +107,10 @@ struct hdf5_written {
 // A file that is kept in memory until it is committed: the compressed data, and an uncompressed
 // chunk per column.
 struct hdf5_writer {
-    struct hdf5_written columns[HDF5_COLUMNS_MAX];
+    struct hdf5_dataset_writer sets[HDF5_COLUMNS_MAX];
     size_t count;
     int level; // of compression
-    struct deflate_packer packer;
+    struct deflate_compressor compressor;
 };
 
 // At most HDF5_COLUMNS_MAX columns with distinct names. Call hdf5_writer_done at the end and after

@@ -2,11 +2,16 @@
 // Finds the chunks of an HDF5 data set, from a B-tree or one of the newer indexes.
 #include "core/little_endian.h"
 #include "core/memory.h"
-#include "format/hdf5/hdf5_parts.h"
+#include "format/hdf5/hdf5_internal.h"
 
 #include <string.h>
 
-enum { NODE_HEAD = 24, LEVELS_MAX = 32, FIXED_HEAD = 24, FIXED_BLOCK_HEAD = 14 };
+enum {
+    NODE_HEADER_BYTES = 24,
+    LEVELS_MAX = 32,
+    FIXED_HEADER_BYTES = 24,
+    FIXED_BLOCK_HEADER_BYTES = 14
+};
 
 struct index {
     struct hdf5_file *file;
@@ -16,11 +21,6 @@ struct index {
     uint64_t chunk_bytes;
 };
 
-static enum berth_status index_error(const struct index *index, uint64_t place, const char *problem,
-                                     struct berth_error *error) {
-    return hdf5_error(index->file, place, problem, error);
-}
-
 uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set) {
     uint64_t bytes = tensor_dtype_size(set->dtype);
     for (int i = 0; i < set->rank; i++) {
@@ -29,10 +29,10 @@ uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set) {
     return bytes;
 }
 
-static int is_packed(const struct index *index, uint32_t mask) {
-    const struct hdf5_dataset *set = &index->object->set;
+int hdf5_has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *chunk,
+                    enum hdf5_filter filter) {
     for (int i = 0; i < set->filter_count; i++) {
-        if (set->filters[i] == HDF5_DEFLATE && (mask >> i & 1) == 0) {
+        if (set->filters[i] == filter && (chunk->mask >> i & 1) == 0) {
             return 1;
         }
     }
@@ -40,24 +40,26 @@ static int is_packed(const struct index *index, uint32_t mask) {
 }
 
 // Adds a chunk to the grid; its cell must be empty.
-static enum berth_status put_chunk(struct index *index, uint64_t place, uint64_t number,
+static enum berth_status put_chunk(struct index *index, uint64_t address, uint64_t number,
                                    struct hdf5_chunk chunk, struct berth_error *error) {
     uint64_t size = index->file->size;
-    if (chunk.address == HDF5_NOWHERE) {
-        return index_error(index, place, "a chunk was never written: the file is incomplete",
-                           error);
+    if (chunk.address == HDF5_UNDEFINED_ADDRESS) {
+        return hdf5_error(index->file, address, "a chunk was never written: the file is incomplete",
+                          error);
     }
     if (number >= index->count || index->chunks[number].size != 0 || chunk.size == 0) {
-        return index_error(index, place, "the chunk index is damaged", error);
+        return hdf5_error(index->file, address, "the chunk index is damaged", error);
     }
     if (chunk.address > size || chunk.size > size - chunk.address) {
-        return index_error(index, place,
-                           "a chunk extends beyond the end of the file: it is truncated or damaged",
-                           error);
+        return hdf5_error(index->file, address,
+                          "a chunk extends beyond the end of the file: it is truncated or damaged",
+                          error);
     }
-    if (is_packed(index, chunk.mask) ? index->chunk_bytes / DEFLATE_RATIO_LIMIT > chunk.size
-                                     : index->chunk_bytes != chunk.size) {
-        return index_error(index, place, "the size of a chunk does not fit its shape", error);
+    if (hdf5_has_filter(&index->object->set, &chunk, HDF5_DEFLATE)
+            ? index->chunk_bytes / DEFLATE_RATIO_LIMIT > chunk.size
+            : index->chunk_bytes != chunk.size) {
+        return hdf5_error(index->file, address, "the size of a chunk does not fit its shape",
+                          error);
     }
     index->chunks[number] = chunk;
     index->found++;
@@ -69,50 +71,51 @@ static enum berth_status put_chunk(struct index *index, uint64_t place, uint64_t
 
 // The grid index of the chunk whose offsets come next; chunk_count when they are not those of a
 // chunk.
-static uint64_t take_number(struct index *index, struct hdf5_run *run) {
+static uint64_t read_grid_index(struct index *index, struct hdf5_cursor *cursor) {
     const struct hdf5_dataset *set = &index->object->set;
     uint64_t number = 0;
     int fits = 1;
     for (int i = 0; i < set->rank; i++) {
-        uint64_t offset = hdf5_take(run, 8), extent = (uint64_t)set->chunk[i];
+        uint64_t offset = hdf5_take(cursor, 8), extent = (uint64_t)set->chunk[i];
         fits = fits && offset % extent == 0 && offset / extent < (uint64_t)set->grid[i];
         number = fits ? number * (uint64_t)set->grid[i] + offset / extent : 0;
     }
-    fits = hdf5_take(run, 8) == 0 && fits; // offset within an element
+    fits = hdf5_take(cursor, 8) == 0 && fits; // offset within an element
     return fits ? number : index->count;
 }
 
 static enum berth_status read_tree(struct index *index, uint64_t address, int level,
                                    struct berth_error *error);
 
-static enum berth_status read_entry(struct index *index, struct hdf5_run *run, int level,
+static enum berth_status read_entry(struct index *index, struct hdf5_cursor *cursor, int level,
                                     struct berth_error *error) {
-    uint64_t place = run->begin + run->at;
-    struct hdf5_chunk chunk = {.size = hdf5_take(run, 4)};
-    chunk.mask = (uint32_t)hdf5_take(run, 4);
-    uint64_t number = take_number(index, run);
-    chunk.address = hdf5_take(run, 8);
+    uint64_t address = cursor->begin + cursor->position;
+    struct hdf5_chunk chunk = {.size = hdf5_take(cursor, 4)};
+    chunk.mask = (uint32_t)hdf5_take(cursor, 4);
+    uint64_t number = read_grid_index(index, cursor);
+    chunk.address = hdf5_take(cursor, 8);
     return level > 0 ? read_tree(index, chunk.address, level - 1, error)
-                     : put_chunk(index, place, number, chunk, error);
+                     : put_chunk(index, address, number, chunk, error);
 }
 
 // Reads a node of level `level`, or of any level when it is negative.
 static enum berth_status read_tree(struct index *index, uint64_t address, int level,
                                    struct berth_error *error) {
     unsigned char *block;
-    struct hdf5_run run;
-    TRY(hdf5_describe(index->file, address, NODE_HEAD, &block, &run, error));
-    int is_node = memcmp(block, "TREE\1", 5) == 0, here = block[5];
+    struct hdf5_cursor cursor;
+    TRY(hdf5_read_metadata(index->file, address, NODE_HEADER_BYTES, &block, &cursor, error));
+    int is_node = memcmp(block, "TREE\1", 5) == 0, node_level = block[5];
     uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
-    if (!is_node || here >= LEVELS_MAX || (level >= 0 && here != level)) {
-        return index_error(index, address, "expected a B-tree node of chunks", error);
+    if (!is_node || node_level >= LEVELS_MAX || (level >= 0 && node_level != level)) {
+        return hdf5_error(index->file, address, "expected a B-tree node of chunks", error);
     }
     uint64_t entry = 8 + 8 * ((uint64_t)index->object->set.rank + 1) + 8;
-    TRY(hdf5_describe(index->file, address + NODE_HEAD, count * entry, &block, &run, error));
+    TRY(hdf5_read_metadata(index->file, address + NODE_HEADER_BYTES, count * entry, &block, &cursor,
+                           error));
     enum berth_status status = BERTH_OK;
     for (uint64_t i = 0; i < count && status == BERTH_OK; i++) {
-        status = read_entry(index, &run, here, error);
+        status = read_entry(index, &cursor, node_level, error);
     }
     memory_free(block);
     return status;
@@ -124,9 +127,9 @@ static enum berth_status read_tree_index(struct index *index, struct berth_error
 
 // --- the newer indexes --------------------------------------------------------------------------
 
-static enum berth_status read_one(struct index *index, struct berth_error *error) {
+static enum berth_status read_single(struct index *index, struct berth_error *error) {
     const struct hdf5_object *object = index->object;
-    struct hdf5_chunk chunk = {object->index_address, object->one_size, object->one_mask};
+    struct hdf5_chunk chunk = {object->index_address, object->single_size, object->single_mask};
     chunk.size = object->set.filter_count == 0 ? index->chunk_bytes : chunk.size;
     return put_chunk(index, object->address, 0, chunk, error);
 }
@@ -136,7 +139,7 @@ static enum berth_status read_implicit(struct index *index, struct berth_error *
         struct hdf5_chunk chunk = {.address = index->object->index_address + i * index->chunk_bytes,
                                    .size = index->chunk_bytes};
         if (index->object->index_address > index->file->size) {
-            chunk.address = HDF5_NOWHERE;
+            chunk.address = HDF5_UNDEFINED_ADDRESS;
         }
         TRY(put_chunk(index, index->object->address, i, chunk, error));
     }
@@ -146,46 +149,50 @@ static enum berth_status read_implicit(struct index *index, struct berth_error *
 // A fixed array: `size` bytes per entry, in one run or in pages of `page` entries with a checksum
 // each.
 struct fixed {
-    size_t size;
-    uint64_t count, page, block;
+    size_t entry_bytes;
+    uint64_t count, page_entries, block_address;
 };
 
-static enum berth_status read_fixed_head(struct index *index, struct fixed *fixed,
-                                         struct berth_error *error) {
+static enum berth_status read_fixed_header(struct index *index, struct fixed *fixed,
+                                           struct berth_error *error) {
     unsigned char *block;
-    struct hdf5_run run;
+    struct hdf5_cursor cursor;
     uint64_t address = index->object->index_address;
-    TRY(hdf5_describe(index->file, address, FIXED_HEAD, &block, &run, error));
+    TRY(hdf5_read_metadata(index->file, address, FIXED_HEADER_BYTES, &block, &cursor, error));
     int filtered = index->object->set.filter_count > 0;
     int fits = memcmp(block, "FAHD\0", 5) == 0 && block[5] == filtered;
-    hdf5_skip(&run, 6);
-    fixed->size = (size_t)hdf5_take(&run, 1);
-    uint64_t page_bits = hdf5_take(&run, 1);
-    fixed->count = hdf5_take(&run, 8);
-    fixed->block = hdf5_take(&run, 8);
+    hdf5_skip(&cursor, 6);
+    fixed->entry_bytes = (size_t)hdf5_take(&cursor, 1);
+    uint64_t page_bits = hdf5_take(&cursor, 1);
+    fixed->count = hdf5_take(&cursor, 8);
+    fixed->block_address = hdf5_take(&cursor, 8);
     memory_free(block);
     fits = fits && page_bits > 0 && page_bits < 32 && fixed->count == index->count;
-    fits = fits && (filtered ? fixed->size > 12 && fixed->size <= 20 : fixed->size == 8);
-    fixed->page = fits ? (uint64_t)1 << page_bits : 1;
-    return fits ? BERTH_OK : index_error(index, address, "expected a fixed array of chunks", error);
+    fits = fits && (filtered ? fixed->entry_bytes > 12 && fixed->entry_bytes <= 20
+                             : fixed->entry_bytes == 8);
+    fixed->page_entries = fits ? (uint64_t)1 << page_bits : 1;
+    return fits ? BERTH_OK
+                : hdf5_error(index->file, address, "expected a fixed array of chunks", error);
 }
 
-static enum berth_status read_fixed_run(struct index *index, const struct fixed *fixed,
-                                        uint64_t address, uint64_t first,
-                                        struct berth_error *error) {
+static enum berth_status read_fixed_page(struct index *index, const struct fixed *fixed,
+                                         uint64_t address, uint64_t first,
+                                         struct berth_error *error) {
     unsigned char *block;
-    struct hdf5_run run;
-    uint64_t left = fixed->count - first, count = left < fixed->page ? left : fixed->page;
+    struct hdf5_cursor cursor;
+    uint64_t left = fixed->count - first,
+             count = left < fixed->page_entries ? left : fixed->page_entries;
     enum berth_status status = BERTH_OK;
-    TRY(hdf5_describe(index->file, address, count * fixed->size, &block, &run, error));
+    TRY(hdf5_read_metadata(index->file, address, count * fixed->entry_bytes, &block, &cursor,
+                           error));
     for (uint64_t i = first; i < first + count && status == BERTH_OK; i++) {
-        uint64_t place = run.begin + run.at;
-        struct hdf5_chunk chunk = {.address = hdf5_take(&run, 8), .size = index->chunk_bytes};
-        if (fixed->size > 8) {
-            chunk.size = hdf5_take(&run, fixed->size - 12);
-            chunk.mask = (uint32_t)hdf5_take(&run, 4);
+        uint64_t entry_address = cursor.begin + cursor.position;
+        struct hdf5_chunk chunk = {.address = hdf5_take(&cursor, 8), .size = index->chunk_bytes};
+        if (fixed->entry_bytes > 8) {
+            chunk.size = hdf5_take(&cursor, fixed->entry_bytes - 12);
+            chunk.mask = (uint32_t)hdf5_take(&cursor, 4);
         }
-        status = put_chunk(index, place, i, chunk, error);
+        status = put_chunk(index, entry_address, i, chunk, error);
     }
     memory_free(block);
     return status;
@@ -194,25 +201,27 @@ static enum berth_status read_fixed_run(struct index *index, const struct fixed 
 static enum berth_status read_fixed(struct index *index, struct berth_error *error) {
     struct fixed fixed = {0};
     unsigned char *block;
-    struct hdf5_run run;
-    TRY(read_fixed_head(index, &fixed, error));
-    TRY(hdf5_describe(index->file, fixed.block, FIXED_BLOCK_HEAD, &block, &run, error));
+    struct hdf5_cursor cursor;
+    TRY(read_fixed_header(index, &fixed, error));
+    TRY(hdf5_read_metadata(index->file, fixed.block_address, FIXED_BLOCK_HEADER_BYTES, &block,
+                           &cursor, error));
     int is_block = memcmp(block, "FADB\0", 5) == 0;
     memory_free(block);
     if (!is_block) {
-        return index_error(index, fixed.block, "expected a fixed array of chunks", error);
+        return hdf5_error(index->file, fixed.block_address, "expected a fixed array of chunks",
+                          error);
     }
-    uint64_t at = fixed.block + FIXED_BLOCK_HEAD,
-             pages = (fixed.count + fixed.page - 1) / fixed.page;
-    at += pages > 1 ? (pages + 7) / 8 + 4 : 0; // the bitmap of pages, and a checksum
-    for (uint64_t first = 0; first < fixed.count; first += fixed.page) {
-        TRY(read_fixed_run(index, &fixed, at, first, error));
-        at += fixed.page * fixed.size + 4;
+    uint64_t offset = fixed.block_address + FIXED_BLOCK_HEADER_BYTES,
+             pages = (fixed.count + fixed.page_entries - 1) / fixed.page_entries;
+    offset += pages > 1 ? (pages + 7) / 8 + 4 : 0; // the bitmap of pages, and a checksum
+    for (uint64_t first = 0; first < fixed.count; first += fixed.page_entries) {
+        TRY(read_fixed_page(index, &fixed, offset, first, error));
+        offset += fixed.page_entries * fixed.entry_bytes + 4;
     }
     return BERTH_OK;
 }
 
-// --- all indexes ---------------------------------------------------------------------------------
+// --- all indexes --------------------------------------------------------------------------------
 
 // Computes the number of chunks; each takes at least one byte of the file.
 static enum berth_status count_chunks(struct index *index, struct berth_error *error) {
@@ -221,8 +230,8 @@ static enum berth_status count_chunks(struct index *index, struct berth_error *e
     for (int i = 0; i < set->rank; i++) {
         uint64_t extent = (uint64_t)set->grid[i];
         if (extent > 0 && count > index->file->size / extent) {
-            return index_error(index, index->object->address, "more chunks than fit in the file",
-                               error);
+            return hdf5_error(index->file, index->object->address,
+                              "more chunks than fit in the file", error);
         }
         count *= extent;
     }
@@ -234,7 +243,7 @@ enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *o
                                    struct berth_error *error) {
     static enum berth_status (*const readers[])(struct index *, struct berth_error *) = {
         [HDF5_INDEX_TREE] = read_tree_index,
-        [HDF5_INDEX_ONE] = read_one,
+        [HDF5_INDEX_SINGLE] = read_single,
         [HDF5_INDEX_IMPLICIT] = read_implicit,
         [HDF5_INDEX_FIXED] = read_fixed,
     };
@@ -243,7 +252,7 @@ enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *o
     if (!object->is_chunked || object->set.bytes == 0) {
         return BERTH_OK;
     }
-    if (object->index_address == HDF5_NOWHERE) {
+    if (object->index_address == HDF5_UNDEFINED_ADDRESS) {
         return hdf5_never_written(file, object->address, error);
     }
     TRY(count_chunks(&index, error));
@@ -256,6 +265,5 @@ enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *o
     TRY(readers[object->index](&index, error));
     return index.found == index.count
                ? BERTH_OK
-               : index_error(&index, object->address, "missing chunks: the file is incomplete",
-                             error);
+               : hdf5_error(file, object->address, "missing chunks: the file is incomplete", error);
 }

@@ -2,7 +2,7 @@
 // Reads the header of an HDF5 object: messages in one or more blocks, in the old format and the
 // new.
 #include "core/memory.h"
-#include "format/hdf5/hdf5_parts.h"
+#include "format/hdf5/hdf5_internal.h"
 
 #include <string.h>
 
@@ -28,29 +28,29 @@ struct header {
     int tracks_order; // messages of the new format have 2 more bytes
 };
 
-static enum berth_status header_error(const struct header *header, const struct hdf5_run *run,
+static enum berth_status header_error(const struct header *header, const struct hdf5_cursor *cursor,
                                       const char *problem, struct berth_error *error) {
-    return hdf5_error(header->file, run->begin + run->at, problem, error);
+    return hdf5_error(header->file, cursor->begin + cursor->position, problem, error);
 }
 
 // --- messages -----------------------------------------------------------------------------------
 
-static enum berth_status read_space(struct header *header, struct hdf5_run *run,
+static enum berth_status read_space(struct header *header, struct hdf5_cursor *cursor,
                                     struct berth_error *error) {
     struct hdf5_dataset *set = &header->object->set;
-    uint64_t version = hdf5_take(run, 1), rank = hdf5_take(run, 1);
-    hdf5_skip(run, 1);
-    uint64_t kind = hdf5_take(run, 1); // in version 2; 2: no data
-    hdf5_skip(run, version == 1 ? 4 : 0);
+    uint64_t version = hdf5_take(cursor, 1), rank = hdf5_take(cursor, 1);
+    hdf5_skip(cursor, 1);
+    uint64_t kind = hdf5_take(cursor, 1); // in version 2; 2: no data
+    hdf5_skip(cursor, version == 1 ? 4 : 0);
     if (version < 1 || version > 2 || rank > TENSOR_MAX_RANK || (version == 2 && kind > 1)) {
-        return header_error(header, run, "unsupported shape", error);
+        return header_error(header, cursor, "unsupported shape", error);
     }
     set->rank = (int)rank;
     for (uint64_t i = 0; i < rank; i++) {
-        uint64_t extent = hdf5_take(run, 8);
+        uint64_t extent = hdf5_take(cursor, 8);
         set->shape[i] = (int64_t)extent;
         if (extent > INT64_MAX) {
-            return header_error(header, run, "invalid shape", error);
+            return header_error(header, cursor, "invalid shape", error);
         }
     }
     header->object->has_space = 1;
@@ -71,15 +71,16 @@ static enum tensor_dtype dtype_of(int is_float, int is_signed, uint64_t size) {
     return TENSOR_OTHER;
 }
 
-static enum berth_status read_type(struct header *header, struct hdf5_run *run,
+static enum berth_status read_type(struct header *header, struct hdf5_cursor *cursor,
                                    struct berth_error *error) {
-    uint64_t kind = hdf5_take(run, 1) & 15, flags = hdf5_take(run, 3), size = hdf5_take(run, 4);
-    uint64_t offset = hdf5_take(run, 2), bits = hdf5_take(run, 2);
+    uint64_t kind = hdf5_take(cursor, 1) & 15, flags = hdf5_take(cursor, 3),
+             size = hdf5_take(cursor, 4);
+    uint64_t offset = hdf5_take(cursor, 2), bits = hdf5_take(cursor, 2);
     enum tensor_dtype dtype = dtype_of(kind == 1, (flags & 8) != 0, size);
     if (kind > 1 || (flags & 1) != 0 || (kind == 1 && (flags & 64) != 0) || offset != 0 ||
         bits != 8 * size || dtype == TENSOR_OTHER) {
         return header_error(
-            header, run,
+            header, cursor,
             "unsupported data type: expected little-endian integers or floats of 1 to 8 bytes",
             error);
     }
@@ -88,172 +89,175 @@ static enum berth_status read_type(struct header *header, struct hdf5_run *run,
     return BERTH_OK;
 }
 
-static enum berth_status read_filters(struct header *header, struct hdf5_run *run,
+static enum berth_status read_filters(struct header *header, struct hdf5_cursor *cursor,
                                       struct berth_error *error) {
     struct hdf5_dataset *set = &header->object->set;
-    uint64_t version = hdf5_take(run, 1), count = hdf5_take(run, 1);
-    hdf5_skip(run, version == 1 ? 6 : 0);
+    uint64_t version = hdf5_take(cursor, 1), count = hdf5_take(cursor, 1);
+    hdf5_skip(cursor, version == 1 ? 6 : 0);
     if (version < 1 || version > 2 || count > 2) {
-        return header_error(header, run, "unsupported filters: expected gzip or shuffle", error);
+        return header_error(header, cursor, "unsupported filters: expected gzip or shuffle", error);
     }
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t filter = hdf5_take(run, 2), name = version == 1 ? hdf5_take(run, 2) : 0;
-        hdf5_skip(run, 2);
-        uint64_t values = hdf5_take(run, 2);
-        hdf5_skip(run, (name + 7) / 8 * 8 + 4 * (values + (version == 1 ? values % 2 : 0)));
+        uint64_t filter = hdf5_take(cursor, 2), name = version == 1 ? hdf5_take(cursor, 2) : 0;
+        hdf5_skip(cursor, 2);
+        uint64_t values = hdf5_take(cursor, 2);
+        hdf5_skip(cursor, (name + 7) / 8 * 8 + 4 * (values + (version == 1 ? values % 2 : 0)));
         if (filter != HDF5_DEFLATE && filter != HDF5_SHUFFLE) {
-            return header_error(header, run, "unsupported filter: expected gzip or shuffle", error);
+            return header_error(header, cursor, "unsupported filter: expected gzip or shuffle",
+                                error);
         }
         if (i > 0 && set->filters[0] == (enum hdf5_filter)filter) {
-            return header_error(header, run, "unsupported: duplicate filter", error);
+            return header_error(header, cursor, "unsupported: duplicate filter", error);
         }
         set->filters[i] = (enum hdf5_filter)filter;
     }
     if (count == 2 && set->filters[0] == HDF5_DEFLATE) {
-        return header_error(header, run, "unsupported: gzip before shuffle", error);
+        return header_error(header, cursor, "unsupported: gzip before shuffle", error);
     }
     set->filter_count = (int)count;
     return BERTH_OK;
 }
 
-static void read_chunk_shape(struct header *header, struct hdf5_run *run, uint64_t count,
+static void read_chunk_shape(struct header *header, struct hdf5_cursor *cursor, uint64_t count,
                              size_t size) {
     for (uint64_t i = 0; i < count; i++) {
-        header->object->set.chunk[i] = (int64_t)(hdf5_take(run, size) & INT64_MAX);
+        header->object->set.chunk[i] = (int64_t)(hdf5_take(cursor, size) & INT64_MAX);
     }
-    hdf5_skip(run, size); // of an element
+    hdf5_skip(cursor, size); // of an element
     header->object->chunk_rank = (int)count;
 }
 
 // The newest format: flags, shape, and one of several kinds of index.
-static enum berth_status read_new_chunks(struct header *header, struct hdf5_run *run,
+static enum berth_status read_new_chunks(struct header *header, struct hdf5_cursor *cursor,
                                          struct berth_error *error) {
     struct hdf5_object *object = header->object;
-    uint64_t flags = hdf5_take(run, 1), count = hdf5_take(run, 1), size = hdf5_take(run, 1);
+    uint64_t flags = hdf5_take(cursor, 1), count = hdf5_take(cursor, 1),
+             size = hdf5_take(cursor, 1);
     if (count < 1 || count > TENSOR_MAX_RANK + 1 || size < 1 || size > 8) {
-        return header_error(header, run, "invalid chunk shape", error);
+        return header_error(header, cursor, "invalid chunk shape", error);
     }
-    read_chunk_shape(header, run, count - 1, (size_t)size);
-    uint64_t index = hdf5_take(run, 1);
+    read_chunk_shape(header, cursor, count - 1, (size_t)size);
+    uint64_t index = hdf5_take(cursor, 1);
     object->index = (enum hdf5_index)index;
-    if (index < HDF5_INDEX_ONE || index > HDF5_INDEX_FIXED) {
-        return header_error(header, run,
+    if (index < HDF5_INDEX_SINGLE || index > HDF5_INDEX_FIXED) {
+        return header_error(header, cursor,
                             "unsupported chunk index: write the file with h5py's default libver",
                             error);
     }
-    if (index == HDF5_INDEX_ONE && (flags & 2) != 0) {
-        object->one_size = hdf5_take(run, 8);
-        object->one_mask = (uint32_t)hdf5_take(run, 4);
+    if (index == HDF5_INDEX_SINGLE && (flags & 2) != 0) {
+        object->single_size = hdf5_take(cursor, 8);
+        object->single_mask = (uint32_t)hdf5_take(cursor, 4);
     }
-    hdf5_skip(run, index == HDF5_INDEX_FIXED ? 1 : 0);
-    object->index_address = hdf5_take(run, 8);
+    hdf5_skip(cursor, index == HDF5_INDEX_FIXED ? 1 : 0);
+    object->index_address = hdf5_take(cursor, 8);
     return BERTH_OK;
 }
 
-static enum berth_status read_chunked(struct header *header, struct hdf5_run *run, uint64_t version,
-                                      struct berth_error *error) {
+static enum berth_status read_chunked(struct header *header, struct hdf5_cursor *cursor,
+                                      uint64_t version, struct berth_error *error) {
     struct hdf5_object *object = header->object;
     object->is_chunked = 1;
     if (version >= 4) {
-        return read_new_chunks(header, run, error);
+        return read_new_chunks(header, cursor, error);
     }
-    uint64_t count = hdf5_take(run, 1);
+    uint64_t count = hdf5_take(cursor, 1);
     object->index = HDF5_INDEX_TREE;
-    object->index_address = hdf5_take(run, 8);
+    object->index_address = hdf5_take(cursor, 8);
     if (count < 1 || count > TENSOR_MAX_RANK + 1) {
-        return header_error(header, run, "invalid chunk shape", error);
+        return header_error(header, cursor, "invalid chunk shape", error);
     }
-    read_chunk_shape(header, run, count - 1, 4);
+    read_chunk_shape(header, cursor, count - 1, 4);
     return BERTH_OK;
 }
 
-static enum berth_status read_layout(struct header *header, struct hdf5_run *run,
+static enum berth_status read_layout(struct header *header, struct hdf5_cursor *cursor,
                                      struct berth_error *error) {
     struct hdf5_object *object = header->object;
-    uint64_t version = hdf5_take(run, 1), kind = hdf5_take(run, 1);
+    uint64_t version = hdf5_take(cursor, 1), kind = hdf5_take(cursor, 1);
     object->has_layout = 1;
     if (version < 3 || version > 5 || kind > 2) {
-        return header_error(header, run, "unsupported layout", error);
+        return header_error(header, cursor, "unsupported layout", error);
     }
     if (kind == 2) {
-        return read_chunked(header, run, version, error);
+        return read_chunked(header, cursor, version, error);
     }
-    object->set.address = kind == 1 ? hdf5_take(run, 8) : 0;
-    object->stored = hdf5_take(run, kind == 1 ? 8 : 2);
+    object->set.address = kind == 1 ? hdf5_take(cursor, 8) : 0;
+    object->stored = hdf5_take(cursor, kind == 1 ? 8 : 2);
     if (kind == 0) {
-        object->set.address = run->begin + run->at;
-        hdf5_skip(run, object->stored);
+        object->set.address = cursor->begin + cursor->position;
+        hdf5_skip(cursor, object->stored);
     }
     return BERTH_OK;
 }
 
-static enum berth_status read_symbol_table(struct header *header, struct hdf5_run *run,
+static enum berth_status read_symbol_table(struct header *header, struct hdf5_cursor *cursor,
                                            struct berth_error *error) {
     (void)error;
     header->object->is_group = 1;
-    header->object->tree = hdf5_take(run, 8);
-    header->object->heap = hdf5_take(run, 8);
+    header->object->tree = hdf5_take(cursor, 8);
+    header->object->heap = hdf5_take(cursor, 8);
     return BERTH_OK;
 }
 
-static enum berth_status read_link_info(struct header *header, struct hdf5_run *run,
+static enum berth_status read_link_info(struct header *header, struct hdf5_cursor *cursor,
                                         struct berth_error *error) {
     (void)error;
-    hdf5_skip(run, 1);
-    hdf5_skip(run, (hdf5_take(run, 1) & 1) != 0 ? 8 : 0);
-    header->object->is_dense = hdf5_take(run, 8) != HDF5_NOWHERE;
+    hdf5_skip(cursor, 1);
+    hdf5_skip(cursor, (hdf5_take(cursor, 1) & 1) != 0 ? 8 : 0);
+    header->object->is_dense = hdf5_take(cursor, 8) != HDF5_UNDEFINED_ADDRESS;
     return BERTH_OK;
 }
 
-static enum berth_status read_link(struct header *header, struct hdf5_run *run,
+static enum berth_status read_link(struct header *header, struct hdf5_cursor *cursor,
                                    struct berth_error *error) {
-    uint64_t version = hdf5_take(run, 1), flags = hdf5_take(run, 1);
-    uint64_t kind = (flags & 8) != 0 ? hdf5_take(run, 1) : 0;
-    hdf5_skip(run, ((flags & 4) != 0 ? 8 : 0) + ((flags & 16) != 0 ? 1 : 0));
-    uint64_t length = hdf5_take(run, (size_t)1 << (flags & 3));
-    const unsigned char *name = run->bytes + run->at;
-    hdf5_skip(run, length);
+    uint64_t version = hdf5_take(cursor, 1), flags = hdf5_take(cursor, 1);
+    uint64_t kind = (flags & 8) != 0 ? hdf5_take(cursor, 1) : 0;
+    hdf5_skip(cursor, ((flags & 4) != 0 ? 8 : 0) + ((flags & 16) != 0 ? 1 : 0));
+    uint64_t length = hdf5_take(cursor, (size_t)1 << (flags & 3));
+    const unsigned char *name = cursor->bytes + cursor->position;
+    hdf5_skip(cursor, length);
     if (kind != 0 || header->object->links == NULL) { // a soft link, or links are not wanted
         return BERTH_OK;
     }
-    uint64_t address = hdf5_take(run, 8);
-    if (version != 1 || run->is_short || length == 0 ||
+    uint64_t address = hdf5_take(cursor, 8);
+    if (version != 1 || cursor->is_truncated || length == 0 ||
         memchr(name, '\0', (size_t)length) != NULL) {
-        return header_error(header, run, "damaged group entry", error);
+        return header_error(header, cursor, "damaged group entry", error);
     }
     return hdf5_links_put(header->object->links, name, (size_t)length, address, error);
 }
 
-static enum berth_status read_continuation(struct header *header, struct hdf5_run *run,
+static enum berth_status read_continuation(struct header *header, struct hdf5_cursor *cursor,
                                            struct berth_error *error) {
-    struct block block = {.address = hdf5_take(run, 8)};
-    block.length = hdf5_take(run, 8);
+    struct block block = {.address = hdf5_take(cursor, 8)};
+    block.length = hdf5_take(cursor, 8);
     if (header->version == 2) { // a signature before the messages, a checksum after them
         int fits = block.length >= 8 && block.address <= UINT64_MAX - 4;
         block.address += fits ? 4 : 0;
         block.length -= fits ? 8 : 0;
     }
     if (header->block_count == BLOCKS_MAX) {
-        return header_error(header, run, "too many header blocks", error);
+        return header_error(header, cursor, "too many header blocks", error);
     }
     header->blocks[header->block_count++] = block;
     return BERTH_OK;
 }
 
-static enum berth_status read_message(struct header *header, uint64_t type, struct hdf5_run *run,
-                                      struct berth_error *error) {
+static enum berth_status read_message(struct header *header, uint64_t type,
+                                      struct hdf5_cursor *cursor, struct berth_error *error) {
     static const struct {
         uint64_t type;
-        enum berth_status (*read)(struct header *, struct hdf5_run *, struct berth_error *);
-    } kinds[] = {
+        enum berth_status (*read)(struct header *, struct hdf5_cursor *, struct berth_error *);
+    } message_types[] = {
         {1, read_space},  {2, read_link_info}, {3, read_type},          {6, read_link},
         {8, read_layout}, {11, read_filters},  {16, read_continuation}, {17, read_symbol_table},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (kinds[i].type == type) {
-            TRY(kinds[i].read(header, run, error));
-            return run->is_short ? header_error(header, run, "a header message is too short", error)
-                                 : BERTH_OK;
+    for (size_t i = 0; i < sizeof message_types / sizeof *message_types; i++) {
+        if (message_types[i].type == type) {
+            TRY(message_types[i].read(header, cursor, error));
+            return cursor->is_truncated
+                       ? header_error(header, cursor, "a header message is too short", error)
+                       : BERTH_OK;
         }
     }
     return BERTH_OK;
@@ -261,21 +265,23 @@ static enum berth_status read_message(struct header *header, uint64_t type, stru
 
 // --- blocks -------------------------------------------------------------------------------------
 
-static enum berth_status read_messages(struct header *header, struct hdf5_run *run,
+static enum berth_status read_messages(struct header *header, struct hdf5_cursor *cursor,
                                        struct berth_error *error) {
     size_t head = header->version == 1 ? 8 : header->tracks_order ? 6 : 4;
-    while (run->length - run->at >= head) {
-        uint64_t type = hdf5_take(run, header->version == 1 ? 2 : 1), length = hdf5_take(run, 2);
-        uint64_t flags = hdf5_take(run, 1);
-        hdf5_skip(run, head - (header->version == 1 ? 5 : 4));
-        struct hdf5_run message = {
-            .bytes = run->bytes + run->at, .length = (size_t)length, .begin = run->begin + run->at};
-        hdf5_skip(run, length);
-        if (run->is_short) {
-            return header_error(header, run, "a header message extends beyond its block", error);
+    while (cursor->length - cursor->position >= head) {
+        uint64_t type = hdf5_take(cursor, header->version == 1 ? 2 : 1),
+                 length = hdf5_take(cursor, 2);
+        uint64_t flags = hdf5_take(cursor, 1);
+        hdf5_skip(cursor, head - (header->version == 1 ? 5 : 4));
+        struct hdf5_cursor message = {.bytes = cursor->bytes + cursor->position,
+                                      .length = (size_t)length,
+                                      .begin = cursor->begin + cursor->position};
+        hdf5_skip(cursor, length);
+        if (cursor->is_truncated) {
+            return header_error(header, cursor, "a header message extends beyond its block", error);
         }
         if ((flags & FLAG_SHARED) != 0 && (type == 1 || type == 3 || type == 11)) {
-            return header_error(header, run, "unsupported: a shared header message", error);
+            return header_error(header, cursor, "unsupported: a shared header message", error);
         }
         TRY(read_message(header, type, &message, error));
     }
@@ -285,30 +291,30 @@ static enum berth_status read_messages(struct header *header, struct hdf5_run *r
 static enum berth_status read_prefix(struct header *header, uint64_t address,
                                      struct berth_error *error) {
     unsigned char *bytes;
-    struct hdf5_run run;
+    struct hdf5_cursor cursor;
     uint64_t left = address < header->file->size ? header->file->size - address : 0;
     uint64_t length = left < PREFIX_MAX ? left : PREFIX_MAX;
-    length =
-        length > PREFIX_MIN ? length : PREFIX_MIN; // if the file has fewer, hdf5_describe fails
-    TRY(hdf5_describe(header->file, address, length, &bytes, &run, error));
+    length = length > PREFIX_MIN ? length
+                                 : PREFIX_MIN; // if the file has fewer, hdf5_read_metadata fails
+    TRY(hdf5_read_metadata(header->file, address, length, &bytes, &cursor, error));
     if (memcmp(bytes, "OHDR\2", 5) == 0) {
-        hdf5_skip(&run, 5);
-        uint64_t flags = hdf5_take(&run, 1);
-        hdf5_skip(&run, ((flags & 32) != 0 ? 16 : 0) + ((flags & 16) != 0 ? 4 : 0));
+        hdf5_skip(&cursor, 5);
+        uint64_t flags = hdf5_take(&cursor, 1);
+        hdf5_skip(&cursor, ((flags & 32) != 0 ? 16 : 0) + ((flags & 16) != 0 ? 4 : 0));
         header->version = 2;
         header->tracks_order = (flags & 4) != 0;
-        header->blocks->length = hdf5_take(&run, (size_t)1 << (flags & 3));
+        header->blocks->length = hdf5_take(&cursor, (size_t)1 << (flags & 3));
     } else {
-        header->version = (int)hdf5_take(&run, 1);
-        hdf5_skip(&run, 7);
-        header->blocks->length = hdf5_take(&run, 4);
-        hdf5_skip(&run, 4);
+        header->version = (int)hdf5_take(&cursor, 1);
+        hdf5_skip(&cursor, 7);
+        header->blocks->length = hdf5_take(&cursor, 4);
+        hdf5_skip(&cursor, 4);
     }
-    header->blocks->address = address + run.at;
+    header->blocks->address = address + cursor.position;
     header->block_count = 1;
-    int is_short = run.is_short;
+    int is_truncated = cursor.is_truncated;
     memory_free(bytes);
-    return is_short || header->version < 1 || header->version > 2
+    return is_truncated || header->version < 1 || header->version > 2
                ? hdf5_error(header->file, address,
                             "expected the object header of a group or data set", error)
                : BERTH_OK;
@@ -343,7 +349,7 @@ static enum berth_status check_set(struct header *header, struct berth_error *er
     set->bytes = volume(set->shape, set->rank, tensor_dtype_size(set->dtype), &fits);
     if (!object->is_chunked) {
         fits = fits && set->filter_count == 0 &&
-               (object->stored == set->bytes || set->address == HDF5_NOWHERE);
+               (object->stored == set->bytes || set->address == HDF5_UNDEFINED_ADDRESS);
         set->stored = set->bytes;
     }
     fits = fits && (!object->is_chunked || (set->rank > 0 && object->chunk_rank == set->rank));
@@ -369,10 +375,10 @@ enum berth_status hdf5_read_header(struct hdf5_file *file, uint64_t address,
     TRY(read_prefix(&header, address, error));
     for (size_t i = 0; i < header.block_count; i++) {
         unsigned char *bytes;
-        struct hdf5_run run;
-        TRY(hdf5_describe(file, header.blocks[i].address, header.blocks[i].length, &bytes, &run,
-                          error));
-        enum berth_status status = read_messages(&header, &run, error);
+        struct hdf5_cursor cursor;
+        TRY(hdf5_read_metadata(file, header.blocks[i].address, header.blocks[i].length, &bytes,
+                               &cursor, error));
+        enum berth_status status = read_messages(&header, &cursor, error);
         memory_free(bytes);
         TRY(status);
     }

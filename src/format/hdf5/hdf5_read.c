@@ -2,7 +2,7 @@
 // Reads rows of an HDF5 data set: gathers them from its chunks.
 #include "core/little_endian.h"
 #include "core/memory.h"
-#include "format/hdf5/hdf5_parts.h"
+#include "format/hdf5/hdf5_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,45 +15,37 @@ uint64_t hdf5_row_bytes(const struct hdf5_dataset *set) {
     return bytes;
 }
 
-// Rows that are being gathered.
-struct gathering {
+// One call: the rows that it reads.
+struct row_reader {
     struct hdf5_file *file;
     const struct hdf5_dataset *set;
     int64_t first, rows;
     unsigned char *to;
-    unsigned char *picked, *ordered; // the requested rows of one chunk, shuffled and not
-    size_t row_bytes, chunk_bytes;   // of a chunk
+    unsigned char *selected, *unshuffled; // the requested rows of one chunk, shuffled and not
+    size_t row_bytes, chunk_bytes;        // of a chunk
 };
 
 // --- one chunk ----------------------------------------------------------------------------------
 
 // Undoes the shuffle filter, which groups byte b of all numbers.
-static void unshuffle(const struct gathering *gathering, const struct hdf5_slice *slice) {
-    for (size_t i = 0; i < slice->each; i++) {
-        for (size_t b = 0; b < slice->planes; b++) {
-            gathering->ordered[i * slice->planes + b] = gathering->picked[b * slice->each + i];
+static void unshuffle(const struct row_reader *reader, const struct hdf5_slice *slice) {
+    for (size_t i = 0; i < slice->length; i++) {
+        for (size_t b = 0; b < slice->plane_count; b++) {
+            reader->unshuffled[i * slice->plane_count + b] =
+                reader->selected[b * slice->length + i];
         }
     }
 }
 
-static enum berth_status take_plain(const struct gathering *gathering,
-                                    const struct hdf5_slice *slice, struct berth_error *error) {
-    for (size_t i = 0; i < slice->planes; i++) {
-        TRY(hdf5_bytes(gathering->file,
-                       slice->chunk->address + (uint64_t)i * slice->plane + slice->begin,
-                       gathering->picked + i * slice->each, slice->each, error));
+static enum berth_status read_uncompressed(const struct row_reader *reader,
+                                           const struct hdf5_slice *slice,
+                                           struct berth_error *error) {
+    for (size_t i = 0; i < slice->plane_count; i++) {
+        TRY(hdf5_read_bytes(reader->file,
+                            slice->chunk->address + (uint64_t)i * slice->plane_bytes + slice->begin,
+                            reader->selected + i * slice->length, slice->length, error));
     }
     return BERTH_OK;
-}
-
-static int has_filter(const struct hdf5_dataset *set, const struct hdf5_chunk *chunk,
-                      enum hdf5_filter filter) {
-    for (int i = 0; i < set->filter_count; i++) {
-        if (set->filters[i] == filter && (chunk->mask >> i & 1) == 0) {
-            return 1;
-        }
-    }
-    return 0;
 }
 
 // The requested rows of a chunk.
@@ -62,34 +54,34 @@ struct span {
     int is_last; // the rest of the chunk has no row of the data set
 };
 
-// Reads their bytes into the gathering.
-static enum berth_status pick(struct gathering *gathering, const struct hdf5_chunk *chunk,
-                              const struct span *span, const unsigned char **bytes,
-                              struct berth_error *error) {
-    const struct hdf5_dataset *set = gathering->set;
-    int shuffled = has_filter(set, chunk, HDF5_SHUFFLE);
+// Reads their bytes and undoes the filters.
+static enum berth_status read_span(struct row_reader *reader, const struct hdf5_chunk *chunk,
+                                   const struct span *span, const unsigned char **bytes,
+                                   struct berth_error *error) {
+    const struct hdf5_dataset *set = reader->set;
+    int shuffled = hdf5_has_filter(set, chunk, HDF5_SHUFFLE);
     struct hdf5_slice slice = {.chunk = chunk,
-                               .planes = shuffled ? tensor_dtype_size(set->dtype) : 1,
+                               .plane_count = shuffled ? tensor_dtype_size(set->dtype) : 1,
                                .is_last = span->is_last};
-    slice.plane = gathering->chunk_bytes / slice.planes;
-    slice.begin = (size_t)span->first * gathering->row_bytes / slice.planes;
-    slice.each = (size_t)span->count * gathering->row_bytes / slice.planes;
-    TRY(has_filter(set, chunk, HDF5_DEFLATE)
-            ? hdf5_unpack(gathering->file, set, &slice, gathering->picked, error)
-            : take_plain(gathering, &slice, error));
-    *bytes = gathering->picked;
+    slice.plane_bytes = reader->chunk_bytes / slice.plane_count;
+    slice.begin = (size_t)span->first * reader->row_bytes / slice.plane_count;
+    slice.length = (size_t)span->count * reader->row_bytes / slice.plane_count;
+    TRY(hdf5_has_filter(set, chunk, HDF5_DEFLATE)
+            ? hdf5_decompress(reader->file, set, &slice, reader->selected, error)
+            : read_uncompressed(reader, &slice, error));
+    *bytes = reader->selected;
     if (shuffled) {
-        unshuffle(gathering, &slice);
-        *bytes = gathering->ordered;
+        unshuffle(reader, &slice);
+        *bytes = reader->unshuffled;
     }
     return BERTH_OK;
 }
 
-// --- its part of the rows -----------------------------------------------------------------------
+// --- the part of a chunk ------------------------------------------------------------------------
 
 // A part of a chunk: its start in the data set, and its shape.
 struct box {
-    int64_t at[TENSOR_MAX_RANK], shape[TENSOR_MAX_RANK];
+    int64_t start[TENSOR_MAX_RANK], shape[TENSOR_MAX_RANK];
     int rank;
 };
 
@@ -105,73 +97,73 @@ static int next_line(const struct box *box, int64_t index[TENSOR_MAX_RANK]) {
 }
 
 // `from` begins with the first row of the chunk that is in the box.
-static void copy_box(const struct gathering *gathering, const struct box *box,
+static void copy_box(const struct row_reader *reader, const struct box *box,
                      const unsigned char *from) {
-    const struct hdf5_dataset *set = gathering->set;
+    const struct hdf5_dataset *set = reader->set;
     size_t size = tensor_dtype_size(set->dtype);
     int last = box->rank - 1;
     int64_t index[TENSOR_MAX_RANK] = {0};
     do {
         int64_t source = 0, target = 0;
         for (int i = 0; i < box->rank; i++) {
-            int64_t begin = i == 0 ? gathering->first : 0;
+            int64_t begin = i == 0 ? reader->first : 0;
             source = source * set->chunk[i] + index[i];
             target =
-                target * (i == 0 ? gathering->rows : set->shape[i]) + box->at[i] + index[i] - begin;
+                target * (i == 0 ? reader->rows : set->shape[i]) + box->start[i] + index[i] - begin;
         }
-        memcpy(gathering->to + (size_t)target * size, from + (size_t)source * size,
+        memcpy(reader->to + (size_t)target * size, from + (size_t)source * size,
                (size_t)box->shape[last] * size);
     } while (next_line(box, index));
 }
 
-// The part of chunk `number` within the rows.
-static void box_of(const struct gathering *gathering, size_t number, struct box *box,
-                   struct span *span) {
-    const struct hdf5_dataset *set = gathering->set;
+// The part of chunk `number` that is within the rows.
+static void find_box(const struct row_reader *reader, size_t number, struct box *box,
+                     struct span *span) {
+    const struct hdf5_dataset *set = reader->set;
     int64_t left = (int64_t)number;
     box->rank = set->rank;
     for (int i = set->rank; i-- > 0;) {
-        box->at[i] = left % set->grid[i] * set->chunk[i];
+        box->start[i] = left % set->grid[i] * set->chunk[i];
         left /= set->grid[i];
-        int64_t room = set->shape[i] - box->at[i];
+        int64_t room = set->shape[i] - box->start[i];
         box->shape[i] = room < set->chunk[i] ? room : set->chunk[i];
     }
-    int64_t end = gathering->first + gathering->rows;
-    int64_t chunk_end = box->at[0] + box->shape[0];
-    int64_t from = box->at[0] > gathering->first ? box->at[0] : gathering->first;
+    int64_t end = reader->first + reader->rows;
+    int64_t chunk_end = box->start[0] + box->shape[0];
+    int64_t from = box->start[0] > reader->first ? box->start[0] : reader->first;
     int64_t to = chunk_end < end ? chunk_end : end;
-    *span = (struct span){from - box->at[0], to - from, to == chunk_end};
-    box->at[0] = from;
+    *span = (struct span){from - box->start[0], to - from, to == chunk_end};
+    box->start[0] = from;
     box->shape[0] = to - from;
 }
 
-static enum berth_status gather_chunk(struct gathering *gathering, size_t number,
-                                      struct berth_error *error) {
+static enum berth_status copy_chunk_rows(struct row_reader *reader, size_t number,
+                                         struct berth_error *error) {
     struct box box;
     struct span span;
     const unsigned char *bytes;
-    box_of(gathering, number, &box, &span);
-    TRY(pick(gathering, &gathering->set->chunks[number], &span, &bytes, error));
-    copy_box(gathering, &box, bytes);
+    find_box(reader, number, &box, &span);
+    TRY(read_span(reader, &reader->set->chunks[number], &span, &bytes, error));
+    copy_box(reader, &box, bytes);
     return BERTH_OK;
 }
 
-static enum berth_status gather(struct gathering *gathering, struct berth_error *error) {
-    const struct hdf5_dataset *set = gathering->set;
+static enum berth_status read_chunks(struct row_reader *reader, struct berth_error *error) {
+    const struct hdf5_dataset *set = reader->set;
     size_t slabs = (size_t)set->grid[0], each = set->chunk_count / slabs;
-    size_t first = (size_t)(gathering->first / set->chunk[0]) * each;
-    int64_t rows = gathering->rows < set->chunk[0] ? gathering->rows : set->chunk[0];
-    gathering->row_bytes = gathering->chunk_bytes / (size_t)set->chunk[0];
-    gathering->picked = memory_array((size_t)rows, gathering->row_bytes);
-    gathering->ordered = memory_array((size_t)rows, gathering->row_bytes);
-    if (gathering->picked == NULL || gathering->ordered == NULL) {
-        return error_no_memory(error, 2 * (size_t)rows * gathering->row_bytes, set->name);
+    size_t first = (size_t)(reader->first / set->chunk[0]) * each;
+    int64_t rows = reader->rows < set->chunk[0] ? reader->rows : set->chunk[0];
+    reader->row_bytes = reader->chunk_bytes / (size_t)set->chunk[0];
+    reader->selected = memory_array((size_t)rows, reader->row_bytes);
+    reader->unshuffled = memory_array((size_t)rows, reader->row_bytes);
+    if (reader->selected == NULL || reader->unshuffled == NULL) {
+        return error_no_memory(error, 2 * (size_t)rows * reader->row_bytes, set->name);
     }
-    int64_t end = gathering->first + gathering->rows;
+    int64_t end = reader->first + reader->rows;
     size_t last = (size_t)((end - 1) / set->chunk[0] + 1) * each;
-    hdf5_forget(gathering->file, set, first, last);
+    hdf5_drop_partial_chunks(reader->file, set, first, last);
     for (size_t i = first; i < last; i++) {
-        TRY(gather_chunk(gathering, i, error));
+        TRY(copy_chunk_rows(reader, i, error));
     }
     return BERTH_OK;
 }
@@ -191,18 +183,18 @@ enum berth_status hdf5_read(struct hdf5_file *file, const struct hdf5_dataset *s
         return BERTH_OK;
     }
     if (set->chunk_count == 0) {
-        return hdf5_bytes(file, set->address + (uint64_t)first * row, to,
-                          (size_t)((uint64_t)rows * row), error);
+        return hdf5_read_bytes(file, set->address + (uint64_t)first * row, to,
+                               (size_t)((uint64_t)rows * row), error);
     }
-    struct gathering gathering = {.file = file,
-                                  .set = set,
-                                  .first = first,
-                                  .rows = rows,
-                                  .to = to,
-                                  .chunk_bytes = (size_t)hdf5_chunk_bytes(set)};
-    enum berth_status status = gather(&gathering, error);
-    memory_free(gathering.picked);
-    memory_free(gathering.ordered);
+    struct row_reader reader = {.file = file,
+                                .set = set,
+                                .first = first,
+                                .rows = rows,
+                                .to = to,
+                                .chunk_bytes = (size_t)hdf5_chunk_bytes(set)};
+    enum berth_status status = read_chunks(&reader, error);
+    memory_free(reader.selected);
+    memory_free(reader.unshuffled);
     return status;
 }
 
@@ -250,15 +242,15 @@ enum berth_status hdf5_read_i32(struct hdf5_file *file, const struct hdf5_datase
     if (set->dtype == TENSOR_I32) {
         return hdf5_read(file, set, first, rows, to, error);
     }
-    unsigned char *own = memory_array((size_t)rows, (size_t)row);
-    if (own == NULL) {
+    unsigned char *buffer = memory_array((size_t)rows, (size_t)row);
+    if (buffer == NULL) {
         return error_no_memory(error, (size_t)((uint64_t)rows * row), set->name);
     }
-    enum berth_status status = hdf5_read(file, set, first, rows, own, error);
+    enum berth_status status = hdf5_read(file, set, first, rows, buffer, error);
     if (status == BERTH_OK) {
         size_t count = (size_t)((uint64_t)rows * row) / tensor_dtype_size(set->dtype);
-        status = convert(file, set, own, count, to, error);
+        status = convert(file, set, buffer, count, to, error);
     }
-    memory_free(own);
+    memory_free(buffer);
     return status;
 }

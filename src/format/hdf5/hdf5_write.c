@@ -21,7 +21,7 @@ enum {
     GROUP_TREE_BYTES = 24 + (2 * GROUP_CHILDREN + 1) * 8,
     CHUNK_CHILDREN = 64
 };
-#define NOWHERE UINT64_MAX
+#define UNDEFINED_ADDRESS UINT64_MAX
 
 static uint64_t aligned(uint64_t bytes) {
     return (bytes + 7) / 8 * 8;
@@ -29,17 +29,17 @@ static uint64_t aligned(uint64_t bytes) {
 
 // --- rows ---------------------------------------------------------------------------------------
 
-static enum berth_status open_column(struct hdf5_written *written, const struct hdf5_column *column,
-                                     struct berth_error *error) {
+static enum berth_status open_column(struct hdf5_dataset_writer *set,
+                                     const struct hdf5_column *column, struct berth_error *error) {
     size_t width = column->width > 0 ? (size_t)column->width : 1;
-    written->column = *column;
-    written->row_bytes = width * tensor_dtype_size(column->dtype);
-    written->chunk_rows = written->row_bytes < CHUNK_BYTES ? CHUNK_BYTES / written->row_bytes : 1;
-    written->rows = memory_array_zeroed(written->chunk_rows, written->row_bytes);
-    written->shuffled = memory_array_zeroed(written->chunk_rows, written->row_bytes);
-    return written->rows != NULL && written->shuffled != NULL
+    set->column = *column;
+    set->row_bytes = width * tensor_dtype_size(column->dtype);
+    set->chunk_rows = set->row_bytes < CHUNK_BYTES ? CHUNK_BYTES / set->row_bytes : 1;
+    set->rows = memory_array_zeroed(set->chunk_rows, set->row_bytes);
+    set->shuffled = memory_array_zeroed(set->chunk_rows, set->row_bytes);
+    return set->rows != NULL && set->shuffled != NULL
                ? BERTH_OK
-               : error_no_memory(error, 2 * written->chunk_rows * written->row_bytes, column->name);
+               : error_no_memory(error, 2 * set->chunk_rows * set->row_bytes, column->name);
 }
 
 enum berth_status hdf5_writer_open(struct hdf5_writer *writer, const struct hdf5_column *columns,
@@ -51,57 +51,55 @@ enum berth_status hdf5_writer_open(struct hdf5_writer *writer, const struct hdf5
     }
     for (size_t i = 0; i < count; i++) {
         writer->count++;
-        TRY(open_column(&writer->columns[i], &columns[i], error));
+        TRY(open_column(&writer->sets[i], &columns[i], error));
     }
     return BERTH_OK;
 }
 
-static int is_shuffled(const struct hdf5_written *written) {
-    return tensor_dtype_size(written->column.dtype) > 1;
+static int is_shuffled(const struct hdf5_dataset_writer *set) {
+    return tensor_dtype_size(set->column.dtype) > 1;
 }
 
 // Groups the first bytes of all numbers, then the second ones, and so on.
-static const unsigned char *shuffle(struct hdf5_written *written, size_t bytes) {
-    size_t size = tensor_dtype_size(written->column.dtype), count = bytes / size;
-    if (!is_shuffled(written)) {
-        return written->rows;
+static const unsigned char *shuffle(struct hdf5_dataset_writer *set, size_t bytes) {
+    size_t size = tensor_dtype_size(set->column.dtype), count = bytes / size;
+    if (!is_shuffled(set)) {
+        return set->rows;
     }
     for (size_t byte = 0; byte < size; byte++) {
         for (size_t i = 0; i < count; i++) {
-            written->shuffled[byte * count + i] = written->rows[i * size + byte];
+            set->shuffled[byte * count + i] = set->rows[i * size + byte];
         }
     }
-    return written->shuffled;
+    return set->shuffled;
 }
 
 // Compresses the filled rows; an incomplete chunk is padded with zeros.
-static enum berth_status flush(struct hdf5_writer *writer, struct hdf5_written *written,
+static enum berth_status flush(struct hdf5_writer *writer, struct hdf5_dataset_writer *set,
                                struct berth_error *error) {
-    size_t before = written->data.length, full = written->chunk_rows * written->row_bytes;
-    size_t used = written->filled * written->row_bytes;
-    memset(written->rows + used, 0, full - used);
-    TRY(deflate_pack(&writer->packer, writer->level, shuffle(written, full), full, &written->data,
-                     error));
-    buffer_put_number(&written->index, written->data.length - before, 8);
-    written->filled = 0;
-    return written->index.failed ? error_no_memory(error, written->index.length, "an index")
-                                 : BERTH_OK;
+    size_t before = set->data.length, full = set->chunk_rows * set->row_bytes;
+    size_t used = set->filled * set->row_bytes;
+    memset(set->rows + used, 0, full - used);
+    TRY(deflate_compress(&writer->compressor, writer->level, shuffle(set, full), full, &set->data,
+                         error));
+    buffer_put_number(&set->index, set->data.length - before, 8);
+    set->filled = 0;
+    return set->index.failed ? error_no_memory(error, set->index.length, "an index") : BERTH_OK;
 }
 
 enum berth_status hdf5_writer_put(struct hdf5_writer *writer, size_t column, const void *rows,
                                   size_t count, struct berth_error *error) {
-    struct hdf5_written *written = &writer->columns[column];
+    struct hdf5_dataset_writer *set = &writer->sets[column];
     const unsigned char *from = rows;
     while (count > 0) {
-        size_t room = written->chunk_rows - written->filled, now = count < room ? count : room;
-        memcpy(written->rows + written->filled * written->row_bytes, from,
-               now * written->row_bytes);
-        from += now * written->row_bytes;
+        size_t room = set->chunk_rows - set->filled, now = count < room ? count : room;
+        memcpy(set->rows + set->filled * set->row_bytes, from, now * set->row_bytes);
+        from += now * set->row_bytes;
         count -= now;
-        written->filled += now;
-        written->row_count += now;
-        if (written->filled == written->chunk_rows) {
-            TRY(flush(writer, written, error));
+        set->filled += now;
+        set->row_count += now;
+        if (set->filled == set->chunk_rows) {
+            TRY(flush(writer, set, error));
         }
     }
     return BERTH_OK;
@@ -109,31 +107,31 @@ enum berth_status hdf5_writer_put(struct hdf5_writer *writer, size_t column, con
 
 void hdf5_writer_done(struct hdf5_writer *writer) {
     for (size_t i = 0; i < writer->count; i++) {
-        memory_free(writer->columns[i].rows);
-        memory_free(writer->columns[i].shuffled);
-        buffer_done(&writer->columns[i].index);
-        buffer_done(&writer->columns[i].data);
+        memory_free(writer->sets[i].rows);
+        memory_free(writer->sets[i].shuffled);
+        buffer_done(&writer->sets[i].index);
+        buffer_done(&writer->sets[i].data);
     }
-    deflate_packer_done(&writer->packer);
+    deflate_compressor_done(&writer->compressor);
     *writer = (struct hdf5_writer){0};
 }
 
-// --- offsets -------------------------------------------------------------------------------------
+// --- offsets ------------------------------------------------------------------------------------
 
-static int rank_of(const struct hdf5_written *written) {
-    return written->column.width > 0 ? 2 : 1;
+static int rank_of(const struct hdf5_dataset_writer *set) {
+    return set->column.width > 0 ? 2 : 1;
 }
 
-static uint64_t key_bytes(const struct hdf5_written *written) {
-    return 8 + 8 * ((uint64_t)rank_of(written) + 1);
+static uint64_t key_bytes(const struct hdf5_dataset_writer *set) {
+    return 8 + 8 * ((uint64_t)rank_of(set) + 1);
 }
 
-static uint64_t node_bytes(const struct hdf5_written *written) {
-    return 24 + CHUNK_CHILDREN * 8 + (CHUNK_CHILDREN + 1) * key_bytes(written);
+static uint64_t node_bytes(const struct hdf5_dataset_writer *set) {
+    return 24 + CHUNK_CHILDREN * 8 + (CHUNK_CHILDREN + 1) * key_bytes(set);
 }
 
-static uint64_t chunk_count(const struct hdf5_written *written) {
-    return written->index.length / 8;
+static uint64_t chunk_count(const struct hdf5_dataset_writer *set) {
+    return set->index.length / 8;
 }
 
 // The number of nodes of a level with `count` children.
@@ -141,61 +139,61 @@ static uint64_t nodes_for(uint64_t count) {
     return (count + CHUNK_CHILDREN - 1) / CHUNK_CHILDREN;
 }
 
-static uint64_t tree_bytes(const struct hdf5_written *written) {
-    uint64_t nodes = 0, level = chunk_count(written);
+static uint64_t tree_bytes(const struct hdf5_dataset_writer *set) {
+    uint64_t nodes = 0, level = chunk_count(set);
     do {
         level = nodes_for(level);
         nodes += level;
     } while (level > 1);
-    return nodes * node_bytes(written);
+    return nodes * node_bytes(set);
 }
 
-static uint64_t filters_bytes(const struct hdf5_written *written) {
-    return 8 + 24 * (1 + (uint64_t)is_shuffled(written));
+static uint64_t filters_bytes(const struct hdf5_dataset_writer *set) {
+    return 8 + 24 * (1 + (uint64_t)is_shuffled(set));
 }
 
-static uint64_t dataset_header_bytes(const struct hdf5_written *written) {
-    uint64_t rank = (uint64_t)rank_of(written);
+static uint64_t dataset_header_bytes(const struct hdf5_dataset_writer *set) {
+    uint64_t rank = (uint64_t)rank_of(set);
     uint64_t space = 8 + 16 * rank, layout = aligned(11 + 4 * (rank + 1));
-    return 16 + 5 * 8 + space + 16 + 8 + filters_bytes(written) + layout;
+    return 16 + 5 * 8 + space + 16 + 8 + filters_bytes(set) + layout;
 }
 
-struct places {
-    const struct hdf5_written *order[HDF5_COLUMNS_MAX]; // by name
+struct layout {
+    const struct hdf5_dataset_writer *order[HDF5_COLUMNS_MAX]; // by name
     size_t count;
     uint64_t tree, heap, names, names_bytes, nodes, end;
 };
 
-static int by_name(const void *a, const void *b) {
-    const struct hdf5_written *left = *(const struct hdf5_written *const *)a;
-    const struct hdf5_written *right = *(const struct hdf5_written *const *)b;
+static int compare_names(const void *a, const void *b) {
+    const struct hdf5_dataset_writer *left = *(const struct hdf5_dataset_writer *const *)a;
+    const struct hdf5_dataset_writer *right = *(const struct hdf5_dataset_writer *const *)b;
     return strcmp(left->column.name, right->column.name);
 }
 
-static size_t symbol_nodes(const struct places *places) {
-    return (places->count + SYMBOLS - 1) / SYMBOLS;
+static size_t symbol_nodes(const struct layout *layout) {
+    return (layout->count + SYMBOLS - 1) / SYMBOLS;
 }
 
-static void place(struct hdf5_writer *writer, struct places *places) {
-    places->names_bytes = 8;
+static void compute_layout(struct hdf5_writer *writer, struct layout *layout) {
+    layout->names_bytes = 8;
     for (size_t i = 0; i < writer->count; i++) {
-        places->order[places->count++] = &writer->columns[i];
-        places->names_bytes += aligned(strlen(writer->columns[i].column.name) + 1);
+        layout->order[layout->count++] = &writer->sets[i];
+        layout->names_bytes += aligned(strlen(writer->sets[i].column.name) + 1);
     }
-    qsort(places->order, places->count, sizeof *places->order, by_name);
-    places->tree = SUPERBLOCK_BYTES + ROOT_HEADER_BYTES;
-    places->heap = places->tree + GROUP_TREE_BYTES;
-    places->names = places->heap + HEAP_BYTES;
-    places->nodes = places->names + places->names_bytes;
-    uint64_t at = places->nodes + symbol_nodes(places) * SYMBOL_NODE_BYTES;
+    qsort(layout->order, layout->count, sizeof *layout->order, compare_names);
+    layout->tree = SUPERBLOCK_BYTES + ROOT_HEADER_BYTES;
+    layout->heap = layout->tree + GROUP_TREE_BYTES;
+    layout->names = layout->heap + HEAP_BYTES;
+    layout->nodes = layout->names + layout->names_bytes;
+    uint64_t offset = layout->nodes + symbol_nodes(layout) * SYMBOL_NODE_BYTES;
     for (size_t i = 0; i < writer->count; i++) {
-        struct hdf5_written *written = &writer->columns[i];
-        written->header = at;
-        written->tree = at + dataset_header_bytes(written);
-        written->begin = written->tree + tree_bytes(written);
-        at = aligned(written->begin + written->data.length);
+        struct hdf5_dataset_writer *set = &writer->sets[i];
+        set->header = offset;
+        set->tree = offset + dataset_header_bytes(set);
+        set->begin = set->tree + tree_bytes(set);
+        offset = aligned(set->begin + set->data.length);
     }
-    places->end = at;
+    layout->end = offset;
 }
 
 // --- the root group -----------------------------------------------------------------------------
@@ -216,7 +214,7 @@ static void put_symbol(struct buffer *bytes, uint64_t name, uint64_t header, int
     put(bytes, (uint64_t)is_group, 8); // the contents of the next 16 bytes
 }
 
-static void put_superblock(struct buffer *bytes, const struct places *places) {
+static void put_superblock(struct buffer *bytes, const struct layout *layout) {
     buffer_put(bytes, HDF5_SIGNATURE, HDF5_SIGNATURE_BYTES);
     put(bytes, 0, 5); // versions
     put(bytes, 8, 1); // bytes of an address
@@ -225,12 +223,12 @@ static void put_superblock(struct buffer *bytes, const struct places *places) {
     put(bytes, GROUP_CHILDREN / 2, 2);
     put(bytes, 0, 4);
     put(bytes, 0, 8);
-    put(bytes, NOWHERE, 8);
-    put(bytes, places->end, 8);
-    put(bytes, NOWHERE, 8);
+    put(bytes, UNDEFINED_ADDRESS, 8);
+    put(bytes, layout->end, 8);
+    put(bytes, UNDEFINED_ADDRESS, 8);
     put_symbol(bytes, 0, SUPERBLOCK_BYTES, 1);
-    put(bytes, places->tree, 8);
-    put(bytes, places->heap, 8);
+    put(bytes, layout->tree, 8);
+    put(bytes, layout->heap, 8);
 }
 
 static void put_header_head(struct buffer *bytes, uint64_t messages, uint64_t length) {
@@ -255,80 +253,80 @@ static void put_node_head(struct buffer *bytes, uint64_t type, uint64_t level, u
 }
 
 // The offset of a name in the heap, which begins with an empty name.
-static uint64_t name_place(const struct places *places, size_t index) {
-    uint64_t at = 8;
+static uint64_t name_offset(const struct layout *layout, size_t index) {
+    uint64_t offset = 8;
     for (size_t i = 0; i < index; i++) {
-        at += aligned(strlen(places->order[i]->column.name) + 1);
+        offset += aligned(strlen(layout->order[i]->column.name) + 1);
     }
-    return at;
+    return offset;
 }
 
-static void put_group_tree(struct buffer *bytes, const struct places *places) {
-    size_t nodes = symbol_nodes(places);
+static void put_group_tree(struct buffer *bytes, const struct layout *layout) {
+    size_t nodes = symbol_nodes(layout);
     put_node_head(bytes, 0, 0, nodes);
-    put(bytes, NOWHERE, 8);
-    put(bytes, NOWHERE, 8);
+    put(bytes, UNDEFINED_ADDRESS, 8);
+    put(bytes, UNDEFINED_ADDRESS, 8);
     put(bytes, 0, 8);
     for (size_t i = 0; i < nodes; i++) {
-        size_t last = (i + 1) * SYMBOLS < places->count ? (i + 1) * SYMBOLS : places->count;
-        put(bytes, places->nodes + i * SYMBOL_NODE_BYTES, 8);
-        put(bytes, name_place(places, last - 1), 8);
+        size_t last = (i + 1) * SYMBOLS < layout->count ? (i + 1) * SYMBOLS : layout->count;
+        put(bytes, layout->nodes + i * SYMBOL_NODE_BYTES, 8);
+        put(bytes, name_offset(layout, last - 1), 8);
     }
-    pad(bytes, places->heap);
+    pad(bytes, layout->heap);
 }
 
-static void put_heap(struct buffer *bytes, const struct places *places) {
+static void put_heap(struct buffer *bytes, const struct layout *layout) {
     buffer_put_text(bytes, "HEAP");
     put(bytes, 0, 4);
-    put(bytes, places->names_bytes, 8);
+    put(bytes, layout->names_bytes, 8);
     put(bytes, 1, 8); // no free block
-    put(bytes, places->names, 8);
+    put(bytes, layout->names, 8);
     put(bytes, 0, 8);
-    for (size_t i = 0; i < places->count; i++) {
-        buffer_put_text(bytes, places->order[i]->column.name);
-        pad(bytes, places->names + name_place(places, i + 1));
+    for (size_t i = 0; i < layout->count; i++) {
+        buffer_put_text(bytes, layout->order[i]->column.name);
+        pad(bytes, layout->names + name_offset(layout, i + 1));
     }
 }
 
-static void put_symbol_nodes(struct buffer *bytes, const struct places *places) {
-    for (size_t node = 0; node < symbol_nodes(places); node++) {
-        size_t left = places->count - node * SYMBOLS, count = left < SYMBOLS ? left : SYMBOLS;
+static void put_symbol_nodes(struct buffer *bytes, const struct layout *layout) {
+    for (size_t node = 0; node < symbol_nodes(layout); node++) {
+        size_t left = layout->count - node * SYMBOLS, count = left < SYMBOLS ? left : SYMBOLS;
         buffer_put_text(bytes, "SNOD");
         put(bytes, 1, 2);
         put(bytes, count, 2);
         for (size_t i = 0; i < count; i++) {
             size_t index = node * SYMBOLS + i;
-            put_symbol(bytes, name_place(places, index), places->order[index]->header, 0);
+            put_symbol(bytes, name_offset(layout, index), layout->order[index]->header, 0);
             put(bytes, 0, 8);
             put(bytes, 0, 8);
         }
-        pad(bytes, places->nodes + (node + 1) * SYMBOL_NODE_BYTES);
+        pad(bytes, layout->nodes + (node + 1) * SYMBOL_NODE_BYTES);
     }
 }
 
-static void put_group(struct buffer *bytes, const struct places *places) {
-    put_superblock(bytes, places);
+static void put_group(struct buffer *bytes, const struct layout *layout) {
+    put_superblock(bytes, layout);
     put_header_head(bytes, 1, 24);
     put_message(bytes, 0x11, 16, 0);
-    put(bytes, places->tree, 8);
-    put(bytes, places->heap, 8);
-    put_group_tree(bytes, places);
-    put_heap(bytes, places);
-    put_symbol_nodes(bytes, places);
+    put(bytes, layout->tree, 8);
+    put(bytes, layout->heap, 8);
+    put_group_tree(bytes, layout);
+    put_heap(bytes, layout);
+    put_symbol_nodes(bytes, layout);
 }
 
 // --- data sets ----------------------------------------------------------------------------------
 
-static void put_space(struct buffer *bytes, const struct hdf5_written *written) {
-    int rank = rank_of(written);
+static void put_space(struct buffer *bytes, const struct hdf5_dataset_writer *set) {
+    int rank = rank_of(set);
     put_message(bytes, 1, 8 + 16 * (uint64_t)rank, 0);
     put(bytes, 1, 1);
     put(bytes, (uint64_t)rank, 1);
     put(bytes, 1, 6); // has the maximum shape
     for (int i = 0; i < 2; i++) {
-        put(bytes, written->row_count, 8);
+        put(bytes, set->row_count, 8);
         if (rank == 2) {
-            put(bytes, (uint64_t)written->column.width, 8);
+            put(bytes, (uint64_t)set->column.width, 8);
         }
     }
 }
@@ -337,30 +335,30 @@ static int is_signed(enum tensor_dtype dtype) {
     return dtype == TENSOR_I8 || dtype == TENSOR_I16 || dtype == TENSOR_I32 || dtype == TENSOR_I64;
 }
 
-static void put_type(struct buffer *bytes, const struct hdf5_written *written) {
-    size_t size = tensor_dtype_size(written->column.dtype);
+static void put_type(struct buffer *bytes, const struct hdf5_dataset_writer *set) {
+    size_t size = tensor_dtype_size(set->column.dtype);
     put_message(bytes, 3, 16, 1);
     put(bytes, 0x10, 1);
-    put(bytes, is_signed(written->column.dtype) ? 8 : 0, 3);
+    put(bytes, is_signed(set->column.dtype) ? 8 : 0, 3);
     put(bytes, size, 4);
     put(bytes, 0, 2);
     put(bytes, 8 * size, 2);
     put(bytes, 0, 4);
 }
 
-static void put_layout(struct buffer *bytes, const struct hdf5_written *written) {
-    uint64_t rank = (uint64_t)rank_of(written), begin = bytes->length + 8;
+static void put_layout(struct buffer *bytes, const struct hdf5_dataset_writer *set) {
+    uint64_t rank = (uint64_t)rank_of(set), begin = bytes->length + 8;
     uint64_t length = aligned(11 + 4 * (rank + 1));
     put_message(bytes, 8, length, 0);
     put(bytes, 3, 1);
     put(bytes, 2, 1);
     put(bytes, rank + 1, 1);
-    put(bytes, written->tree, 8);
-    put(bytes, written->chunk_rows, 4);
+    put(bytes, set->tree, 8);
+    put(bytes, set->chunk_rows, 4);
     if (rank == 2) {
-        put(bytes, (uint64_t)written->column.width, 4);
+        put(bytes, (uint64_t)set->column.width, 4);
     }
-    put(bytes, tensor_dtype_size(written->column.dtype), 4);
+    put(bytes, tensor_dtype_size(set->column.dtype), 4);
     pad(bytes, begin + length);
 }
 
@@ -376,25 +374,25 @@ static void put_filter(struct buffer *bytes, enum hdf5_filter filter, const char
 }
 
 static void put_filters(struct buffer *bytes, const struct hdf5_writer *writer,
-                        const struct hdf5_written *written) {
-    put_message(bytes, 11, filters_bytes(written), 1);
+                        const struct hdf5_dataset_writer *set) {
+    put_message(bytes, 11, filters_bytes(set), 1);
     put(bytes, 1, 1);
-    put(bytes, 1 + (uint64_t)is_shuffled(written), 7);
-    if (is_shuffled(written)) {
-        put_filter(bytes, HDF5_SHUFFLE, "shuffle", tensor_dtype_size(written->column.dtype));
+    put(bytes, 1 + (uint64_t)is_shuffled(set), 7);
+    if (is_shuffled(set)) {
+        put_filter(bytes, HDF5_SHUFFLE, "shuffle", tensor_dtype_size(set->column.dtype));
     }
     put_filter(bytes, HDF5_DEFLATE, "deflate", (uint64_t)writer->level);
 }
 
 static void put_dataset_header(struct buffer *bytes, const struct hdf5_writer *writer,
-                               const struct hdf5_written *written) {
-    put_header_head(bytes, 5, dataset_header_bytes(written) - 16);
-    put_space(bytes, written);
-    put_type(bytes, written);
+                               const struct hdf5_dataset_writer *set) {
+    put_header_head(bytes, 5, dataset_header_bytes(set) - 16);
+    put_space(bytes, set);
+    put_type(bytes, set);
     put_message(bytes, 5, 8, 1); // the fill value is the default
     put(bytes, 0x01020302, 8);
-    put_filters(bytes, writer, written);
-    put_layout(bytes, written);
+    put_filters(bytes, writer, set);
+    put_layout(bytes, set);
 }
 
 // --- the B-tree of a data set's chunks ----------------------------------------------------------
@@ -407,64 +405,64 @@ struct level {
     uint64_t address;     // of the first child, when they are nodes
 };
 
-static uint64_t chunk_size(const struct hdf5_written *written, uint64_t chunk) {
-    return little_endian(written->index.bytes + 8 * chunk, 8);
+static uint64_t chunk_size(const struct hdf5_dataset_writer *set, uint64_t chunk) {
+    return little_endian(set->index.bytes + 8 * chunk, 8);
 }
 
 // Writes the key before a chunk, or after the last.
-static void put_key(struct buffer *bytes, const struct hdf5_written *written, uint64_t chunk) {
-    int last = chunk >= chunk_count(written);
-    put(bytes, last ? 0 : chunk_size(written, chunk), 4);
+static void put_key(struct buffer *bytes, const struct hdf5_dataset_writer *set, uint64_t chunk) {
+    int last = chunk >= chunk_count(set);
+    put(bytes, last ? 0 : chunk_size(set, chunk), 4);
     put(bytes, 0, 4);
-    put(bytes, (last ? chunk_count(written) : chunk) * written->chunk_rows, 8);
-    if (rank_of(written) == 2) {
-        put(bytes, last ? (uint64_t)written->column.width : 0, 8);
+    put(bytes, (last ? chunk_count(set) : chunk) * set->chunk_rows, 8);
+    if (rank_of(set) == 2) {
+        put(bytes, last ? (uint64_t)set->column.width : 0, 8);
     }
-    put(bytes, last ? tensor_dtype_size(written->column.dtype) : 0, 8);
+    put(bytes, last ? tensor_dtype_size(set->column.dtype) : 0, 8);
 }
 
 // Writes the nodes of one level, after those of the level below.
-static void put_level(struct buffer *bytes, const struct hdf5_written *written,
+static void put_level(struct buffer *bytes, const struct hdf5_dataset_writer *set,
                       const struct level *level) {
-    uint64_t nodes = nodes_for(level->count), size = node_bytes(written);
-    uint64_t begin = bytes->length, data = written->begin;
-    uint64_t here = level->number == 0 ? written->tree : level->address + level->count * size;
+    uint64_t nodes = nodes_for(level->count), size = node_bytes(set);
+    uint64_t begin = bytes->length, data = set->begin;
+    uint64_t here = level->number == 0 ? set->tree : level->address + level->count * size;
     for (uint64_t node = 0; node < nodes; node++) {
         uint64_t first = node * CHUNK_CHILDREN, left = level->count - first;
         uint64_t count = left < CHUNK_CHILDREN ? left : CHUNK_CHILDREN;
         put_node_head(bytes, 1, level->number, count);
-        put(bytes, node > 0 ? here + (node - 1) * size : NOWHERE, 8);
-        put(bytes, node + 1 < nodes ? here + (node + 1) * size : NOWHERE, 8);
+        put(bytes, node > 0 ? here + (node - 1) * size : UNDEFINED_ADDRESS, 8);
+        put(bytes, node + 1 < nodes ? here + (node + 1) * size : UNDEFINED_ADDRESS, 8);
         for (uint64_t i = first; i < first + count; i++) {
-            put_key(bytes, written, i * level->chunks_each);
+            put_key(bytes, set, i * level->chunks_each);
             put(bytes, level->number == 0 ? data : level->address + i * size, 8);
-            data += level->number == 0 ? chunk_size(written, i) : 0;
+            data += level->number == 0 ? chunk_size(set, i) : 0;
         }
-        put_key(bytes, written, (first + count) * level->chunks_each);
+        put_key(bytes, set, (first + count) * level->chunks_each);
         pad(bytes, begin + (node + 1) * size);
     }
 }
 
 // Writes the levels from the chunks up. The root may be anywhere (as in h5py's files); here it is
 // the last node.
-static void put_chunk_tree(struct buffer *bytes, const struct hdf5_written *written) {
-    struct level level = {.count = chunk_count(written), .chunks_each = 1};
-    put_level(bytes, written, &level);
-    uint64_t address = written->tree;
+static void put_chunk_tree(struct buffer *bytes, const struct hdf5_dataset_writer *set) {
+    struct level level = {.count = chunk_count(set), .chunks_each = 1};
+    put_level(bytes, set, &level);
+    uint64_t address = set->tree;
     while (nodes_for(level.count) > 1) {
         uint64_t children = nodes_for(level.count);
         level = (struct level){.number = level.number + 1,
                                .count = children,
                                .chunks_each = level.chunks_each * CHUNK_CHILDREN,
                                .address = address};
-        put_level(bytes, written, &level);
-        address += children * node_bytes(written);
+        put_level(bytes, set, &level);
+        address += children * node_bytes(set);
     }
 }
 
 // The offset of the root, which is the last node.
-static uint64_t root_of(const struct hdf5_written *written) {
-    return written->tree + tree_bytes(written) - node_bytes(written);
+static uint64_t root_of(const struct hdf5_dataset_writer *set) {
+    return set->tree + tree_bytes(set) - node_bytes(set);
 }
 
 // --- the file -----------------------------------------------------------------------------------
@@ -479,29 +477,29 @@ static enum berth_status put_bytes(struct file_writer *file, struct buffer *byte
 }
 
 static enum berth_status put_dataset(struct file_writer *file, const struct hdf5_writer *writer,
-                                     const struct hdf5_written *written,
+                                     const struct hdf5_dataset_writer *set,
                                      struct berth_error *error) {
     static const char zeros[8];
     struct buffer bytes = {0};
-    struct hdf5_written rooted = *written;
-    rooted.tree = root_of(written);
-    put_dataset_header(&bytes, writer, &rooted);
-    put_chunk_tree(&bytes, written);
+    struct hdf5_dataset_writer with_root = *set;
+    with_root.tree = root_of(set);
+    put_dataset_header(&bytes, writer, &with_root);
+    put_chunk_tree(&bytes, set);
     TRY(put_bytes(file, &bytes, error));
-    uint64_t end = written->begin + written->data.length;
-    (void)file_writer_put(file, written->data.bytes, written->data.length, error);
+    uint64_t end = set->begin + set->data.length;
+    (void)file_writer_put(file, set->data.bytes, set->data.length, error);
     return file_writer_put(file, zeros, aligned(end) - end, error);
 }
 
 static enum berth_status write_file(struct hdf5_writer *writer, struct file_writer *file,
                                     struct berth_error *error) {
-    struct places places = {0};
+    struct layout layout = {0};
     struct buffer bytes = {0};
-    place(writer, &places);
-    put_group(&bytes, &places);
+    compute_layout(writer, &layout);
+    put_group(&bytes, &layout);
     TRY(put_bytes(file, &bytes, error));
     for (size_t i = 0; i < writer->count; i++) {
-        TRY(put_dataset(file, writer, &writer->columns[i], error));
+        TRY(put_dataset(file, writer, &writer->sets[i], error));
     }
     return BERTH_OK;
 }
@@ -509,16 +507,16 @@ static enum berth_status write_file(struct hdf5_writer *writer, struct file_writ
 static enum berth_status finish_columns(struct hdf5_writer *writer, const char *path,
                                         struct berth_error *error) {
     for (size_t i = 0; i < writer->count; i++) {
-        struct hdf5_written *written = &writer->columns[i];
-        if (written->row_count == 0 || written->row_count != writer->columns->row_count) {
+        struct hdf5_dataset_writer *set = &writer->sets[i];
+        if (set->row_count == 0 || set->row_count != writer->sets->row_count) {
             return error_set(error, BERTH_INTERNAL,
                              "%s: data set %s has %" PRIu64 " rows, %s has %" PRIu64
                              ": expected the same number, and at least one",
-                             path, written->column.name, written->row_count,
-                             writer->columns->column.name, writer->columns->row_count);
+                             path, set->column.name, set->row_count, writer->sets->column.name,
+                             writer->sets->row_count);
         }
-        if (written->filled > 0) {
-            TRY(flush(writer, written, error));
+        if (set->filled > 0) {
+            TRY(flush(writer, set, error));
         }
     }
     return BERTH_OK;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Hashes blobs, and records in REPO/verified which ones have passed, so that each is hashed once.
 #include "format/hub/hub_blob.h"
 
 #include "core/file.h"
@@ -18,22 +19,22 @@ static void print_stamp(const struct file_stamp *stamp, char text[STAMP_SIZE]) {
              stamp->number, stamp->modified_ns, stamp->changed_ns);
 }
 
-static int is_remembered(const char *note, const char *wanted) {
+static int is_recorded(const char *record, const char *expected) {
     struct file_stamp stamp;
     char *text = NULL;
     size_t length;
-    int same = file_stamp_of(note, &stamp, NULL) == BERTH_OK && stamp.is_own &&
-               file_read(note, STAMP_SIZE, &text, &length, NULL) == BERTH_OK &&
-               strcmp(text, wanted) == 0;
+    int same = file_stamp_of(record, &stamp, NULL) == BERTH_OK && stamp.is_own &&
+               file_read(record, STAMP_SIZE, &text, &length, NULL) == BERTH_OK &&
+               strcmp(text, expected) == 0;
     memory_free(text);
     return same;
 }
 
 // A failure is no error: the next check hashes the file again.
-static void remember(const char *repo, const char *note, const char *stamp) {
+static void record_verified(const char *repo, const char *record, const char *stamp) {
     char *folder = path_join(repo, "verified");
     if (folder != NULL && dir_make(folder, NULL) == BERTH_OK && file_lies_in(folder, repo)) {
-        (void)file_write(note, stamp, strlen(stamp), NULL);
+        (void)file_write(record, stamp, strlen(stamp), NULL);
     }
     memory_free(folder);
 }
@@ -53,25 +54,25 @@ static enum berth_status check_content(const char *blob, const char *name, enum 
 static enum berth_status check_named(const char *repo, const char *blob, const char *name,
                                      enum digest_kind kind, struct berth_error *error) {
     struct file_stamp before, after;
-    char seen[STAMP_SIZE], still[STAMP_SIZE], below[DIGEST_HEX_SIZE + 16];
+    char stamp_before[STAMP_SIZE], stamp_after[STAMP_SIZE], record_name[DIGEST_HEX_SIZE + 16];
     TRY(file_stamp_of(blob, &before, error));
-    print_stamp(&before, seen);
-    snprintf(below, sizeof below, "verified/%s", name);
-    char *note = path_join(repo, below);
-    if (note == NULL) {
+    print_stamp(&before, stamp_before);
+    snprintf(record_name, sizeof record_name, "verified/%s", name);
+    char *record = path_join(repo, record_name);
+    if (record == NULL) {
         return file_no_path(error);
     }
     enum berth_status status = BERTH_OK;
-    if (!is_remembered(note, seen)) {
+    if (!is_recorded(record, stamp_before)) {
         status = check_content(blob, name, kind, error);
         if (status == BERTH_OK && file_stamp_of(blob, &after, NULL) == BERTH_OK) {
-            print_stamp(&after, still);
-            if (strcmp(seen, still) == 0) {
-                remember(repo, note, seen);
+            print_stamp(&after, stamp_after);
+            if (strcmp(stamp_before, stamp_after) == 0) {
+                record_verified(repo, record, stamp_before);
             }
         }
     }
-    memory_free(note);
+    memory_free(record);
     return status;
 }
 

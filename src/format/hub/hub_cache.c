@@ -14,55 +14,57 @@
 #include <strings.h>
 
 #define ID_LIMIT 96
-#define PART_LIMIT 255
+#define COMPONENT_LIMIT 255
 #define PATH_LIMIT 1024
 #define SNAPSHOT_DEPTH 4
 
 // --- paths --------------------------------------------------------------------------------------
 
 // The value of an environment variable; NULL when unset or empty.
-static const char *variable(const char *name) {
+static const char *get_variable(const char *name) {
     const char *value = getenv(name);
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
-static char *home_folder(const char *below) {
-    const char *home = variable("HOME");
-    return path_join(home != NULL ? home : ".", below);
+static char *home_folder(const char *name) {
+    const char *home = get_variable("HOME");
+    return path_join(home != NULL ? home : ".", name);
 }
 
 static char *expand(const char *path) {
     return strncmp(path, "~/", 2) == 0 ? home_folder(path + 2) : memory_string(path);
 }
 
-static char *below(char *folder, const char *name) {
+// path_join(folder, name); frees `folder`, which may be NULL.
+static char *join_and_free(char *folder, const char *name) {
     char *path = folder != NULL ? path_join(folder, name) : NULL;
     memory_free(folder);
     return path;
 }
 
 static char *hf_home(void) {
-    const char *set = variable("HF_HOME"), *xdg = variable("XDG_CACHE_HOME");
+    const char *set = get_variable("HF_HOME"), *xdg = get_variable("XDG_CACHE_HOME");
     if (set != NULL) {
         return expand(set);
     }
-    return xdg != NULL ? below(expand(xdg), "huggingface") : home_folder(".cache/huggingface");
+    return xdg != NULL ? join_and_free(expand(xdg), "huggingface")
+                       : home_folder(".cache/huggingface");
 }
 
 char *hub_cache_root(void) {
-    const char *set = variable("HF_HUB_CACHE");
-    set = set != NULL ? set : variable("HUGGINGFACE_HUB_CACHE");
-    return set != NULL ? expand(set) : below(hf_home(), "hub");
+    const char *set = get_variable("HF_HUB_CACHE");
+    set = set != NULL ? set : get_variable("HUGGINGFACE_HUB_CACHE");
+    return set != NULL ? expand(set) : join_and_free(hf_home(), "hub");
 }
 
 char *hub_assets_root(void) {
-    const char *set = variable("HF_ASSETS_CACHE");
-    return below(set != NULL ? expand(set) : below(hf_home(), "assets"), "berth");
+    const char *set = get_variable("HF_ASSETS_CACHE");
+    return join_and_free(set != NULL ? expand(set) : join_and_free(hf_home(), "assets"), "berth");
 }
 
 char *hub_token_path(void) {
-    const char *set = variable("HF_TOKEN_PATH");
-    return set != NULL ? expand(set) : below(hf_home(), "token");
+    const char *set = get_variable("HF_TOKEN_PATH");
+    return set != NULL ? expand(set) : join_and_free(hf_home(), "token");
 }
 
 int hub_is_truthy(const char *value) {
@@ -82,16 +84,16 @@ static int is_plain(char c) {
 }
 
 // Whether the text is valid as one half of an id.
-static int is_id_part(const char *text, size_t length) {
+static int is_id_half(const char *text, size_t length) {
     if (length == 0 || !is_plain(text[0]) || !is_plain(text[length - 1])) {
         return 0;
     }
     for (size_t i = 0; i < length; i++) {
-        int mark = text[i] == '.' || text[i] == '-';
-        if (!mark && !is_plain(text[i])) {
+        int is_separator = text[i] == '.' || text[i] == '-';
+        if (!is_separator && !is_plain(text[i])) {
             return 0;
         }
-        if (mark && text[i + 1] == text[i]) {
+        if (is_separator && text[i + 1] == text[i]) {
             return 0; // "--" separates the halves in folder names, ".." leads upwards
         }
     }
@@ -103,9 +105,9 @@ int hub_is_id(const char *text) {
     if (strlen(text) > ID_LIMIT) {
         return 0;
     }
-    return slash == NULL ? is_id_part(text, strlen(text))
-                         : is_id_part(text, (size_t)(slash - text)) &&
-                               is_id_part(slash + 1, strlen(slash + 1));
+    return slash == NULL ? is_id_half(text, strlen(text))
+                         : is_id_half(text, (size_t)(slash - text)) &&
+                               is_id_half(slash + 1, strlen(slash + 1));
 }
 
 int hub_is_commit(const char *text) {
@@ -117,19 +119,19 @@ int hub_is_safe_path(const char *path) {
     if (length == 0 || length > PATH_LIMIT) {
         return 0;
     }
-    for (const char *part = path;; part++) {
-        size_t size = strcspn(part, "/");
-        int dots = size <= 2 && strspn(part, ".") >= size; // "", "." and ".."
-        if (dots || size > PART_LIMIT) {
+    for (const char *component = path;; component++) {
+        size_t size = strcspn(component, "/");
+        int dots = size <= 2 && strspn(component, ".") >= size; // "", "." and ".."
+        if (dots || size > COMPONENT_LIMIT) {
             return 0;
         }
         for (size_t i = 0; i < size; i++) {
-            if (iscntrl((unsigned char)part[i]) || part[i] == '\\') {
+            if (iscntrl((unsigned char)component[i]) || component[i] == '\\') {
                 return 0;
             }
         }
-        part += size;
-        if (*part == '\0') {
+        component += size;
+        if (*component == '\0') {
             return 1;
         }
     }
@@ -151,7 +153,7 @@ char *hub_repo_folder(const char *root, const char *type, const char *id) {
 // Reads the commit of a branch or tag; empty when there is no such ref.
 static enum berth_status read_ref(const char *repo, const char *revision,
                                   char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
-    char *path = below(path_join(repo, "refs"), revision);
+    char *path = join_and_free(path_join(repo, "refs"), revision);
     char *text = NULL;
     size_t length;
     enum berth_status status = BERTH_OK;
@@ -179,7 +181,7 @@ static enum berth_status read_ref(const char *repo, const char *revision,
 // several.
 static enum berth_status check_inside(const char *path, const char *repo,
                                       struct berth_error *error) {
-    char *parent = below(path_join(repo, ".."), "blobs");
+    char *parent = join_and_free(path_join(repo, ".."), "blobs");
     if (parent == NULL) {
         return file_no_path(error);
     }
@@ -235,7 +237,7 @@ static enum berth_status find_folder(struct hub_snapshot *snapshot, const char *
     if (snapshot->commit[0] == '\0') {
         return BERTH_OK;
     }
-    char *folder = below(path_join(snapshot->repo, "snapshots"), snapshot->commit);
+    char *folder = join_and_free(path_join(snapshot->repo, "snapshots"), snapshot->commit);
     if (folder == NULL) {
         return file_no_path(error);
     }
@@ -316,7 +318,7 @@ enum berth_status hub_write_ref(const char *repo, const char *revision, const ch
     if (read_ref(repo, revision, found, NULL) == BERTH_OK && strcmp(found, commit) == 0) {
         return BERTH_OK;
     }
-    char *path = below(path_join(repo, "refs"), revision);
+    char *path = join_and_free(path_join(repo, "refs"), revision);
     if (path == NULL) {
         return file_no_path(error);
     }

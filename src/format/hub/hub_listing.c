@@ -170,7 +170,7 @@ enum berth_status hub_listing_write(const struct hub_listing *listing, const cha
         failed |= json_set(files, listing->files[i].path, tree_entry(&listing->files[i]));
     }
     json *tree = JSON_OBJECT({"format_version", json_new_integer(1)},
-                             {"files", json_if_whole(files, failed)});
+                             {"files", json_unless_failed(files, failed)});
     enum berth_status status = path == NULL ? file_no_path(error) : dir_make(folder, error);
     if (status == BERTH_OK) {
         status = json_write_file(tree, JSON_INDENT_2_SORTED, path, error);

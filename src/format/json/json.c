@@ -57,9 +57,9 @@ static enum berth_status refuse_nul(const char *name, const char *bytes, size_t 
                      column + 1, (size_t)(nul - bytes));
 }
 
-// Whether the longest name or text would find memory. Where jansson's buffer cannot grow, a byte
-// is missing, and jansson does not say so.
-static int can_hold(size_t length) {
+// Whether there is memory for the longest possible string. If jansson's buffer cannot grow, jansson
+// drops a byte without an error.
+static int can_allocate_text(size_t length) {
     void *buffer = memory_array(2, length + 1); // it doubles
     memory_free(buffer);
     return buffer != NULL;
@@ -72,7 +72,7 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
         return error_set(error, BERTH_BAD_DATA, "%s: JSON nested deeper than %d levels", name,
                          JSON_DEPTH_LIMIT);
     }
-    if (!can_hold(length)) {
+    if (!can_allocate_text(length)) {
         return error_no_memory(error, length, name);
     }
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
@@ -85,7 +85,7 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
     if (*value != NULL) {
         return BERTH_OK;
     }
-    if (problem.text[0] == '\0') { // jansson tells no reason where an allocation fails
+    if (problem.text[0] == '\0') { // jansson gives no reason when an allocation fails
         return error_no_memory(error, length, name);
     }
     return error_set(error, BERTH_BAD_DATA, "%s: line %d, column %d (byte %d): not valid JSON: %s",
@@ -134,7 +134,7 @@ size_t json_first_end(const char *bytes, size_t length) {
     return length;
 }
 
-// Python's word for a number that is not finite, where the text begins with one; else NULL.
+// Python's word for a number that is not finite, if the text begins with one; else NULL.
 static const char *python_word(const char *bytes, size_t length) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -146,8 +146,8 @@ static const char *python_word(const char *bytes, size_t length) {
     return NULL;
 }
 
-// Copies the text, with null for these words outside strings.
-static void put_without_words(struct buffer *to, const char *bytes, size_t length) {
+// Copies the text and replaces these words by null, except in strings.
+static void replace_python_words(struct buffer *to, const char *bytes, size_t length) {
     int in_string = 0;
     for (size_t i = 0; i < length;) {
         const char *word = in_string ? NULL : python_word(bytes + i, length - i);
@@ -166,7 +166,7 @@ enum berth_status json_read_python_file(const char *path, json **value, struct b
     size_t length;
     *value = NULL;
     TRY(file_read(path, JSON_FILE_LIMIT, &bytes, &length, error));
-    put_without_words(&text, bytes, length);
+    replace_python_words(&text, bytes, length);
     memory_free(bytes);
     const enum berth_status status =
         text.failed ? error_no_memory(error, length, path)
@@ -253,9 +253,8 @@ int json_truth(const json *value) {
 }
 
 int json_walk_next(struct json_walk *walk) {
-    json_t *object =
-        (json_t *)
-            walk->object; // jansson's iterators take a mutable object; this code does not change it
+    // jansson's iterators take a mutable object; this code does not change it.
+    json_t *object = (json_t *)walk->object;
     walk->iterator = walk->key == NULL ? json_object_iter(object)
                                        : json_object_iter_next(object, walk->iterator);
     if (walk->iterator == NULL) {
@@ -395,10 +394,10 @@ json *json_object_of(const struct json_pair *pairs, size_t count) {
             failed |= json_set(object, pairs[i].key, pairs[i].value);
         }
     }
-    return json_if_whole(object, failed);
+    return json_unless_failed(object, failed);
 }
 
-json *json_if_whole(json *value, int failed) {
+json *json_unless_failed(json *value, int failed) {
     if (failed) {
         json_free(value);
         return NULL;

@@ -78,9 +78,9 @@ enum berth_status json_get_text(const json *object, const char *name, const char
 json *json_new_object(void);
 json *json_new_array(void);
 json *json_new_text(const char *text);
-json *json_new_path(const char *path); // not UTF-8: null
+json *json_new_path(const char *path); // null if it is not UTF-8
 json *json_new_integer(int64_t value);
-json *json_new_real(double value); // not finite: null
+json *json_new_real(double value); // null if it is not finite
 json *json_new_boolean(int value);
 json *json_new_null(void);
 json *json_copy_deep(const json *value);
@@ -97,8 +97,8 @@ json *json_object_of(const struct json_pair *pairs, size_t count);
     json_object_of((const struct json_pair[]){__VA_ARGS__},                                        \
                    sizeof((const struct json_pair[]){__VA_ARGS__}) / sizeof(struct json_pair))
 
-// `value`; where one of the calls that filled it failed, it is freed and the result is NULL.
-json *json_if_whole(json *value, int failed);
+// Returns `value`; if a call that filled it has failed, frees it and returns NULL.
+json *json_unless_failed(json *value, int failed);
 
 enum json_style {
     JSON_COMPACT, // one line

@@ -17,7 +17,7 @@ struct json_scan {
     const char *name; // of the file, for messages
     char *text;       // changed in place: decoded strings are followed by a NUL
     size_t length;
-    size_t at;
+    size_t position;
 };
 
 // Skips `c`, which must come next.

@@ -15,7 +15,7 @@
 #define FIELD_MAX ((size_t)64 << 10) // of a title, a number, a namespace's name
 #define NAMESPACES_MAX 1000
 #define FEED_MAX ((size_t)1 << 18)
-// expat keeps an incomplete tag and scans it again with every new piece.
+// expat keeps an incomplete tag and scans it again at every call.
 #define TAG_MAX ((uint64_t)1 << 20)
 #define PREFIX "<mediawiki>"
 
@@ -37,9 +37,8 @@ struct mediawiki_reader {
     mediawiki_page_function *page_function;
     void *context;
     struct mediawiki_site site;
-    uint64_t from, fed;
-    char
-        first; // the first byte that is neither white space nor of a byte order mark; NUL before it
+    uint64_t start, fed;
+    char first;    // byte that is neither white space nor of a byte order mark; NUL: not yet seen
     size_t prefix; // bytes fed to expat that are not from the file
     char tail[4];  // the start of an incomplete character
     size_t tail_length;
@@ -67,7 +66,7 @@ static void stop(struct mediawiki_reader *reader, enum berth_status status) {
 static uint64_t position(const struct mediawiki_reader *reader) {
     XML_Index index = XML_GetCurrentByteIndex(reader->parser);
     uint64_t at = index < 0 ? 0 : (uint64_t)index;
-    return reader->from + (at > reader->prefix ? at - reader->prefix : 0);
+    return reader->start + (at > reader->prefix ? at - reader->prefix : 0);
 }
 
 static enum berth_status xml_error(const struct mediawiki_reader *reader, const char *problem,
@@ -195,7 +194,7 @@ static void end_page(struct mediawiki_reader *reader) {
 
 // --- expat's events -----------------------------------------------------------------------------
 
-static const char *known_name(const char *name) {
+static const char *known_parent(const char *name) {
     static const char *const parents[] = {"page", "revision", "siteinfo", "namespaces"};
     for (size_t i = 0; i < sizeof parents / sizeof *parents; i++) {
         if (strcmp(name, parents[i]) == 0) {
@@ -212,7 +211,7 @@ static void on_start(void *context, const char *name, const char **attributes) {
         return;
     }
     if (depth == DEPTH_MAX) {
-        stop_with_error(reader, "elements nested too deep");
+        stop_with_error(reader, "elements nested too deeply");
         return;
     }
     if (depth == 0 && strcmp(name, "mediawiki") != 0) {
@@ -220,7 +219,7 @@ static void on_start(void *context, const char *name, const char **attributes) {
         return;
     }
     reader->field = FIELD_NONE;
-    reader->parents[depth] = known_name(name);
+    reader->parents[depth] = known_parent(name);
     if (depth == 1 && strcmp(name, "page") == 0) {
         begin_page(reader);
     } else if (depth == 2 && reader->in_page && strcmp(name, "redirect") == 0) {
@@ -266,7 +265,7 @@ static void on_text(void *context, const char *text, int length) {
 
 static void on_doctype(void *context, const char *name, const char *system, const char *public_id,
                        int internal) {
-    stop_with_error(context, "a DOCTYPE, which dumps do not have: refused");
+    stop_with_error(context, "a DOCTYPE is refused, as no dump has one");
 }
 
 // --- bytes --------------------------------------------------------------------------------------
@@ -294,7 +293,7 @@ static enum berth_status parse(struct mediawiki_reader *reader, const char *byte
                                    "%s: unexpected end of file at byte %" PRIu64
                                    " of the XML, before </mediawiki>: the dump is truncated; fetch "
                                    "the rest and start again",
-                                   reader->name, reader->from + reader->fed);
+                                   reader->name, reader->start + reader->fed);
     } else {
         reader->status = xml_error(reader, XML_ErrorString(code), error);
     }
@@ -307,7 +306,7 @@ static enum berth_status feed_valid(struct mediawiki_reader *reader, const char 
         size_t step = length < FEED_MAX ? length : FEED_MAX;
         reader->fed += step;
         TRY(parse(reader, bytes, step, 0, error));
-        if (reader->from + reader->fed - position(reader) > TAG_MAX) {
+        if (reader->start + reader->fed - position(reader) > TAG_MAX) {
             reader->status = xml_error(reader, "a tag longer than 1 MiB", error);
             return reader->status;
         }
@@ -337,24 +336,24 @@ static size_t xml_character(const char *bytes, size_t left) {
 }
 
 // The length of the longest prefix of complete valid characters.
-static size_t good_prefix(const char *bytes, size_t length) {
-    size_t at = 0;
-    while (at < length) {
-        if (bytes[at] >= 0x20) { // signed: ASCII alone
-            at++;
+static size_t valid_prefix(const char *bytes, size_t length) {
+    size_t valid = 0;
+    while (valid < length) {
+        if (bytes[valid] >= 0x20) { // signed: ASCII alone
+            valid++;
             continue;
         }
-        size_t step = xml_character(bytes + at, length - at);
+        size_t step = xml_character(bytes + valid, length - valid);
         if (step == 0) {
             break;
         }
-        at += step;
+        valid += step;
     }
-    return at;
+    return valid;
 }
 
 // Whether the `left` bytes may be the start of a valid character.
-static int may_go_on(const char *bytes, size_t left) {
+static int is_incomplete(const char *bytes, size_t left) {
     size_t whole = utf8_whole(bytes[0]);
     for (size_t i = 1; i < left && i < whole; i++) {
         if (utf8_begins(bytes[i])) {
@@ -364,20 +363,20 @@ static int may_go_on(const char *bytes, size_t left) {
     return left < whole;
 }
 
-static void look_at_first(struct mediawiki_reader *reader, const char *bytes, size_t length) {
+static void note_first_byte(struct mediawiki_reader *reader, const char *bytes, size_t length) {
     for (size_t i = 0; i < length && reader->first == '\0'; i++) {
         reader->first = strchr(" \t\r\n\xEF\xBB\xBF", bytes[i]) == NULL ? bytes[i] : '\0';
     }
 }
 
-static enum berth_status feed_whole(struct mediawiki_reader *reader, const char *bytes,
-                                    size_t length, struct berth_error *error) {
+static enum berth_status feed_characters(struct mediawiki_reader *reader, const char *bytes,
+                                         size_t length, struct berth_error *error) {
     while (length > 0) {
-        size_t good = good_prefix(bytes, length);
-        TRY(feed_valid(reader, bytes, good, error));
-        bytes += good;
-        length -= good;
-        if (length > 0 && length < sizeof reader->tail && may_go_on(bytes, length)) {
+        size_t valid = valid_prefix(bytes, length);
+        TRY(feed_valid(reader, bytes, valid, error));
+        bytes += valid;
+        length -= valid;
+        if (length > 0 && length < sizeof reader->tail && is_incomplete(bytes, length)) {
             memcpy(reader->tail, bytes, length);
             reader->tail_length = length;
             return BERTH_OK;
@@ -393,7 +392,7 @@ static enum berth_status feed_whole(struct mediawiki_reader *reader, const char 
 
 enum berth_status mediawiki_feed(struct mediawiki_reader *reader, const char *bytes, size_t length,
                                  struct berth_error *error) {
-    look_at_first(reader, bytes, length);
+    note_first_byte(reader, bytes, length);
     // Completes a split character byte by byte, until it is complete or invalid.
     while (reader->tail_length > 0 && length > 0) {
         char joined[sizeof reader->tail + 1];
@@ -402,9 +401,9 @@ enum berth_status mediawiki_feed(struct mediawiki_reader *reader, const char *by
         joined[have++] = *bytes++;
         length--;
         reader->tail_length = 0;
-        TRY(feed_whole(reader, joined, have, error));
+        TRY(feed_characters(reader, joined, have, error));
     }
-    return length > 0 ? feed_whole(reader, bytes, length, error) : BERTH_OK;
+    return length > 0 ? feed_characters(reader, bytes, length, error) : BERTH_OK;
 }
 
 enum berth_status mediawiki_finish(struct mediawiki_reader *reader, struct berth_error *error) {
@@ -431,7 +430,7 @@ static enum berth_status start(struct mediawiki_reader *reader, struct berth_err
     XML_SetElementHandler(reader->parser, on_start, on_end);
     XML_SetCharacterDataHandler(reader->parser, on_text);
     XML_SetStartDoctypeDeclHandler(reader->parser, on_doctype);
-    if (reader->from > 0) {
+    if (reader->start > 0) {
         reader->prefix = strlen(PREFIX);
         return parse(reader, PREFIX, reader->prefix, 0, error);
     }
@@ -450,7 +449,7 @@ enum berth_status mediawiki_open(const char *name, uint64_t from, mediawiki_page
         return error_no_memory(error, sizeof *opened, name);
     }
     opened->name = copy;
-    opened->from = from;
+    opened->start = from;
     opened->page_function = page;
     opened->context = context;
     enum berth_status status = start(opened, error);

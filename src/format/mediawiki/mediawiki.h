@@ -3,8 +3,8 @@
 //
 // Takes bytes as they arrive and returns pages one at a time; memory is bounded by the largest
 // page. Only the last revision of a page counts. Invalid UTF-8 and control characters mark the page
-// as damaged. Errors are: broken nesting, a DOCTYPE (no dump has one, and entities allow XML
-// bombs), an overlong tag, deep nesting.
+// as damaged. Broken or deep nesting, an overlong tag and a DOCTYPE are errors: no dump has one,
+// and entities allow XML bombs.
 #ifndef BERTH_FORMAT_MEDIAWIKI_H
 #define BERTH_FORMAT_MEDIAWIKI_H
 

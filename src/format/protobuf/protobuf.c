@@ -12,7 +12,7 @@ struct protobuf_reader protobuf_read(const void *bytes, size_t length, const cha
         .begin = begin, .at = begin, .end = begin + length, .name = name};
 }
 
-static size_t place(const struct protobuf_reader *reader) {
+static size_t offset_of(const struct protobuf_reader *reader) {
     return (size_t)(reader->at - reader->begin);
 }
 
@@ -31,14 +31,14 @@ enum berth_status protobuf_varint(struct protobuf_reader *reader, uint64_t *valu
             break;
         }
     }
-    return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", reader->name, place(reader),
-                     (size_t)(reader->end - reader->begin),
+    return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", reader->name,
+                     offset_of(reader), (size_t)(reader->end - reader->begin),
                      left < VARINT_BYTES ? "a truncated number" : "a number of more than 64 bits");
 }
 
 static enum berth_status read_tag(struct protobuf_reader *reader, struct protobuf_field *field,
                                   struct berth_error *error) {
-    size_t begin = place(reader);
+    size_t begin = offset_of(reader);
     uint64_t tag;
     TRY(protobuf_varint(reader, &tag, error));
     *field = (struct protobuf_field){.number = (uint32_t)(tag >> 3), .wire = tag & 7};

@@ -87,7 +87,7 @@ static enum berth_status read_dtype(struct json_scan *scan, struct tensor_entry 
                                     struct berth_error *error) {
     char *name;
     TRY(json_scan_text(scan, &name, error));
-    if (!tensor_dtype_of(name, entry)) {
+    if (!tensor_dtype_parse(name, entry)) {
         return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": unknown data type \"%.*s\"",
                          scan->name, entry->name, UTF8_SHOWN(name, 40));
     }
@@ -138,14 +138,8 @@ static enum berth_status read_entry(struct header *header, struct tensor_entry *
 // Checks that the entry's size matches its shape and type.
 static enum berth_status check_size(const char *path, const struct tensor_entry *entry,
                                     struct berth_error *error) {
-    uint64_t bits = tensor_dtype_bits(entry->dtype_name);
-    int overflow = 0;
-    uint64_t count = 1;
-    for (int i = 0; i < entry->rank; i++) {
-        overflow |= __builtin_mul_overflow(count, (uint64_t)entry->shape[i], &count);
-    }
-    overflow |= count > INT64_MAX || __builtin_mul_overflow(count, bits, &bits);
-    if (overflow) {
+    uint64_t bits = tensor_dtype_bits(entry->dtype_name), count;
+    if (!tensor_entry_elements(entry, &count) || __builtin_mul_overflow(count, bits, &bits)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: tensor \"%s\": its shape has more elements than can be counted", path,
                          entry->name);
@@ -336,7 +330,7 @@ enum berth_status safetensors_read_f32(const struct safetensors *container,
     return tensor_file_read_f32(&file, entry, first, count, to, error);
 }
 
-// --- as one of many containers -------------------------------------------------------------------
+// --- as one of many containers ------------------------------------------------------------------
 
 // The header's brace follows its length in all but unusual files.
 static int recognise(const char *path, const unsigned char *head, size_t length) {

@@ -68,8 +68,8 @@ static void head_done(struct head *head) {
     memory_free(head->bytes);
 }
 
-static enum berth_status lay_out_head(struct head *head, const struct json_line *header,
-                                      const char *path, struct berth_error *error) {
+static enum berth_status build_head(struct head *head, const struct json_line *header,
+                                    const char *path, struct berth_error *error) {
     if (header->failed) {
         return error_set(error, BERTH_NO_MEMORY, "out of memory for the header of %s", path);
     }
@@ -104,13 +104,13 @@ static enum berth_status head_make(struct head *head, const char *path,
     qsort(head->sorted, count, sizeof *head->sorted, compare_tensors);
     struct json_line header = {0};
     put_header(&header, head->sorted, count, metadata);
-    enum berth_status status = lay_out_head(head, &header, path, error);
+    enum berth_status status = build_head(head, &header, path, error);
     json_line_done(&header);
     return status;
 }
 
-static enum berth_status write_parts(const char *path, const struct head *head, size_t count,
-                                     struct berth_error *error) {
+static enum berth_status write_tensors(const char *path, const struct head *head, size_t count,
+                                       struct berth_error *error) {
     struct file_writer writer;
     TRY(file_writer_open(&writer, path, error));
     (void)file_writer_put(&writer, head->bytes, head->length, error);
@@ -127,7 +127,7 @@ enum berth_status safetensors_write(const char *path, const struct tensor_out *t
     struct head head;
     enum berth_status status = head_make(&head, path, tensors, count, metadata, error);
     if (status == BERTH_OK) {
-        status = write_parts(path, &head, count, error);
+        status = write_tensors(path, &head, count, error);
     }
     head_done(&head);
     return status;

@@ -14,9 +14,9 @@
 
 static const unsigned char magic[MAGIC_BYTES] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};
 
-static enum berth_status table_error(const struct sorted_table *table, size_t at,
+static enum berth_status table_error(const struct sorted_table *table, size_t offset,
                                      const char *problem, struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", table->name, at,
+    return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", table->name, offset,
                      table->length, problem);
 }
 
@@ -27,8 +27,8 @@ struct handle {
 };
 
 // Reads a varint in its shortest form: any other form could hide a flipped bit.
-static enum berth_status read_shortest(struct protobuf_reader *reader, uint64_t *value,
-                                       struct berth_error *error) {
+static enum berth_status read_canonical(struct protobuf_reader *reader, uint64_t *value,
+                                        struct berth_error *error) {
     const unsigned char *begin = reader->at;
     TRY(protobuf_varint(reader, value, error));
     return reader->at - begin > 1 && reader->at[-1] == 0
@@ -38,13 +38,13 @@ static enum berth_status read_shortest(struct protobuf_reader *reader, uint64_t 
 
 static enum berth_status read_handle(struct protobuf_reader *reader, struct handle *handle,
                                      struct berth_error *error) {
-    TRY(read_shortest(reader, &handle->begin, error));
-    return read_shortest(reader, &handle->size, error);
+    TRY(read_canonical(reader, &handle->begin, error));
+    return read_canonical(reader, &handle->size, error);
 }
 
 // Checks that the block, with its trailer, is within [begin, end).
-static enum berth_status check_place(const struct sorted_table *table, const struct handle *handle,
-                                     size_t begin, size_t end, struct berth_error *error) {
+static enum berth_status check_bounds(const struct sorted_table *table, const struct handle *handle,
+                                      size_t begin, size_t end, struct berth_error *error) {
     if (handle->begin != begin || end - begin < TRAILER_BYTES ||
         handle->size > end - begin - TRAILER_BYTES) {
         return table_error(table, begin, "expected a block that ends before the next part", error);
@@ -81,7 +81,7 @@ static enum berth_status open_block(const struct sorted_table *table, const stru
     const unsigned char *begin = table->bytes + handle->begin;
     uint64_t restarts = size >= 4 ? little_endian_u32(begin + size - 4) : 0;
     if (restarts == 0 || restarts > (size - 4) / 4) {
-        return table_error(table, (size_t)handle->begin, "a block without restarts", error);
+        return table_error(table, (size_t)handle->begin, "a block without restart points", error);
     }
     size_t entries = size - 4 - 4 * (size_t)restarts;
     block->begin = (size_t)handle->begin;
@@ -94,7 +94,7 @@ static enum berth_status open_block(const struct sorted_table *table, const stru
 }
 
 // The offset in the table of the block's next entry.
-static size_t place(const struct sorted_table_block *block) {
+static size_t entry_offset(const struct sorted_table_block *block) {
     return block->begin + (size_t)(block->entries.at - block->entries.begin);
 }
 
@@ -126,18 +126,19 @@ static enum berth_status take_key(const struct sorted_table *table,
                                   struct berth_error *error) {
     size_t left = (size_t)(block->entries.end - block->entries.at);
     if (shared > (block->has_key ? block->key.length : 0) || own > left) {
-        return table_error(table, place(block), "a key that extends beyond its block", error);
+        return table_error(table, entry_offset(block), "a key that extends beyond its block",
+                           error);
     }
     if (own > SORTED_TABLE_KEY_LIMIT - shared) {
-        return table_error(table, place(block), "a key longer than 1024 bytes", error);
+        return table_error(table, entry_offset(block), "a key longer than 1024 bytes", error);
     }
     struct sorted_table_key *key = &block->key;
     const unsigned char *bytes = block->entries.at;
     size_t common = (size_t)shared;
     if (block->has_key &&
         compare(bytes, (size_t)own, key->bytes + common, key->length - common) <= 0) {
-        return table_error(table, place(block), "a key that is not greater than the previous one",
-                           error);
+        return table_error(table, entry_offset(block),
+                           "a key that is not greater than the previous one", error);
     }
     memcpy(key->bytes + common, bytes, (size_t)own);
     key->length = common + (size_t)own;
@@ -160,23 +161,25 @@ static enum berth_status next_in_block(const struct sorted_table *table,
     if (!*more) {
         return block->restarts_seen == block->restart_count
                    ? BERTH_OK
-                   : table_error(table, place(block),
-                                 "a restart that is not the offset of an entry", error);
+                   : table_error(table, entry_offset(block),
+                                 "a restart point that is not the offset of an entry", error);
     }
     if (entries->at == entries->begin && !restart) {
-        return table_error(table, place(block), "the first entry is not the first restart", error);
+        return table_error(table, entry_offset(block),
+                           "the first entry is not the first restart point", error);
     }
     uint64_t shared, own, value;
     TRY(protobuf_varint(entries, &shared, error));
     TRY(protobuf_varint(entries, &own, error));
     TRY(protobuf_varint(entries, &value, error));
     if (restart && shared != 0) {
-        return table_error(table, place(block), "a restart that shares bytes with the previous key",
-                           error);
+        return table_error(table, entry_offset(block),
+                           "a restart point that shares bytes with the previous key", error);
     }
     TRY(take_key(table, block, shared, own, error));
     if (value > (uint64_t)(entries->end - entries->at)) {
-        return table_error(table, place(block), "a value that extends beyond its block", error);
+        return table_error(table, entry_offset(block), "a value that extends beyond its block",
+                           error);
     }
     *entry = (struct sorted_table_entry){.key = (const char *)block->key.bytes,
                                          .key_length = block->key.length,
@@ -235,11 +238,11 @@ enum berth_status sorted_table_open(struct sorted_table *table, const void *byte
     if (index.begin > end) {
         return table_error(table, end, "the index begins after its end", error);
     }
-    TRY(check_place(table, &index, (size_t)index.begin, end, error));
+    TRY(check_bounds(table, &index, (size_t)index.begin, end, error));
     if (empty.begin > index.begin) {
         return table_error(table, end, "the parts of the file are out of order", error);
     }
-    TRY(check_place(table, &empty, (size_t)empty.begin, (size_t)index.begin, error));
+    TRY(check_bounds(table, &empty, (size_t)empty.begin, (size_t)index.begin, error));
     if (index.begin + index.size + TRAILER_BYTES != end ||
         empty.begin + empty.size + TRAILER_BYTES != index.begin) {
         return table_error(table, end, "unused bytes between the parts of the file", error);
@@ -251,14 +254,14 @@ enum berth_status sorted_table_open(struct sorted_table *table, const void *byte
 }
 
 // Checks that the last key of the block just read is not greater than its index entry.
-static enum berth_status leave_block(struct sorted_table *table, struct berth_error *error) {
+static enum berth_status check_separator(struct sorted_table *table, struct berth_error *error) {
     if (!table->has_key) {
         return BERTH_OK;
     }
     copy_key(&table->separator, &table->index.key);
     return compare_keys(&table->separator, &table->last) >= 0
                ? BERTH_OK
-               : table_error(table, place(&table->index),
+               : table_error(table, entry_offset(&table->index),
                              "an index key that is less than the last key of its block", error);
 }
 
@@ -266,7 +269,7 @@ static enum berth_status leave_block(struct sorted_table *table, struct berth_er
 static enum berth_status next_block(struct sorted_table *table, int *more,
                                     struct berth_error *error) {
     struct sorted_table_entry entry;
-    TRY(leave_block(table, error));
+    TRY(check_separator(table, error));
     TRY(next_in_block(table, &table->index, &entry, more, error));
     if (!*more) {
         return table->read_end == table->data_end
@@ -277,9 +280,10 @@ static enum berth_status next_block(struct sorted_table *table, int *more,
     struct handle handle;
     TRY(read_handle(&value, &handle, error));
     if (value.at != value.end) {
-        return table_error(table, place(&table->index), "an index entry that is too long", error);
+        return table_error(table, entry_offset(&table->index), "an index entry that is too long",
+                           error);
     }
-    TRY(check_place(table, &handle, table->read_end, table->data_end, error));
+    TRY(check_bounds(table, &handle, table->read_end, table->data_end, error));
     table->read_end += (size_t)handle.size + TRAILER_BYTES;
     return open_block(table, &handle, &table->data, error);
 }
@@ -298,7 +302,7 @@ static enum berth_status first_of_block(struct sorted_table *table,
     }
     return !table->has_key || compare_keys(&table->data.key, &table->separator) > 0
                ? BERTH_OK
-               : table_error(table, place(&table->data),
+               : table_error(table, entry_offset(&table->data),
                              "a key that is not greater than the previous block", error);
 }
 

@@ -14,8 +14,8 @@
 // --- one block ----------------------------------------------------------------------------------
 
 static size_t shared_bytes(const struct sorted_table_key *last, const char *key, size_t length) {
-    size_t most = last->length < length ? last->length : length, shared = 0;
-    while (shared < most && last->bytes[shared] == (unsigned char)key[shared]) {
+    size_t limit = last->length < length ? last->length : length, shared = 0;
+    while (shared < limit && last->bytes[shared] == (unsigned char)key[shared]) {
         shared++;
     }
     return shared;
@@ -35,8 +35,8 @@ static void begin_block(struct sorted_table_builder *block, int restart_interval
     block->last.length = 0;
 }
 
-static void add(struct sorted_table_builder *block, const char *key, size_t key_length,
-                const void *value, size_t length) {
+static void add_entry(struct sorted_table_builder *block, const char *key, size_t key_length,
+                      const void *value, size_t length) {
     size_t shared = 0;
     if (block->entries_since_restart < block->restart_interval) {
         shared = shared_bytes(&block->last, key, key_length);
@@ -110,7 +110,7 @@ static void put_index(struct sorted_table_writer *writer, const char *next, size
     size_t length = next != NULL ? shorten_below(&key, next, next_length) : shorten_above(&key);
     put_handle(&handle, writer->block_begin, writer->block_size);
     writer->bytes.failed |= handle.failed;
-    add(&writer->index, (const char *)key.bytes, length, handle.bytes, handle.length);
+    add_entry(&writer->index, (const char *)key.bytes, length, handle.bytes, handle.length);
     protobuf_done(&handle);
     writer->index_is_due = 0;
 }
@@ -138,7 +138,7 @@ void sorted_table_put(struct sorted_table_writer *writer, const char *key, const
         put_index(writer, key, key_length);
         begin_block(&writer->data, RESTART_INTERVAL);
     }
-    add(&writer->data, key, key_length, value, length);
+    add_entry(&writer->data, key, key_length, value, length);
     if (block_size(&writer->data) >= BLOCK_BYTES) {
         flush(writer);
     }

@@ -18,11 +18,11 @@
 #include <string.h>
 
 #define INDEX_LIMIT ((size_t)16 << 20)
-#define NAMES_LIMIT                                                                                \
-    ((size_t)64 << 20)   // of all names together: shared prefixes make long names cheap in a file
+// Of all names together: shared prefixes make long names cheap in a file.
+#define NAMES_LIMIT ((size_t)64 << 20)
 #define SHARD_LIMIT 1000 // all stay open
 #define FORMAT_VERSION 1 // of the bundle
-#define PIECE_BYTES 32768
+#define BUFFER_BYTES 32768
 
 #define INDEX_ENDING ".index"
 
@@ -67,7 +67,7 @@ struct extra {
     uint32_t checksum; // not masked
     int is_text;
     atomic_uchar verified;
-    size_t name; // in `names`
+    size_t name_offset; // in `names`
 };
 
 struct bundle {
@@ -100,9 +100,9 @@ struct seen {
     uint32_t fields; // bit k: field k
 };
 
-static enum berth_status once(struct seen *seen, const struct protobuf_reader *reader,
-                              const struct protobuf_field *field, enum protobuf_wire wire,
-                              struct berth_error *error) {
+static enum berth_status check_once(struct seen *seen, const struct protobuf_reader *reader,
+                                    const struct protobuf_field *field, enum protobuf_wire wire,
+                                    struct berth_error *error) {
     if (seen->fields & 1u << field->number) {
         return error_set(error, BERTH_BAD_DATA, "%s: duplicate field %u", reader->name,
                          field->number);
@@ -143,13 +143,13 @@ static enum berth_status read_header(struct bundle *bundle, const struct sorted_
             break;
         }
         if (field.number == 1) {
-            TRY(once(&seen, &reader, &field, PROTOBUF_VARINT, error));
+            TRY(check_once(&seen, &reader, &field, PROTOBUF_VARINT, error));
             bundle->shard_count = field.value;
         } else if (field.number == 2 && (field.wire != PROTOBUF_VARINT || field.value != 0)) {
-            return error_set(error, BERTH_BAD_DATA, "%s: big-endian, which is not supported",
+            return error_set(error, BERTH_BAD_DATA, "%s: big-endian files are not supported",
                              reader.name);
         } else if (field.number == 3) {
-            TRY(once(&seen, &reader, &field, PROTOBUF_BYTES, error));
+            TRY(check_once(&seen, &reader, &field, PROTOBUF_BYTES, error));
             TRY(check_version(protobuf_inside(&reader, &field), error));
         }
     }
@@ -173,7 +173,7 @@ static enum berth_status read_dimension(struct protobuf_reader reader, int64_t *
             return BERTH_OK;
         }
         if (field.number == 1) {
-            TRY(once(&seen, &reader, &field, PROTOBUF_VARINT, error));
+            TRY(check_once(&seen, &reader, &field, PROTOBUF_VARINT, error));
             *size = (int64_t)field.value;
         }
     }
@@ -244,15 +244,15 @@ static enum berth_status read_field(const struct protobuf_reader *reader,
     uint64_t *const numbers[] = {
         [FIELD_SHARD] = &raw->shard, [FIELD_OFFSET] = &raw->offset, [FIELD_SIZE] = &raw->size};
     if (field->number == FIELD_SHAPE) {
-        TRY(once(&raw->seen, reader, field, PROTOBUF_BYTES, error));
+        TRY(check_once(&raw->seen, reader, field, PROTOBUF_BYTES, error));
         return read_shape(protobuf_inside(reader, field), entry, error);
     }
     if (field->number == FIELD_CRC) {
-        TRY(once(&raw->seen, reader, field, PROTOBUF_FIXED32, error));
+        TRY(check_once(&raw->seen, reader, field, PROTOBUF_FIXED32, error));
         extra->checksum = crc32c_unmask((uint32_t)field->value);
         return BERTH_OK;
     }
-    TRY(once(&raw->seen, reader, field, PROTOBUF_VARINT, error));
+    TRY(check_once(&raw->seen, reader, field, PROTOBUF_VARINT, error));
     if (field->number == FIELD_DTYPE) {
         return set_type(reader, field->value, entry, extra, error);
     }
@@ -294,13 +294,8 @@ static enum berth_status read_entry(struct bundle *bundle, struct protobuf_reade
 static enum berth_status check_size(const char *name, const struct raw_entry *raw,
                                     const struct tensor_entry *entry, int is_text,
                                     struct berth_error *error) {
-    uint64_t bits = is_text ? 8 : tensor_dtype_bits(entry->dtype_name), bytes, count = 1;
-    int overflow = 0;
-    for (int i = 0; i < entry->rank; i++) {
-        overflow |= __builtin_mul_overflow(count, (uint64_t)entry->shape[i], &count);
-    }
-    overflow |= count > INT64_MAX || __builtin_mul_overflow(count, bits / 8, &bytes);
-    if (overflow) {
+    uint64_t bits = is_text ? 8 : tensor_dtype_bits(entry->dtype_name), bytes, count;
+    if (!tensor_entry_elements(entry, &count) || __builtin_mul_overflow(count, bits / 8, &bytes)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: its shape has more elements than can be counted", name);
     }
@@ -319,7 +314,7 @@ static enum berth_status check_entry(const struct bundle *bundle, const char *na
     TRY(check_size(name, raw, entry, extra->is_text, error));
     if (raw->shard >= bundle->shard_count) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: data file %" PRIu64 " does not exist: the checkpoint has %" PRIu64,
+                         "%s: refers to data file %" PRIu64 ", but the checkpoint has %" PRIu64,
                          name, raw->shard, bundle->shard_count);
     }
     entry->begin = raw->offset;
@@ -355,8 +350,8 @@ static enum berth_status check_name(const struct bundle *bundle,
 
 // --- collecting entries -------------------------------------------------------------------------
 
-static enum berth_status keep_name(struct bundle *bundle, const struct sorted_table_entry *key,
-                                   size_t *at, struct berth_error *error) {
+static enum berth_status store_name(struct bundle *bundle, const struct sorted_table_entry *key,
+                                    size_t *offset, struct berth_error *error) {
     size_t needed = bundle->names_length + key->key_length + 1;
     if (needed > NAMES_LIMIT) {
         return error_set(error, BERTH_BAD_DATA, "%s: the names of the tensors exceed %zu bytes",
@@ -367,8 +362,8 @@ static enum berth_status keep_name(struct bundle *bundle, const struct sorted_ta
         return error_no_memory(error, needed, bundle->path);
     }
     bundle->names = grown;
-    *at = bundle->names_length;
-    memcpy(bundle->names + *at, key->key, key->key_length + 1);
+    *offset = bundle->names_length;
+    memcpy(bundle->names + *offset, key->key, key->key_length + 1);
     bundle->names_length = needed;
     return BERTH_OK;
 }
@@ -403,7 +398,7 @@ static enum berth_status add_entry(struct bundle *bundle, const struct sorted_ta
     struct protobuf_reader reader = protobuf_read(key->value, key->value_length, name);
     TRY(read_entry(bundle, reader, &raw, entry, extra, error));
     TRY(check_entry(bundle, name, &raw, entry, extra, error));
-    TRY(keep_name(bundle, key, &extra->name, error));
+    TRY(store_name(bundle, key, &extra->name_offset, error));
     bundle->count++;
     return BERTH_OK;
 }
@@ -428,7 +423,7 @@ static enum berth_status read_table(struct bundle *bundle, const char *bytes, si
         TRY(add_entry(bundle, &entry, error));
     }
     for (size_t i = 0; i < bundle->count; i++) {
-        bundle->entries[i].name = bundle->names + bundle->extras[i].name;
+        bundle->entries[i].name = bundle->names + bundle->extras[i].name_offset;
     }
     return BERTH_OK;
 }
@@ -518,14 +513,14 @@ static enum berth_status compare_checksum(const struct bundle *bundle, size_t i,
 static enum berth_status verify(const struct bundle *bundle, size_t i, struct berth_error *error) {
     const struct tensor_entry *entry = &bundle->entries[i];
     const struct file_reader *shard = &bundle->shards[bundle->extras[i].shard];
-    char piece[PIECE_BYTES];
+    char buffer[BUFFER_BYTES];
     uint32_t crc = 0;
-    for (uint64_t at = entry->begin; at < entry->end;) {
-        uint64_t left = entry->end - at;
-        size_t now = left < sizeof piece ? (size_t)left : sizeof piece;
-        TRY(file_reader_at(shard, at, piece, now, error));
-        crc = crc32c(crc, piece, now);
-        at += now;
+    for (uint64_t position = entry->begin; position < entry->end;) {
+        uint64_t left = entry->end - position;
+        size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
+        TRY(file_reader_at(shard, position, buffer, now, error));
+        crc = crc32c(crc, buffer, now);
+        position += now;
     }
     return compare_checksum(bundle, i, crc, error);
 }
@@ -552,7 +547,7 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
     return verified || !whole ? BERTH_OK : compare_checksum(bundle, i, crc32c(0, to, bytes), error);
 }
 
-// --- as one of many containers -------------------------------------------------------------------
+// --- as one of many containers ------------------------------------------------------------------
 
 // By name: the magic number is at the end of the file, and the data files need the prefix before
 // ".index".

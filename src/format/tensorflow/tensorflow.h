@@ -33,7 +33,7 @@ struct tensorflow_writer {
     char *prefix;
     struct file_writer data;
     uint64_t data_bytes;
-    struct tensorflow_written *tensors;
+    struct tensorflow_index_entry *tensors;
     size_t count, capacity;
 };
 enum berth_status tensorflow_writer_open(struct tensorflow_writer *writer, const char *prefix,

@@ -40,8 +40,8 @@ static char *find_newest(char *state) {
 }
 
 // FOLDER/NAME.index if it exists, newly allocated.
-static enum berth_status take(const char *folder, const char *name, char **path,
-                              struct berth_error *error) {
+static enum berth_status find_index(const char *folder, const char *name, char **path,
+                                    struct berth_error *error) {
     size_t length = strlen(name);
     char *file = memory_new(length + sizeof INDEX_ENDING);
     if (file != NULL) {
@@ -55,7 +55,7 @@ static enum berth_status take(const char *folder, const char *name, char **path,
     return status;
 }
 
-static enum berth_status ask_state(const char *folder, char **path, struct berth_error *error) {
+static enum berth_status find_in_state(const char *folder, char **path, struct berth_error *error) {
     char *state_path = path_join(folder, "checkpoint"), *state = NULL;
     size_t length;
     enum berth_status status = BERTH_OK;
@@ -67,7 +67,7 @@ static enum berth_status ask_state(const char *folder, char **path, struct berth
     }
     char *newest = state != NULL ? find_newest(state) : NULL;
     if (newest != NULL) {
-        status = take(folder, path_name(newest), path, error);
+        status = find_index(folder, path_name(newest), path, error);
     }
     memory_free(state);
     memory_free(state_path);
@@ -76,7 +76,7 @@ static enum berth_status ask_state(const char *folder, char **path, struct berth
 
 enum berth_status tensorflow_find(const char *folder, char **path, struct berth_error *error) {
     *path = NULL;
-    TRY(ask_state(folder, path, error));
+    TRY(find_in_state(folder, path, error));
     if (*path != NULL) {
         return BERTH_OK;
     }

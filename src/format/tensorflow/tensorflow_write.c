@@ -13,7 +13,7 @@
 
 #define DATA_ENDING ".data-00000-of-00001"
 
-struct tensorflow_written {
+struct tensorflow_index_entry {
     char *name;
     enum tensor_dtype dtype;
     int rank;
@@ -57,7 +57,7 @@ enum berth_status tensorflow_writer_open(struct tensorflow_writer *writer, const
 
 static enum berth_status make_room(struct tensorflow_writer *writer, struct berth_error *error) {
     size_t needed = writer->count + 1;
-    struct tensorflow_written *grown =
+    struct tensorflow_index_entry *grown =
         memory_grow(writer->tensors, &writer->capacity, needed, sizeof *grown);
     if (grown == NULL) {
         return error_no_memory(error, needed * sizeof *grown, writer->prefix);
@@ -87,17 +87,17 @@ enum berth_status tensorflow_writer_put(struct tensorflow_writer *writer,
     TRY(check_tensor(writer, tensor, error));
     TRY(make_room(writer, error));
     size_t bytes = tensor_out_bytes(tensor);
-    struct tensorflow_written *written = &writer->tensors[writer->count];
-    *written = (struct tensorflow_written){.name = memory_string(tensor->name),
-                                           .dtype = tensor->dtype,
-                                           .rank = tensor->rank,
-                                           .offset = writer->data_bytes,
-                                           .size = bytes,
-                                           .checksum = crc32c(0, tensor->data, bytes)};
-    if (written->name == NULL) {
+    struct tensorflow_index_entry *entry = &writer->tensors[writer->count];
+    *entry = (struct tensorflow_index_entry){.name = memory_string(tensor->name),
+                                             .dtype = tensor->dtype,
+                                             .rank = tensor->rank,
+                                             .offset = writer->data_bytes,
+                                             .size = bytes,
+                                             .checksum = crc32c(0, tensor->data, bytes)};
+    if (entry->name == NULL) {
         return error_no_memory(error, strlen(tensor->name), "a name");
     }
-    memcpy(written->shape, tensor->shape, sizeof written->shape);
+    memcpy(entry->shape, tensor->shape, sizeof entry->shape);
     writer->count++;
     writer->data_bytes += bytes;
     return file_writer_put(&writer->data, tensor->data, bytes, error);
@@ -106,7 +106,7 @@ enum berth_status tensorflow_writer_put(struct tensorflow_writer *writer,
 // --- the index ----------------------------------------------------------------------------------
 
 static int compare_names(const void *a, const void *b) {
-    const struct tensorflow_written *left = a, *right = b;
+    const struct tensorflow_index_entry *left = a, *right = b;
     return strcmp(left->name, right->name);
 }
 
@@ -122,7 +122,7 @@ static void put_header(struct sorted_table_writer *table, struct protobuf_writer
 
 // BundleEntryProto; zeros are not written, as in proto3.
 static void put_entry(struct sorted_table_writer *table, struct protobuf_writer *message,
-                      const struct tensorflow_written *tensor) {
+                      const struct tensorflow_index_entry *tensor) {
     protobuf_clear(message);
     protobuf_put_varint(message, 1, tensorflow_dtype_number(tensor->dtype));
     size_t shape = protobuf_begin(message, 2);
@@ -201,7 +201,7 @@ static enum berth_status write_state(const char *prefix, struct berth_error *err
     return file_writer_commit(&file, error);
 }
 
-// --- the end ------------------------------------------------------------------------------------
+// --- committing ---------------------------------------------------------------------------------
 
 static enum berth_status commit(struct tensorflow_writer *writer,
                                 const struct sorted_table_writer *table,

@@ -25,18 +25,18 @@ void tfrecord_close(struct tfrecord_reader *reader) {
     *reader = (struct tfrecord_reader){.file = {.descriptor = -1}};
 }
 
-static uint64_t left(const struct tfrecord_reader *reader) {
-    return reader->file.size - reader->at;
+static uint64_t bytes_left(const struct tfrecord_reader *reader) {
+    return reader->file.size - reader->offset;
 }
 
 // Reads the `size` bytes at reader->at, which the file has, into the buffer.
 static enum berth_status fill(struct tfrecord_reader *reader, size_t size,
                               const unsigned char **bytes, struct berth_error *error) {
-    if (reader->at > reader->buffer_at + reader->filled) { // records were skipped
-        reader->buffer_at = reader->at;
+    if (reader->offset > reader->buffer_offset + reader->filled) { // records were skipped
+        reader->buffer_offset = reader->offset;
         reader->filled = 0;
     }
-    size_t used = (size_t)(reader->at - reader->buffer_at);
+    size_t used = (size_t)(reader->offset - reader->buffer_offset);
     if (used + size > reader->filled) {
         if (size > reader->capacity) {
             size_t capacity = size > BUFFER_BYTES ? size : BUFFER_BYTES;
@@ -49,20 +49,22 @@ static enum berth_status fill(struct tfrecord_reader *reader, size_t size,
         }
         size_t kept = reader->filled - used;
         memmove(reader->buffer, reader->buffer + used, kept);
-        reader->buffer_at = reader->at;
+        reader->buffer_offset = reader->offset;
         reader->filled = kept;
         used = 0;
-        uint64_t rest = left(reader) - kept;
+        uint64_t rest = bytes_left(reader) - kept;
         size_t room = reader->capacity - kept, count = rest < room ? (size_t)rest : room;
-        TRY(file_reader_at(&reader->file, reader->at + kept, reader->buffer + kept, count, error));
+        TRY(file_reader_at(&reader->file, reader->offset + kept, reader->buffer + kept, count,
+                           error));
         reader->filled += count;
     }
     *bytes = reader->buffer + used;
     return BERTH_OK;
 }
 
-static enum berth_status check(const struct tfrecord_reader *reader, const unsigned char *bytes,
-                               size_t length, const char *part, struct berth_error *error) {
+static enum berth_status verify_checksum(const struct tfrecord_reader *reader,
+                                         const unsigned char *bytes, size_t length,
+                                         const char *part, struct berth_error *error) {
     uint32_t computed = crc32c(0, bytes, length),
              stored = crc32c_unmask(little_endian_u32(bytes + length));
     return computed == stored
@@ -70,55 +72,56 @@ static enum berth_status check(const struct tfrecord_reader *reader, const unsig
                : error_set(error, BERTH_BAD_DATA,
                            "%s: record at byte %" PRIu64 ": the checksum of its %s is %08" PRIx32
                            ", expected %08" PRIx32 ": the file is damaged or not a TFRecord file",
-                           reader->file.path, reader->at, part, computed, stored);
+                           reader->file.path, reader->offset, part, computed, stored);
 }
 
-static enum berth_status cut(struct tfrecord_reader *reader, int *more, struct berth_error *error) {
+static enum berth_status end_truncated(struct tfrecord_reader *reader, int *more,
+                                       struct berth_error *error) {
     if (reader->may_be_torn) {
-        reader->torn = left(reader);
+        reader->torn = bytes_left(reader);
         *more = 0;
         return BERTH_OK;
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: the file is truncated within the record at byte %" PRIu64,
-                     reader->file.path, reader->at);
+                     reader->file.path, reader->offset);
 }
 
 // Reads the length of the next record's data, which the file has in full; *more 0: no record is
 // left.
 static enum berth_status next_frame(struct tfrecord_reader *reader, uint64_t *size, int *more,
                                     struct berth_error *error) {
-    const unsigned char *at = NULL;
-    *more = left(reader) > 0;
+    const unsigned char *frame = NULL;
+    *more = bytes_left(reader) > 0;
     if (!*more) {
         return BERTH_OK;
     }
-    if (left(reader) < TFRECORD_HEADER_BYTES) {
-        return cut(reader, more, error);
+    if (bytes_left(reader) < TFRECORD_HEADER_BYTES) {
+        return end_truncated(reader, more, error);
     }
-    TRY(fill(reader, TFRECORD_HEADER_BYTES, &at, error));
-    TRY(check(reader, at, 8, "length", error));
-    *size = little_endian(at, 8);
-    uint64_t rest = left(reader) - TFRECORD_HEADER_BYTES;
+    TRY(fill(reader, TFRECORD_HEADER_BYTES, &frame, error));
+    TRY(verify_checksum(reader, frame, 8, "length", error));
+    *size = little_endian(frame, 8);
+    uint64_t rest = bytes_left(reader) - TFRECORD_HEADER_BYTES;
     return rest < TFRECORD_FOOTER_BYTES || *size > rest - TFRECORD_FOOTER_BYTES
-               ? cut(reader, more, error)
+               ? end_truncated(reader, more, error)
                : BERTH_OK;
 }
 
 enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned char **bytes,
                                 size_t *length, int *more, struct berth_error *error) {
-    const unsigned char *at = NULL;
+    const unsigned char *frame = NULL;
     uint64_t size = 0;
     TRY(next_frame(reader, &size, more, error));
     if (!*more) {
         return BERTH_OK;
     }
     size_t whole = TFRECORD_HEADER_BYTES + (size_t)size + TFRECORD_FOOTER_BYTES;
-    TRY(fill(reader, whole, &at, error));
-    TRY(check(reader, at + TFRECORD_HEADER_BYTES, (size_t)size, "data", error));
-    *bytes = at + TFRECORD_HEADER_BYTES;
+    TRY(fill(reader, whole, &frame, error));
+    TRY(verify_checksum(reader, frame + TFRECORD_HEADER_BYTES, (size_t)size, "data", error));
+    *bytes = frame + TFRECORD_HEADER_BYTES;
     *length = (size_t)size;
-    reader->at += whole;
+    reader->offset += whole;
     return BERTH_OK;
 }
 
@@ -127,7 +130,7 @@ enum berth_status tfrecord_skip(struct tfrecord_reader *reader, int *more,
     uint64_t size = 0;
     TRY(next_frame(reader, &size, more, error));
     if (*more) {
-        reader->at += TFRECORD_HEADER_BYTES + size + TFRECORD_FOOTER_BYTES;
+        reader->offset += TFRECORD_HEADER_BYTES + size + TFRECORD_FOOTER_BYTES;
     }
     return BERTH_OK;
 }

@@ -17,9 +17,9 @@
 
 struct tfrecord_reader {
     struct file_reader file;
-    uint64_t at;           // offset of the next record in the file
-    uint64_t buffer_at;    // offset of the buffer's first byte in the file
-    unsigned char *buffer; // capacity bytes, the first `filled` read
+    uint64_t offset;        // offset of the next record in the file
+    uint64_t buffer_offset; // offset of the buffer's first byte in the file
+    unsigned char *buffer;  // capacity bytes, the first `filled` read
     size_t filled, capacity;
     // Set it after opening when the writer may still be running or was killed: a truncated record
     // at the end then counts as the end of the file, and `torn` is its size in bytes.

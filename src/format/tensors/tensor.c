@@ -47,7 +47,7 @@ static const struct dtype_row *row_of_name(const char *name) {
     return NULL;
 }
 
-int tensor_dtype_of(const char *name, struct tensor_entry *entry) {
+int tensor_dtype_parse(const char *name, struct tensor_entry *entry) {
     const struct dtype_row *row = row_of_name(name);
     if (row == NULL) {
         return 0;
@@ -71,6 +71,15 @@ size_t tensor_dtype_size(enum tensor_dtype dtype) {
 }
 
 // --- sizes and shapes ---------------------------------------------------------------------------
+
+int tensor_entry_elements(const struct tensor_entry *entry, uint64_t *count) {
+    int overflow = 0;
+    *count = 1;
+    for (int i = 0; i < entry->rank; i++) {
+        overflow |= __builtin_mul_overflow(*count, (uint64_t)entry->shape[i], count);
+    }
+    return !overflow && *count <= INT64_MAX;
+}
 
 size_t tensor_out_elements(const struct tensor_out *tensor) {
     size_t elements = 1;
@@ -190,27 +199,27 @@ void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, voi
     }
 }
 
-size_t tensor_count_beyond(enum tensor_dtype dtype, const float *from, size_t count) {
-    const float least = dtype == TENSOR_F16 ? 65520.0f : 0x1.FFp127f; // rounded to infinity
-    size_t beyond = 0;
+size_t tensor_count_overflows(enum tensor_dtype dtype, const float *from, size_t count) {
+    const float limit = dtype == TENSOR_F16 ? 65520.0f : 0x1.FFp127f; // rounded to infinity
+    size_t overflows = 0;
     for (size_t i = 0; i < count; i++) {
         const float size = fabsf(from[i]);
-        beyond += size >= least && size < INFINITY;
+        overflows += size >= limit && size < INFINITY;
     }
-    return beyond;
+    return overflows;
 }
 
 // --- transposing --------------------------------------------------------------------------------
 
 // The side of a square block: source and destination fit the nearest cache.
-#define SQUARE 32
+#define TILE 32
 
 // Inlined for each constant size.
 static inline void transpose(const char *from, int64_t rows, int64_t cols, size_t size, char *to) {
-    for (int64_t row = 0; row < rows; row += SQUARE) {
-        int64_t row_end = row + SQUARE < rows ? row + SQUARE : rows;
-        for (int64_t col = 0; col < cols; col += SQUARE) {
-            int64_t col_end = col + SQUARE < cols ? col + SQUARE : cols;
+    for (int64_t row = 0; row < rows; row += TILE) {
+        int64_t row_end = row + TILE < rows ? row + TILE : rows;
+        for (int64_t col = 0; col < cols; col += TILE) {
+            int64_t col_end = col + TILE < cols ? col + TILE : cols;
             for (int64_t j = col; j < col_end; j++) {
                 for (int64_t i = row; i < row_end; i++) {
                     memcpy(to + (size_t)(j * rows + i) * size, from + (size_t)(i * cols + j) * size,

@@ -31,9 +31,11 @@ struct tensor_entry {
     enum tensor_dtype dtype;
     int rank;
     int64_t shape[TENSOR_MAX_RANK];
-    uint64_t begin,
-        end; // offsets in the container's data; end - begin is the tensor's size in bytes
+    uint64_t begin, end; // offsets in the container's data, in bytes
 };
+
+// Counts the elements of a shape from an untrusted file; 0 when they exceed INT64_MAX.
+int tensor_entry_elements(const struct tensor_entry *entry, uint64_t *count);
 
 // A tensor to be written: `data` in the given dtype, row-major (little-endian).
 struct tensor_out {
@@ -49,9 +51,9 @@ size_t tensor_out_bytes(const struct tensor_out *tensor);
 // Writes "[2, 3]" to text[size], as far as it fits.
 void tensor_print_shape(char *text, size_t size, const int64_t *shape, int rank);
 
-// Data types have safetensors' names: "F32", "BF16", ... tensor_dtype_of sets the entry's dtype and
-// dtype_name; 0 when the name is unknown. tensor_dtype_bits of an unknown name is 0.
-int tensor_dtype_of(const char *name, struct tensor_entry *entry);
+// Data types have safetensors' names: "F32", "BF16", ... tensor_dtype_parse sets the entry's dtype
+// and dtype_name; 0 when the name is unknown. tensor_dtype_bits of an unknown name is 0.
+int tensor_dtype_parse(const char *name, struct tensor_entry *entry);
 unsigned tensor_dtype_bits(const char *name);
 const char *tensor_dtype_name(enum tensor_dtype dtype);
 size_t tensor_dtype_size(enum tensor_dtype dtype); // bytes; 0 for TENSOR_OTHER
@@ -63,8 +65,8 @@ int tensor_is_convertible(enum tensor_dtype dtype);
 void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, float *to);
 // Converts f32 to F16 or BF16, rounded to nearest (ties to even); `to` may have any alignment.
 void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, void *to);
-// The finite ones of these numbers that tensor_narrow makes infinite.
-size_t tensor_count_beyond(enum tensor_dtype dtype, const float *from, size_t count);
+// The number of finite values that tensor_narrow makes infinite.
+size_t tensor_count_overflows(enum tensor_dtype dtype, const float *from, size_t count);
 
 // Transposes from[rows, cols], with elements of `size` bytes, to to[cols, rows].
 void tensor_transpose(const void *from, int64_t rows, int64_t cols, size_t size, void *to);

@@ -138,13 +138,13 @@ enum berth_status tensor_file_read_f32(const struct tensor_file *file,
         return file->format->read(file, entry, (uint64_t)first * size, (size_t)count * size, to,
                                   error);
     }
-    char piece[32768];
-    int64_t per_piece = (int64_t)(sizeof piece / size);
-    for (int64_t done = 0; done < count; done += per_piece) {
-        int64_t now = count - done < per_piece ? count - done : per_piece;
+    char buffer[32768];
+    int64_t per_buffer = (int64_t)(sizeof buffer / size);
+    for (int64_t done = 0; done < count; done += per_buffer) {
+        int64_t now = count - done < per_buffer ? count - done : per_buffer;
         TRY(file->format->read(file, entry, (uint64_t)(first + done) * size, (size_t)now * size,
-                               piece, error));
-        tensor_convert(entry->dtype, piece, (size_t)now, to + done);
+                               buffer, error));
+        tensor_convert(entry->dtype, buffer, (size_t)now, to + done);
     }
     return BERTH_OK;
 }

@@ -15,8 +15,7 @@ struct tensor_file {
     size_t count;
     size_t ignored_keys; // unknown keys in the file's description: worth a warning
     const struct tensor_entry **by_name;
-    const struct tensor_formats
-        *formats; // the formats for this file and the files that it consists of
+    const struct tensor_formats *formats; // for this file and the files that it refers to
 };
 
 struct tensor_format {

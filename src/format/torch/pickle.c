@@ -22,22 +22,22 @@ static const struct opcode {
     unsigned argument; // bytes of the number that follows, items of a tuple, or a truth value
 } opcodes[256];
 
-// --- strings -------------------------------------------------------------------------------------
+// --- strings ------------------------------------------------------------------------------------
 
-// Makes room for a string of `bytes` bytes and its NUL.
-static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_t *place) {
+// Appends room for a string of `bytes` bytes and its NUL; *offset is its start in `texts`.
+static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_t *offset) {
     struct pickle *pickle = machine->pickle;
     if (bytes >= PICKLE_MAX_TEXTS - pickle->text_bytes) {
         return machine_error(machine, "more than %u bytes of strings", PICKLE_MAX_TEXTS);
     }
-    char *texts = machine_reserve(machine, pickle->texts, &machine->text_room,
+    char *texts = machine_reserve(machine, pickle->texts, &machine->text_capacity,
                                   pickle->text_bytes + bytes + 1, 1);
     if (texts == NULL) {
         return BERTH_NO_MEMORY;
     }
     pickle->texts = texts;
-    *place = pickle->text_bytes;
-    texts[*place + bytes] = '\0';
+    *offset = pickle->text_bytes;
+    texts[*offset + bytes] = '\0';
     pickle->text_bytes += bytes + 1;
     return BERTH_OK;
 }
@@ -56,12 +56,12 @@ static enum berth_status take_text(struct machine *machine, struct pickle_value 
                              bytes, machine_bytes_left(machine));
     }
     *value = (struct pickle_value){.kind = PICKLE_TEXT, .count = (uint32_t)bytes};
-    TRY(new_text(machine, (size_t)bytes, &value->place));
-    return machine_take(machine, machine->pickle->texts + value->place, (size_t)bytes);
+    TRY(new_text(machine, (size_t)bytes, &value->index));
+    return machine_take(machine, machine->pickle->texts + value->index, (size_t)bytes);
 }
 
 static int is_utf8(const struct machine *machine, const struct pickle_value *text) {
-    return utf8_is_valid(machine->pickle->texts + text->place, text->count);
+    return utf8_is_valid(machine->pickle->texts + text->index, text->count);
 }
 
 static enum berth_status run_text(struct machine *machine) {
@@ -163,13 +163,13 @@ static enum berth_status run_tuple(struct machine *machine) {
 }
 
 // Moves the values stack[first .. first + count) into the container below them.
-static enum berth_status fill(struct machine *machine, enum pickle_kind kind, size_t first,
-                              size_t count) {
+static enum berth_status fill_container(struct machine *machine, enum pickle_kind kind,
+                                        size_t first, size_t count) {
     uint32_t container = 0;
     TRY(machine_top(machine, &container));
     const struct pickle_value *value = machine_value(machine, container);
     if (value->kind != kind && value->kind != PICKLE_OPAQUE) {
-        return machine_error(machine, "expected a %s to fill",
+        return machine_error(machine, "expected a %s to append to",
                              kind == PICKLE_DICT ? "dictionary" : "list");
     }
     if (kind == PICKLE_DICT && count % 2 != 0) {
@@ -181,26 +181,26 @@ static enum berth_status fill(struct machine *machine, enum pickle_kind kind, si
 static enum berth_status run_append(struct machine *machine) {
     uint32_t item = 0;
     TRY(machine_pop(machine, &item));
-    return fill(machine, PICKLE_LIST, machine->depth, 1);
+    return fill_container(machine, PICKLE_LIST, machine->depth, 1);
 }
 
 static enum berth_status run_appends(struct machine *machine) {
     size_t first = 0, count = 0;
     TRY(machine_pop_mark(machine, &first, &count));
-    return fill(machine, PICKLE_LIST, first, count);
+    return fill_container(machine, PICKLE_LIST, first, count);
 }
 
 static enum berth_status run_set_item(struct machine *machine) {
     uint32_t key = 0, value = 0;
     TRY(machine_pop(machine, &value));
     TRY(machine_pop(machine, &key));
-    return fill(machine, PICKLE_DICT, machine->depth, 2);
+    return fill_container(machine, PICKLE_DICT, machine->depth, 2);
 }
 
 static enum berth_status run_set_items(struct machine *machine) {
     size_t first = 0, count = 0;
     TRY(machine_pop_mark(machine, &first, &count));
-    return fill(machine, PICKLE_DICT, first, count);
+    return fill_container(machine, PICKLE_DICT, first, count);
 }
 
 // --- the memo -----------------------------------------------------------------------------------
@@ -215,16 +215,16 @@ static enum berth_status run_put(struct machine *machine) {
     if (index >= PICKLE_MAX_MEMO || index > machine->at - machine->source.begin) {
         return machine_error(machine, "memo index %" PRIu64 " is out of range", index);
     }
-    size_t room = machine->memo_count;
-    if (index >= room) {
+    size_t capacity = machine->memo_count;
+    if (index >= capacity) {
         uint32_t *memo =
-            machine_reserve(machine, machine->memo, &room, (size_t)index + 1, sizeof *memo);
+            machine_reserve(machine, machine->memo, &capacity, (size_t)index + 1, sizeof *memo);
         if (memo == NULL) {
             return BERTH_NO_MEMORY;
         }
-        memset(memo + machine->memo_count, 0, (room - machine->memo_count) * sizeof *memo);
+        memset(memo + machine->memo_count, 0, (capacity - machine->memo_count) * sizeof *memo);
         machine->memo = memo;
-        machine->memo_count = room;
+        machine->memo_count = capacity;
     }
     machine->memo[index] = value + 1;
     return BERTH_OK;
@@ -271,8 +271,8 @@ static enum berth_status run_name(struct machine *machine) {
     }
     struct pickle_value value = {
         .kind = PICKLE_NAME, .detail = (uint8_t)row, .count = (uint32_t)length};
-    TRY(new_text(machine, length, &value.place));
-    memcpy(machine->pickle->texts + value.place, name, length);
+    TRY(new_text(machine, length, &value.index));
+    memcpy(machine->pickle->texts + value.index, name, length);
     return machine_push_value(machine, value);
 }
 
@@ -282,7 +282,7 @@ static enum berth_status call_tensor(struct machine *machine, uint32_t arguments
         return machine_error(machine, "a tensor %s", problem);
     }
     return machine_push_value(machine,
-                              (struct pickle_value){.kind = PICKLE_TENSOR, .place = arguments});
+                              (struct pickle_value){.kind = PICKLE_TENSOR, .index = arguments});
 }
 
 static enum berth_status call_first(struct machine *machine, uint32_t arguments) {
@@ -322,7 +322,7 @@ static enum berth_status call_dict(struct machine *machine, uint32_t arguments) 
 
 static enum berth_status call_opaque(struct machine *machine, uint32_t arguments) {
     return machine_push_value(
-        machine, (struct pickle_value){.kind = PICKLE_OPAQUE, .count = 1, .place = arguments});
+        machine, (struct pickle_value){.kind = PICKLE_OPAQUE, .count = 1, .index = arguments});
 }
 
 // Pops the callable and its tuple of arguments.
@@ -347,7 +347,7 @@ static enum berth_status call_unknown(struct machine *machine, uint32_t called, 
         return call_opaque(machine, arguments);
     }
     const char *name =
-        value->kind == PICKLE_NAME ? machine->pickle->texts + value->place : "an opaque value";
+        value->kind == PICKLE_NAME ? machine->pickle->texts + value->index : "an opaque value";
     return machine_error(machine, "refused: checkpoints do not need to call %s; nothing was run",
                          name);
 }
@@ -400,7 +400,7 @@ static enum berth_status run_storage(struct machine *machine) {
     if (problem != NULL) {
         return machine_error(machine, "a persistent id %s", problem);
     }
-    return machine_push_value(machine, (struct pickle_value){.kind = PICKLE_STORAGE, .place = id});
+    return machine_push_value(machine, (struct pickle_value){.kind = PICKLE_STORAGE, .index = id});
 }
 
 // --- the frame ----------------------------------------------------------------------------------

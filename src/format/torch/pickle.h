@@ -56,7 +56,7 @@ struct pickle_value {
     union {
         int64_t integer; // also truth values
         double real;
-        uint64_t place; // index in `texts`, or of the first item in `items`; of storages, tensors
+        uint64_t index; // index in `texts`, or of the first item in `items`; of storages, tensors
                         // and calls: the value with their arguments
     };
 };
@@ -88,7 +88,7 @@ enum berth_status pickle_read(struct pickle *pickle, const struct pickle_source 
                               struct berth_error *error);
 void pickle_done(struct pickle *pickle);
 
-// --- looking at values ---------------------------------------------------------------------------
+// --- looking at values --------------------------------------------------------------------------
 // A NULL value has no kind and no children, so look-ups can be chained. Cycles are possible: a walk
 // must limit its depth.
 
@@ -115,7 +115,7 @@ const struct pickle_value *pickle_arguments(const struct pickle *pickle,
 
 // A storage: numel numbers of one type, identified by a key. 0 for other kinds.
 struct pickle_storage {
-    const char *dtype_name; // as for tensor_dtype_of
+    const char *dtype_name; // as for tensor_dtype_parse
     const char *key;        // without NULs
     int64_t numel;
 };
@@ -127,7 +127,7 @@ int pickle_storage(const struct pickle *pickle, const struct pickle_value *value
 struct pickle_tensor {
     struct pickle_storage storage;
     const char *type; // torch's name of the type if the storage does not say it; NULL: it does
-    const char *dtype_name; // as for tensor_dtype_of; NULL: unknown
+    const char *dtype_name; // as for tensor_dtype_parse; NULL: unknown
     int is_negated;         // torch's bit "neg" or "conj" is set: the numbers are not as stored
     int64_t offset;         // in elements, like the strides
     int rank;

@@ -25,9 +25,9 @@ enum berth_status machine_error(const struct machine *machine, const char *forma
                      machine->opcode_name != NULL ? machine->opcode_name : code, problem);
 }
 
-void *machine_reserve(struct machine *machine, void *block, size_t *room, size_t needed,
+void *machine_reserve(struct machine *machine, void *block, size_t *capacity, size_t needed,
                       size_t size) {
-    void *grown = memory_grow(block, room, needed, size);
+    void *grown = memory_grow(block, capacity, needed, size);
     if (grown == NULL) {
         (void)error_no_memory(machine->error, needed * size, machine->source.file->path);
     }
@@ -85,7 +85,7 @@ enum berth_status machine_push(struct machine *machine, uint32_t index) {
     if (machine->depth == PICKLE_MAX_STACK) {
         return machine_error(machine, "more than %u values on the stack", PICKLE_MAX_STACK);
     }
-    uint32_t *stack = machine_reserve(machine, machine->stack, &machine->stack_room,
+    uint32_t *stack = machine_reserve(machine, machine->stack, &machine->stack_capacity,
                                       machine->depth + 1, sizeof *stack);
     if (stack == NULL) {
         return BERTH_NO_MEMORY;
@@ -100,7 +100,7 @@ enum berth_status machine_push_value(struct machine *machine, struct pickle_valu
     if (pickle->count == PICKLE_MAX_VALUES) {
         return machine_error(machine, "more than %u values", PICKLE_MAX_VALUES);
     }
-    struct pickle_value *values = machine_reserve(machine, pickle->values, &machine->value_room,
+    struct pickle_value *values = machine_reserve(machine, pickle->values, &machine->value_capacity,
                                                   pickle->count + 1, sizeof *values);
     if (values == NULL) {
         return BERTH_NO_MEMORY;
@@ -144,24 +144,24 @@ enum berth_status machine_pop_mark(struct machine *machine, size_t *first, size_
 
 // --- containers ---------------------------------------------------------------------------------
 
-// Appends `count` new items; *first is the first of them.
-static enum berth_status new_items(struct machine *machine, size_t count, uint64_t *place) {
+// Appends `count` new items; *first is the index of the first.
+static enum berth_status new_items(struct machine *machine, size_t count, uint64_t *first) {
     struct pickle *pickle = machine->pickle;
     if (count > PICKLE_MAX_ITEMS - pickle->item_count) {
         return machine_error(machine, "more than %u items in containers", PICKLE_MAX_ITEMS);
     }
-    uint32_t *items = machine_reserve(machine, pickle->items, &machine->item_room,
+    uint32_t *items = machine_reserve(machine, pickle->items, &machine->item_capacity,
                                       pickle->item_count + count, sizeof *items);
     if (items == NULL) {
         return BERTH_NO_MEMORY;
     }
     pickle->items = items;
-    *place = pickle->item_count;
+    *first = pickle->item_count;
     pickle->item_count += count;
     return BERTH_OK;
 }
 
-static size_t room_of(const struct pickle_value *value) {
+static size_t capacity_of(const struct pickle_value *value) {
     return value->detail == 0 ? 0 : (size_t)1 << value->detail;
 }
 
@@ -174,22 +174,22 @@ enum berth_status machine_append(struct machine *machine, uint32_t container, si
         return BERTH_OK;
     }
     size_t needed = value->count + count;
-    if (needed > room_of(value)) {
+    if (needed > capacity_of(value)) {
         unsigned bits = 1;
-        uint64_t place = 0;
+        uint64_t first_item = 0;
         while (((size_t)1 << bits) < needed) {
             bits++;
         }
-        TRY(new_items(machine, (size_t)1 << bits, &place));
+        TRY(new_items(machine, (size_t)1 << bits, &first_item));
         if (value->count > 0) { // else `items` may be NULL
-            memcpy(machine->pickle->items + place, machine->pickle->items + value->place,
+            memcpy(machine->pickle->items + first_item, machine->pickle->items + value->index,
                    value->count * sizeof *machine->pickle->items);
         }
-        value->place = place;
+        value->index = first_item;
         value->detail = (uint8_t)bits;
     }
     for (size_t i = 0; i < count; i++) {
-        machine->pickle->items[value->place + value->count++] = machine->stack[first + i];
+        machine->pickle->items[value->index + value->count++] = machine->stack[first + i];
     }
     return BERTH_OK;
 }
@@ -197,13 +197,13 @@ enum berth_status machine_append(struct machine *machine, uint32_t container, si
 enum berth_status machine_push_tuple(struct machine *machine, size_t first, size_t count) {
     struct pickle_value tuple = {.kind = PICKLE_TUPLE, .count = (uint32_t)count};
     if (count > 0) {
-        TRY(new_items(machine, count, &tuple.place));
-        memcpy(machine->pickle->items + tuple.place, machine->stack + first,
+        TRY(new_items(machine, count, &tuple.index));
+        memcpy(machine->pickle->items + tuple.index, machine->stack + first,
                count * sizeof *machine->stack);
     }
     return machine_push_value(machine, tuple);
 }
 
 uint32_t machine_item(const struct machine *machine, uint32_t container, size_t index) {
-    return machine->pickle->items[machine_value(machine, container)->place + index];
+    return machine->pickle->items[machine_value(machine, container)->index + index];
 }

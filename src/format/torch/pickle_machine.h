@@ -18,13 +18,13 @@ struct machine {
     uint64_t window_begin;
     size_t window_bytes;
     uint32_t *stack;
-    size_t depth, stack_room;
+    size_t depth, stack_capacity;
     size_t marks[PICKLE_MAX_MARKS]; // depths
     size_t mark_count;
     uint32_t *memo; // value + 1; 0: never put
     size_t memo_count;
     uint32_t object_class; // value + 1; 0: no object of an unknown class
-    size_t value_room, item_room, text_room;
+    size_t value_capacity, item_capacity, text_capacity;
     uint64_t opcode_at;
     unsigned char opcode;
     const char *opcode_name; // NULL: unknown opcode
@@ -36,7 +36,7 @@ struct machine {
 enum berth_status machine_error(const struct machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // As memory_grow; NULL: BERTH_NO_MEMORY, with the error filled.
-void *machine_reserve(struct machine *machine, void *block, size_t *room, size_t needed,
+void *machine_reserve(struct machine *machine, void *block, size_t *capacity, size_t needed,
                       size_t size);
 
 uint64_t machine_bytes_left(const struct machine *machine);

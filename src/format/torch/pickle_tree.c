@@ -33,7 +33,7 @@ size_t pickle_length(const struct pickle_value *value) {
 
 static const struct pickle_value *slot(const struct pickle *pickle,
                                        const struct pickle_value *value, size_t index) {
-    return &pickle->values[pickle->items[value->place + index]];
+    return &pickle->values[pickle->items[value->index + index]];
 }
 
 const struct pickle_value *pickle_item(const struct pickle *pickle,
@@ -57,7 +57,7 @@ const struct pickle_value *pickle_member(const struct pickle *pickle,
     for (size_t i = 0; i < count; i++) {
         const struct pickle_value *found = pickle_key(pickle, dict, i);
         if (found->kind == PICKLE_TEXT && found->count == length &&
-            memcmp(pickle->texts + found->place, key, length) == 0) {
+            memcmp(pickle->texts + found->index, key, length) == 0) {
             return pickle_item(pickle, dict, i);
         }
     }
@@ -66,7 +66,7 @@ const struct pickle_value *pickle_member(const struct pickle *pickle,
 
 const char *pickle_text(const struct pickle *pickle, const struct pickle_value *value) {
     return pickle_is(value, PICKLE_TEXT) || pickle_is(value, PICKLE_NAME)
-               ? pickle->texts + value->place
+               ? pickle->texts + value->index
                : NULL;
 }
 
@@ -80,7 +80,7 @@ int pickle_integer(const struct pickle_value *value, int64_t *number) {
 
 const struct pickle_value *pickle_arguments(const struct pickle *pickle,
                                             const struct pickle_value *value) {
-    return pickle_is(value, PICKLE_OPAQUE) && value->count == 1 ? &pickle->values[value->place]
+    return pickle_is(value, PICKLE_OPAQUE) && value->count == 1 ? &pickle->values[value->index]
                                                                 : NULL;
 }
 
@@ -91,7 +91,7 @@ static int is_size(const struct pickle_value *value) {
 }
 
 static int is_name_text(const struct pickle *pickle, const struct pickle_value *value) {
-    return pickle_is(value, PICKLE_TEXT) && strlen(pickle->texts + value->place) == value->count;
+    return pickle_is(value, PICKLE_TEXT) && strlen(pickle->texts + value->index) == value->count;
 }
 
 // ("storage", type, key, device, numel[, None]); the sixth field is that of the older format.
@@ -149,10 +149,10 @@ int pickle_storage(const struct pickle *pickle, const struct pickle_value *value
     if (!pickle_is(value, PICKLE_STORAGE)) {
         return 0;
     }
-    const struct pickle_value *id = &pickle->values[value->place];
+    const struct pickle_value *id = &pickle->values[value->index];
     *storage = (struct pickle_storage){
         .dtype_name = pickle_names[slot(pickle, id, 1)->detail].dtype_name,
-        .key = pickle->texts + slot(pickle, id, 2)->place,
+        .key = pickle->texts + slot(pickle, id, 2)->index,
         .numel = slot(pickle, id, 4)->integer,
     };
     return 1;
@@ -169,7 +169,7 @@ static int is_negated(const struct pickle *pickle, const struct pickle_value *me
     return is_set;
 }
 
-// What a call says beside storage and shape.
+// Sets what a call says besides storage and shape.
 static void add_type(const struct pickle *pickle, const struct pickle_value *arguments,
                      struct pickle_tensor *tensor) {
     const struct pickle_value *type = pickle_item(pickle, arguments, 6);
@@ -188,7 +188,7 @@ int pickle_tensor(const struct pickle *pickle, const struct pickle_value *value,
     if (!pickle_is(value, PICKLE_TENSOR)) {
         return 0;
     }
-    const struct pickle_value *arguments = &pickle->values[value->place];
+    const struct pickle_value *arguments = &pickle->values[value->index];
     const struct pickle_value *shape = slot(pickle, arguments, 2);
     const struct pickle_value *stride = slot(pickle, arguments, 3);
     *tensor = (struct pickle_tensor){.offset = slot(pickle, arguments, 1)->integer,
@@ -217,7 +217,7 @@ static int compare_keys(const void *a, const void *b, void *context) {
     if (left->count != right->count) {
         return left->count < right->count ? -1 : 1;
     }
-    return memcmp(pickle->texts + left->place, pickle->texts + right->place, left->count);
+    return memcmp(pickle->texts + left->index, pickle->texts + right->index, left->count);
 }
 
 static enum berth_status check_dict(const struct pickle *pickle, const struct pickle_value *dict,
@@ -226,7 +226,7 @@ static enum berth_status check_dict(const struct pickle *pickle, const struct pi
     for (size_t i = 0; i < dict->count; i += 2) {
         unsigned kind = slot(pickle, dict, i)->kind;
         if (kind == PICKLE_TEXT || kind == PICKLE_INTEGER) {
-            keys[count++] = pickle->items[dict->place + i];
+            keys[count++] = pickle->items[dict->index + i];
         }
     }
     qsort_r(keys, count, sizeof *keys, compare_keys, (void *)pickle);
@@ -236,7 +236,7 @@ static enum berth_status check_dict(const struct pickle *pickle, const struct pi
             return key->kind == PICKLE_TEXT
                        ? error_set(error, BERTH_BAD_DATA,
                                    "%s: duplicate key \"%.*s\" in a dictionary", path,
-                                   UTF8_SHOWN(pickle->texts + key->place, 200))
+                                   UTF8_SHOWN(pickle->texts + key->index, 200))
                        : error_set(error, BERTH_BAD_DATA,
                                    "%s: duplicate key %" PRId64 " in a dictionary", path,
                                    key->integer);

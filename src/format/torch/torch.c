@@ -71,25 +71,26 @@ static enum berth_status check_numbers(const struct walk *walk,
                                        const struct pickle_tensor *tensor) {
     char problem[PICKLE_MAX_NAME * 2 + 64];
     if (tensor->is_negated) {
-        return tensor_error(walk, "torch's bit \"neg\" or \"conj\" is set, so its numbers are not "
-                                  "as stored: save it after resolve_neg() and resolve_conj()");
+        return tensor_error(walk,
+                            "torch's bit \"neg\" or \"conj\" is set, so the stored numbers are not "
+                            "its values: call resolve_neg() and resolve_conj() before saving");
     }
     if (tensor->dtype_name != NULL) {
         return BERTH_OK;
     }
-    snprintf(problem, sizeof problem, "of the unknown type %s: save it in another type",
+    snprintf(problem, sizeof problem, "unknown data type %s: save it in another type",
              tensor->type);
     return tensor_error(walk, problem);
 }
 
-static enum berth_status describe(const struct walk *walk, const struct pickle_tensor *tensor,
-                                  struct tensor_entry *entry, struct torch_view *view) {
+static enum berth_status fill_entry(const struct walk *walk, const struct pickle_tensor *tensor,
+                                    struct tensor_entry *entry, struct torch_view *view) {
     const struct torch_file *file = walk->file;
     int64_t elements, end;
     uint64_t size, bytes, numel = (uint64_t)tensor->storage.numel;
     const uint64_t unit = tensor_dtype_bits(tensor->storage.dtype_name) / 8;
     TRY(check_numbers(walk, tensor));
-    tensor_dtype_of(tensor->dtype_name, entry);
+    tensor_dtype_parse(tensor->dtype_name, entry);
     size = tensor_dtype_bits(entry->dtype_name) / 8;
     entry->rank = tensor->rank;
     memcpy(entry->shape, tensor->shape, sizeof entry->shape);
@@ -127,7 +128,7 @@ static enum berth_status add_tensor(struct walk *walk, const struct pickle_value
         memcpy(name, walk->path, length);
         *entry = (struct tensor_entry){.name = name};
         *view = (struct torch_view){.value = value};
-        TRY(describe(walk, &tensor, entry, view));
+        TRY(fill_entry(walk, &tensor, entry, view));
     }
     walk->count++;
     walk->name_bytes += length;
@@ -135,7 +136,8 @@ static enum berth_status add_tensor(struct walk *walk, const struct pickle_value
 }
 
 // Appends a part to the path: a key, or the index of an item.
-static enum berth_status enter(struct walk *walk, const struct pickle_value *parent, size_t index) {
+static enum berth_status append_to_path(struct walk *walk, const struct pickle_value *parent,
+                                        size_t index) {
     const struct pickle *pickle = &walk->file->pickle;
     const struct pickle_value *key = pickle_key(pickle, parent, index);
     const char *text = pickle_is(key, PICKLE_TEXT) ? pickle_text(pickle, key) : NULL;
@@ -179,7 +181,7 @@ static enum berth_status walk_value(struct walk *walk, const struct pickle_value
         if (!is_inner(child)) {
             continue;
         }
-        TRY(enter(walk, value, i));
+        TRY(append_to_path(walk, value, i));
         TRY(walk_value(walk, child));
         walk->length = length;
         walk->path[length] = '\0';
@@ -282,13 +284,13 @@ static enum berth_status check_storage(const struct torch_file *file,
                                        const struct tensor_entry *entry,
                                        struct berth_error *error) {
     const struct torch_storage *storage = file->views[entry - file->entries].storage;
-    unsigned char piece[32768];
+    unsigned char buffer[32768];
     uint32_t crc = 0;
-    for (uint64_t done = 0; done < storage->size; done += sizeof piece) {
+    for (uint64_t done = 0; done < storage->size; done += sizeof buffer) {
         uint64_t left = storage->size - done;
-        size_t now = left < sizeof piece ? (size_t)left : sizeof piece;
-        TRY(file_reader_at(&file->archive.file, storage->begin + done, piece, now, error));
-        crc = zip_crc(crc, piece, now);
+        size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
+        TRY(file_reader_at(&file->archive.file, storage->begin + done, buffer, now, error));
+        crc = zip_crc(crc, buffer, now);
     }
     return crc == storage->crc ? BERTH_OK : checksum_error(file, entry, error);
 }
@@ -310,13 +312,14 @@ static enum berth_status read_block(const struct torch_file *file, const struct 
 
 // A walk over the elements of a strided tensor in row-major order, a run of neighbours at a time.
 struct strides {
+    const struct torch_file *file;
     const struct tensor_entry *entry;
     const int64_t *stride;
     int outer;   // dimensions above the runs
     int64_t run; // elements in a whole run
     int64_t index[TENSOR_MAX_RANK];
     int64_t within; // elements of the current run that are done
-    int64_t place;  // offset of the current run in the storage, from the tensor's first element
+    int64_t offset; // offset of the current run in the storage, from the tensor's first element
 };
 
 static void find_runs(struct strides *walk) {
@@ -328,25 +331,25 @@ static void find_runs(struct strides *walk) {
     }
 }
 
-static void go_to(struct strides *walk, int64_t element) {
+static void seek_element(struct strides *walk, int64_t element) {
     int64_t rest = element / walk->run;
     walk->within = element % walk->run;
-    walk->place = 0;
+    walk->offset = 0;
     for (int i = walk->outer; i-- > 0;) {
         walk->index[i] = rest % walk->entry->shape[i];
         rest /= walk->entry->shape[i];
-        walk->place += walk->index[i] * walk->stride[i];
+        walk->offset += walk->index[i] * walk->stride[i];
     }
 }
 
 static void next_run(struct strides *walk) {
     walk->within = 0;
     for (int i = walk->outer; i-- > 0;) {
-        walk->place += walk->stride[i];
+        walk->offset += walk->stride[i];
         if (++walk->index[i] < walk->entry->shape[i]) {
             return;
         }
-        walk->place -= walk->index[i] * walk->stride[i];
+        walk->offset -= walk->index[i] * walk->stride[i];
         walk->index[i] = 0;
     }
 }
@@ -357,9 +360,9 @@ static void find_span(struct strides *walk, int64_t first, int64_t last, int64_t
                       int64_t *high) {
     int64_t index[TENSOR_MAX_RANK] = {0};
     int same = 0;
-    go_to(walk, first);
+    seek_element(walk, first);
     memcpy(index, walk->index, sizeof index);
-    go_to(walk, last);
+    seek_element(walk, last);
     *low = *high = 0;
     while (same < walk->outer && index[same] == walk->index[same]) {
         *low += index[same] * walk->stride[same];
@@ -377,18 +380,17 @@ static void find_span(struct strides *walk, int64_t first, int64_t last, int64_t
 
 // Copies runs from the bytes of the storage in memory (`span`), or from the file (NULL); `base` is
 // the offset of the first byte of `span`.
-static enum berth_status copy_runs(const struct torch_file *file, struct strides *walk,
-                                   const char *span, int64_t base, size_t bytes, char *to,
-                                   struct berth_error *error) {
+static enum berth_status copy_runs(struct strides *walk, const char *span, int64_t base,
+                                   size_t bytes, char *to, struct berth_error *error) {
     size_t size = tensor_dtype_bits(walk->entry->dtype_name) / 8;
     for (size_t done = 0; done < bytes; next_run(walk)) {
-        uint64_t from = (uint64_t)(walk->place + walk->within - base) * size;
+        uint64_t from = (uint64_t)(walk->offset + walk->within - base) * size;
         size_t now = (size_t)(walk->run - walk->within) * size;
         now = now < bytes - done ? now : bytes - done;
         if (span != NULL) {
             memcpy(to + done, span + from, now);
         } else {
-            TRY(file_reader_at(&file->archive.file, walk->entry->begin + from, to + done, now,
+            TRY(file_reader_at(&walk->file->archive.file, walk->entry->begin + from, to + done, now,
                                error));
         }
         done += now;
@@ -400,14 +402,15 @@ static enum berth_status read_strided(const struct torch_file *file,
                                       const struct tensor_entry *entry, uint64_t first,
                                       size_t bytes, void *to, struct berth_error *error) {
     size_t size = tensor_dtype_bits(entry->dtype_name) / 8;
-    struct strides walk = {.entry = entry, .stride = file->views[entry - file->entries].stride};
+    struct strides walk = {
+        .file = file, .entry = entry, .stride = file->views[entry - file->entries].stride};
     int64_t element = (int64_t)(first / size), low, high;
     find_runs(&walk);
     find_span(&walk, element, element + (int64_t)(bytes / size) - 1, &low, &high);
-    go_to(&walk, element);
+    seek_element(&walk, element);
     uint64_t span = (uint64_t)(high - low + 1) * size;
     if (span > SPAN_BYTES + 4 * (uint64_t)bytes) {
-        return copy_runs(file, &walk, NULL, 0, bytes, to, error);
+        return copy_runs(&walk, NULL, 0, bytes, to, error);
     }
     char *block = memory_new((size_t)span);
     if (block == NULL) {
@@ -416,7 +419,7 @@ static enum berth_status read_strided(const struct torch_file *file,
     enum berth_status status = file_reader_at(
         &file->archive.file, entry->begin + (uint64_t)low * size, block, (size_t)span, error);
     if (status == BERTH_OK) {
-        status = copy_runs(file, &walk, block, low, bytes, to, error);
+        status = copy_runs(&walk, block, low, bytes, to, error);
     }
     memory_free(block);
     return status;
@@ -449,8 +452,8 @@ static enum berth_status refuse_object(const struct torch_file *file, struct ber
     return file->count > 0 || name == NULL
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: no tensors, but an object of the class %s; of a pickled module, "
-                           "save its state_dict instead",
+                           "%s: expected tensors, found an object of class %s; if it is a pickled "
+                           "module, save its state_dict instead",
                            file->archive.file.path, pickle_text(&file->pickle, name));
 }
 

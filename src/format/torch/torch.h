@@ -45,9 +45,8 @@ struct torch_file {
     struct pickle pickle;
     struct torch_storage *storages; // sorted by key
     size_t storage_count;
-    struct tensor_entry
-        *entries;             // in the order of the dictionaries; begin and end are file offsets
-    struct torch_view *views; // of the same tensors
+    struct tensor_entry *entries; // in the order of the dictionaries; begin, end: file offsets
+    struct torch_view *views;     // of the same tensors
     size_t count;
     char *names;
 };
@@ -75,10 +74,10 @@ extern const struct tensor_format torch_zip_format, torch_legacy_format;
 // The container of an open file of one of them; NULL: it has another format.
 const struct torch_file *torch_of(const struct tensor_file *file);
 
-// --- writing -------------------------------------------------------------------------------------
+// --- writing ------------------------------------------------------------------------------------
 
 // The values to pickle: a tree of dictionaries and lists. `key` is the key in the parent
-// dictionary; NULL: its number there, counted from 0.
+// dictionary; NULL: its index there, as an integer.
 enum torch_kind {
     TORCH_NONE,
     TORCH_TRUTH,   // integer: 0 or 1

@@ -79,8 +79,8 @@ static enum berth_status find_folder(const struct torch_file *file, struct folde
     return BERTH_OK;
 }
 
-static const struct zip_entry *find_in(const struct torch_file *file, struct folder *folder,
-                                       const char *name) {
+static const struct zip_entry *find_entry(const struct torch_file *file, struct folder *folder,
+                                          const char *name) {
     snprintf(folder->path + folder->length, sizeof folder->path - folder->length, "%s", name);
     return zip_find(&file->archive, folder->path);
 }
@@ -88,7 +88,7 @@ static const struct zip_entry *find_in(const struct torch_file *file, struct fol
 static enum berth_status check_byte_order(const struct torch_file *file, struct folder *folder,
                                           struct berth_error *error) {
     char order[7] = "";
-    const struct zip_entry *entry = find_in(file, folder, "byteorder");
+    const struct zip_entry *entry = find_entry(file, folder, "byteorder");
     if (entry == NULL) { // older files do not have it
         return BERTH_OK;
     }
@@ -105,7 +105,7 @@ static enum berth_status check_byte_order(const struct torch_file *file, struct 
 static enum berth_status list_storages(struct torch_file *file, struct folder *folder,
                                        struct berth_error *error) {
     TRY(new_storages(file, file->archive.count, error));
-    find_in(file, folder, "data/");
+    find_entry(file, folder, "data/");
     size_t length = strlen(folder->path);
     for (size_t i = 0; i < file->archive.count; i++) {
         const struct zip_entry *entry = &file->archive.entries[i];
@@ -126,13 +126,13 @@ enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum
     struct folder folder;
     TRY(zip_open(&file->archive, path, error));
     TRY(find_folder(file, &folder, error));
-    if (find_in(file, &folder, "constants.pkl") != NULL) {
+    if (find_entry(file, &folder, "constants.pkl") != NULL) {
         return error_set(
             error, BERTH_BAD_DATA,
             "%s: expected a checkpoint, found a TorchScript program: save the model's state_dict",
             path);
     }
-    const struct zip_entry *entry = find_in(file, &folder, "data.pkl");
+    const struct zip_entry *entry = find_entry(file, &folder, "data.pkl");
     if (entry == NULL) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: not a PyTorch checkpoint: a zip archive without data.pkl", path);
@@ -150,10 +150,10 @@ enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum
 
 // --- the older layout ---------------------------------------------------------------------------
 
-static enum berth_status layout_error(const struct torch_file *file, uint64_t at,
+static enum berth_status layout_error(const struct torch_file *file, uint64_t offset,
                                       const char *problem, struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA, "%s: byte %" PRIu64 ": %s", file->archive.file.path, at,
-                     problem);
+    return error_set(error, BERTH_BAD_DATA, "%s: byte %" PRIu64 ": %s", file->archive.file.path,
+                     offset, problem);
 }
 
 // Reads the next pickle; source->begin moves past it.
@@ -188,7 +188,7 @@ static size_t element_size(const struct pickle_storage *storage) {
 // Collects the distinct storages that the object refers to, with their required size and begin = 0.
 static enum berth_status collect_storages(struct torch_file *file, struct berth_error *error) {
     struct pickle_storage found;
-    size_t count = 0, kept = 0;
+    size_t count = 0, distinct = 0;
     for (size_t i = 0; i < file->pickle.count; i++) {
         count += pickle_is(&file->pickle.values[i], PICKLE_STORAGE);
     }
@@ -207,57 +207,59 @@ static enum berth_status collect_storages(struct torch_file *file, struct berth_
         qsort(file->storages, count, sizeof *file->storages, torch_compare_storages);
     }
     for (size_t i = 0; i < count; i++) {
-        if (kept > 0 && strcmp(file->storages[kept - 1].key, file->storages[i].key) == 0) {
-            if (file->storages[kept - 1].size != file->storages[i].size ||
-                file->storages[kept - 1].numel != file->storages[i].numel) {
+        if (distinct > 0 && strcmp(file->storages[distinct - 1].key, file->storages[i].key) == 0) {
+            if (file->storages[distinct - 1].size != file->storages[i].size ||
+                file->storages[distinct - 1].numel != file->storages[i].numel) {
                 return layout_error(file, 0, "a storage with two different sizes", error);
             }
             continue;
         }
-        file->storages[kept++] = file->storages[i];
+        file->storages[distinct++] = file->storages[i];
     }
-    file->storage_count = kept;
+    file->storage_count = distinct;
     return BERTH_OK;
 }
 
 // Locates the storage of the next key: its size in bytes is known from the object; its number of
 // elements is repeated here.
-static enum berth_status place_storage(struct torch_file *file, const char *key, uint64_t *at,
-                                       struct berth_error *error) {
+static enum berth_status locate_storage(struct torch_file *file, const char *key, uint64_t *offset,
+                                        struct berth_error *error) {
     unsigned char raw[8];
     struct torch_storage *storage = (struct torch_storage *)torch_find_storage(file, key);
     if (storage == NULL || storage->begin != 0) {
-        return layout_error(
-            file, *at, "the list of storages has a duplicate, or a storage of no tensor", error);
+        return layout_error(file, *offset,
+                            "the list of storages has a duplicate, or a storage of no tensor",
+                            error);
     }
-    if (file->archive.file.size - *at < sizeof raw) {
-        return layout_error(file, *at, "the file is truncated: missing storage", error);
+    if (file->archive.file.size - *offset < sizeof raw) {
+        return layout_error(file, *offset, "the file is truncated: missing storage", error);
     }
-    TRY(file_reader_at(&file->archive.file, *at, raw, sizeof raw, error));
+    TRY(file_reader_at(&file->archive.file, *offset, raw, sizeof raw, error));
     uint64_t elements = little_endian(raw, sizeof raw);
-    storage->begin = *at + sizeof raw;
+    storage->begin = *offset + sizeof raw;
     if (elements != storage->numel || storage->size > file->archive.file.size - storage->begin) {
-        return layout_error(file, *at,
+        return layout_error(file, *offset,
                             "the size of a storage differs from its tensors', or it is truncated",
                             error);
     }
-    *at = storage->begin + storage->size;
+    *offset = storage->begin + storage->size;
     return BERTH_OK;
 }
 
-static enum berth_status place_storages(struct torch_file *file, const struct pickle *keys,
-                                        uint64_t at, struct berth_error *error) {
+static enum berth_status locate_storages(struct torch_file *file, const struct pickle *keys,
+                                         uint64_t offset, struct berth_error *error) {
     size_t count = pickle_length(keys->root);
     if (!pickle_is(keys->root, PICKLE_LIST) || count != file->storage_count) {
-        return layout_error(file, at, "missing list of the storages that the tensors need", error);
+        return layout_error(file, offset, "missing list of the storages that the tensors need",
+                            error);
     }
     for (size_t i = 0; i < count; i++) {
         const char *key = pickle_text(keys, pickle_item(keys, keys->root, i));
-        TRY(place_storage(file, key != NULL ? key : "", &at, error));
+        TRY(locate_storage(file, key != NULL ? key : "", &offset, error));
     }
-    return at == file->archive.file.size
+    return offset == file->archive.file.size
                ? BERTH_OK
-               : layout_error(file, at, "unexpected data after the last storage", error);
+               : layout_error(file, offset, "unexpected data after the last storage", error);
 }
 
 enum berth_status torch_open_legacy(struct torch_file *file, const char *path,
@@ -272,7 +274,7 @@ enum berth_status torch_open_legacy(struct torch_file *file, const char *path,
     TRY(collect_storages(file, error));
     struct pickle keys;
     TRY(read_next(&keys, &source, PICKLE_KNOWN_NAMES, error));
-    enum berth_status status = place_storages(file, &keys, source.begin, error);
+    enum berth_status status = locate_storages(file, &keys, source.begin, error);
     pickle_done(&keys);
     return status;
 }

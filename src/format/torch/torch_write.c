@@ -14,7 +14,7 @@
 #define ROOT_SIZE 256
 
 // torch's class for a storage of each data type; NULL: none.
-static const char *const storages[TENSOR_OTHER] = {
+static const char *const storage_classes[TENSOR_OTHER] = {
     [TENSOR_BOOL] = "BoolStorage", [TENSOR_U8] = "ByteStorage",   [TENSOR_I8] = "CharStorage",
     [TENSOR_I16] = "ShortStorage", [TENSOR_F16] = "HalfStorage",  [TENSOR_BF16] = "BFloat16Storage",
     [TENSOR_I32] = "IntStorage",   [TENSOR_F32] = "FloatStorage", [TENSOR_F64] = "DoubleStorage",
@@ -90,7 +90,7 @@ static void put_storage(struct output *out, const struct tensor_out *tensor, siz
     snprintf(key, sizeof key, "%zu", number);
     put_code(out, '(');
     put_text(out, "storage");
-    put_name(out, "torch", storages[tensor->dtype]);
+    put_name(out, "torch", storage_classes[tensor->dtype]);
     put_text(out, key);
     put_text(out, "cpu");
     put_integer(out, elements);
@@ -99,7 +99,7 @@ static void put_storage(struct output *out, const struct tensor_out *tensor, siz
 
 // The index of the first tensor with the same data as list[index]: they share a storage, as tied
 // weights do in torch.
-static size_t find_storage(const struct tensor_out *list, size_t index) {
+static size_t find_shared_storage(const struct tensor_out *list, size_t index) {
     const struct tensor_out *tensor = &list[index];
     const size_t elements = tensor_out_elements(tensor);
     for (size_t i = 0; i < index && elements > 0; i++) {
@@ -115,7 +115,7 @@ static size_t find_storage(const struct tensor_out *list, size_t index) {
 static enum berth_status put_tensor(struct output *out, const struct tensor_out *tensor,
                                     size_t number) {
     int64_t stride[TENSOR_MAX_RANK], step = 1;
-    if (tensor->dtype >= TENSOR_OTHER || storages[tensor->dtype] == NULL) {
+    if (tensor->dtype >= TENSOR_OTHER || storage_classes[tensor->dtype] == NULL) {
         return error_set(out->error, BERTH_CANT_CREATE,
                          "cannot create %s: tensor \"%s\": torch has no storage for %s", out->path,
                          tensor->name, tensor_dtype_name(tensor->dtype));
@@ -158,7 +158,7 @@ static enum berth_status put_tensors(struct output *out, const struct torch_node
     for (size_t i = 0; i < node->count; i++) {
         begin_entry(out, i);
         put_text(out, node->tensors[i].name);
-        TRY(put_tensor(out, &node->tensors[i], first + find_storage(node->tensors, i)));
+        TRY(put_tensor(out, &node->tensors[i], first + find_shared_storage(node->tensors, i)));
         end_entry(out, i, node->count, 'u'); // SETITEMS
     }
     return BERTH_OK;
@@ -268,7 +268,7 @@ static enum berth_status add_data(struct archive *archive, const struct torch_no
     size_t children = node->kind == TORCH_DICT || node->kind == TORCH_LIST ? node->count : 0;
     for (size_t i = 0; i < tensors; i++) {
         size_t number = archive->tensors++;
-        if (find_storage(node->tensors, i) == i) {
+        if (find_shared_storage(node->tensors, i) == i) {
             TRY(add_tensor(archive, node, &node->tensors[i], number));
         }
     }

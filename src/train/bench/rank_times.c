@@ -157,7 +157,7 @@ enum berth_status rank_times_write(const struct rank_times *times, const char *p
                                {"zero_stage", json_new_integer(times->zero_stage)},
                                {"ranges", json_new_integer(times->ranges)},
                                {"load", json_new_real(times->load)},
-                               {"moments", json_if_whole(moments, failed)});
+                               {"moments", json_unless_failed(moments, failed)});
     enum berth_status status = json_write_file(object, JSON_COMPACT, path, error);
     json_free(object);
     return status;

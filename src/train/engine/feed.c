@@ -215,7 +215,7 @@ static json *record_shards(struct feed *feed, const struct batching *batching, i
     }
     return JSON_OBJECT(
         {feed->settings.by_rank ? "ranks" : NULL, json_new_integer(feed->settings.ranks)},
-        {"files", json_if_whole(files, failed)}, {"next_epoch", json_new_integer(place.epoch)},
+        {"files", json_unless_failed(files, failed)}, {"next_epoch", json_new_integer(place.epoch)},
         {"next_file", json_new_path(shards->items[place.file].name)},
         {"next_row", json_new_integer(place.row)});
 }

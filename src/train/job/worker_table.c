@@ -157,7 +157,7 @@ static json *object_of(const struct worker_table *table, int rank) {
     for (size_t i = 0; i < count; i++) {
         failed |= json_set(object, fields[i].key, value_of(&fields[i]));
     }
-    return json_if_whole(object, failed);
+    return json_unless_failed(object, failed);
 }
 
 static enum berth_status write_table(const struct worker_table *table, struct berth_error *error) {
@@ -169,7 +169,8 @@ static enum berth_status write_table(const struct worker_table *table, struct be
     }
     json *root = JSON_OBJECT(
         {"best_worker", table->best >= 0 ? json_new_integer(table->best) : json_new_null()},
-        {"metric", json_new_text(score_name(table))}, {"workers", json_if_whole(workers, failed)});
+        {"metric", json_new_text(score_name(table))},
+        {"workers", json_unless_failed(workers, failed)});
     enum berth_status status = path != NULL
                                    ? json_write_file(root, JSON_INDENT_2_SORTED, path, error)
                                    : file_no_path(error);

@@ -102,7 +102,7 @@ void progress_add_evaluation(struct progress *progress, double epoch,
         snprintf(key, sizeof key, "eval_%s", score->items[i].name);
         failed |= json_set(entry, key, json_new_real(score->items[i].value));
     }
-    add_entry(progress, json_if_whole(entry, failed));
+    add_entry(progress, json_unless_failed(entry, failed));
 }
 
 // --- writing ------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
         option_print(config, row, text, sizeof text);
         failed |= json_set(settings, row->name, json_new_path(text));
     }
-    return json_if_whole(settings, failed);
+    return json_unless_failed(settings, failed);
 }
 
 // The path is that of the Trainer, which looks for this folder.
@@ -200,7 +200,7 @@ static json *own_keys(const struct progress *progress, const struct berth_config
         {"last_loss", json_new_real(progress->last_loss)},
         {"early_stopping_patience_counter", json_new_integer(progress->evaluations_without_gain)},
         {"settings", settings_of(config, progress->jobs)});
-    return json_if_whole(own, set_pretraining(own, progress, batching));
+    return json_unless_failed(own, set_pretraining(own, progress, batching));
 }
 
 // An interval in updates. Without one the Trainer writes its default, and it divides by what it
