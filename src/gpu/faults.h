@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the numbers of errors of gpu_api.h mean to a user: the status, and what can be done. An Xid
-// is the number under which NVIDIA's driver writes a fault to the system's log.
+// What the error numbers of gpu_api.h mean to a user: a status and a remedy. An Xid is the number
+// with which NVIDIA's driver logs a fault in the system's log.
 #ifndef BERTH_GPU_FAULTS_H
 #define BERTH_GPU_FAULTS_H
 
@@ -10,7 +10,7 @@
 struct fault {
     int code;
     enum berth_status status;
-    const char *text; // where the GPU's library has none
+    const char *text; // used if the GPU's library has none
     const char *remedy;
 };
 
@@ -31,7 +31,7 @@ struct fault {
     "this is a bug of Berth or of the driver (" xid " in the system's log); checkpoints are "      \
     "intact, --resume_from_checkpoint auto continues"
 
-// The last row is for all other numbers.
+// The last row is for all other errors.
 static const struct fault faults[] = {
     {1, BERTH_INTERNAL, "a wrong argument", FAULT_BUG},
     {GPU_OUT_OF_MEMORY, BERTH_NO_MEMORY, "out of memory",

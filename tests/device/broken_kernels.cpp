@@ -152,7 +152,7 @@ __global__ void async_kernel(float *out, const float *x, int count) {
 }
 
 __global__ void large_kernel(float *out, const float *x, int count) {
-    GPU_SHARED(float, rows, GPU_SHARED_MOST / 4 + 1);
+    GPU_SHARED(float, rows, GPU_MAX_SHARED_BYTES / 4 + 1);
     rows[threadIdx.x] = 0;
 }
 

@@ -236,7 +236,7 @@ static int finish_heuristic(struct descriptor *heuristic) {
 
 // A real plan loads its kernels.
 static int finish_plan(struct descriptor *plan) {
-    require(!emulated_stream_captures(), "a plan is made while a graph is captured");
+    require(!emulated_stream_is_capturing(), "a plan is made while a graph is captured");
     const struct descriptor *config = part_of(plan, PLAN_CONFIG, CONFIG);
     plan->operation = config->operation;
     plan->choice = config->choice;

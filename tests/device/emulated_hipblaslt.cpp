@@ -34,7 +34,7 @@ struct preference {
 
 struct algorithm {
     uint8_t data[16];
-    size_t most_workspace;
+    size_t max_workspace;
 };
 
 struct choice {
@@ -176,7 +176,7 @@ EXPORTED int hipblasLtMatmulAlgoGetHeuristic(void *library, struct product *prod
     require(wanted == 1 && preference->workspace > 0, "no workspace is offered");
     choices[0] = {};
     choices[0].algorithm.data[0] = CHOSEN;
-    choices[0].algorithm.most_workspace = preference->workspace;
+    choices[0].algorithm.max_workspace = preference->workspace;
     *found = 1;
     return OK;
 }
@@ -239,7 +239,7 @@ EXPORTED int hipblasLtMatmul(void *library, struct product *product, const float
         !fits(product, first_layout, second_layout, c_layout, d_layout)) {
         return INVALID_VALUE;
     }
-    require(algorithm->data[0] == CHOSEN && algorithm->most_workspace == workspace_bytes &&
+    require(algorithm->data[0] == CHOSEN && algorithm->max_workspace == workspace_bytes &&
                 workspace != NULL,
             "an algorithm that was not chosen, or other workspace");
     const struct call call = {*product,
