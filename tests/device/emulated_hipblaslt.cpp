@@ -77,13 +77,13 @@ EXPORTED int hipblasLtDestroy(void *library) {
 
 // --- descriptions -------------------------------------------------------------------------------
 
-template <class T> static int make(T **made, T value) {
+template <class T> static int create(T **made, T value) {
     *made = new T(value);
     descriptions++;
     return OK;
 }
 
-template <class T> static int end(T *made) {
+template <class T> static int destroy(T *made) {
     descriptions -= made != NULL;
     delete made;
     return made != NULL ? OK : INVALID_VALUE;
@@ -96,20 +96,20 @@ static enum dtype dtype_of(int type) {
 
 EXPORTED int hipblasLtMatrixLayoutCreate(struct layout **made, int type, uint64_t rows,
                                          uint64_t cols, int64_t stride) {
-    return stride < (int64_t)rows ? INVALID_VALUE : make(made, layout{type, rows, cols, stride});
+    return stride < (int64_t)rows ? INVALID_VALUE : create(made, layout{type, rows, cols, stride});
 }
 
 EXPORTED int hipblasLtMatrixLayoutDestroy(struct layout *layout) {
-    return end(layout);
+    return destroy(layout);
 }
 
 EXPORTED int hipblasLtMatmulDescCreate(struct product **made, int sums, int scale) {
     require((sums == IN_F32 || sums == BY_TF32) && scale == 0, "sums that are not in f32");
-    return make(made, product{sums, AS_IT_IS, AS_IT_IS, NOTHING_MORE, 0, NULL});
+    return create(made, product{sums, AS_IT_IS, AS_IT_IS, NOTHING_MORE, 0, NULL});
 }
 
 EXPORTED int hipblasLtMatmulDescDestroy(struct product *product) {
-    return end(product);
+    return destroy(product);
 }
 
 EXPORTED int hipblasLtMatmulDescSetAttribute(struct product *product, int attribute,
@@ -128,11 +128,11 @@ EXPORTED int hipblasLtMatmulDescSetAttribute(struct product *product, int attrib
 }
 
 EXPORTED int hipblasLtMatmulPreferenceCreate(struct preference **made) {
-    return make(made, preference{0});
+    return create(made, preference{0});
 }
 
 EXPORTED int hipblasLtMatmulPreferenceDestroy(struct preference *preference) {
-    return end(preference);
+    return destroy(preference);
 }
 
 EXPORTED int hipblasLtMatmulPreferenceSetAttribute(struct preference *preference, int attribute,

@@ -50,7 +50,7 @@ struct settings {
     int blocking;
 };
 
-static void forget(const struct id &id);
+static void unlink_name(const struct id &id);
 
 struct comm {
     struct id id;
@@ -60,7 +60,7 @@ struct comm {
     std::atomic<bool> ended;
     ~comm() {
         munmap(shared, bytes);
-        forget(id); // if not all ranks joined, it still has its name
+        unlink_name(id); // if not all ranks joined, it still has its name
     }
 };
 
@@ -127,7 +127,7 @@ static void name_of(const struct id &id, char name[64]) {
     }
 }
 
-static void forget(const struct id &id) {
+static void unlink_name(const struct id &id) {
     char name[64];
     name_of(id, name);
     shm_unlink(name);
@@ -162,7 +162,7 @@ EXPORTED int ncclCommInitRankConfig(struct handle **made, int size, struct id id
     }
     *made = new handle{std::shared_ptr<comm>(new comm{id, memory, bytes, rank, size, 0, {false}})};
     if (!has_fault("alone", rank) && memory->joined.fetch_add(1) + 1 == size) {
-        forget(id); // all have it
+        unlink_name(id); // all have it
     }
     return IN_PROGRESS;
 }
@@ -202,25 +202,25 @@ static uint64_t bytes_of(const struct greeting &greeting) {
 // The next bytes of a message, as many as the ring has or has room for.
 static void copy(struct ring *ring, bool to_ring, unsigned char *data, uint64_t bytes) {
     std::atomic<uint64_t> &own = to_ring ? ring->written : ring->read;
-    const uint64_t at = own;
+    const uint64_t offset = own;
     for (uint64_t i = 0; i < bytes; i++) {
-        unsigned char *place = &ring->bytes[(at + i) % RING_BYTES];
-        *(to_ring ? place : &data[i]) = *(to_ring ? &data[i] : place);
+        unsigned char *byte = &ring->bytes[(offset + i) % RING_BYTES];
+        *(to_ring ? byte : &data[i]) = *(to_ring ? &data[i] : byte);
     }
-    own = at + bytes;
+    own = offset + bytes;
 }
 
-static uint64_t most_now(const struct ring *ring, bool to_ring) {
+static uint64_t available(const struct ring *ring, bool to_ring) {
     const uint64_t held = ring->written - ring->read;
     return to_ring ? RING_BYTES - held : held;
 }
 
 // True: all of it has gone or come.
-static bool go_on(struct message *message) {
+static bool advance(struct message *message) {
     const uint64_t first = sizeof message->greeting, all = first + bytes_of(message->greeting);
     if (message->done == 0) {
         struct greeting other = message->greeting;
-        if (most_now(message->ring, message->is_sent) < first) {
+        if (available(message->ring, message->is_sent) < first) {
             return false;
         }
         copy(message->ring, message->is_sent, (unsigned char *)&other, first);
@@ -228,7 +228,7 @@ static bool go_on(struct message *message) {
                 "a message of another size or type than is received");
         message->done = first;
     }
-    const uint64_t left = all - message->done, room = most_now(message->ring, message->is_sent);
+    const uint64_t left = all - message->done, room = available(message->ring, message->is_sent);
     const uint64_t bytes = left < room ? left : room;
     copy(message->ring, message->is_sent, message->data + message->done - first, bytes);
     message->done += bytes;
@@ -286,7 +286,7 @@ EXPORTED int ncclGroupEnd(void) {
                                        [=] {
                                            bool all = !is_silent;
                                            for (struct message &each : *messages) {
-                                               all = !is_silent && !comm->ended && go_on(&each) &&
+                                               all = !is_silent && !comm->ended && advance(&each) &&
                                                      all;
                                            }
                                            return all || comm->ended;

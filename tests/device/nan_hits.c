@@ -18,12 +18,12 @@ static void *on_device(struct device *dev, const void *from, size_t bytes) {
 // all; the last row is a hit.
 void nan_hits_check(struct device *dev) {
     static const int32_t labels[ROWS] = {3, 3, 3, 3, 3};
-    static const int places[ROWS] = {3, 0, CLASSES - 1, -1, CLASSES};
+    static const int nan_columns[ROWS] = {3, 0, CLASSES - 1, -1, CLASSES};
     float logits[ROWS * CLASSES], losses[ROWS] = {0};
     unsigned char hits[ROWS] = {7, 7, 7, 7, 7};
     for (int i = 0; i < ROWS * CLASSES; i++) {
         const int row = i / CLASSES, column = i % CLASSES;
-        logits[i] = column == places[row] || places[row] < 0 ? NAN : column == 3 ? 5 : 1;
+        logits[i] = column == nan_columns[row] || nan_columns[row] < 0 ? NAN : column == 3 ? 5 : 1;
     }
     void *own_logits = on_device(dev, logits, sizeof logits);
     void *own_labels = on_device(dev, labels, sizeof labels);

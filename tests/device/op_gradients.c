@@ -25,7 +25,7 @@ static int64_t count_of(const struct op_case *c, int i) {
 }
 
 // What the forward operation read and wrote, of the same names.
-static void hand_over(struct pair *pair) {
+static void copy_operands(struct pair *pair) {
     const struct op_case *from = &pair->forward;
     for (int i = 0; i < OP_OPERANDS; i++) {
         const int to = op_has(&from->call, i) ? op_operand_find(pair->backward.call.op,
@@ -128,15 +128,14 @@ static void check_operand(struct pair *pair, int i) {
     const double within = pair->gradient->exact ? 1e-6 : 2e-3;
     const int64_t real = op_real_rows(&f->call, o->rows) * f->call.operands[i].cols;
     for (int64_t k = 0; k < real; k++) {
-        const double kept = f->x[i][k];
-        f->x[i][k] = kept + step;
+        const double saved = f->x[i][k];
+        f->x[i][k] = saved + step;
         const double up = value_of(pair);
-        f->x[i][k] = kept - step;
+        f->x[i][k] = saved - step;
         const double difference = (up - value_of(pair)) / (2 * step);
-        f->x[i][k] = kept;
+        f->x[i][k] = saved;
         if (!(fabs(pair->gradients[i][k] - difference) <= within * (1 + fabs(difference)))) {
-            op_complain(f->run, o->name, "the gradient is off by",
-                        pair->gradients[i][k] - difference);
+            op_fail(f->run, o->name, "the gradient is off by", pair->gradients[i][k] - difference);
         }
     }
 }
@@ -160,7 +159,7 @@ void op_gradient_check(struct op_run *run, const struct op_gradient *gradient) {
     } else {
         op_case_make(&pair.backward, run, backward, gradient->use, gradient->variant);
         evaluate(&pair, &pair.forward);
-        hand_over(&pair);
+        copy_operands(&pair);
     }
     for (int i = 0; i < OP_OPERANDS; i++) {
         if (pair.forward.x[i] != NULL && (forward->operands[i].role & OP_OUT)) {

@@ -24,7 +24,7 @@ static void download_all(struct translated_device *operands) {
 
 void op_begin(struct op_run *run) {
     run->hash = 0xCBF29CE484222325u;
-    run->complaint[0] = '\0';
+    run->failure[0] = '\0';
     run->drawn = 0;
     run->block_count = 0;
     translated_init(&run->operands, run->dev);
@@ -37,7 +37,7 @@ void op_end(struct op_run *run) {
     struct berth_error error;
     run->dev = run->operands.inner;
     if (run->dev->status(run->dev, &error) != BERTH_OK) {
-        snprintf(run->complaint, sizeof run->complaint, "%.190s", error.message);
+        snprintf(run->failure, sizeof run->failure, "%.190s", error.message);
     }
     for (size_t i = 0; i < run->operands.count; i++) {
         const struct translated_block *block = &run->operands.blocks[i];
@@ -53,7 +53,7 @@ void op_end(struct op_run *run) {
 
 // Sorts the rows by id; rows with the same id by index.
 static const int32_t *sorted_rows(struct op_run *run, const int32_t *ids, int64_t count) {
-    int32_t *sorted = op_keep(run, (size_t)count * sizeof *sorted), put = 0;
+    int32_t *sorted = op_alloc(run, (size_t)count * sizeof *sorted), put = 0;
     for (int32_t id = 0; id < OP_WORDS; id++) {
         for (int64_t row = 0; row < count; row++) {
             if (ids[row] == id) {
@@ -67,10 +67,10 @@ static const int32_t *sorted_rows(struct op_run *run, const int32_t *ids, int64_
 void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     struct batch *b = &run->batch;
     *b = (struct batch){0};
-    int32_t *starts = op_keep(run, ((size_t)count + 1) * sizeof *starts);
-    int64_t *places = op_keep(run, (size_t)count * sizeof *places);
-    int32_t *labels[2] = {op_keep(run, (size_t)count * sizeof **labels),
-                          op_keep(run, (size_t)count * sizeof **labels)};
+    int32_t *starts = op_alloc(run, ((size_t)count + 1) * sizeof *starts);
+    int64_t *places = op_alloc(run, (size_t)count * sizeof *places);
+    int32_t *labels[2] = {op_alloc(run, (size_t)count * sizeof **labels),
+                          op_alloc(run, (size_t)count * sizeof **labels)};
     for (int s = 0; s < count; s++) {
         int32_t length = lengths[s];
         starts[s + 1] = starts[s] + length;
@@ -84,7 +84,7 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     b->row_count = batch_round(b->token_count);
     int32_t *rows[4];
     for (int i = 0; i < 4; i++) {
-        rows[i] = op_keep(run, (size_t)b->row_count * sizeof **rows);
+        rows[i] = op_alloc(run, (size_t)b->row_count * sizeof **rows);
     }
     for (int64_t r = 0, s = 0; r < b->row_count; r++) {
         s += s < b->sequence_count && r == starts[s + 1];
@@ -151,7 +151,7 @@ static void *host_block(struct op_run *run, size_t bytes) {
     return block;
 }
 
-void *op_keep(struct op_run *run, size_t bytes) {
+void *op_alloc(struct op_run *run, size_t bytes) {
     struct device *dev = run->operands.inner;
     const struct translated_block block = {host_block(run, bytes + 64),
                                            dev->memory_new(dev, bytes + 64), bytes + 64};
@@ -172,7 +172,7 @@ double op_random(struct op_run *run) {
 
 struct mat op_matrix(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype) {
     size_t bytes = (size_t)(rows * (cols + gap_of(cols))) * dtype_size(dtype);
-    struct mat m = {op_keep(run, bytes), rows, cols, cols + gap_of(cols), dtype};
+    struct mat m = {op_alloc(run, bytes), rows, cols, cols + gap_of(cols), dtype};
     memset(m.data, SENTINEL, bytes);
     return m;
 }
@@ -215,7 +215,7 @@ struct mat op_gradient(struct op_run *run, int64_t cols, enum dtype dtype, doubl
 }
 
 float *op_vector(struct op_run *run, int64_t count, double size, double shift) {
-    float *x = op_keep(run, (size_t)count * sizeof *x);
+    float *x = op_alloc(run, (size_t)count * sizeof *x);
     for (int64_t i = 0; i < count; i++) {
         x[i] = (float)(shift + size * op_random(run));
     }
@@ -240,9 +240,9 @@ double *op_dense_vector(struct op_run *run, const float *from, int64_t count) {
 
 // --- verdicts -----------------------------------------------------------------------------------
 
-void op_complain(struct op_run *run, const char *what, const char *why, double found) {
-    if (run->complaint[0] == '\0') {
-        snprintf(run->complaint, sizeof run->complaint, "%s: %s %.4g", what, why, found);
+void op_fail(struct op_run *run, const char *what, const char *why, double found) {
+    if (run->failure[0] == '\0') {
+        snprintf(run->failure, sizeof run->failure, "%s: %s %.4g", what, why, found);
     }
 }
 
@@ -260,7 +260,7 @@ void op_check_gaps(struct op_run *run, const char *what, struct mat m) {
             (const unsigned char *)m.data + (size_t)(r * m.stride + m.cols) * dtype_size(m.dtype);
         for (size_t i = 0; i < (size_t)(m.stride - m.cols) * dtype_size(m.dtype); i++) {
             if (gap[i] != SENTINEL) {
-                op_complain(run, what, "wrote past the end of row", (double)r);
+                op_fail(run, what, "wrote past the end of row", (double)r);
                 return;
             }
         }
@@ -280,10 +280,10 @@ void op_compare(struct op_run *run, const char *what, const double *found, const
         worst = fabs(d) > worst ? fabs(d) : worst;
     }
     if (!(sqrt(distance / norm) <= tolerance)) {
-        op_complain(run, what, "relative L2 error", sqrt(distance / norm));
+        op_fail(run, what, "relative L2 error", sqrt(distance / norm));
     }
     if (!(worst <= 8 * tolerance * most)) {
-        op_complain(run, what, "largest error over largest number", worst / most);
+        op_fail(run, what, "largest error over largest number", worst / most);
     }
     hash_numbers(run, found, count);
 }
@@ -305,7 +305,7 @@ static void check_rest(struct op_run *run, const char *what, struct mat m, int64
         for (int64_t c = 0; c < m.cols; c++) {
             double x = op_number_at(m, r, c);
             if (zero ? x != 0 : !isfinite(x)) {
-                op_complain(run, what, zero ? "slack row holds" : "slack row is not finite:", x);
+                op_fail(run, what, zero ? "slack row holds" : "slack row is not finite:", x);
                 return;
             }
         }

@@ -32,8 +32,8 @@ struct op_run {
     enum activation activation;
     int hash_only; // 1: no comparison with a reference
     // found
-    uint64_t hash;       // of all numbers that were compared
-    char complaint[200]; // "" when everything is right
+    uint64_t hash;     // of all numbers that were compared
+    char failure[200]; // "" when everything is right
     // during the run
     struct batch batch;
     uint64_t drawn;
@@ -50,8 +50,8 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count);
 
 // --- inputs and outputs -------------------------------------------------------------------------
 
-void *op_keep(struct op_run *run, size_t bytes); // an operand, zeroed
-double op_random(struct op_run *run);            // in [-1, 1)
+void *op_alloc(struct op_run *run, size_t bytes); // an operand, zeroed
+double op_random(struct op_run *run);             // in [-1, 1)
 // A matrix without numbers yet.
 struct mat op_matrix(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype);
 double op_from_f16(uint16_t bits);
@@ -103,7 +103,7 @@ double *op_dense_vector(struct op_run *run, const float *from, int64_t count);
 // --- verdicts -----------------------------------------------------------------------------------
 
 // Keeps the first complaint.
-void op_complain(struct op_run *run, const char *what, const char *why, double found);
+void op_fail(struct op_run *run, const char *what, const char *why, double found);
 // Relative L2 distance of the numbers from `expected` must be at most `tolerance`, and the largest
 // difference at most 8 times that of the largest number.
 void op_compare(struct op_run *run, const char *what, const double *found, const double *expected,

@@ -178,7 +178,7 @@ void op_add(struct op_case *c) {
 
 void op_convert(struct op_case *c) {
     const int64_t count = SIZE(TABLE);
-    const struct mat to = mat_of(op_keep(c->run, (size_t)count * 4), 1, count, c->run->compute);
+    const struct mat to = mat_of(op_alloc(c->run, (size_t)count * 4), 1, count, c->run->compute);
     for (int64_t i = 0; i < count; i++) {
         op_set_number(to, 0, i, c->x[1][i]);
         c->x[0][i] = op_number_at(to, 0, i);

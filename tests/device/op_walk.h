@@ -29,7 +29,7 @@ void op_walk(struct device *dev, const struct case_shape *shape, each_function *
 // Prints what a run complains of; `context` is the int that counts.
 void op_walk_report(struct op_run *run, const struct variant *variant, void *context);
 // The number of complaints of one shape, or of all gradients. `exact`: of the references alone.
-int op_walk_complaints(struct device *dev, const struct case_shape *shape);
+int op_walk_failures(struct device *dev, const struct case_shape *shape);
 int op_walk_gradients(struct device *dev, int exact);
 
 #endif

@@ -55,7 +55,7 @@ static size_t bytes_of(struct mat m) {
     return (size_t)(m.rows * m.cols) * dtype_size(m.dtype);
 }
 
-static void drop(struct mat m) {
+static void free_mat(struct mat m) {
     memory_pages_free(m.data, bytes_of(m));
 }
 
@@ -74,11 +74,11 @@ static struct fixture fixture_of(struct device *dev, const struct packed_case *c
 }
 
 static void fixture_done(struct fixture *f) {
-    drop(f->x);
-    drop(f->w);
-    drop(f->packed);
-    drop(f->wanted);
-    drop(f->found);
+    free_mat(f->x);
+    free_mat(f->w);
+    free_mat(f->packed);
+    free_mat(f->wanted);
+    free_mat(f->found);
     memory_free(f->bias);
 }
 
