@@ -85,7 +85,7 @@ enum berth_status comm_costs_measure(struct comm_costs *costs, struct berth_erro
     if (buffers.from == NULL || buffers.to == NULL) {
         status = error_no_memory(error, 2 * bytes, "the measurement of exchanges");
     } else if (pipe2(buffers.pipe, O_CLOEXEC) != 0) {
-        status = error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot make a pipe");
+        status = error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot create a pipe");
     } else {
         measure(&buffers, costs);
         close(buffers.pipe[0]);

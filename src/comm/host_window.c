@@ -104,7 +104,7 @@ enum berth_status host_window_create(struct host_window *window, const struct wi
     window->descriptor = memfd_create("berth-ranks", MFD_CLOEXEC);
     if (window->descriptor < 0 || ftruncate(window->descriptor, (off_t)window->bytes) != 0) {
         return error_set_errno(error, BERTH_UNAVAILABLE, errno,
-                               "cannot make %zu bytes that the ranks of a host share",
+                               "cannot allocate %zu bytes that the ranks of a host share",
                                window->bytes);
     }
     return map(window, window->descriptor, error);

@@ -252,7 +252,7 @@ enum berth_status monitor_start(struct monitor *monitor, struct berth_error *err
     monitor->is_running = failure == 0;
     return failure == 0 ? BERTH_OK
                         : error_set_errno(error, BERTH_UNAVAILABLE, failure,
-                                          "cannot start the thread that watches other ranks");
+                                          "cannot start the monitor thread");
 }
 
 void monitor_end(struct monitor *monitor) {

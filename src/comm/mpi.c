@@ -23,10 +23,10 @@ static enum berth_status load(const char *name, int is_global, const struct comm
         .name = name,
         .symbol = COMM_MODULE_SYMBOL,
         .is_global = is_global,
-        .if_missing = "build Berth where mpicc of that MPI is in the path, or name the module's "
-                      "folder in " MODULE_PATH_VARIABLE,
-        .if_broken = "install the MPI that it was built with, or build Berth again with the one "
-                     "that is there",
+        .if_missing = "build Berth with that MPI's mpicc in PATH, or set " MODULE_PATH_VARIABLE
+                      " to the module's folder",
+        .if_broken = "install the MPI that it was built with, or rebuild Berth with the "
+                     "installed one",
     };
     const void *object;
     TRY(module_open(&request, &object, error));

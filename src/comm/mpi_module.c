@@ -173,7 +173,7 @@ static enum berth_status initialize(int *initialized_here, struct berth_error *e
     }
     return level == MPI_THREAD_MULTIPLE
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "MPI runs without support for several threads: %s",
+               : error_set(error, BERTH_CONFIG, "MPI runs without support for multiple threads: %s",
                            initialized
                                ? "the program must initialize it with MPI_Init_thread and "
                                  "MPI_THREAD_MULTIPLE"

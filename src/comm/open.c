@@ -35,10 +35,11 @@ static enum berth_status check_self(const struct launch_context *launch_context,
         return BERTH_OK;
     }
     describe_launch(&launch_context->launch, launch);
-    return error_set(error, BERTH_CONFIG,
-                     "--comm self, but the process was started as %s, and each would do all of the "
-                     "job: leave out --comm, or %s",
-                     launch, launch_context->launch.launcher->alone);
+    return error_set(
+        error, BERTH_CONFIG,
+        "--comm self, but the process was started as %s, and each process would run the "
+        "whole job: omit --comm, or %s",
+        launch, launch_context->launch.launcher->alone);
 }
 
 // Whether the launcher supports the MPI of --comm or of the program.
@@ -52,8 +53,7 @@ static enum berth_status check_launcher(const struct launch_context *launch_cont
     describe_launch(&launch_context->launch, launch);
     if (launcher->mpi == NULL) {
         return error_set(error, BERTH_CONFIG,
-                         "started as %s, which gives the processes nothing by which an MPI could "
-                         "connect them: %s",
+                         "started as %s, which does not let an MPI connect the processes: %s",
                          launch, launcher->instead);
     }
     return launcher->is_any_mpi || strcmp(mpi, launcher->mpi) == 0
@@ -80,7 +80,7 @@ static enum berth_status choose(const struct launch_context *launch_context, con
         *name = launch_context->loaded != NULL ? launch_context->loaded : launched;
     } else if (launch_context->loaded != NULL && strcmp(*name, launch_context->loaded) != 0) {
         return error_set(error, BERTH_CONFIG,
-                         "--comm %s, but this program has loaded %s, and a process can have but "
+                         "--comm %s, but this program has loaded %s, and a process can use only "
                          "one MPI: use --comm %s",
                          *name, launch_context->loaded, launch_context->loaded);
     }

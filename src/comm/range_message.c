@@ -35,8 +35,8 @@ enum berth_status range_label_mismatch(const struct courier *courier, int rank,
     range_label_format(own, mine);
     range_label_format(other, theirs);
     return error_set(error, BERTH_INTERNAL,
-                     "the ranks do not exchange the same: rank %d (host %s) is at operation "
-                     "%" PRId64 ", %s, where rank %d is at operation %" PRId64 ", %s%s",
+                     "the ranks call different operations: rank %d (host %s) is at operation "
+                     "%" PRId64 ", %s, while rank %d is at operation %" PRId64 ", %s%s",
                      rank, courier->topology->names[rank], other->number, theirs,
                      courier->topology->rank, own->number, mine,
                      strcmp(mine, theirs) == 0 ? "; types, parts or buckets differ" : "");
@@ -66,7 +66,7 @@ enum berth_status range_message_check(const struct courier *courier, int rank,
         char text[RANGE_TEXT];
         range_label_format(&expected->label, text);
         return error_set(error, BERTH_INTERNAL,
-                         "a message from rank %d (host %s) was damaged on its way, in %s", rank,
+                         "a message from rank %d (host %s) was corrupted in transit, in %s", rank,
                          courier->topology->names[rank], text);
     }
     if (memcmp(&message->label, &expected->label, sizeof message->label) != 0) {
@@ -74,8 +74,8 @@ enum berth_status range_message_check(const struct courier *courier, int rank,
     }
     if (message->chunk_index != expected->chunk_index || message->owner != expected->owner) {
         return error_set(error, BERTH_INTERNAL,
-                         "a message from rank %d (host %s) has piece %" PRId64 " of rank %" PRId64
-                         "'s part; piece %" PRId64 " of rank %" PRId64 "'s is expected",
+                         "a message from rank %d (host %s) has chunk %" PRId64 " of rank %" PRId64
+                         "'s part; expected chunk %" PRId64 " of rank %" PRId64 "'s",
                          rank, courier->topology->names[rank], message->chunk_index, message->owner,
                          expected->chunk_index, expected->owner);
     }

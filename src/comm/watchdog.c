@@ -125,10 +125,10 @@ static void abandon_process(struct watchdog *watchdog, int stopped) {
     const int rank = stopped >= 0 ? stopped : topology->rank;
     struct berth_error error;
     (void)error_set(&error, BERTH_UNAVAILABLE,
-                    "rank %d on host %s %s: a call of %s does not return on rank %d for %g s "
+                    "rank %d on host %s %s: a call to %s has not returned on rank %d for %g s "
                     "(--comm_timeout %g s)",
                     rank, topology->names[rank],
-                    stopped >= 0 ? "does not answer (stopped, or gone)" : "cannot go on",
+                    stopped >= 0 ? "does not answer (stopped, or gone)" : "is stuck",
                     watchdog->inner->version, topology->rank,
                     watchdog->timeout_seconds + GRACE_SECONDS, watchdog->timeout_seconds);
     watchdog->inner->abandon(watchdog->inner, &error);
@@ -185,10 +185,9 @@ enum berth_status watchdog_start(struct watchdog *watchdog, const struct topolog
     }
     const int failure = create(watchdog);
     watchdog->is_running = failure == 0;
-    return failure == 0
-               ? BERTH_OK
-               : error_set_errno(error, BERTH_UNAVAILABLE, failure,
-                                 "cannot start the thread that ends a process which hangs");
+    return failure == 0 ? BERTH_OK
+                        : error_set_errno(error, BERTH_UNAVAILABLE, failure,
+                                          "cannot start the watchdog thread");
 }
 
 void watchdog_end(struct watchdog *watchdog) {

@@ -253,8 +253,9 @@ static uint64_t memory_available(struct device *dev, const char **limit) {
 float *gpu_partials(struct gpu *gpu, int64_t count) {
     const size_t bytes = (size_t)count * sizeof(float);
     if (bytes > gpu->partial_bytes && gpu->capturing != NULL) {
-        gpu_fail(gpu, "scratch memory",
-                 gpu_error{GPU_CAPTURE_FORBIDS, "a graph needs more than was reserved"});
+        gpu_fail(
+            gpu, "scratch memory",
+            gpu_error{GPU_CAPTURE_FORBIDS, "a graph needs more scratch memory than was reserved"});
         return NULL;
     }
     if (bytes > gpu->partial_bytes) {
@@ -525,8 +526,9 @@ static enum berth_status describe_device(int index, int *count, char text[160],
     TRY(count_devices(count, error));
     if (index >= *count) {
         return error_set(error, BERTH_UNAVAILABLE,
-                         "device " GPU_KIND ":%d: there is no such GPU; the last one that this "
-                         "process sees is " GPU_KIND ":%d",
+                         "device " GPU_KIND
+                         ":%d: no such GPU; the last one visible to this process "
+                         "is " GPU_KIND ":%d",
                          index, *count - 1);
     }
     gpu_error failure = gpu_describe(index, text);
@@ -544,8 +546,8 @@ static enum berth_status read_attention(bool *by_cudnn, struct berth_error *erro
     }
     return error_set(error, BERTH_USAGE,
                      "environment variable " GPU_ATTENTION_VARIABLE
-                     ": expected own or cudnn, found \"%s\"; without it attention is computed by "
-                     "own kernels",
+                     ": expected own or cudnn, found \"%s\"; unset it to use Berth's own "
+                     "kernels",
                      found);
 }
 

@@ -275,7 +275,7 @@ void *emulated_dynamic_shared(void) {
 
 static void check_vector(const void *address) {
     if ((uintptr_t)address % 16 != 0) {
-        fail_kernel("a vector of 16 bytes at %p", address);
+        fail_kernel("misaligned 16-byte vector at %p", address);
     }
 }
 
@@ -357,10 +357,10 @@ void emulated_load_matrices(uint32_t r[4], const uint16_t *row, int is_transpose
 void emulated_copy_start(void *to, const void *from, size_t bytes) {
     struct fiber *fiber = emulator.current;
     if ((uintptr_t)to % bytes != 0 || (uintptr_t)from % bytes != 0) {
-        fail_kernel("a copy of %zu bytes from %p to %p", bytes, from, to);
+        fail_kernel("misaligned copy of %zu bytes from %p to %p", bytes, from, to);
     }
     if (fiber->copy_count == MAX_COPIES) {
-        fail_kernel("more than %d copies of a thread are under way", MAX_COPIES);
+        fail_kernel("a thread has more than %d copies in flight", MAX_COPIES);
     }
     fiber->copies[fiber->copy_count++] = copy{(unsigned char *)to, from, bytes};
     emulated_count_access(to, bytes, true, __builtin_return_address(0));

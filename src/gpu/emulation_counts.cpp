@@ -249,7 +249,7 @@ void emulated_counts_end(void) {
         (found.loads != launch.cost.loads || found.stores != launch.cost.stores || !has_products)) {
         fprintf(stderr,
                 "emulated GPU: kernel %s reads %" PRIu64 " bytes, writes %" PRIu64
-                " and does %" PRIu64 " operations on matrix units, its plan says %" PRIu64
+                " and does %" PRIu64 " operations on matrix units, its cost says %" PRIu64
                 ", %" PRIu64 " and %" PRIu64 "\n",
                 launch.kernel, found.loads, found.stores, launch.operations, launch.cost.loads,
                 launch.cost.stores, launch.cost.operations);

@@ -81,11 +81,11 @@ LT_FUNCTIONS(LT_DECLARE)
 static inline gpu_error lt_error(lt_status status) {
     static const char *const texts[] = {"success",
                                         "hipBLASLt is not initialized",
-                                        "hipBLASLt cannot allocate",
-                                        "hipBLASLt refuses a value",
-                                        "hipBLASLt cannot reach the GPU's memory",
-                                        "hipBLASLt's kernel failed",
-                                        "hipBLASLt failed inside",
+                                        "hipBLASLt cannot allocate memory",
+                                        "hipBLASLt rejects an argument",
+                                        "hipBLASLt cannot access the GPU's memory",
+                                        "a kernel of hipBLASLt failed",
+                                        "internal error of hipBLASLt",
                                         "hipBLASLt has no kernel for this product",
                                         "hipBLASLt has no kernels for this GPU"};
     const int count = sizeof texts / sizeof *texts;

@@ -79,7 +79,7 @@ static void check_for_errors(struct gpu *gpu, double since) {
                (result != NCCL(SUCCESS) && result != NCCL(IN_PROGRESS))) {
         fail(gpu, NCCL(GetErrorString)(result));
     } else if (clock_now() - since > peers->timeout_seconds) {
-        fail(gpu, "the other ranks' GPUs did not get here before the deadline (--comm_timeout)");
+        fail(gpu, "the other ranks' GPUs did not arrive before the deadline (--comm_timeout)");
     }
 }
 
@@ -355,7 +355,7 @@ static void exchange(struct gpu *gpu, Outgoing outgoing, Incoming incoming) {
     struct gpu_peers *peers = gpu->peers;
     const int size = peers->comm->size;
     if (peers->library == NULL) {
-        fail(gpu, "it was given up before");
+        fail(gpu, "it was aborted earlier");
     }
     if (gpu->status != BERTH_OK) {
         return;

@@ -130,7 +130,7 @@ static int run_ranks(const char *name, int64_t count) {
         wrong += values[i] != total * (float)(i % 1000);
     }
     must(comm->agree(comm, BERTH_OK, &(int){0}, &error), &error);
-    printf("%s rank %d of %d, place %d of %d on host %d of %d, %llu bytes sent: %lld wrong\n",
+    printf("%s rank %d of %d, local rank %d of %d on host %d of %d, %llu bytes sent: %lld wrong\n",
            comm->name, comm->rank, size, comm->local_rank, comm->local_size, comm->host,
            comm->host_count, (unsigned long long)comm->stats(comm).bytes, (long long)wrong);
     comm->close(comm);

@@ -22,7 +22,7 @@ for mpi in $mpis; do
         expect_lines $count "^$mpi process [0-9] of $count, (Open MPI|MPICH).*: 0 wrong\$"
         launch_program "$mpi" $count "$LAUNCHED" auto ranks 100000
         expect_code 0
-        expect_lines $count "^$mpi rank [0-9] of $count, place [0-9] of $count on host 0 of 1, .*: 0 wrong\$"
+        expect_lines $count "^$mpi rank [0-9] of $count, local rank [0-9] of $count on host 0 of 1, .*: 0 wrong\$"
     done
     launch_program "$mpi" 2 "$LAUNCHED" "$mpi" stay
     expect_code 75
@@ -85,7 +85,7 @@ for mpi in $mpis; do
     # Launches that cannot work.
     launch_program "$mpi" 2 "$BERTH" doctor --comm self
     expect_code 78
-    expect_err 'each would do all of the job'
+    expect_err 'each process would run the whole job'
     for other in openmpi mpich; do
         [ "$other" != "$mpi" ] || continue
         launch_program "$mpi" 2 "$BERTH" doctor --comm "$other"

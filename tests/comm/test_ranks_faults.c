@@ -246,7 +246,7 @@ static void test_a_damaged_message_is_found_and_its_sender_named(void **state) {
             job.faults[1] = faults[i];
             run_script(&job, &script);
             assert_int_equal(script.outcomes[0].status, BERTH_INTERNAL);
-            assert_true(says(&script.outcomes[0], "rank 1 (host host1) was damaged"));
+            assert_true(says(&script.outcomes[0], "rank 1 (host host1) was corrupted"));
         }
     }
 }
@@ -259,8 +259,8 @@ static void test_a_sum_without_all_ranks_is_no_sum(void **state) {
     } cases[] = {
         {offsetof(struct range_header, ranks), "has the values of 1 ranks, not of 2"},
         {offsetof(struct range_header, chunk_index),
-         "rank 1 (host host1) has piece 1 of rank 0's part"},
-        {offsetof(struct range_header, owner), "rank 1 (host host1) has piece 0 of rank 1's part"}};
+         "rank 1 (host host1) has chunk 1 of rank 0's part"},
+        {offsetof(struct range_header, owner), "rank 1 (host host1) has chunk 0 of rank 1's part"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct script script = script_of(REDUCE);
         struct job job = job_of("2x1");
@@ -287,7 +287,7 @@ static int count_named(struct script *script, const char *layout, double deadlin
         assert_int_not_equal(outcome->status, BERTH_OK);
         named +=
             outcome->status == BERTH_INTERNAL &&
-            (says(outcome, "do not exchange the same: rank ") || says(outcome, " bytes, not "));
+            (says(outcome, "call different operations: rank ") || says(outcome, " bytes, not "));
     }
     return named;
 }
@@ -505,7 +505,7 @@ static void test_a_process_whose_transport_hangs_ends_without_it(void **state) {
         int apart;
         const char *message;
     } ends[] = {{IS_STOPPED, 0, "rank 2 on host host0 does not answer (stopped, or gone): a call"},
-                {LIVES, 1, "rank 0 on host host0 cannot go on: a call of test does not return"}};
+                {LIVES, 1, "rank 0 on host host0 is stuck: a call to test has not returned"}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const double start = now();
         struct processes processes = start_processes((struct processes){

@@ -53,7 +53,7 @@ for BERTH_EMULATION_ORDER in forward reverse random; do
     refuses "two shuffles" "at once"
     refuses "sum by half a mask" "is not in its own mask"
     refuses "a lane outside the mask" "which is not in the mask"
-    refuses "vectors at a wrong address" "a vector of 16 bytes at"
+    refuses "vectors at a wrong address" "misaligned 16-byte vector at"
     refuses "too much shared memory" "bytes of shared memory, the limit is"
 done
 

@@ -70,7 +70,7 @@ for fault in silent broken; do
     [ $code -ne 0 ] || fail "it trains on"
     [ $((SECONDS - began)) -lt 60 ] || fail "it took $((SECONDS - began)) seconds to end"
     case $fault in
-    silent) expect_err "did not get here before the deadline" ;;
+    silent) expect_err "did not arrive before the deadline" ;;
     broken) expect_err "remote process exited or there was a network error" ;;
     esac
     expect_err "exchange with other ranks"

@@ -45,8 +45,8 @@ for mpi in openmpi mpich; do
     before=$(sent)
     as "$mpi, a range over 2 hosts of 2" hosts_$mpi 2 2 "$LAUNCHED" auto ranks $elements
     expect_code 0
-    expect_lines 2 "^$mpi rank [01] of 4, place [01] of 2 on host 0 of 2, .*: 0 wrong\$"
-    expect_lines 2 "^$mpi rank [23] of 4, place [01] of 2 on host 1 of 2, .*: 0 wrong\$"
+    expect_lines 2 "^$mpi rank [01] of 4, local rank [01] of 2 on host 0 of 2, .*: 0 wrong\$"
+    expect_lines 2 "^$mpi rank [23] of 4, local rank [01] of 2 on host 1 of 2, .*: 0 wrong\$"
     expect_traffic "$before"
     # 4 MB in each direction at 40 Mbit/s take at least 0.8 s.
     hosts_rate 1 40mbit
@@ -109,7 +109,7 @@ if slurm_up "$work/slurm"; then
     if has openmpi; then
         as "srun --mpi=pmix" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix "$LAUNCHED" auto ranks 10000
         expect_code 0
-        expect_lines 4 '^openmpi rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
+        expect_lines 4 '^openmpi rank [0-3] of 4, local rank [01] of 2 on host [01] of 2, .*: 0 wrong$'
         optimizer=adamw stage=1 train srun-pmix slurm timeout 120 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix
         same alone-adamw srun-pmix
         fail_alone 74 --mpi=pmix
@@ -118,7 +118,7 @@ if slurm_up "$work/slurm"; then
         as "srun --mpi=pmi2" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmi2 \
             env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0 "$LAUNCHED" auto ranks 10000
         expect_code 0
-        expect_lines 4 '^mpich rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
+        expect_lines 4 '^mpich rank [0-3] of 4, local rank [01] of 2 on host [01] of 2, .*: 0 wrong$'
         optimizer=adamw stage=2 train srun-pmi2 slurm timeout 120 srun -N2 -n2 --mpi=pmi2 \
             env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0
         same alone-adamw srun-pmi2
