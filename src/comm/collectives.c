@@ -64,17 +64,25 @@ static struct tree tree_of(const struct collectives *collectives, int root) {
     return tree;
 }
 
+// A chunk of a broadcast.
+struct chunk {
+    void *data;
+    size_t bytes;
+    const char *what; // describes the whole broadcast in errors
+};
+
 // Forwards a chunk to the children while the next one arrives from the parent.
 static enum berth_status forward_chunk(struct collectives *collectives, const struct tree *tree,
-                                       struct message_list *sends, void *data, size_t bytes,
-                                       const char *what, struct berth_error *error) {
+                                       struct message_list *sends, const struct chunk *chunk,
+                                       struct berth_error *error) {
+    struct courier *courier = &collectives->courier;
     if (tree->parent >= 0) {
-        TRY(receive_now(collectives, tree->parent, data, bytes, what, error));
+        TRY(receive_now(collectives, tree->parent, chunk->data, chunk->bytes, chunk->what, error));
     }
-    TRY(courier_wait(&collectives->courier, sends, what, error));
+    TRY(courier_wait(courier, sends, chunk->what, error));
     sends->count = sends->done = 0;
     for (int i = 0; i < tree->child_count; i++) {
-        TRY(courier_send(&collectives->courier, sends, tree->children[i], data, bytes, error));
+        TRY(courier_send(courier, sends, tree->children[i], chunk->data, chunk->bytes, error));
     }
     return BERTH_OK;
 }
@@ -84,8 +92,10 @@ static enum berth_status broadcast_from(struct collectives *collectives, int roo
     const struct tree tree = tree_of(collectives, root);
     struct message_list sends = {.messages = collectives->sends};
     for (size_t offset = 0; offset < bytes; offset += CHUNK_BYTES) {
-        const size_t chunk = bytes - offset < CHUNK_BYTES ? bytes - offset : CHUNK_BYTES;
-        TRY(forward_chunk(collectives, &tree, &sends, (char *)data + offset, chunk, what, error));
+        const size_t left = bytes - offset;
+        const struct chunk chunk = {(char *)data + offset, left < CHUNK_BYTES ? left : CHUNK_BYTES,
+                                    what};
+        TRY(forward_chunk(collectives, &tree, &sends, &chunk, error));
     }
     return courier_wait(&collectives->courier, &sends, what, error);
 }

@@ -59,15 +59,15 @@ template <int TILE> DEVICE struct tiles tiles_of(float *memory, int64_t head_siz
 }
 
 // Rows after the sequence's last one become zeros.
-DEVICE void load_rows(float *to, int64_t rows, const struct tiles &t, const struct mat &m,
-                      const struct block_rows &block, int part, int64_t first) {
+DEVICE void load_rows(float *to, int64_t rows, const struct mat &m, const struct block_rows &block,
+                      enum head_part part, int64_t first) {
     for (int64_t i = threadIdx.x; i < rows * block.head_size; i += ATTENTION_THREADS) {
         const int64_t row = i / block.head_size, column = i % block.head_size;
         float number[1] = {0.0f};
         if (first + row < block.length) {
             vector_io<1>::load(number, m, head_index(m, block, part, first + row, column));
         }
-        to[row * t.stride + column] = number[0];
+        to[row * tile_stride(block.head_size) + column] = number[0];
     }
 }
 
@@ -112,8 +112,8 @@ DEVICE void clear(float (&sums)[WARP_ROWS][LANE_COLUMNS]) {
 }
 
 // Stores the lane's columns of one of the warp's rows.
-DEVICE void store_row(const struct mat &m, const struct block_rows &block, int part, int64_t row,
-                      const float (&x)[LANE_COLUMNS]) {
+DEVICE void store_row(const struct mat &m, const struct block_rows &block, enum head_part part,
+                      int64_t row, const float (&x)[LANE_COLUMNS]) {
     const int lane = (int)threadIdx.x % GPU_WARP;
     GPU_UNROLL
     for (int c = 0; c < LANE_COLUMNS; c++) {
@@ -196,12 +196,12 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
         r[q] = {-INFINITY, 0.0f};
     }
     clear(out);
-    load_rows(t.rows[0], BLOCK_ROWS, t, a.qkv, block, 0, block.first_row);
+    load_rows(t.rows[0], BLOCK_ROWS, a.qkv, block, PART_QUERY, block.first_row);
     for (int64_t first = 0; first < block.length; first += TILE) {
         const int64_t rows = tile_rows<TILE>(block, first);
         __syncthreads();
-        load_rows(t.tile[0], rows, t, a.qkv, block, 1, first);
-        load_rows(t.tile[1], rows, t, a.qkv, block, 2, first);
+        load_rows(t.tile[0], rows, a.qkv, block, PART_KEY, first);
+        load_rows(t.tile[1], rows, a.qkv, block, PART_VALUE, first);
         __syncthreads();
         GPU_UNROLL
         for (int q = 0; q < WARP_ROWS; q++) {
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
         for (int c = 0; c < LANE_COLUMNS; c++) {
             out[q][c] /= r[q].sum;
         }
-        store_row(a.context, block, 0, row, out[q]);
+        store_row(a.context, block, PART_CONTEXT, row, out[q]);
         if (a.lse != NULL && lane == 0 && row < block.length) {
             a.lse[head_number_index(block, row)] = r[q].max_score + logf(r[q].sum);
         }
@@ -309,14 +309,15 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     float sums[WARP_ROWS][LANE_COLUMNS], value_sums[WARP_ROWS][LANE_COLUMNS];
     clear(sums);
     clear(value_sums);
-    load_rows(t.rows[0], BLOCK_ROWS, t, a.qkv, block, KEYS ? 1 : 0, block.first_row);
-    load_rows(t.rows[1], BLOCK_ROWS, t, KEYS ? a.qkv : a.dcontext, block, KEYS ? 2 : 0,
-              block.first_row);
+    load_rows(t.rows[0], BLOCK_ROWS, a.qkv, block, KEYS ? PART_KEY : PART_QUERY, block.first_row);
+    load_rows(t.rows[1], BLOCK_ROWS, KEYS ? a.qkv : a.dcontext, block,
+              KEYS ? PART_VALUE : PART_CONTEXT, block.first_row);
     for (int64_t first = 0; first < block.length; first += TILE) {
         const int64_t rows = tile_rows<TILE>(block, first);
         __syncthreads();
-        load_rows(t.tile[0], rows, t, a.qkv, block, KEYS ? 0 : 1, first);
-        load_rows(t.tile[1], rows, t, KEYS ? a.dcontext : a.qkv, block, KEYS ? 0 : 2, first);
+        load_rows(t.tile[0], rows, a.qkv, block, KEYS ? PART_QUERY : PART_KEY, first);
+        load_rows(t.tile[1], rows, KEYS ? a.dcontext : a.qkv, block,
+                  KEYS ? PART_CONTEXT : PART_VALUE, first);
         __syncthreads();
         GPU_UNROLL
         for (int i = 0; i < WARP_ROWS; i++) {
@@ -354,9 +355,9 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     GPU_UNROLL
     for (int i = 0; i < WARP_ROWS; i++) {
         const int64_t row = block.first_row + warp * WARP_ROWS + i;
-        store_row(a.dqkv, block, KEYS ? 1 : 0, row, sums[i]);
+        store_row(a.dqkv, block, KEYS ? PART_KEY : PART_QUERY, row, sums[i]);
         if (KEYS) {
-            store_row(a.dqkv, block, 2, row, value_sums[i]);
+            store_row(a.dqkv, block, PART_VALUE, row, value_sums[i]);
         }
     }
 }

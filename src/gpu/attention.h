@@ -9,6 +9,9 @@
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
+// The parts of qkv. The context and its gradient have a single part, the first.
+enum head_part { PART_QUERY, PART_KEY, PART_VALUE, PART_CONTEXT = 0 };
+
 struct block_rows {
     int64_t sequence_start, length; // the sequence's rows in the batch
     int64_t first_row;              // the block's first row, counted within the sequence
@@ -37,8 +40,8 @@ template <int ROWS> static int64_t attention_blocks(const struct batch *batch, i
     return gpu_blocks(batch->max_length, ROWS) * heads * batch->sequence_count;
 }
 
-// The index of a head's column in a row of the sequence. q, k and v are parts 0, 1 and 2 of qkv.
-DEVICE int64_t head_index(const struct mat &m, const struct block_rows &block, int part,
+// The index of a head's column in a row of the sequence.
+DEVICE int64_t head_index(const struct mat &m, const struct block_rows &block, enum head_part part,
                           int64_t row, int64_t column) {
     return (block.sequence_start + row) * m.stride + part * block.hidden +
            block.head * block.head_size + column;

@@ -42,7 +42,7 @@ DEVICE int warp_id(void) {
 // zeros.
 template <class F, int ROWS>
 DEVICE void start_copy_rows(uint16_t *to, const struct mat &m, const struct block_rows &block,
-                            int part, int64_t first) {
+                            enum head_part part, int64_t first) {
     constexpr int VECTORS = F::SIZE / 8;
     const uint16_t *from = (const uint16_t *)m.data + head_index(m, block, part, first, 0);
     GPU_UNROLL
@@ -115,7 +115,7 @@ template <int COUNT> DEVICE void clear(float (&sums)[COUNT][4]) {
 // Stores the warp's 16 rows through shared memory `rows`, which only this warp uses. Each lane
 // scales its two rows by `factor`.
 template <class F>
-DEVICE void store_rows(const struct mat &m, const struct block_rows &block, int part,
+DEVICE void store_rows(const struct mat &m, const struct block_rows &block, enum head_part part,
                        uint16_t *rows, const float (&sums)[F::SIZE / 8][4],
                        const float (&factor)[2]) {
     const int lane = lane_id();
@@ -280,9 +280,9 @@ __global__ void __launch_bounds__(MMA_THREADS)
         }
     };
     clear(r.out);
-    start_copy_rows<F, BLOCK_ROWS>(memory, a.qkv, block, 0, block.first_row);
-    start_copy_rows<F, F::TILE>(tiles, a.qkv, block, 1, 0);
-    start_copy_rows<F, F::TILE>(tiles + F::TILE_NUMBERS, a.qkv, block, 2, 0);
+    start_copy_rows<F, BLOCK_ROWS>(memory, a.qkv, block, PART_QUERY, block.first_row);
+    start_copy_rows<F, F::TILE>(tiles, a.qkv, block, PART_KEY, 0);
+    start_copy_rows<F, F::TILE>(tiles + F::TILE_NUMBERS, a.qkv, block, PART_VALUE, 0);
     for (int64_t first = 0; first < block.length; first += F::TILE) {
         const int64_t next = first + F::TILE;
         const uint16_t *tile = tiles + first / F::TILE % 2 * 2 * F::TILE_NUMBERS;
@@ -290,8 +290,8 @@ __global__ void __launch_bounds__(MMA_THREADS)
         __syncthreads();
         if (next < block.length) {
             uint16_t *to = tiles + next / F::TILE % 2 * 2 * F::TILE_NUMBERS;
-            start_copy_rows<F, F::TILE>(to, a.qkv, block, 1, next);
-            start_copy_rows<F, F::TILE>(to + F::TILE_NUMBERS, a.qkv, block, 2, next);
+            start_copy_rows<F, F::TILE>(to, a.qkv, block, PART_KEY, next);
+            start_copy_rows<F, F::TILE>(to + F::TILE_NUMBERS, a.qkv, block, PART_VALUE, next);
         }
         float scores[F::TILE / 8][4];
         multiply<F>(scores, rows, tile);
@@ -315,7 +315,7 @@ __global__ void __launch_bounds__(MMA_THREADS)
             a.lse[head_number_index(block, row)] = r.max_score[half] * block.scale + logf(sum);
         }
     }
-    store_rows<F>(a.context, block, 0, rows, r.out, factors);
+    store_rows<F>(a.context, block, PART_CONTEXT, rows, r.out, factors);
 }
 
 // --- backward -----------------------------------------------------------------------------------
@@ -334,9 +334,9 @@ template <class F> struct backward_memory {
 template <class F, int ROWS>
 DEVICE void start_copy_side(uint16_t *to, const struct attention_grad_args &a,
                             const struct block_rows &block, bool keys, int64_t first) {
-    start_copy_rows<F, ROWS>(to, a.qkv, block, keys ? 1 : 0, first);
-    start_copy_rows<F, ROWS>(to + ROWS * F::STRIDE, keys ? a.qkv : a.dcontext, block, keys ? 2 : 0,
-                             first);
+    start_copy_rows<F, ROWS>(to, a.qkv, block, keys ? PART_KEY : PART_QUERY, first);
+    start_copy_rows<F, ROWS>(to + ROWS * F::STRIDE, keys ? a.qkv : a.dcontext, block,
+                             keys ? PART_VALUE : PART_CONTEXT, first);
 }
 
 // Starts to copy lse and delta of a tile's queries.
@@ -451,9 +451,10 @@ __global__ void __launch_bounds__(MMA_THREADS)
             add_product<F>(value_sums, scores, tile + F::TILE_NUMBERS);
         }
     }
-    store_rows<F>(a.dqkv, block, KEYS ? 1 : 0, rows, sums, {block.scale, block.scale});
+    store_rows<F>(a.dqkv, block, KEYS ? PART_KEY : PART_QUERY, rows, sums,
+                  {block.scale, block.scale});
     if (KEYS) {
-        store_rows<F>(a.dqkv, block, 2, rows + F::BLOCK_NUMBERS, value_sums,
+        store_rows<F>(a.dqkv, block, PART_VALUE, rows + F::BLOCK_NUMBERS, value_sums,
                       {pair.factor, pair.factor});
     }
 }

@@ -20,10 +20,15 @@ static void zero_rows_from(struct gpu *gpu, struct mat m, int64_t first) {
 
 // --- spans --------------------------------------------------------------------------------------
 
-// The cross entropy of one column over the rows [first, first + length). All threads call this, and
-// all get the result.
-DEVICE double span_entropy(struct mat dlogits, struct mat logits, int column, int64_t first,
-                           int64_t length, int32_t label, double scale) {
+// Rows [first, first + length) of the logits: those of a sequence.
+struct sequence_rows {
+    int64_t first, length;
+};
+
+// The cross entropy of one column over a sequence. All threads call this, and all get the result.
+DEVICE double span_entropy(struct mat dlogits, struct mat logits, int column,
+                           struct sequence_rows rows, int32_t label, double scale) {
+    const int64_t first = rows.first, length = rows.length;
     const bool is_counted = label >= 0 && label < length;
     float largest = -INFINITY;
     double sum = 0.0;
@@ -48,11 +53,10 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     span_loss_kernel(struct mat dlogits, float *losses, struct mat logits, float scale,
                      struct batch batch) {
     const int64_t s = blockIdx.x, first = batch.cu_seqlens[s];
-    const int64_t length = batch.cu_seqlens[s + 1] - first;
+    const struct sequence_rows rows = {first, batch.cu_seqlens[s + 1] - first};
     const double half = 0.5 * (double)scale;
-    const double loss =
-        span_entropy(dlogits, logits, 0, first, length, batch.start_positions[s], half) +
-        span_entropy(dlogits, logits, 1, first, length, batch.end_positions[s], half);
+    const double loss = span_entropy(dlogits, logits, 0, rows, batch.start_positions[s], half) +
+                        span_entropy(dlogits, logits, 1, rows, batch.end_positions[s], half);
     if (threadIdx.x == 0) {
         losses[s] = (float)(0.5 * loss);
     }
