@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's verdict on attention's graphs without a GPU: for descriptions of GPUs of several
-// generations it must choose kernels for every head size and type, compile them, and say what
-// workspace they need. Where cuDNN is missing or too old for descriptions, the test is skipped.
+// Lets cuDNN check attention's graphs without a GPU: given descriptions of GPUs of several
+// generations, it must choose kernels for every head size and type, compile them, and return the
+// workspace they need. If cuDNN is missing or too old for descriptions, the test is skipped.
 #define CUDNN_LIBRARY "libcudnn.so.9"
 #include "gpu/cudnn_plan.h"
 
@@ -61,7 +61,8 @@ static void plan(const struct gpu *gpu, CUDNN(descriptor) description,
     cudnn_plan_free(&made);
 }
 
-// Every bound in one type, and one of them in the other, because each takes most of a second.
+// Every bound in one type, but only one bound in the other, because each plan takes most of a
+// second.
 static void plan_all(const struct gpu *gpu, CUDNN(descriptor) description) {
     static const int64_t bounds[][2] = {{64, 512}, {8, 128}, {65536, 128}};
     for (int64_t size : {32, 64, 128}) {
@@ -77,7 +78,7 @@ static void plan_all(const struct gpu *gpu, CUDNN(descriptor) description) {
     }
 }
 
-// A graph that no engine computes: the library's refusal must come through.
+// A graph that no engine supports: the library's error must be returned.
 static void refuse(CUDNN(descriptor) description) {
     const struct cudnn_shape odd = {CUDNN(DATA_HALF), 8, 128, 1, 33, 99, 33};
     const struct cudnn_target target = {NULL, description};

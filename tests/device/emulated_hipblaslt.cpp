@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gemm_lt.cu uses of hipBLASLt, for the emulated GPU: products of column-major matrices by
-// loops in the emulation's stream. It stands for the library, which needs an AMD GPU, so it
-// declares what the library's headers do by itself and refuses what the library would. Where
-// something is used wrongly that the library would not notice, it ends the process.
+// A substitute for hipBLASLt on the emulated GPU, as far as gemm_lt.cu uses it: products of
+// column-major matrices by loops in the emulation's stream. The real library needs an AMD GPU. Its
+// headers are not included, so that our declarations are checked independently. What the library
+// would reject is rejected; misuse that it would not notice ends the process.
 #include "gpu/emulation_stream.h"
 #include "gpu/kernel.h"
 
@@ -45,7 +45,7 @@ struct choice {
     int reserved[4];
 };
 
-static int open_libraries, descriptions; // that somebody must close
+static int open_libraries, descriptions; // not closed yet
 
 static void require(bool holds, const char *what) {
     if (!holds) {
@@ -181,7 +181,7 @@ EXPORTED int hipblasLtMatmulAlgoGetHeuristic(void *library, struct product *prod
     return OK;
 }
 
-// Element [row, col] of a matrix in columns, as it is or transposed.
+// Element [row, col] of a column-major matrix, as it is or transposed.
 static float element(const struct mat &columns, bool transposed, uint64_t row, uint64_t col) {
     return transposed ? number_at(columns, (int64_t)row, (int64_t)col)
                       : number_at(columns, (int64_t)col, (int64_t)row);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers.cu uses of NCCL, for emulated GPUs: messages between processes through shared memory,
-// in the emulation's streams, which go on while a message waits. It stands for the library, which
-// needs GPUs, so it declares what the library's header does by itself. A message of another size or
-// type than its receiver expects, which would hang or go unnoticed in NCCL, ends the process.
+// A substitute for NCCL on emulated GPUs, as far as peers.cu uses it: messages between processes
+// through shared memory, in the emulation's streams, which continue while a message waits. The real
+// library needs GPUs. Its header is not included, so that our declarations are checked
+// independently. A message of another size or type than its receiver expects, which in NCCL would
+// hang or go unnoticed, ends the process.
 //
-// BERTH_TEST_NCCL=FAULT:RANK makes one rank fail: `old` (its version), `refused` (it has no
-// communicator; -1: no rank has one), `alone` (it never joins),
-// `silent` (its tenth group never goes on), `broken` (an error is found at its tenth group).
+// BERTH_TEST_NCCL=FAULT:RANK makes one rank fail: `old` (its version is too old), `refused` (it
+// gets no communicator; with -1 no rank does), `alone` (it never joins), `silent` (its tenth group
+// makes no progress), `broken` (its tenth group has an error).
 #include "gpu/emulation_stream.h"
 
 #include <atomic>
@@ -24,7 +25,7 @@
 enum { OK, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE, REMOTE_ERROR, IN_PROGRESS };
 enum { RING_BYTES = 1 << 14, FAULTY_GROUP = 10, VERSION = 22707 };
 
-// Bytes from one rank to another: messages, each after its greeting.
+// The bytes from one rank to another: messages, each preceded by a greeting.
 struct ring {
     std::atomic<uint64_t> written, read;
     unsigned char bytes[RING_BYTES];
@@ -60,7 +61,7 @@ struct comm {
     std::atomic<bool> ended;
     ~comm() {
         munmap(shared, bytes);
-        unlink_name(id); // if not all ranks joined, it still has its name
+        unlink_name(id); // the name still exists if not all ranks joined
     }
 };
 
@@ -84,7 +85,7 @@ static bool has_fault(const char *name, int rank) {
     return asked != NULL && strcmp(asked, own) == 0;
 }
 
-// Before a communicator knows it.
+// The rank before there is a communicator.
 static int launched_rank(void) {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     rank = rank != NULL ? rank : getenv("PMI_RANK");
@@ -199,7 +200,7 @@ static uint64_t bytes_of(const struct greeting &greeting) {
     return greeting.count * (greeting.type == 7 ? 4 : 2);
 }
 
-// The next bytes of a message, as many as the ring has or has room for.
+// Copies bytes of a message to or from the ring.
 static void copy(struct ring *ring, bool to_ring, unsigned char *data, uint64_t bytes) {
     std::atomic<uint64_t> &own = to_ring ? ring->written : ring->read;
     const uint64_t offset = own;
@@ -215,7 +216,7 @@ static uint64_t available(const struct ring *ring, bool to_ring) {
     return to_ring ? RING_BYTES - held : held;
 }
 
-// True: all of it has gone or come.
+// Moves what is possible now of a message; true: it is complete.
 static bool advance(struct message *message) {
     const uint64_t first = sizeof message->greeting, all = first + bytes_of(message->greeting);
     if (message->done == 0) {

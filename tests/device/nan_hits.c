@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rows with a NaN in class_loss; see nan_hits.h.
 #include "nan_hits.h"
 
 #include "core/harness.h"
@@ -14,8 +15,8 @@ static void *on_device(struct device *dev, const void *from, size_t bytes) {
     return block;
 }
 
-// The label, of the largest logit, is class 3: NaN is the label's logit, one before, one after, or
-// all; the last row is a hit.
+// The label is class 3, which has the largest logit. The NaN is the label's own logit, one before
+// it, one after it, or all of them; the last row has none and is a hit.
 void nan_hits_check(struct device *dev) {
     static const int32_t labels[ROWS] = {3, 3, 3, 3, 3};
     static const int nan_columns[ROWS] = {3, 0, CLASSES - 1, -1, CLASSES};

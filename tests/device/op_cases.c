@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Operands of a case, calls and checks; see op_cases.h.
 #include "op_cases.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ static int is_int8(const struct op_case *c, int i) {
     return c->call.op->operands[i].type == OP_INT8;
 }
 
-// x NULL: not-a-number.
+// x NULL: stores NaN.
 static void store(const struct op_case *c, int i, const double *x) {
     const struct mat m = c->call.operands[i];
     const enum op_type type = c->call.op->operands[i].type;
@@ -92,8 +93,8 @@ static struct mat operand_new(struct op_case *c, int i) {
     return m;
 }
 
-// Slack rows of a gradient are zeros, of other inputs numbers that would be noticed; in f16 such
-// that their products are finite.
+// Slack rows of a gradient are zeros. Those of other inputs have numbers that would be noticed in a
+// result, but whose products are finite in f16.
 static double slack_number(const struct op_case *c, int i, int64_t index) {
     const struct op_operand *o = &c->call.op->operands[i];
     const double large = c->run->compute == DTYPE_F16 ? 50 : 3000;
@@ -125,8 +126,8 @@ static void fill(struct op_case *c, int i) {
     }
 }
 
-// Two tensors with a gap between them; the second is split into two ranges, as between two shards.
-// The moments have no gap.
+// Two tensors with a gap between them. The second one is split into two ranges, as between two
+// shards. The moments have no gap.
 static void make_ranges(struct device_range ranges[OP_CASE_RANGES], int64_t count) {
     const int64_t gap = 7, first = count / 4 + 1, second = count / 3;
     const int64_t firsts[] = {0, first + gap, first + gap + second, count};
@@ -183,7 +184,7 @@ int op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
     return 1;
 }
 
-// --- calls and verdicts -------------------------------------------------------------------------
+// --- calls and checks ---------------------------------------------------------------------------
 
 static int is_input(const struct op_operand *o) {
     return (o->role & (OP_IN | OP_KEPT)) != 0;
@@ -245,7 +246,8 @@ static double tolerance(const struct op_case *c, const struct op_row *row, int i
                                                                                 : half;
 }
 
-// What f16 rounds to its least numbers is as far off as they are apart.
+// Rounds expected values to f16, because near its smallest numbers the rounding exceeds the
+// tolerance.
 static const double *expected(const struct op_case *c, int i) {
     const struct mat m = c->call.operands[i];
     for (int64_t index = 0; m.dtype == DTYPE_F16 && index < m.rows * m.cols; index++) {

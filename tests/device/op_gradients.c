@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finite differences of an operation and its gradient; see op_gradients.h.
 #include "op_gradients.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static int64_t count_of(const struct op_case *c, int i) {
     return c->call.operands[i].rows * c->call.operands[i].cols;
 }
 
-// What the forward operation read and wrote, of the same names.
+// Copies what the forward operation read and wrote to the backward operands of the same names.
 static void copy_operands(struct pair *pair) {
     const struct op_case *from = &pair->forward;
     for (int i = 0; i < OP_OPERANDS; i++) {
@@ -68,7 +69,7 @@ static void make_weights(struct pair *pair, int i) {
     pair->weights[i] = weights;
 }
 
-// A loss hands out its own gradient, multiplied with its scale.
+// A loss computes its own gradient, multiplied by its scale.
 static void make_scale(struct pair *pair, int i) {
     const struct op_case *f = &pair->forward;
     if (strcmp(f->call.op->operands[i].name, "losses") == 0) {
@@ -84,7 +85,7 @@ static double *copy_of(const struct op_case *c, int i) {
     return memcpy(op_doubles(c->run, count), c->x[i], (size_t)count * sizeof(double));
 }
 
-// The backward operation, and what it wrote or added.
+// Runs the backward operation and stores what it wrote or added.
 static void make_gradients(struct pair *pair) {
     struct op_case *b = &pair->backward;
     double *before[OP_OPERANDS] = {0};
@@ -140,7 +141,7 @@ static void check_operand(struct pair *pair, int i) {
     }
 }
 
-// What has its numbers in int8 has no gradient.
+// A variant that reads int8 has no gradient; the first one is used in its place.
 static int forward_variant(const struct op *forward, int variant) {
     const int own = forward->variants > 0 ? variant % forward->variants : 0;
     return op_reads_int8(forward, own) ? 0 : own;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Operands, batches and checks of one run; see op_run.h.
 #include "op_run.h"
 
 #include <math.h>
@@ -137,7 +138,7 @@ uint16_t op_to_f16(double x) {
 
 enum { SENTINEL = 0x5A }; // the bytes between the rows of every matrix
 
-// Columns between the rows; whole vectors of them where the rows are whole vectors.
+// Columns between the rows: a whole vector if the rows are whole vectors.
 static int64_t gap_of(int64_t cols) {
     return cols % 8 == 0 ? 8 : 5;
 }
@@ -162,7 +163,7 @@ void *op_alloc(struct op_run *run, size_t bytes) {
     return block.address;
 }
 
-// SplitMix64, in [-1, 1): the tests draw many more numbers than the operations do.
+// SplitMix64, in [-1, 1); fast, because the tests draw many more numbers than the operations.
 double op_random(struct op_run *run) {
     uint64_t z = ++run->drawn * 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -238,7 +239,7 @@ double *op_dense_vector(struct op_run *run, const float *from, int64_t count) {
     return op_dense(run, mat_of((void *)(uintptr_t)from, 1, count, DTYPE_F32));
 }
 
-// --- verdicts -----------------------------------------------------------------------------------
+// --- checks -------------------------------------------------------------------------------------
 
 void op_fail(struct op_run *run, const char *what, const char *why, double found) {
     if (run->failure[0] == '\0') {

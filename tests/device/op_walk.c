@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loops over all variants of all operations; see op_walk.h.
 #include "op_walk.h"
 
 #include "core/harness.h"
@@ -52,8 +53,8 @@ void op_walk_report(struct op_run *run, const struct variant *v, void *context) 
     }
 }
 
-// The dropouts, dtypes and activations of one variant. The large shapes are about tiles and
-// threads, for which one function is as good as another.
+// Runs one variant with all dropouts, dtypes and activations. The large shapes test tiles and
+// threads, for which one or two activations suffice.
 static void for_each_number(struct device *dev, const struct case_shape *shape,
                             const struct variant *v, each_function *each, void *context) {
     const int activations = !v->row->activates         ? 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's kernels, run by the emulation: every operation against double loops, its gradients
-// against finite differences, and the same bits whichever threads of a block go first.
+// The GPU's kernels, run by the emulation: every operation is compared with loops in double, its
+// gradients with finite differences. Some tests run this with other orders of threads.
 #include "core/harness.h"
 #include "nan_hits.h"
 #include "op_walk.h"
@@ -116,8 +116,8 @@ static void graphs(void **state) {
     dev->close(dev);
 }
 
-// The gradients of a table of types with a head that is wider than a row of the encoder take no
-// more memory than `reserve` has taken.
+// The gradients of a table of types, and of a head that is wider than the encoder, need no more
+// memory than `reserve` has allocated.
 static void scratch_is_reserved(void **state) {
     enum { ROWS = 64, HIDDEN = 8, OUTPUTS = 200, TYPES = 40, TOKENS = 4, NUMBERS = 1 << 15 };
     static const int32_t arrays[TOKENS + 2] = {0, 1, 2, 3, 0, TOKENS};
@@ -246,7 +246,7 @@ static void gradients_of_words(void **state) {
     dev->close(dev);
 }
 
-// No bytes are a block, too.
+// An allocation of no bytes is a block, too.
 static void memory_of_no_bytes(void **state) {
     struct device *dev = open_emulated();
     struct berth_error error;

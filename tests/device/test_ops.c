@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of the CPU device x shapes x dtypes x instruction sets against double loops, its
-// gradients against finite differences, the same bits from 1, 2 and 4 threads, and from the guarded
-// device.
+// Every operation of the CPU device, with all shapes, dtypes and instruction sets: compared with
+// loops in double, its gradients with finite differences; the same bits from 1, 2 and 4 threads and
+// from the guarded device.
 #include "core/harness.h"
 #include "guarded_device.h"
 #include "nan_hits.h"

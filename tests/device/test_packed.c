@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests packed weights: their products have the bytes of those with the same weights as they are,
-// whatever the number of rows, threads and instructions, and take the memory of the weights.
+// Tests packed weights: products with them have the bytes of products with the same weights
+// unpacked, whatever the number of rows, threads and instructions, and they take the same memory.
 #include "core/device.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -22,7 +22,7 @@ struct packed_case {
     enum activation activation;
 };
 
-// The depths are multiplied at once, but for the last two.
+// All depths but the last two are multiplied in one go.
 static const struct packed_case cases[] = {
     {16, 2, DTYPE_F32, DTYPE_F32, ACTIVATION_LINEAR},
     {48, 30, DTYPE_F32, DTYPE_F32, ACTIVATION_GELU_ERF},
@@ -124,7 +124,7 @@ static void test_bytes(void **state) {
     }
 }
 
-// Shapes that would need more memory, and odd depths of bf16, are left as they are.
+// Shapes that would need more memory, and odd depths of bf16, are not packed.
 static void test_shapes(void **state) {
     (void)state;
     static const char *const instructions[] = {"avx512bf16", "avx512", "avx2", "generic"};
