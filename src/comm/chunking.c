@@ -10,9 +10,9 @@ static int64_t chunks_of(const struct comm_range *range, int size, int64_t eleme
     return (largest + elements - 1) / elements;
 }
 
-struct chunking chunking_of(const struct comm_range *range, int size, int64_t most) {
+struct chunking chunking_of(const struct comm_range *range, int size, int64_t max_elements) {
     const int64_t wanted = range->bucket > size ? range->bucket / size : 1;
-    const int64_t elements = range->bucket > 0 && wanted < most ? wanted : most;
+    const int64_t elements = range->bucket > 0 && wanted < max_elements ? wanted : max_elements;
     return (struct chunking){elements, chunks_of(range, size, elements)};
 }
 

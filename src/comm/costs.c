@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What exchanges take of this machine's processor, measured in one thread with the functions that
-// exchanges use. Messages go through a pipe: copies and system calls as those of a connection
-// within the machine, without a network's protocol.
+// Measures the processor time that exchanges take on this machine, in one thread and with the
+// functions that exchanges use. Messages go through a pipe, which costs the copies and system calls
+// of a local connection but no network protocol.
 #include "comm/numbers.h"
 #include "core/checksum.h"
 #include "core/clock.h"
@@ -13,12 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-// Large enough to be in memory, not in a cache; a chunk of a step; a pipe's capacity.
+// LARGE exceeds the caches; CHUNK is a chunk of a step; PIPE is the capacity of a pipe.
 enum { LARGE = 16 << 20, CHUNK = 128 * 1024, PIPE = 64 * 1024, ROUNDS = 5, MESSAGES = 500 };
 
 struct buffers {
     float *from, *to; // [LARGE]
-    int ends[2];      // of the pipe
+    int pipe[2];      // of the pipe
 };
 
 static double convert(const struct buffers *buffers) {
@@ -33,16 +33,16 @@ static double add(const struct buffers *buffers) {
 }
 
 static double check(const struct buffers *buffers) {
-    // The result is used, so that the call stays.
+    // The result is used so that the compiler keeps the call.
     buffers->to[0] = (float)(checksum_bytes(buffers->from, CHUNK * sizeof(float)) & 1);
     return (double)(CHUNK * sizeof(float));
 }
 
-// Every message is written and read: two copies, two calls.
+// Each message is written and read: two copies, two system calls.
 static double pass(const struct buffers *buffers, size_t bytes) {
     for (int i = 0; i < MESSAGES; i++) {
-        if (write(buffers->ends[1], buffers->from, bytes) != (ssize_t)bytes ||
-            read(buffers->ends[0], buffers->to, bytes) != (ssize_t)bytes) {
+        if (write(buffers->pipe[1], buffers->from, bytes) != (ssize_t)bytes ||
+            read(buffers->pipe[0], buffers->to, bytes) != (ssize_t)bytes) {
             return 0;
         }
     }
@@ -57,8 +57,8 @@ static double pass_large(const struct buffers *buffers) {
     return pass(buffers, PIPE) * PIPE;
 }
 
-// Seconds for one of what `run` counts; the best of a few rounds.
-static double best(const struct buffers *buffers, double (*run)(const struct buffers *buffers)) {
+// Seconds for each unit that `run` returns a count of; the fastest of a few rounds.
+static double fastest(const struct buffers *buffers, double (*run)(const struct buffers *buffers)) {
     double least = 0;
     for (int round = 0; round < ROUNDS; round++) {
         const double start = clock_now(), done = run(buffers);
@@ -71,11 +71,11 @@ static double best(const struct buffers *buffers, double (*run)(const struct buf
 static void measure(const struct buffers *buffers, struct comm_costs *costs) {
     memset(buffers->from, 0, LARGE * sizeof(float));
     memset(buffers->to, 0, LARGE * sizeof(float));
-    costs->memory = best(buffers, convert);
-    costs->addend = best(buffers, add);
-    costs->checksum = best(buffers, check);
-    costs->copy = best(buffers, pass_large);
-    costs->message = best(buffers, pass_small);
+    costs->memory = fastest(buffers, convert);
+    costs->addend = fastest(buffers, add);
+    costs->checksum = fastest(buffers, check);
+    costs->copy = fastest(buffers, pass_large);
+    costs->message = fastest(buffers, pass_small);
 }
 
 enum berth_status comm_costs_measure(struct comm_costs *costs, struct berth_error *error) {
@@ -84,12 +84,12 @@ enum berth_status comm_costs_measure(struct comm_costs *costs, struct berth_erro
     enum berth_status status = BERTH_OK;
     if (buffers.from == NULL || buffers.to == NULL) {
         status = error_no_memory(error, 2 * bytes, "the measurement of exchanges");
-    } else if (pipe2(buffers.ends, O_CLOEXEC) != 0) {
-        status = error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot make a pipe");
+    } else if (pipe2(buffers.pipe, O_CLOEXEC) != 0) {
+        status = error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot create a pipe");
     } else {
         measure(&buffers, costs);
-        close(buffers.ends[0]);
-        close(buffers.ends[1]);
+        close(buffers.pipe[0]);
+        close(buffers.pipe[1]);
     }
     memory_pages_free(buffers.from, bytes);
     memory_pages_free(buffers.to, bytes);

@@ -10,24 +10,24 @@ void fault_done(struct fault *fault) {
     pthread_mutex_destroy(&fault->mutex);
 }
 
-static void keep(struct fault *fault, const struct berth_error *error, int is_foreign) {
+static void set_first(struct fault *fault, const struct berth_error *error, int is_remote) {
     pthread_mutex_lock(&fault->mutex);
     if (!fault_is_set(fault)) {
         fault->error = *error;
-        fault->is_foreign = is_foreign;
+        fault->is_remote = is_remote;
         atomic_store_explicit(&fault->is_set, 1, memory_order_release);
     }
     pthread_mutex_unlock(&fault->mutex);
 }
 
-void fault_keep(struct fault *fault, enum berth_status status, const struct berth_error *error) {
+void fault_set(struct fault *fault, enum berth_status status, const struct berth_error *error) {
     if (status != BERTH_OK) {
-        keep(fault, error, 0);
+        set_first(fault, error, 0);
     }
 }
 
-void fault_keep_foreign(struct fault *fault, enum berth_status status) {
-    keep(fault, &(struct berth_error){.status = status}, 1);
+void fault_set_remote(struct fault *fault, enum berth_status status) {
+    set_first(fault, &(struct berth_error){.status = status}, 1);
 }
 
 // Once set, the error never changes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first error that a communicator meets. Its threads share it: one sets it, none waits for
-// other ranks from then on.
+// The first error of a communicator, which its threads share: once one of them sets it, none waits
+// for other ranks any longer.
 #ifndef BERTH_COMM_FAULT_H
 #define BERTH_COMM_FAULT_H
 
@@ -12,24 +12,24 @@
 struct fault {
     pthread_mutex_t mutex;
     atomic_int is_set;
-    int is_foreign; // met by another rank, which reports it: without a message
+    int is_remote; // met by another rank, which reports it; has no message
     struct berth_error error;
 };
 
 void fault_init(struct fault *fault);
 void fault_done(struct fault *fault);
 
-// Keeps the error of something that returned `status`, if it is one and the first.
-void fault_keep(struct fault *fault, enum berth_status status, const struct berth_error *error);
+// Sets the error of a function that returned `status`, if that is an error and the first one.
+void fault_set(struct fault *fault, enum berth_status status, const struct berth_error *error);
 
-// Keeps the status of an error that another rank has met, if it is the first.
-void fault_keep_foreign(struct fault *fault, enum berth_status status);
+// Sets the status of an error that another rank has met, if it is the first one.
+void fault_set_remote(struct fault *fault, enum berth_status status);
 
 static inline int fault_is_set(const struct fault *fault) {
     return atomic_load_explicit(&fault->is_set, memory_order_acquire);
 }
 
-// The error that is kept, or BERTH_OK.
+// The error that is set, or BERTH_OK.
 enum berth_status fault_status(struct fault *fault, struct berth_error *error);
 
 #endif

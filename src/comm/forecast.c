@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges in predicted time. The thread that exchanges (range_thread.h, pipeline.h) is followed
-// step by step, with what each phase asks of the busiest rank's processor and of the busiest host's
-// link. Leaves out: ranks of a host that differ, switches that are full, lost packets.
-#include "comm/calls.h"
+// A communicator that predicts the time of exchanges. It simulates the exchanging thread
+// (range_thread.h, pipeline.h) step by step, with the load that each phase puts on the busiest
+// rank's processor and the busiest host's link. Not modelled: differences between the ranks of a
+// host, congested switches, lost packets.
+#include "comm/collectives.h"
 #include "comm/pipeline.h"
 #include "comm/ranks.h"
 #include "core/comm_forecast.h"
@@ -11,24 +12,24 @@
 #include <math.h>
 #include <string.h>
 
-// What a step asks for.
+// The load of a step.
 struct step_load {
     double out, in;             // bytes on a host's link
     double message;             // bytes of the largest message
     double begin, pass, finish; // seconds of a rank's processor
 };
 
-struct planned {
+struct planned_operation {
     int is_gather;
     int64_t chunks;
-    struct step_load *loads; // [chunks] until all have begun
-    double ready;            // when the last rank has begun it
+    struct step_load *loads; // [chunks]; NULL once all have begun
+    double ready;            // when the last rank began it
     double end;
 };
 
-// A step under way.
+// A step in flight.
 struct flight {
-    struct planned *operation;
+    struct planned_operation *operation;
     struct step_load load;
     int is_last;
     double arrival; // of its messages
@@ -41,27 +42,27 @@ struct forecast {
     double *clocks;  // [size]
     uint64_t *sent;  // [size]
     int64_t *counts; // [size] elements of a step in each rank's part
-    struct column {
+    struct local_totals {
         double elements, bytes, messages;
-    } * columns; // [ranks_per_host] of a step: what the ranks at one place of their hosts own
-    struct planned **operations; // [begun_operations] ticket - 1
+    } * local_totals; // [ranks_per_host] of a step: what the ranks at one place of their hosts own
+    struct planned_operation **operations; // [begun_operations] ticket - 1
     size_t begun_operations, completed_operations, capacity;
     struct berth_error error;
-    double debt; // seconds of the exchanging thread that no rank's clock has
+    double uncharged_seconds; // of the exchanging thread, not yet on any rank's clock
     double busy_seconds, exposed_seconds;
     // The exchanging thread.
-    double now, out_free, in_free;
+    double now, out_free, in_free; // its clock; when the link is free in each direction
     struct flight flights[WINDOW_SLOTS];
     int64_t begun, passed, finished, sums_end; // steps
-    size_t current;                            // operation whose steps begin
-    int64_t chunks_begun;                      // of it
+    size_t current;                            // the operation whose steps are being begun
+    int64_t chunks_begun;                      // of `current`
 };
 
 static struct forecast *forecast_of(const struct comm *comm) {
     return comm->state;
 }
 
-// --- what a step asks for -----------------------------------------------------------------------
+// --- the load of a step -------------------------------------------------------------------------
 
 static double bytes_of(int64_t count, enum dtype wire) {
     return count > 0
@@ -69,93 +70,96 @@ static double bytes_of(int64_t count, enum dtype wire) {
                : 0;
 }
 
-// Fills counts and columns; returns the elements of all parts.
+// Fills counts and local_totals; returns the elements of all parts.
 static double count_step(struct forecast *forecast, const struct comm_range *range,
                          const struct chunking *chunking, int64_t chunk) {
     const int local_size = forecast->cluster.ranks_per_host;
     double total = 0;
-    memset(forecast->columns, 0, (size_t)local_size * sizeof *forecast->columns);
+    memset(forecast->local_totals, 0, (size_t)local_size * sizeof *forecast->local_totals);
     for (int rank = 0; rank < forecast->comm.size; rank++) {
         const int64_t count = chunking_count(chunking, range, chunk, rank);
-        struct column *column = &forecast->columns[rank % local_size];
+        struct local_totals *local_totals = &forecast->local_totals[rank % local_size];
         forecast->counts[rank] = count;
-        column->elements += (double)count;
-        column->bytes += bytes_of(count, range->wire);
-        column->messages += count > 0;
+        local_totals->elements += (double)count;
+        local_totals->bytes += bytes_of(count, range->wire);
+        local_totals->messages += count > 0;
         total += (double)count;
     }
     return total;
 }
 
 // What one rank does in a step.
-struct part {
+struct rank_work {
     double own, own_bytes, own_messages; // its part, as sent to or received from one other host
-    struct column handled;               // parts on other hosts that it handles
+    struct local_totals handled;         // parts on other hosts that it handles
     double all;                          // elements of the step
 };
 
-static struct part part_of(const struct forecast *forecast, const struct comm_range *range,
-                           int rank, double all) {
-    const struct column *column = &forecast->columns[rank % forecast->cluster.ranks_per_host];
+static struct rank_work rank_work_of(const struct forecast *forecast,
+                                     const struct comm_range *range, int rank, double all) {
+    const struct local_totals *local_totals =
+        &forecast->local_totals[rank % forecast->cluster.ranks_per_host];
     const int64_t own = forecast->counts[rank];
     const double bytes = bytes_of(own, range->wire), messages = own > 0;
-    return (struct part){.own = (double)own,
-                         .own_bytes = bytes,
-                         .own_messages = messages,
-                         .handled = {column->elements - (double)own, column->bytes - bytes,
-                                     column->messages - messages},
-                         .all = all};
+    return (struct rank_work){.own = (double)own,
+                              .own_bytes = bytes,
+                              .own_messages = messages,
+                              .handled = {local_totals->elements - (double)own,
+                                          local_totals->bytes - bytes,
+                                          local_totals->messages - messages},
+                              .all = all};
 }
 
-static double converting(const struct forecast *forecast, const struct comm_range *range,
-                         double elements) {
+static double conversion_seconds(const struct forecast *forecast, const struct comm_range *range,
+                                 double elements) {
     return forecast->cluster.costs.memory * elements *
            (double)(dtype_size(range->dtype) + dtype_size(range->wire));
 }
 
 // As reduce.c does it.
 static struct step_load reduce_load(const struct forecast *forecast, const struct comm_range *range,
-                                    const struct part *part) {
+                                    const struct rank_work *rank_work) {
     const struct comm_costs *costs = &forecast->cluster.costs;
     const double others = forecast->cluster.hosts - 1, local = forecast->cluster.ranks_per_host;
-    const double added = local > 1 ? local * (part->handled.elements + part->own) : 0;
+    const double added = local > 1 ? local * (rank_work->handled.elements + rank_work->own) : 0;
     return (struct step_load){
-        .out = part->handled.bytes,
-        .in = others * part->own_bytes,
-        .message = part->own_bytes,
-        .begin = converting(forecast, range, part->all - part->own),
-        .pass = costs->addend * added + (costs->checksum + costs->copy) * part->handled.bytes +
-                costs->message * part->handled.messages,
-        .finish = others * ((costs->checksum + costs->copy) * part->own_bytes +
-                            costs->message * part->own_messages) +
-                  (others > 0 ? costs->addend * (others + 1) * part->own : 0)};
+        .out = rank_work->handled.bytes,
+        .in = others * rank_work->own_bytes,
+        .message = rank_work->own_bytes,
+        .begin = conversion_seconds(forecast, range, rank_work->all - rank_work->own),
+        .pass = costs->addend * added + (costs->checksum + costs->copy) * rank_work->handled.bytes +
+                costs->message * rank_work->handled.messages,
+        .finish = others * ((costs->checksum + costs->copy) * rank_work->own_bytes +
+                            costs->message * rank_work->own_messages) +
+                  (others > 0 ? costs->addend * (others + 1) * rank_work->own : 0)};
 }
 
 // As gather.c does it.
 static struct step_load gather_load(const struct forecast *forecast, const struct comm_range *range,
-                                    const struct part *part) {
+                                    const struct rank_work *rank_work) {
     const struct comm_costs *costs = &forecast->cluster.costs;
     const double others = forecast->cluster.hosts - 1;
     const double rounding = range->wire != range->dtype ? 2 : 1;
     return (struct step_load){
-        .out = others * part->own_bytes,
-        .in = part->handled.bytes,
-        .message = part->own_bytes,
-        .begin = converting(forecast, range, rounding * part->own) +
-                 (others > 0 ? costs->checksum * part->own_bytes : 0) +
-                 others * (costs->copy * part->own_bytes + costs->message * part->own_messages),
-        .pass = (costs->checksum + costs->copy) * part->handled.bytes +
-                costs->message * part->handled.messages,
-        .finish = converting(forecast, range, part->all - part->own)};
+        .out = others * rank_work->own_bytes,
+        .in = rank_work->handled.bytes,
+        .message = rank_work->own_bytes,
+        .begin = conversion_seconds(forecast, range, rounding * rank_work->own) +
+                 (others > 0 ? costs->checksum * rank_work->own_bytes : 0) +
+                 others * (costs->copy * rank_work->own_bytes +
+                           costs->message * rank_work->own_messages),
+        .pass = (costs->checksum + costs->copy) * rank_work->handled.bytes +
+                costs->message * rank_work->handled.messages,
+        .finish = conversion_seconds(forecast, range, rank_work->all - rank_work->own)};
 }
 
-static struct step_load busier(struct step_load x, struct step_load y) {
+static struct step_load max_load(struct step_load x, struct step_load y) {
     return (struct step_load){fmax(x.out, y.out),         fmax(x.in, y.in),
                               fmax(x.message, y.message), fmax(x.begin, y.begin),
                               fmax(x.pass, y.pass),       fmax(x.finish, y.finish)};
 }
 
-// The header that goes around the ring of ranks leaves a host once.
+// The greeting, which travels around the ring of ranks, leaves each host once.
 static double greeting_of(const struct forecast *forecast, int64_t chunk) {
     return chunk == 0 && forecast->cluster.hosts > 1 ? (double)sizeof(struct range_header) : 0;
 }
@@ -169,17 +173,17 @@ static struct step_load plan_step(struct forecast *forecast, const struct comm_r
     for (int first = 0; first < forecast->comm.size; first += local_size) {
         struct step_load host = {.out = greeting, .in = greeting};
         for (int rank = first; rank < first + local_size; rank++) {
-            const struct part part = part_of(forecast, range, rank, all);
-            const struct step_load own = is_gather ? gather_load(forecast, range, &part)
-                                                   : reduce_load(forecast, range, &part);
+            const struct rank_work rank_work = rank_work_of(forecast, range, rank, all);
+            const struct step_load own = is_gather ? gather_load(forecast, range, &rank_work)
+                                                   : reduce_load(forecast, range, &rank_work);
             forecast->sent[rank] +=
                 (uint64_t)(own.out + (rank == first + local_size - 1) * greeting);
             const struct step_load before = host;
-            host = busier(host, own);
+            host = max_load(host, own);
             host.out = before.out + own.out;
             host.in = before.in + own.in;
         }
-        busiest = busier(busiest, host);
+        busiest = max_load(busiest, host);
     }
     return busiest;
 }
@@ -190,13 +194,13 @@ static struct flight *flight_at(struct forecast *forecast, int64_t step) {
     return &forecast->flights[step % WINDOW_SLOTS];
 }
 
-static void work(struct forecast *forecast, double seconds) {
+static void spend(struct forecast *forecast, double seconds) {
     forecast->now += seconds;
     forecast->busy_seconds += seconds;
 }
 
-// A host's link takes messages one after the other. From three hosts on, two may send to the same
-// one at once: the last message waits for that of another host.
+// A host's link carries messages one after another. With three hosts or more, two may send to the
+// same one at once, so the last message waits for that of another host.
 static double transfer(struct forecast *forecast, const struct step_load *load) {
     const struct comm_link *link = &forecast->cluster.link;
     const double waited_for = forecast->cluster.hosts > 2 ? load->message : 0;
@@ -215,7 +219,7 @@ static int try_finish(struct forecast *forecast) {
     if (forecast->finished == forecast->passed || flight->arrival > forecast->now) {
         return 0;
     }
-    work(forecast, flight->load.finish);
+    spend(forecast, flight->load.finish);
     forecast->finished++;
     if (flight->is_last) {
         flight->operation->end = forecast->now;
@@ -224,13 +228,13 @@ static int try_finish(struct forecast *forecast) {
     return 1;
 }
 
-// A sum is sent when it passes, a part that is gathered when it begins.
+// A reduce sends in its pass phase, a gather in its begin phase.
 static int try_pass(struct forecast *forecast) {
     struct flight *flight = flight_at(forecast, forecast->passed);
     if (forecast->passed == forecast->begun || flight->arrival > forecast->now) {
         return 0;
     }
-    work(forecast, flight->load.pass);
+    spend(forecast, flight->load.pass);
     flight->arrival =
         flight->operation->is_gather ? forecast->now : transfer(forecast, &flight->load);
     forecast->passed++;
@@ -242,7 +246,7 @@ static int may_begin(const struct forecast *forecast) {
         forecast->begun - forecast->finished == WINDOW_SLOTS) {
         return 0;
     }
-    const struct planned *operation = forecast->operations[forecast->current];
+    const struct planned_operation *operation = forecast->operations[forecast->current];
     return operation->ready <= forecast->now &&
            (!operation->is_gather || forecast->finished >= forecast->sums_end);
 }
@@ -251,12 +255,12 @@ static int try_begin(struct forecast *forecast) {
     if (!may_begin(forecast)) {
         return 0;
     }
-    struct planned *operation = forecast->operations[forecast->current];
+    struct planned_operation *operation = forecast->operations[forecast->current];
     struct flight *flight = flight_at(forecast, forecast->begun++);
     *flight = (struct flight){.operation = operation,
                               .load = operation->loads[forecast->chunks_begun++],
                               .is_last = forecast->chunks_begun == operation->chunks};
-    work(forecast, flight->load.begin);
+    spend(forecast, flight->load.begin);
     flight->arrival = operation->is_gather ? transfer(forecast, &flight->load) : forecast->now;
     if (!operation->is_gather) {
         forecast->sums_end = forecast->begun;
@@ -270,7 +274,7 @@ static int try_begin(struct forecast *forecast) {
     return 1;
 }
 
-// To when the next message arrives or the next operation is ready.
+// Advances the clock to when the next message arrives or the next operation is ready.
 static void sleep_until_next(struct forecast *forecast) {
     double next = INFINITY;
     if (forecast->finished < forecast->begun) {
@@ -304,29 +308,30 @@ static double latest(const struct forecast *forecast) {
     return latest;
 }
 
-// What the exchanging thread takes of the processors that compute.
+// Adds to the ranks' clocks the time that the exchanging thread takes from their processors.
 static void charge(struct forecast *forecast) {
     for (int rank = 0; rank < forecast->comm.size; rank++) {
-        forecast->clocks[rank] += forecast->debt * forecast->cluster.stolen;
+        forecast->clocks[rank] += forecast->uncharged_seconds * forecast->cluster.stolen;
     }
-    forecast->debt = 0;
+    forecast->uncharged_seconds = 0;
 }
 
-static struct planned *planned_new(struct forecast *forecast, int64_t chunks) {
-    struct planned **operations = memory_grow(forecast->operations, &forecast->capacity,
-                                              forecast->begun_operations + 1, sizeof *operations);
+static struct planned_operation *planned_operation_new(struct forecast *forecast, int64_t chunks) {
+    struct planned_operation **operations =
+        memory_grow(forecast->operations, &forecast->capacity, forecast->begun_operations + 1,
+                    sizeof *operations);
     if (operations == NULL) {
         return NULL;
     }
     forecast->operations = operations;
-    struct planned *operation = memory_new(sizeof *operation);
+    struct planned_operation *operation = memory_new(sizeof *operation);
     struct step_load *loads = memory_array((size_t)chunks, sizeof *loads);
     if (operation == NULL || loads == NULL) {
         memory_free(operation);
         memory_free(loads);
         return NULL;
     }
-    *operation = (struct planned){.chunks = chunks, .loads = loads};
+    *operation = (struct planned_operation){.chunks = chunks, .loads = loads};
     forecast->operations[forecast->begun_operations++] = operation;
     return operation;
 }
@@ -335,7 +340,7 @@ static int64_t begin(struct comm *comm, const struct comm_range *range, int is_g
     struct forecast *forecast = forecast_of(comm);
     const struct chunking chunking = chunking_of(range, comm->size, forecast->chunk_elements);
     charge(forecast);
-    struct planned *operation = planned_new(forecast, chunking.chunks);
+    struct planned_operation *operation = planned_operation_new(forecast, chunking.chunks);
     if (operation == NULL) {
         (void)error_no_memory(&forecast->error, (size_t)chunking.chunks * sizeof(struct step_load),
                               "the forecast of an exchange");
@@ -346,7 +351,7 @@ static int64_t begin(struct comm *comm, const struct comm_range *range, int is_g
     for (int64_t chunk = 0; chunk < chunking.chunks; chunk++) {
         struct step_load *load = &operation->loads[chunk];
         *load = plan_step(forecast, range, &chunking, is_gather, chunk);
-        forecast->debt += load->begin + load->pass + load->finish;
+        forecast->uncharged_seconds += load->begin + load->pass + load->finish;
     }
     return (int64_t)forecast->begun_operations;
 }
@@ -373,8 +378,8 @@ static void forecast_wait(struct comm *comm, int64_t ticket) {
     }
 }
 
-// All ranks meet, along a tree to rank 0 and back (calls.c).
-static void meet(struct forecast *forecast, double bytes) {
+// All ranks synchronize, along a tree to rank 0 and back (collectives.c).
+static void synchronize(struct forecast *forecast, double bytes) {
     const struct comm_cluster *cluster = &forecast->cluster;
     double hop = 2 * (cluster->costs.message + cluster->costs.copy * bytes);
     if (cluster->hosts > 1) {
@@ -393,7 +398,7 @@ static void meet(struct forecast *forecast, double bytes) {
 
 static void forecast_sum(struct comm *comm, double *values, size_t count) {
     (void)values;
-    meet(forecast_of(comm), (double)(count * sizeof(double)));
+    synchronize(forecast_of(comm), (double)(count * sizeof(double)));
 }
 
 static enum berth_status forecast_status(struct comm *comm, struct berth_error *error) {
@@ -403,7 +408,7 @@ static enum berth_status forecast_status(struct comm *comm, struct berth_error *
 static enum berth_status forecast_agree(struct comm *comm, enum berth_status own, int *stop,
                                         struct berth_error *error) {
     (void)stop;
-    meet(forecast_of(comm), sizeof(struct agreement));
+    synchronize(forecast_of(comm), sizeof(struct agreement));
     return own == BERTH_OK ? forecast_status(comm, error) : own;
 }
 
@@ -428,7 +433,7 @@ static void forecast_close(struct comm *comm) {
     memory_free(forecast->clocks);
     memory_free(forecast->sent);
     memory_free(forecast->counts);
-    memory_free(forecast->columns);
+    memory_free(forecast->local_totals);
     memory_free(forecast);
 }
 
@@ -442,7 +447,7 @@ uint64_t comm_forecast_sent(const struct comm *comm, int rank) {
 
 // --- opening ------------------------------------------------------------------------------------
 
-static void fill(struct forecast *forecast) {
+static void fill_comm(struct forecast *forecast) {
     const struct comm_settings settings = {0};
     const int hosts = forecast->cluster.hosts, local_size = forecast->cluster.ranks_per_host;
     const int size = hosts * local_size;
@@ -479,11 +484,11 @@ enum berth_status comm_forecast_open(const struct comm_cluster *cluster, struct 
     forecast->clocks = memory_array_zeroed(size, sizeof *forecast->clocks);
     forecast->sent = memory_array_zeroed(size, sizeof *forecast->sent);
     forecast->counts = memory_array_zeroed(size, sizeof *forecast->counts);
-    forecast->columns =
-        memory_array_zeroed((size_t)cluster->ranks_per_host, sizeof *forecast->columns);
-    fill(forecast);
+    forecast->local_totals =
+        memory_array_zeroed((size_t)cluster->ranks_per_host, sizeof *forecast->local_totals);
+    fill_comm(forecast);
     if (forecast->clocks == NULL || forecast->sent == NULL || forecast->counts == NULL ||
-        forecast->columns == NULL) {
+        forecast->local_totals == NULL) {
         forecast_close(&forecast->comm);
         return error_no_memory(error, size * 3 * sizeof(double), "a forecast");
     }

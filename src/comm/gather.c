@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phases of a gathering (pipeline.h). A part leaves its host once for each other one, where one
-// rank receives it into the window for all.
+// The phases of a gather (pipeline.h). A part is sent once to each other host, where one rank
+// receives it into the window for all.
 #include "comm/step.h"
 
 // --- begin --------------------------------------------------------------------------------------
@@ -9,18 +9,18 @@ static enum berth_status receive_parts(struct pipeline *pipeline, struct step *s
                                        struct berth_error *error) {
     TRY(step_receive_greeting(pipeline, step, error));
     for (int i = 0; i < pipeline->handled_count; i++) {
-        const struct piece piece = step_piece(step, pipeline->handled[i]);
-        if (piece.count > 0) {
-            TRY(step_receive(pipeline, step, piece.owner, &piece,
-                             step_cell(pipeline, step, pipeline->local, piece.owner), error));
+        const struct chunk chunk = step_chunk(step, pipeline->handled[i]);
+        if (chunk.count > 0) {
+            TRY(step_receive(pipeline, step, chunk.owner, &chunk,
+                             step_cell(pipeline, step, pipeline->local, chunk.owner), error));
         }
     }
     return BERTH_OK;
 }
 
-// The owner rounds its own values as well, so that all ranks have the same.
+// The owner rounds its own values as well, so that all ranks have the same ones.
 static struct range_header *fill_own(struct pipeline *pipeline, const struct step *step,
-                                     const struct piece *own) {
+                                     const struct chunk *own) {
     const struct comm_range *range = &step->operation.range;
     struct range_header *cell = step_cell(pipeline, step, pipeline->local, own->owner);
     numbers_convert(cell + 1, range->wire, own->data, range->dtype, own->count);
@@ -33,7 +33,7 @@ static struct range_header *fill_own(struct pipeline *pipeline, const struct ste
 static enum berth_status begin(struct pipeline *pipeline, struct step *step,
                                struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
-    const struct piece own = step_piece(step, topology->rank);
+    const struct chunk own = step_chunk(step, topology->rank);
     struct range_header *cell = fill_own(pipeline, step, &own);
     TRY(receive_parts(pipeline, step, error));
     TRY(step_send_greeting(pipeline, step, error));
@@ -58,10 +58,10 @@ static enum berth_status pass(struct pipeline *pipeline, struct step *step,
                               struct berth_error *error) {
     TRY(step_check_greeting(pipeline, step, error));
     for (int i = 0; i < pipeline->handled_count; i++) {
-        const struct piece piece = step_piece(step, pipeline->handled[i]);
-        const struct range_header *cell = step_cell(pipeline, step, pipeline->local, piece.owner);
-        if (piece.count > 0) {
-            TRY(step_check(pipeline, step, piece.owner, &piece, cell, error));
+        const struct chunk chunk = step_chunk(step, pipeline->handled[i]);
+        const struct range_header *cell = step_cell(pipeline, step, pipeline->local, chunk.owner);
+        if (chunk.count > 0) {
+            TRY(step_check(pipeline, step, chunk.owner, &chunk, cell, error));
         }
     }
     step_mark_filled(pipeline, step);
@@ -80,17 +80,17 @@ static enum berth_status finish(struct pipeline *pipeline, struct step *step,
     const struct topology *topology = pipeline->topology;
     TRY(step_check_filled(pipeline, step, error));
     for (int owner = 0; owner < topology->size; owner++) {
-        const struct piece piece = step_piece(step, owner);
+        const struct chunk chunk = step_chunk(step, owner);
         const int handler = topology_handler(topology, topology->host, owner);
         if (owner != topology->rank) {
-            numbers_convert(piece.data, range->dtype,
+            numbers_convert(chunk.data, range->dtype,
                             step_cell(pipeline, step, topology_local(topology, handler), owner) + 1,
-                            range->wire, piece.count);
+                            range->wire, chunk.count);
         }
     }
     step_mark_emptied(pipeline, step);
     return BERTH_OK;
 }
 
-const struct pipeline_kind pipeline_gather = {
+const struct pipeline_phases pipeline_gather = {
     .begin = begin, .may_pass = may_pass, .pass = pass, .may_finish = may_finish, .finish = finish};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The layout of the shared window, its memory, and the futex on which ranks sleep.
 #include "comm/host_window.h"
 
 #include "core/memory.h"
@@ -14,12 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 64 }; // bytes that processors keep together
+enum { CACHE_LINE = 64 }; // bytes that processors keep together
 
 // --- layout: events, beats, marks, cells ---------------------------------------------------------
 
 static size_t rounded(size_t bytes) {
-    return (bytes + LINE - 1) / LINE * LINE;
+    return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
 static size_t mark_bytes(void) {
@@ -30,35 +31,35 @@ static size_t cell_bytes(const struct window_shape *shape) {
     return rounded(sizeof(struct range_header) + shape->payload);
 }
 
-static size_t areas(const struct window_shape *shape) {
+static size_t area_count(const struct window_shape *shape) {
     return (size_t)WINDOW_SLOTS * (size_t)shape->local_size;
 }
 
-static size_t marks_at(const struct window_shape *shape) {
+static size_t marks_offset(const struct window_shape *shape) {
     return rounded(sizeof(struct window_events)) +
            rounded((size_t)shape->local_size * sizeof(uint32_t));
 }
 
-static size_t cells_at(const struct window_shape *shape) {
-    return marks_at(shape) + areas(shape) * mark_bytes();
+static size_t cells_offset(const struct window_shape *shape) {
+    return marks_offset(shape) + area_count(shape) * mark_bytes();
 }
 
 size_t host_window_bytes(const struct window_shape *shape) {
-    return cells_at(shape) + areas(shape) * (size_t)shape->size * cell_bytes(shape);
+    return cells_offset(shape) + area_count(shape) * (size_t)shape->size * cell_bytes(shape);
 }
 
 static size_t area_of(const struct host_window *window, int64_t step, int local) {
     return (size_t)(step % WINDOW_SLOTS) * (size_t)window->shape.local_size + (size_t)local;
 }
 
-_Atomic uint32_t *host_window_beats(const struct host_window *window, int local) {
+_Atomic uint32_t *host_window_heartbeats(const struct host_window *window, int local) {
     return (_Atomic uint32_t *)(void *)((char *)window->memory +
                                         rounded(sizeof(struct window_events))) +
            local;
 }
 
 struct window_mark *host_window_mark(const struct host_window *window, int64_t step, int local) {
-    return (void *)((char *)window->memory + marks_at(&window->shape) +
+    return (void *)((char *)window->memory + marks_offset(&window->shape) +
                     area_of(window, step, local) * mark_bytes());
 }
 
@@ -66,7 +67,7 @@ struct range_header *host_window_cell(const struct host_window *window, int64_t 
                                       int owner) {
     const struct window_shape *shape = &window->shape;
     const size_t cell = area_of(window, step, local) * (size_t)shape->size + (size_t)owner;
-    return (void *)((char *)window->memory + cells_at(shape) + cell * cell_bytes(shape));
+    return (void *)((char *)window->memory + cells_offset(shape) + cell * cell_bytes(shape));
 }
 
 // --- memory -------------------------------------------------------------------------------------
@@ -76,8 +77,8 @@ static struct host_window window_of(const struct window_shape *shape) {
         .shape = *shape, .bytes = host_window_bytes(shape), .descriptor = -1};
 }
 
-enum berth_status host_window_alone(struct host_window *window, const struct window_shape *shape,
-                                    struct berth_error *error) {
+enum berth_status host_window_private(struct host_window *window, const struct window_shape *shape,
+                                      struct berth_error *error) {
     *window = window_of(shape);
     window->memory = memory_pages(window->bytes);
     return window->memory != NULL ? BERTH_OK
@@ -97,13 +98,13 @@ static enum berth_status map(struct host_window *window, int descriptor,
     return BERTH_OK;
 }
 
-enum berth_status host_window_make(struct host_window *window, const struct window_shape *shape,
-                                   struct berth_error *error) {
+enum berth_status host_window_create(struct host_window *window, const struct window_shape *shape,
+                                     struct berth_error *error) {
     *window = window_of(shape);
     window->descriptor = memfd_create("berth-ranks", MFD_CLOEXEC);
     if (window->descriptor < 0 || ftruncate(window->descriptor, (off_t)window->bytes) != 0) {
         return error_set_errno(error, BERTH_UNAVAILABLE, errno,
-                               "cannot make %zu bytes that the ranks of a host share",
+                               "cannot allocate %zu bytes that the ranks of a host share",
                                window->bytes);
     }
     return map(window, window->descriptor, error);

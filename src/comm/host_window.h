@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the ranks of a host share. It has a few slots, which are used in turn; in each, every
-// rank of the host has an area of its own with one cell for each rank of the job. A mark for each
-// area says for which step it was filled, and for which step its rank has read those of the others.
+// Memory that the ranks of a host share. It has a few slots, which are used in turn. In each slot,
+// every rank of the host has an area with one cell for each rank of the job. Each area has a mark,
+// which says for which step the area was filled, and for which step its rank has read the areas of
+// the others.
 //
-// It is an anonymous file that the host's first rank makes and the others open through /proc, so
-// neither the size of /dev/shm nor what a killed job has left there matters.
+// The memory is an anonymous file that the host's first rank creates and the others open through
+// /proc, so neither the size of /dev/shm nor the remains of a killed job matter.
 #ifndef BERTH_COMM_HOST_WINDOW_H
 #define BERTH_COMM_HOST_WINDOW_H
 
@@ -15,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// So many steps are under way at once: they fill a link of 1 Gbit/s with a delay of 15 ms.
+// The steps in flight at once: enough to fill a link of 1 Gbit/s with a delay of 15 ms.
 enum { WINDOW_SLOTS = 8 };
 
 struct window_shape {
@@ -30,7 +31,7 @@ struct window_mark {
     struct range_label label; // of the step for which it was filled
 };
 
-// A change of any mark counts, for ranks that sleep until there is one.
+// Counts the changes of all marks, for ranks that sleep until there is one.
 struct window_events {
     _Atomic uint32_t count;
     _Atomic uint32_t sleepers;
@@ -40,35 +41,35 @@ struct host_window {
     struct window_shape shape;
     void *memory;
     size_t bytes;   // 0: there is no window
-    int descriptor; // of the file, in the process that made it; else -1
+    int descriptor; // of the file, in the process that created it; else -1
     int is_shared;
 };
 
-// What a window takes, for all ranks of the host together.
+// The bytes of a window, for all ranks of the host together.
 size_t host_window_bytes(const struct window_shape *shape);
 
-// For one rank alone. host_window_done frees, also after an error.
-enum berth_status host_window_alone(struct host_window *window, const struct window_shape *shape,
-                                    struct berth_error *error);
-// For the host's first rank, and for the others when the first one has made it.
-enum berth_status host_window_make(struct host_window *window, const struct window_shape *shape,
-                                   struct berth_error *error);
+// For a rank that shares memory with no other. host_window_done frees it, also after an error.
+enum berth_status host_window_private(struct host_window *window, const struct window_shape *shape,
+                                      struct berth_error *error);
+// For the host's first rank, and for the others once the first one has created it.
+enum berth_status host_window_create(struct host_window *window, const struct window_shape *shape,
+                                     struct berth_error *error);
 enum berth_status host_window_open(struct host_window *window, const struct window_shape *shape,
                                    int64_t process, int descriptor, struct berth_error *error);
-// After all have opened it; harmless where there is no window.
+// Once all have opened it; harmless where there is no window.
 void host_window_close_file(struct host_window *window);
 void host_window_done(struct host_window *window);
 
 struct range_header *host_window_cell(const struct host_window *window, int64_t step, int local,
                                       int owner);
-// Counts while the process of a rank of the host runs (guard.h).
-_Atomic uint32_t *host_window_beats(const struct host_window *window, int local);
+// Keeps counting while the process of that rank of the host runs (watchdog.h).
+_Atomic uint32_t *host_window_heartbeats(const struct host_window *window, int local);
 struct window_mark *host_window_mark(const struct host_window *window, int64_t step, int local);
 
-// Says that a mark has changed.
+// Announces that a mark has changed.
 void host_window_signal(const struct host_window *window);
-// The number of changes so far; sleep returns at once when it is no longer `seen`, else after a
-// change or `microseconds`.
+// The number of changes so far. host_window_sleep returns at once if it is no longer `seen`, else
+// after the next change or `microseconds`.
 uint32_t host_window_events(const struct host_window *window);
 void host_window_sleep(const struct host_window *window, uint32_t seen, int microseconds);
 

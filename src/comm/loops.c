@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each loop is written once, as a function that is inlined into one of each instruction set.
+// Each loop is written once, as a function that is inlined into one function for each instruction
+// set.
 #include "comm/loops.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ INLINE void narrow(uint16_t *restrict to, const float *restrict from, int64_t co
         uint32_t bits;
         memcpy(&bits, &from[i], sizeof bits);
         const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
-        const uint32_t quiet = bits | 0x400000; // what is not a number stays so
+        const uint32_t quiet = bits | 0x400000; // NaN stays NaN
         to[i] = (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded) >> 16);
     }
 }

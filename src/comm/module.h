@@ -11,13 +11,13 @@
 
 struct comm_module {
     const char *berth;     // version of the library that it was built with
-    size_t transport_size; // of struct transport
+    size_t transport_size; // sizeof(struct transport)
 
     // The MPI's name and version: "Open MPI v4.1.4". Does not initialize it.
     void (*version)(char text[COMM_VERSION_SIZE]);
 
-    // Joins the processes of the job, all of which call it; initializes MPI where the program has
-    // not. BERTH_CONFIG: MPI was finalized in this process, or initialized without support for
+    // Connects the processes of the job, all of which call it; initializes MPI unless the program
+    // has. BERTH_CONFIG: MPI was finalized in this process, or initialized without support for
     // threads. Most errors in MPI's own initialization end the process with MPI's message.
     enum berth_status (*open)(struct transport **transport, struct berth_error *error);
 };

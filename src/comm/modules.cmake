@@ -6,8 +6,8 @@
 set(BERTH_MPI_COMPILERS mpicc mpicc.openmpi mpicc.mpich CACHE STRING
     "MPI's compilers to build communication modules with; the first of each kind counts")
 
-# --- what a compiler stands for -------------------------------------------------------------------
-# Sets `name` (empty: no MPI) and `flags` to its own.
+# --- the MPI of a compiler ------------------------------------------------------------------------
+# Sets `name` to the ABI of the compiler's MPI (empty: it has none) and `flags` to its flags.
 function(berth_mpi_of compiler name flags)
   set(${name} "" PARENT_SCOPE)
   execute_process(COMMAND ${compiler} -show OUTPUT_VARIABLE command ERROR_QUIET

@@ -23,10 +23,10 @@ static enum berth_status load(const char *name, int is_global, const struct comm
         .name = name,
         .symbol = COMM_MODULE_SYMBOL,
         .is_global = is_global,
-        .if_missing = "build Berth where mpicc of that MPI is in the path, or name the module's "
-                      "folder in " MODULE_PATH_VARIABLE,
-        .if_broken = "install the MPI that it was built with, or build Berth again with the one "
-                     "that is there",
+        .if_missing = "build Berth with that MPI's mpicc in PATH, or set " MODULE_PATH_VARIABLE
+                      " to the module's folder",
+        .if_broken = "install the MPI that it was built with, or rebuild Berth with the "
+                     "installed one",
     };
     const void *object;
     TRY(module_open(&request, &object, error));
@@ -37,7 +37,7 @@ static enum berth_status load(const char *name, int is_global, const struct comm
 
 int mpi_module_version(const char *name, char text[COMM_VERSION_SIZE]) {
     const struct comm_module *module;
-    if (load(name, 0, &module, NULL) != BERTH_OK) { // not global: two MPIs share names
+    if (load(name, 0, &module, NULL) != BERTH_OK) { // not global: two MPIs define the same names
         return 0;
     }
     module->version(text);
@@ -61,8 +61,8 @@ const char *mpi_of_program(int *initialized) {
 
 // --- opening ------------------------------------------------------------------------------------
 
-// A launcher that does not work with this MPI leaves each process alone. Without a variable for
-// their number, the launch counts the processes up to this one.
+// With a launcher that does not support this MPI, each process is alone. If no variable gives the
+// number of processes, the launch's size counts those up to this one.
 static enum berth_status check_size(const struct transport *transport, const struct launch *launch,
                                     struct berth_error *error) {
     const struct launcher *launcher = launch->launcher;
@@ -82,7 +82,7 @@ static enum berth_status check_size(const struct transport *transport, const str
 enum berth_status mpi_transport_open(const char *name, const struct launch *launch,
                                      struct transport **transport, struct berth_error *error) {
     const struct comm_module *module;
-    // Global: Open MPI's own components need the names of its library.
+    // Global: Open MPI's own components need the symbols of its library.
     TRY(load(name, 1, &module, error));
     TRY(module->open(transport, error));
     enum berth_status status = check_size(*transport, launch, error);

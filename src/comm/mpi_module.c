@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages over MPI. This file is a module of its own, compiled once for each MPI, because no two
-// of them agree on a binary interface; it uses nothing of MPI but messages between two processes.
+// The transport over MPI. This file is a module of its own, compiled once for each MPI, because no
+// two of them have the same ABI. It uses only MPI's point-to-point messages.
 #include "comm/module.h"
 #include "core/memory.h"
 
@@ -17,21 +17,22 @@
 struct mpi_job {
     struct transport transport;
     char version[COMM_VERSION_SIZE];
-    MPI_Comm channels[TRANSPORT_CHANNELS]; // duplicates: a program's own messages are apart
-    int initialized_here;                  // MPI: so it is finalized here, too, at the end
+    MPI_Comm channels[TRANSPORT_CHANNELS]; // duplicates, apart from the program's own messages
+    int initialized_here;                  // MPI, so it is also finalized here
     _Atomic char *is_peer; // [size] 1: this process has sent to that one, or received from it
 };
 
-// MPI cannot be initialized twice. What was initialized here is kept for the process's next job and
-// finalized when the process ends, unless a job failed: the others would be waited for.
-static struct mpi_job *_Atomic kept;
+// MPI cannot be initialized twice. If it was initialized here, it is kept for the process's next
+// job and finalized when the process exits, unless a job failed: MPI_Finalize would wait for the
+// others.
+static struct mpi_job *_Atomic reusable_job;
 static atomic_int has_failed;
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(((struct transport_message *)0)->request),
                "a message holds any MPI's request");
 
-// "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release date..." without what
-// follows the number and the word before it.
+// Reduces "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\nMPICH Release date..." to
+// name and number.
 static void mpi_version(char text[COMM_VERSION_SIZE]) {
     char whole[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
@@ -46,7 +47,7 @@ static void mpi_version(char text[COMM_VERSION_SIZE]) {
     snprintf(text, COMM_VERSION_SIZE, "%.*s", COMM_VERSION_SIZE - 1, whole);
 }
 
-// MPICH follows the error with the functions that it passed, a line each.
+// MPICH appends a stack trace to the error, one function a line.
 static enum berth_status mpi_failed(int code, const char *what, struct berth_error *error) {
     char text[MPI_MAX_ERROR_STRING];
     int length;
@@ -62,10 +63,10 @@ static struct mpi_job *job_of(struct transport *transport) {
     return transport->state;
 }
 
-// Both ends do, except of a letter of the watch, which may not have been received; its answer makes
-// that connection one of both directions.
+// Both ends note the peer, except for messages of the monitor: a query may never be received, and
+// a reply makes the connection one that was used in both directions.
 static void note_peer(struct mpi_job *job, const struct transport_message *message) {
-    if (message->channel != TRANSPORT_WATCH) {
+    if (message->channel != TRANSPORT_MONITOR) {
         atomic_store_explicit(&job->is_peer[message->peer], 1, memory_order_relaxed);
     }
 }
@@ -102,25 +103,26 @@ static enum berth_status mpi_test(struct transport *transport, struct transport_
     return code == MPI_SUCCESS ? BERTH_OK : mpi_failed(code, "a message was lost", error);
 }
 
-// Both MPIs first search what they have received, and only if the message is not there receive what
-// has arrived: the second call finds it.
-static int probe(MPI_Comm from, int *is_there, MPI_Status *status) {
+// Both MPIs search only what they have received before they fetch what has arrived since, so it may
+// take a second call to find a message.
+static int probe(MPI_Comm from, int *found, MPI_Status *status) {
     int code = MPI_SUCCESS;
-    *is_there = 0;
-    for (int call = 0; call < 2 && code == MPI_SUCCESS && !*is_there; call++) {
-        code = MPI_Iprobe(MPI_ANY_SOURCE, 0, from, is_there, status);
+    *found = 0;
+    for (int call = 0; call < 2 && code == MPI_SUCCESS && !*found; call++) {
+        code = MPI_Iprobe(MPI_ANY_SOURCE, 0, from, found, status);
     }
     return code;
 }
 
-static enum berth_status mpi_look(struct transport *transport, enum transport_channel channel,
-                                  void *data, size_t bytes, int *peer, struct berth_error *error) {
+static enum berth_status mpi_receive_any(struct transport *transport,
+                                         enum transport_channel channel, void *data, size_t bytes,
+                                         int *peer, struct berth_error *error) {
     const MPI_Comm from = job_of(transport)->channels[channel];
-    int is_there;
+    int found;
     MPI_Status status[1];
     *peer = -1;
-    int code = probe(from, &is_there, status);
-    if (code == MPI_SUCCESS && is_there) {
+    int code = probe(from, &found, status);
+    if (code == MPI_SUCCESS && found) {
         *peer = status->MPI_SOURCE;
         code = MPI_Recv(data, (int)bytes, MPI_BYTE, *peer, 0, from, status);
     }
@@ -129,9 +131,9 @@ static enum berth_status mpi_look(struct transport *transport, enum transport_ch
 
 // --- joining and leaving ------------------------------------------------------------------------
 
-// Open MPI over TCP asks the receiver before it sends more than 64 KB. Berth's messages are larger,
-// and receivers wait for them. A user who sets one of the limits sets them all, because each bounds
-// the next.
+// Over TCP, Open MPI asks the receiver before it sends more than 64 KB. Berth's messages are
+// larger, and their receivers are already waiting. If the user has set one of the limits, none is
+// changed, because each bounds the next.
 static void raise_message_limits(void) {
 #ifdef OPEN_MPI
     static const char *const limits[] = {"OMPI_MCA_btl_tcp_eager_limit",
@@ -149,7 +151,7 @@ static void raise_message_limits(void) {
 #endif
 }
 
-// Initializes MPI where the program has not.
+// Initializes MPI unless the program has.
 static enum berth_status initialize(int *initialized_here, struct berth_error *error) {
     int initialized, finalized, level = MPI_THREAD_SINGLE;
     MPI_Initialized(&initialized);
@@ -171,7 +173,7 @@ static enum berth_status initialize(int *initialized_here, struct berth_error *e
     }
     return level == MPI_THREAD_MULTIPLE
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "MPI runs without support for several threads: %s",
+               : error_set(error, BERTH_CONFIG, "MPI runs without support for multiple threads: %s",
                            initialized
                                ? "the program must initialize it with MPI_Init_thread and "
                                  "MPI_THREAD_MULTIPLE"
@@ -192,9 +194,9 @@ static enum berth_status open_channels(struct mpi_job *job, struct berth_error *
 }
 
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40200000
-#define CLOSES_BY_ANSWERS 1
+#define CLOSING_NEEDS_REPLIES 1
 #else
-#define CLOSES_BY_ANSWERS 0
+#define CLOSING_NEEDS_REPLIES 0
 #endif
 
 static void exchange_byte(const struct mpi_job *job, int to, int from) {
@@ -203,8 +205,8 @@ static void exchange_byte(const struct mpi_job *job, int to, int from) {
     MPI_Sendrecv(&own, 1, MPI_BYTE, to, 0, &other, 1, MPI_BYTE, from, 0, job->channels[0], status);
 }
 
-// A barrier that sends in both directions of every connection that it uses.
-static void meet(const struct mpi_job *job) {
+// A barrier that sends in both directions over every connection that it uses.
+static void pairwise_barrier(const struct mpi_job *job) {
     const int rank = job->transport.rank, size = job->transport.size;
     for (int step = 1; step < size; step *= 2) {
         const int higher = (rank + step) % size, lower = (rank - step + size) % size;
@@ -213,7 +215,7 @@ static void meet(const struct mpi_job *job) {
     }
 }
 
-// Within a host, too, where the user has chosen UCX's transports: perhaps not shared memory.
+// UCX_TLS may exclude shared memory, so that even the processes of one host use the network.
 static int uses_network(const struct mpi_job *job) {
     MPI_Comm host;
     int host_size;
@@ -223,15 +225,14 @@ static int uses_network(const struct mpi_job *job) {
     return host_size < job->transport.size || getenv("UCX_TLS") != NULL;
 }
 
-// MPICH before 4.2 over UCX: MPI_Finalize closes the connections by which this process has sent,
-// and waits until each peer has answered; then it answers no more. A peer that has sent without
-// having received closes its end when it comes to it, and if that is later, waits for ever. So
-// every connection is used in both directions; then all meet, and call nothing of MPI until the
-// last one has noticed. So each one's answer is given in its own MPI_Finalize, when it has asked,
-// too.
-static void settle(const struct mpi_job *job) {
+// A workaround for MPICH before 4.2 over UCX. MPI_Finalize closes the connections over which this
+// process has sent and waits for each peer's reply; afterwards it replies no more. A peer that has
+// sent but never received closes its own end later, and then waits for ever. So every connection is
+// first used in both directions. Then all processes meet at a barrier and make no MPI call until
+// the last one has left it, so that each replies from within its own MPI_Finalize.
+static void close_connections(const struct mpi_job *job) {
     const struct timespec pause = {.tv_nsec = 500000000};
-    if (!CLOSES_BY_ANSWERS || !uses_network(job)) {
+    if (!CLOSING_NEEDS_REPLIES || !uses_network(job)) {
         return;
     }
     for (int peer = 0; peer < job->transport.size; peer++) {
@@ -239,7 +240,7 @@ static void settle(const struct mpi_job *job) {
             exchange_byte(job, peer, peer);
         }
     }
-    meet(job);
+    pairwise_barrier(job);
     nanosleep(&pause, NULL);
 }
 
@@ -253,7 +254,7 @@ static void leave(struct mpi_job *job) {
     MPI_Finalized(&finalized);
     if (!finalized) {
         if (job->initialized_here) {
-            settle(job);
+            close_connections(job);
         }
         for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
             MPI_Comm_free(&job->channels[i]);
@@ -265,9 +266,9 @@ static void leave(struct mpi_job *job) {
     free_job(job);
 }
 
-// A launcher that finds out by itself that a process has ended may take seconds, and MPICH's may
-// then return the signal by which it ends the others. An abort ends all at once, with this exit
-// code; also what they print that MPICH's launcher has not read yet.
+// A launcher may take seconds to notice that a process has ended, and MPICH's may then return the
+// signal with which it kills the others. An abort ends all processes at once, with this exit code.
+// It also discards output that MPICH's launcher has not read yet, hence the pause.
 static void abort_all(int code) {
     const struct timespec pause = {.tv_nsec = 500000000};
     nanosleep(&pause, NULL);
@@ -275,17 +276,17 @@ static void abort_all(int code) {
 }
 
 static void leave_at_exit(int code, void *context) {
-    struct mpi_job *job = atomic_exchange(&kept, NULL);
+    struct mpi_job *job = atomic_exchange(&reusable_job, NULL);
     if (job != NULL) {
         leave(job);
     } else if (code != 0 && atomic_load(&has_failed)) {
-        fflush(NULL); // an abort does not
+        fflush(NULL); // MPI_Abort does not
         abort_all(code);
     }
 }
 
-// All processes end when the first one does: that one shall have reported.
-static void let_report(void) {
+// The launcher ends all processes once one has ended, so the one with the error must report first.
+static void wait_for_report(void) {
     const struct timespec pause = {.tv_sec = 3};
     nanosleep(&pause, NULL);
 }
@@ -293,20 +294,20 @@ static void let_report(void) {
 static void mpi_close(struct transport *transport, enum transport_end end) {
     struct mpi_job *job = job_of(transport);
     if (end == TRANSPORT_FAILED_ELSEWHERE) {
-        let_report();
+        wait_for_report();
     }
     if (end != TRANSPORT_DONE) {
         atomic_fetch_or(&has_failed, job->initialized_here && end == TRANSPORT_FAILED);
         free_job(job);
     } else if (job->initialized_here) {
-        atomic_store(&kept, job);
+        atomic_store(&reusable_job, job);
     } else {
         leave(job);
     }
 }
 
-// Unless the abort does it.
-static void *end_soon(void *code) {
+// Ends the process unless MPI_Abort already has.
+static void *exit_soon(void *code) {
     const struct timespec pause = {.tv_sec = 1, .tv_nsec = 500000000};
     nanosleep(&pause, NULL);
     _exit(*(int *)code);
@@ -316,8 +317,8 @@ static void mpi_abandon(struct transport *transport, const struct berth_error *e
     int code = (int)error->status;
     pthread_t thread;
     dprintf(STDERR_FILENO, "berth: error: %s\n", error->message);
-    if (pthread_create(&thread, NULL, end_soon, &code) == 0) {
-        abort_all(code); // may wait for what hangs
+    if (pthread_create(&thread, NULL, exit_soon, &code) == 0) {
+        abort_all(code); // may hang as well
     }
     _exit(code);
 }
@@ -336,7 +337,7 @@ static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
         .send = mpi_send,
         .receive = mpi_receive,
         .test = mpi_test,
-        .look = mpi_look,
+        .receive_any = mpi_receive_any,
         .close = mpi_close,
         .abandon = mpi_abandon,
     };
@@ -348,7 +349,7 @@ static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
 }
 
 static enum berth_status mpi_open(struct transport **transport, struct berth_error *error) {
-    struct mpi_job *job = atomic_exchange(&kept, NULL);
+    struct mpi_job *job = atomic_exchange(&reusable_job, NULL);
     if (job == NULL) {
         job = memory_array_zeroed(1, sizeof *job);
         enum berth_status status =

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Conversions and sums by blocks; see numbers.h.
 #include "comm/numbers.h"
 
 #include "comm/loops.h"
@@ -7,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-// Elements that are added at a time: what a sum holds in between stays in the first cache.
+// Elements added at a time, so that intermediate sums stay in the first-level cache.
 enum { BLOCK = 1024 };
 
 // --- conversions --------------------------------------------------------------------------------

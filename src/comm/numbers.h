@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of exchanges, on the host: conversions between types, sums along the fixed tree
-// (core/addends.h).
+// The arithmetic of exchanges on the host: conversions between types, and sums along the fixed tree
+// of core/addends.h.
 #ifndef BERTH_COMM_NUMBERS_H
 #define BERTH_COMM_NUMBERS_H
 
@@ -14,8 +14,8 @@ struct addend {
     enum dtype dtype;
 };
 
-// to[i] = from[i], rounded to the nearest even where `to_dtype` is narrower. The types are equal,
-// or f32 and bf16.
+// to[i] = from[i], rounded to nearest, ties to even, if `to_dtype` is narrower. The types are
+// equal, or one is f32 and the other bf16.
 void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype from_dtype,
                      int64_t count);
 

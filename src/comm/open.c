@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which communicator a process has: what the user named, what the program has loaded and what the
-// launcher started must go together.
+// Chooses the communicator of a process: the user's choice, the MPI that the program has loaded and
+// the launcher must be compatible.
 #include "comm/mpi.h"
 #include "comm/ranks.h"
 #include "core/comm.h"
@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-// What is known before any MPI is opened.
-struct situation {
-    const char *asked; // by the user
+// What is known before an MPI is opened.
+struct launch_context {
+    const char *requested; // --comm
     struct launch launch;
-    const char *loaded; // MPI of the program; NULL: none
-    int initialized;    // by the program
+    const char *loaded; // the program's MPI; NULL: none
+    int initialized;    // the program has initialized it
 };
 
 // "process 1 of 4 by srun of Slurm (SLURM_STEP_NUM_TASKS is set)"
@@ -27,32 +27,33 @@ static void describe_launch(const struct launch *launch, char text[256]) {
              launch->variable);
 }
 
-// No copy of the whole job in each process.
-static enum berth_status choose_self(const struct situation *situation, struct berth_error *error) {
+// Without a communicator, each of several processes would run the whole job.
+static enum berth_status check_self(const struct launch_context *launch_context,
+                                    struct berth_error *error) {
     char launch[256];
-    if (!launch_is_of_several(&situation->launch)) {
+    if (!launch_is_of_several(&launch_context->launch)) {
         return BERTH_OK;
     }
-    describe_launch(&situation->launch, launch);
-    return error_set(error, BERTH_CONFIG,
-                     "--comm self, but the process was started as %s, and each would do all of the "
-                     "job: leave out --comm, or %s",
-                     launch, situation->launch.launcher->alone);
+    describe_launch(&launch_context->launch, launch);
+    return error_set(
+        error, BERTH_CONFIG,
+        "--comm self, but the process was started as %s, and each process would run the "
+        "whole job: omit --comm, or %s",
+        launch, launch_context->launch.launcher->alone);
 }
 
-// What started the processes, and the MPI of --comm or of the program.
-static enum berth_status check_launcher(const struct situation *situation, const char *mpi,
-                                        struct berth_error *error) {
-    const struct launcher *launcher = situation->launch.launcher;
+// Whether the launcher supports the MPI of --comm or of the program.
+static enum berth_status check_launcher(const struct launch_context *launch_context,
+                                        const char *mpi, struct berth_error *error) {
+    const struct launcher *launcher = launch_context->launch.launcher;
     char launch[256];
-    if (!launch_is_of_several(&situation->launch) || situation->initialized) {
+    if (!launch_is_of_several(&launch_context->launch) || launch_context->initialized) {
         return BERTH_OK;
     }
-    describe_launch(&situation->launch, launch);
+    describe_launch(&launch_context->launch, launch);
     if (launcher->mpi == NULL) {
         return error_set(error, BERTH_CONFIG,
-                         "started as %s, which gives the processes nothing by which an MPI could "
-                         "connect them: %s",
+                         "started as %s, which does not let an MPI connect the processes: %s",
                          launch, launcher->instead);
     }
     return launcher->is_any_mpi || strcmp(mpi, launcher->mpi) == 0
@@ -64,26 +65,26 @@ static enum berth_status check_launcher(const struct situation *situation, const
 }
 
 // The name of a module, or "self".
-static enum berth_status choose(const struct situation *situation, const char **name,
+static enum berth_status choose(const struct launch_context *launch_context, const char **name,
                                 struct berth_error *error) {
-    const struct launch *launch = &situation->launch;
+    const struct launch *launch = &launch_context->launch;
     const char *launched = launch->launcher != NULL ? launch->launcher->mpi : NULL;
-    const int is_automatic = strcmp(situation->asked, "auto") == 0;
-    *name = situation->asked;
+    const int is_automatic = strcmp(launch_context->requested, "auto") == 0;
+    *name = launch_context->requested;
     if (strcmp(*name, "self") == 0 ||
-        (is_automatic && !launch_is_of_several(launch) && !situation->initialized)) {
+        (is_automatic && !launch_is_of_several(launch) && !launch_context->initialized)) {
         *name = "self";
-        return choose_self(situation, error);
+        return check_self(launch_context, error);
     }
     if (is_automatic) {
-        *name = situation->loaded != NULL ? situation->loaded : launched;
-    } else if (situation->loaded != NULL && strcmp(*name, situation->loaded) != 0) {
+        *name = launch_context->loaded != NULL ? launch_context->loaded : launched;
+    } else if (launch_context->loaded != NULL && strcmp(*name, launch_context->loaded) != 0) {
         return error_set(error, BERTH_CONFIG,
-                         "--comm %s, but this program has loaded %s, and a process can have but "
+                         "--comm %s, but this program has loaded %s, and a process can use only "
                          "one MPI: use --comm %s",
-                         *name, situation->loaded, situation->loaded);
+                         *name, launch_context->loaded, launch_context->loaded);
     }
-    return check_launcher(situation, *name, error);
+    return check_launcher(launch_context, *name, error);
 }
 
 static int is_known(const char *name) {
@@ -97,7 +98,7 @@ static int is_known(const char *name) {
 
 enum berth_status comm_open(const struct comm_options *options, struct comm **comm,
                             struct berth_error *error) {
-    struct situation situation = {.asked = options->name, .launch = launch_find()};
+    struct launch_context launch_context = {.requested = options->name, .launch = launch_find()};
     const struct comm_settings settings = {.timeout_seconds = options->timeout_seconds};
     struct transport *transport;
     const char *name;
@@ -106,12 +107,12 @@ enum berth_status comm_open(const struct comm_options *options, struct comm **co
                          "--comm: unknown communicator '%s'; known: auto, self, openmpi, mpich",
                          options->name);
     }
-    situation.loaded = mpi_of_program(&situation.initialized);
-    TRY(choose(&situation, &name, error));
+    launch_context.loaded = mpi_of_program(&launch_context.initialized);
+    TRY(choose(&launch_context, &name, error));
     if (strcmp(name, "self") == 0) {
         *comm = comm_self();
         return BERTH_OK;
     }
-    TRY(mpi_transport_open(name, &situation.launch, &transport, error));
+    TRY(mpi_transport_open(name, &launch_context.launch, &transport, error));
     return comm_ranks_open(transport, &settings, comm, error);
 }

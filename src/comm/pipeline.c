@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Advances the steps of exchanges; see pipeline.h.
 #include "comm/pipeline.h"
 
 #include "comm/step.h"
@@ -6,7 +7,7 @@
 
 #include <stdio.h>
 
-// A chunk is small enough for the caches and large enough that a message's cost does not count.
+// Small enough for the caches, large enough that the cost of a message is negligible.
 enum { LARGEST_CHUNK = 128 * 1024, SMALLEST_CHUNK = 1024 };
 
 // --- sizes --------------------------------------------------------------------------------------
@@ -30,9 +31,9 @@ static size_t received_bytes(int64_t chunk_elements) {
     return sizeof(struct range_header) + (size_t)chunk_elements * sizeof(float);
 }
 
-// The most messages of a step in one direction: to or from the owners that a rank handles, and the
-// other hosts; and a greeting.
-static size_t most_messages(int handled, int host_count) {
+// The largest number of messages of a step in one direction: with the owners that a rank handles,
+// with the other hosts, and a greeting.
+static size_t max_messages_of_step(int handled, int host_count) {
     return (size_t)handled + (size_t)host_count;
 }
 
@@ -41,7 +42,7 @@ size_t pipeline_bytes(int size, int local_size, int host_count, int64_t chunk_el
     const int handled = (size - local_size + local_size - 1) / local_size;
     return WINDOW_SLOTS *
            (others * received_bytes(chunk_elements) +
-            2 * most_messages(handled, host_count) * sizeof(struct transport_message));
+            2 * max_messages_of_step(handled, host_count) * sizeof(struct transport_message));
 }
 
 // --- opening ------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ static int max(int x, int y) {
     return x > y ? x : y;
 }
 
-// The other hosts from the next one on, so that not all ranks send to the same one first, and the
+// The other hosts, from the next one on so that not all ranks send to the same one first, and the
 // ranks there whose parts this one handles.
 static void find_others(struct pipeline *pipeline) {
     const struct topology *topology = pipeline->topology;
@@ -65,13 +66,14 @@ static void find_others(struct pipeline *pipeline) {
     }
 }
 
-static void place_messages(struct pipeline *pipeline) {
-    const size_t most = most_messages(pipeline->handled_count, pipeline->topology->host_count);
+static void assign_messages(struct pipeline *pipeline) {
+    const size_t max_messages =
+        max_messages_of_step(pipeline->handled_count, pipeline->topology->host_count);
     struct transport_message *next = pipeline->messages;
     for (int slot = 0; slot < WINDOW_SLOTS; slot++) {
         pipeline->steps[slot].receives.messages = next;
-        pipeline->steps[slot].sends.messages = next + most;
-        next += 2 * most;
+        pipeline->steps[slot].sends.messages = next + max_messages;
+        next += 2 * max_messages;
     }
 }
 
@@ -89,7 +91,7 @@ enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *e
     if (pipeline->hosts != NULL && pipeline->handled != NULL) {
         find_others(pipeline);
         pipeline->messages = memory_array(
-            2 * WINDOW_SLOTS * most_messages(pipeline->handled_count, topology->host_count),
+            2 * WINDOW_SLOTS * max_messages_of_step(pipeline->handled_count, topology->host_count),
             sizeof *pipeline->messages);
     }
     if (pipeline->messages == NULL || pipeline->addends == NULL || pipeline->received == NULL) {
@@ -98,7 +100,7 @@ enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *e
                                               topology->host_count, pipeline->chunk_elements),
                                "messages of exchanges");
     }
-    place_messages(pipeline);
+    assign_messages(pipeline);
     return BERTH_OK;
 }
 
@@ -113,13 +115,13 @@ void pipeline_done(struct pipeline *pipeline) {
 
 // --- operations and their steps -----------------------------------------------------------------
 
-void pipeline_give(struct pipeline *pipeline, const struct pipeline_kind *kind,
-                   const struct comm_range *range, int64_t number) {
+void pipeline_start_operation(struct pipeline *pipeline, const struct pipeline_phases *phases,
+                              const struct comm_range *range, int64_t number) {
     const int size = pipeline->topology->size;
     pipeline->current =
-        (struct operation){.kind = kind,
+        (struct operation){.phases = phases,
                            .range = *range,
-                           .label = range_label_of(range, kind == &pipeline_gather, number, size),
+                           .label = range_label_of(range, phases == &pipeline_gather, number, size),
                            .chunking = chunking_of(range, size, pipeline->chunk_elements)};
     pipeline->chunks_begun = 0;
 }
@@ -128,7 +130,7 @@ static struct step *step_at(struct pipeline *pipeline, int64_t number) {
     return &pipeline->steps[number % WINDOW_SLOTS];
 }
 
-// The first rank of the host that has not read what was in the slot of the next step, or -1.
+// The first local rank that has not yet read the slot that the next step will use, or -1.
 static int unemptied(const struct pipeline *pipeline) {
     const int64_t before = pipeline->begun - WINDOW_SLOTS;
     for (int local = 0; local < pipeline->local_size && before >= 0; local++) {
@@ -142,8 +144,8 @@ static int unemptied(const struct pipeline *pipeline) {
 
 static int may_begin(const struct pipeline *pipeline) {
     const int is_in_order =
-        pipeline->current.kind == &pipeline_reduce || pipeline->finished >= pipeline->sums_end;
-    return !pipeline_wants(pipeline) && is_in_order &&
+        pipeline->current.phases == &pipeline_reduce || pipeline->finished >= pipeline->sums_end;
+    return !pipeline_needs_operation(pipeline) && is_in_order &&
            pipeline->begun - pipeline->finished < WINDOW_SLOTS && unemptied(pipeline) < 0;
 }
 
@@ -151,77 +153,77 @@ static struct step *next_step(struct pipeline *pipeline) {
     struct step *step = step_at(pipeline, pipeline->begun);
     step->operation = pipeline->current;
     step->number = pipeline->begun;
-    step->chunk = pipeline->chunks_begun;
+    step->chunk_index = pipeline->chunks_begun;
     step->receives.count = step->receives.done = 0;
     step->sends.count = step->sends.done = 0;
     return step;
 }
 
-static enum berth_status try_begin(struct pipeline *pipeline, int *moved,
+static enum berth_status try_begin(struct pipeline *pipeline, int *progressed,
                                    struct berth_error *error) {
     if (!may_begin(pipeline)) {
         return BERTH_OK;
     }
     struct step *step = next_step(pipeline);
-    TRY(step->operation.kind->begin(pipeline, step, error));
+    TRY(step->operation.phases->begin(pipeline, step, error));
     pipeline->begun++;
     pipeline->chunks_begun++;
-    if (step->operation.kind == &pipeline_reduce) {
+    if (step->operation.phases == &pipeline_reduce) {
         pipeline->sums_end = pipeline->begun;
     }
-    *moved = 1;
+    *progressed = 1;
     return BERTH_OK;
 }
 
-static enum berth_status try_pass(struct pipeline *pipeline, int *moved,
+static enum berth_status try_pass(struct pipeline *pipeline, int *progressed,
                                   struct berth_error *error) {
     struct step *step = step_at(pipeline, pipeline->passed);
-    if (pipeline->passed == pipeline->begun || !step->operation.kind->may_pass(pipeline, step)) {
+    if (pipeline->passed == pipeline->begun || !step->operation.phases->may_pass(pipeline, step)) {
         return BERTH_OK;
     }
-    TRY(step->operation.kind->pass(pipeline, step, error));
+    TRY(step->operation.phases->pass(pipeline, step, error));
     pipeline->passed++;
-    *moved = 1;
+    *progressed = 1;
     return BERTH_OK;
 }
 
-static enum berth_status try_finish(struct pipeline *pipeline, int *moved,
+static enum berth_status try_finish(struct pipeline *pipeline, int *progressed,
                                     struct berth_error *error) {
     struct step *step = step_at(pipeline, pipeline->finished);
     if (pipeline->finished == pipeline->passed ||
-        !step->operation.kind->may_finish(pipeline, step)) {
+        !step->operation.phases->may_finish(pipeline, step)) {
         return BERTH_OK;
     }
-    TRY(step->operation.kind->finish(pipeline, step, error));
+    TRY(step->operation.phases->finish(pipeline, step, error));
     pipeline->finished++;
-    if (step->chunk + 1 == step->operation.chunking.chunks) {
+    if (step->chunk_index + 1 == step->operation.chunking.chunks) {
         pipeline->completed = step->operation.label.number;
     }
-    *moved = 1;
+    *progressed = 1;
     return BERTH_OK;
 }
 
-static enum berth_status poll_step(struct pipeline *pipeline, struct step *step, int *moved,
+static enum berth_status poll_step(struct pipeline *pipeline, struct step *step, int *progressed,
                                    struct berth_error *error) {
-    TRY(courier_poll(&pipeline->courier, &step->receives, moved, error));
-    return courier_poll(&pipeline->courier, &step->sends, moved, error);
+    TRY(courier_poll(&pipeline->courier, &step->receives, progressed, error));
+    return courier_poll(&pipeline->courier, &step->sends, progressed, error);
 }
 
-static enum berth_status poll_messages(struct pipeline *pipeline, int *moved,
+static enum berth_status poll_messages(struct pipeline *pipeline, int *progressed,
                                        struct berth_error *error) {
     for (int64_t number = pipeline->finished; number < pipeline->begun; number++) {
         struct step *step = step_at(pipeline, number);
-        TRY(step_explain(pipeline, step, poll_step(pipeline, step, moved, error), error));
+        TRY(step_explain(pipeline, step, poll_step(pipeline, step, progressed, error), error));
     }
     return BERTH_OK;
 }
 
-enum berth_status pipeline_progress(struct pipeline *pipeline, int *moved,
+enum berth_status pipeline_progress(struct pipeline *pipeline, int *progressed,
                                     struct berth_error *error) {
-    TRY(poll_messages(pipeline, moved, error));
-    TRY(try_finish(pipeline, moved, error));
-    TRY(try_pass(pipeline, moved, error));
-    return try_begin(pipeline, moved, error);
+    TRY(poll_messages(pipeline, progressed, error));
+    TRY(try_finish(pipeline, progressed, error));
+    TRY(try_pass(pipeline, progressed, error));
+    return try_begin(pipeline, progressed, error);
 }
 
 // --- what is waited for -------------------------------------------------------------------------
@@ -230,24 +232,24 @@ static int awaited_local(const struct pipeline *pipeline, int local) {
     return pipeline->topology->first[pipeline->topology->host] + local;
 }
 
-// The rank that the oldest step waits for.
+// The rank that the oldest step in flight waits for.
 static int awaited_by(const struct pipeline *pipeline, const struct step *step) {
     if (!message_list_is_done(&step->receives)) {
-        return courier_awaited(&pipeline->courier, &step->receives);
+        return courier_awaited_rank(&pipeline->courier, &step->receives);
     }
     if (!message_list_is_done(&step->sends)) {
-        return courier_awaited(&pipeline->courier, &step->sends);
+        return courier_awaited_rank(&pipeline->courier, &step->sends);
     }
     const int local = step_unfilled(pipeline, step);
     return local >= 0 ? awaited_local(pipeline, local) : pipeline->topology->rank;
 }
 
-int pipeline_awaited(const struct pipeline *pipeline, char what[RANGE_TEXT]) {
+int pipeline_awaited_rank(const struct pipeline *pipeline, char what[RANGE_TEXT]) {
     if (pipeline->finished == pipeline->begun) {
-        range_label_write(&pipeline->current.label, what);
+        range_label_format(&pipeline->current.label, what);
         return awaited_local(pipeline, max(0, unemptied(pipeline)));
     }
     const struct step *step = &pipeline->steps[pipeline->finished % WINDOW_SLOTS];
-    range_label_write(&step->operation.label, what);
+    range_label_format(&step->operation.label, what);
     return awaited_by(pipeline, step);
 }

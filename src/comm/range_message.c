@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Labels and checksums of messages; see range_message.h.
 #include "comm/range_message.h"
 
 #include "core/checksum.h"
@@ -22,7 +23,7 @@ struct range_label range_label_of(const struct comm_range *range, int is_gather,
     return label;
 }
 
-void range_label_write(const struct range_label *label, char text[RANGE_TEXT]) {
+void range_label_format(const struct range_label *label, char text[RANGE_TEXT]) {
     snprintf(text, RANGE_TEXT, "the %s of \"%.39s\" (%" PRId64 " elements from %" PRId64 ")",
              label->is_gather ? "gathering" : "sum", label->name, label->count, label->first);
 }
@@ -31,11 +32,11 @@ enum berth_status range_label_mismatch(const struct courier *courier, int rank,
                                        const struct range_label *own,
                                        const struct range_label *other, struct berth_error *error) {
     char mine[RANGE_TEXT], theirs[RANGE_TEXT];
-    range_label_write(own, mine);
-    range_label_write(other, theirs);
+    range_label_format(own, mine);
+    range_label_format(other, theirs);
     return error_set(error, BERTH_INTERNAL,
-                     "the ranks do not exchange the same: rank %d (host %s) is at operation "
-                     "%" PRId64 ", %s, where rank %d is at operation %" PRId64 ", %s%s",
+                     "the ranks call different operations: rank %d (host %s) is at operation "
+                     "%" PRId64 ", %s, while rank %d is at operation %" PRId64 ", %s%s",
                      rank, courier->topology->names[rank], other->number, theirs,
                      courier->topology->rank, own->number, mine,
                      strcmp(mine, theirs) == 0 ? "; types, parts or buckets differ" : "");
@@ -53,7 +54,7 @@ void range_message_seal(struct range_header *message, size_t bytes) {
     message->checksum = checksum_of(message, bytes);
 }
 
-int range_message_is_whole(const struct range_header *message, size_t bytes) {
+int range_message_is_intact(const struct range_header *message, size_t bytes) {
     return message->checksum == checksum_of(message, bytes);
 }
 
@@ -61,22 +62,22 @@ enum berth_status range_message_check(const struct courier *courier, int rank,
                                       const struct range_header *message, size_t bytes,
                                       const struct range_header *expected,
                                       struct berth_error *error) {
-    if (!range_message_is_whole(message, bytes)) {
+    if (!range_message_is_intact(message, bytes)) {
         char text[RANGE_TEXT];
-        range_label_write(&expected->label, text);
+        range_label_format(&expected->label, text);
         return error_set(error, BERTH_INTERNAL,
-                         "a message from rank %d (host %s) was damaged on its way, in %s", rank,
+                         "a message from rank %d (host %s) was corrupted in transit, in %s", rank,
                          courier->topology->names[rank], text);
     }
     if (memcmp(&message->label, &expected->label, sizeof message->label) != 0) {
         return range_label_mismatch(courier, rank, &expected->label, &message->label, error);
     }
-    if (message->chunk != expected->chunk || message->owner != expected->owner) {
+    if (message->chunk_index != expected->chunk_index || message->owner != expected->owner) {
         return error_set(error, BERTH_INTERNAL,
-                         "a message from rank %d (host %s) has piece %" PRId64 " of rank %" PRId64
-                         "'s part; piece %" PRId64 " of rank %" PRId64 "'s is expected",
-                         rank, courier->topology->names[rank], message->chunk, message->owner,
-                         expected->chunk, expected->owner);
+                         "a message from rank %d (host %s) has chunk %" PRId64 " of rank %" PRId64
+                         "'s part; expected chunk %" PRId64 " of rank %" PRId64 "'s",
+                         rank, courier->topology->names[rank], message->chunk_index, message->owner,
+                         expected->chunk_index, expected->owner);
     }
     return BERTH_OK;
 }

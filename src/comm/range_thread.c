@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The exchanging thread and its queue; see range_thread.h.
 #include "comm/range_thread.h"
 
 #include "core/clock.h"
@@ -7,7 +8,7 @@
 
 struct queued_range {
     struct queued_range *next;
-    const struct pipeline_kind *kind;
+    const struct pipeline_phases *phases;
     struct comm_range range;
     int64_t ticket;
 };
@@ -24,7 +25,7 @@ static void append(struct range_thread *thread, struct queued_range *range) {
 }
 
 // Under the mutex. NULL: nothing is queued.
-static struct queued_range *take(struct range_thread *thread) {
+static struct queued_range *pop(struct range_thread *thread) {
     struct queued_range *range = thread->first;
     if (range != NULL) {
         thread->first = range->next;
@@ -35,76 +36,76 @@ static struct queued_range *take(struct range_thread *thread) {
 
 // --- the thread ---------------------------------------------------------------------------------
 
-static void give_next(struct range_thread *thread) {
+static void start_next(struct range_thread *thread) {
     pthread_mutex_lock(&thread->mutex);
-    struct queued_range *range = take(thread);
+    struct queued_range *range = pop(thread);
     pthread_mutex_unlock(&thread->mutex);
     if (range != NULL) {
-        pipeline_give(thread->pipeline, range->kind, &range->range, range->ticket);
+        pipeline_start_operation(thread->pipeline, range->phases, &range->range, range->ticket);
         memory_free(range);
     }
 }
 
-// Tells callers what is completed, and how long it took.
-static void tell(struct range_thread *thread) {
+// Publishes to callers what is complete and how long it took.
+static void publish_progress(struct range_thread *thread) {
     const double now = clock_now();
     pthread_mutex_lock(&thread->mutex);
     thread->completed = thread->pipeline->completed;
     thread->busy_seconds += now - thread->busy_since;
-    pthread_cond_broadcast(&thread->moved);
+    pthread_cond_broadcast(&thread->progressed);
     pthread_mutex_unlock(&thread->mutex);
     thread->busy_since = now;
 }
 
-// Where there is nothing to do but to wait.
-static enum berth_status wait_for_others(struct range_thread *thread, struct patience *patience,
+// For when there is nothing to do but wait.
+static enum berth_status wait_for_others(struct range_thread *thread, struct backoff *backoff,
                                          uint32_t events, struct berth_error *error) {
     struct pipeline *pipeline = thread->pipeline;
     char what[RANGE_TEXT];
-    const int microseconds = patience_next(patience);
+    const int microseconds = backoff_next(backoff);
     if (microseconds == 0) {
         return BERTH_OK;
     }
-    const int rank = pipeline_awaited(pipeline, what);
-    watch_wait(thread->watch, TRANSPORT_RANGES, rank);
-    if (patience_is_over(patience, &pipeline->courier)) {
-        TRY(patience_renew(patience, &pipeline->courier, rank, what, error));
+    const int rank = pipeline_awaited_rank(pipeline, what);
+    monitor_wait(thread->monitor, TRANSPORT_RANGES, rank);
+    if (backoff_is_expired(backoff, &pipeline->courier)) {
+        TRY(backoff_extend(backoff, &pipeline->courier, rank, what, error));
     }
     host_window_sleep(&pipeline->window, events, microseconds);
     return BERTH_OK;
 }
 
-// Exchanges until nothing is queued or under way.
+// Exchanges until nothing is queued or in flight.
 static enum berth_status exchange_queued(struct range_thread *thread, struct berth_error *error) {
     struct pipeline *pipeline = thread->pipeline;
-    struct patience patience = patience_new();
+    struct backoff backoff = backoff_new();
     for (;;) {
-        int moved = 0;
-        if (pipeline_wants(pipeline)) {
-            give_next(thread);
+        int progressed = 0;
+        if (pipeline_needs_operation(pipeline)) {
+            start_next(thread);
         }
         if (pipeline_is_idle(pipeline)) {
             return BERTH_OK;
         }
         const uint32_t events = host_window_events(&pipeline->window);
         TRY(fault_status(thread->fault, error));
-        TRY(pipeline_progress(pipeline, &moved, error));
+        TRY(pipeline_progress(pipeline, &progressed, error));
         if (pipeline->completed != thread->completed) { // only this thread writes it
-            tell(thread);
+            publish_progress(thread);
         }
-        if (moved) {
-            patience = patience_new();
-            watch_wait(thread->watch, TRANSPORT_RANGES, -1);
+        if (progressed) {
+            backoff = backoff_new();
+            monitor_wait(thread->monitor, TRANSPORT_RANGES, -1);
         } else {
-            TRY(wait_for_others(thread, &patience, events, error));
+            TRY(wait_for_others(thread, &backoff, events, error));
         }
     }
 }
 
-// 0: the thread shall end.
+// Returns 0 if the thread must end.
 static int wait_for_work(struct range_thread *thread) {
     pthread_mutex_lock(&thread->mutex);
-    while (thread->first == NULL && !thread->shall_end) {
+    while (thread->first == NULL && !thread->stop_requested) {
         pthread_cond_wait(&thread->queued, &thread->mutex);
     }
     const int is_work = thread->first != NULL;
@@ -118,8 +119,8 @@ static void *run(void *context) {
         struct berth_error error;
         thread->busy_since = clock_now();
         const enum berth_status status = exchange_queued(thread, &error);
-        fault_keep(thread->fault, status, &error);
-        tell(thread);
+        fault_set(thread->fault, status, &error);
+        publish_progress(thread);
         if (status != BERTH_OK) {
             break;
         }
@@ -131,11 +132,12 @@ static void *run(void *context) {
 
 enum berth_status range_thread_start(struct range_thread *thread, struct pipeline *pipeline,
                                      struct berth_error *error) {
-    *thread = (struct range_thread){
-        .pipeline = pipeline, .fault = pipeline->courier.fault, .watch = pipeline->courier.watch};
+    *thread = (struct range_thread){.pipeline = pipeline,
+                                    .fault = pipeline->courier.fault,
+                                    .monitor = pipeline->courier.monitor};
     pthread_mutex_init(&thread->mutex, NULL);
     pthread_cond_init(&thread->queued, NULL);
-    pthread_cond_init(&thread->moved, NULL);
+    pthread_cond_init(&thread->progressed, NULL);
     thread->is_running = 1;
     const int failure = thread_start(&thread->thread, run, thread);
     if (failure != 0) {
@@ -152,14 +154,14 @@ void range_thread_end(struct range_thread *thread) {
         return;
     }
     pthread_mutex_lock(&thread->mutex);
-    thread->shall_end = 1;
+    thread->stop_requested = 1;
     pthread_cond_signal(&thread->queued);
     pthread_mutex_unlock(&thread->mutex);
     pthread_join(thread->thread, NULL);
-    while ((range = take(thread)) != NULL) {
+    while ((range = pop(thread)) != NULL) {
         memory_free(range);
     }
-    pthread_cond_destroy(&thread->moved);
+    pthread_cond_destroy(&thread->progressed);
     pthread_cond_destroy(&thread->queued);
     pthread_mutex_destroy(&thread->mutex);
     thread->is_running = 0;
@@ -169,20 +171,20 @@ static struct queued_range *queued_new(struct range_thread *thread) {
     struct queued_range *range = memory_new(sizeof *range);
     struct berth_error error;
     if (range == NULL) {
-        fault_keep(thread->fault,
-                   error_no_memory(&error, sizeof *range, "the list of ranges that are exchanged"),
-                   &error);
+        fault_set(thread->fault,
+                  error_no_memory(&error, sizeof *range, "the list of ranges that are exchanged"),
+                  &error);
     }
     return range;
 }
 
-int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_kind *kind,
+int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_phases *phases,
                            const struct comm_range *range) {
     struct queued_range *queued;
     if (fault_is_set(thread->fault) || (queued = queued_new(thread)) == NULL) {
         return 0;
     }
-    *queued = (struct queued_range){.kind = kind, .range = *range};
+    *queued = (struct queued_range){.phases = phases, .range = *range};
     pthread_mutex_lock(&thread->mutex);
     const int64_t ticket = ++thread->begun;
     queued->ticket = ticket;
@@ -192,16 +194,17 @@ int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_ki
     return ticket;
 }
 
-// An error is met by the thread, which then tells so, or by the caller of this.
+// Errors are met by the exchanging thread, which then wakes the waiters, or by the caller of this
+// function.
 void range_thread_wait(struct range_thread *thread, int64_t ticket) {
     const double start = clock_now();
     pthread_mutex_lock(&thread->mutex);
     if (thread->completed < ticket) {
-        watch_wait_range(thread->watch, 1);
+        monitor_wait_range(thread->monitor, 1);
         while (thread->completed < ticket && !fault_is_set(thread->fault)) {
-            pthread_cond_wait(&thread->moved, &thread->mutex);
+            pthread_cond_wait(&thread->progressed, &thread->mutex);
         }
-        watch_wait_range(thread->watch, -1);
+        monitor_wait_range(thread->monitor, -1);
         thread->exposed_seconds += clock_now() - start;
     }
     pthread_mutex_unlock(&thread->mutex);

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening: processes tell each other their hosts, get their ranks, and those of a host share
-// memory.
+// The communicator of several ranks. To open it, the processes tell each other their hosts and are
+// numbered, and the ranks of each host set up shared memory.
 #include "comm/ranks.h"
 
-#include "comm/calls.h"
-#include "comm/guard.h"
+#include "comm/collectives.h"
 #include "comm/range_thread.h"
+#include "comm/watchdog.h"
 #include "core/memory.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_WINDOW_BYTES ((size_t)64 << 20)
-// That a rank with an error waits for others to meet the same. At most half of the deadline, so
-// that none of them takes it for late in that time.
-#define ALONE_SECONDS 2.0
+// How long a failed rank waits for the others to meet the same error. It is limited to half of the
+// deadline, so that meanwhile none of them considers the rank late.
+#define LONE_FAILURE_SECONDS 2.0
 
 struct ranks {
     struct comm comm;
-    struct transport *transport; // the guard's
-    struct guard guard;
+    struct transport *transport; // the watchdog's
+    struct watchdog watchdog;
     struct fault fault;
     struct topology topology;
-    struct caller calls, agreements;
-    int64_t call_count; // sums and broadcasts
+    struct collectives collectives, agreements;
+    int64_t collective_count; // sums and broadcasts so far
     struct pipeline pipeline;
     struct range_thread thread;
-    struct watch watch;
+    struct monitor monitor;
 };
 
 static struct ranks *ranks_of(struct comm *comm) {
@@ -40,17 +40,17 @@ static enum berth_status ranks_status(struct comm *comm, struct berth_error *err
 }
 
 static void ranks_enter(struct comm *comm, enum comm_phase phase, int64_t update) {
-    watch_enter(&ranks_of(comm)->watch, phase, update);
+    monitor_enter(&ranks_of(comm)->monitor, phase, update);
 }
 
 static struct agreement agreement_of(struct ranks *ranks, enum berth_status own, int stop,
                                      const struct berth_error *error) {
-    const struct call_place place = {.begun =
-                                         ranks->call_count + range_thread_begun(&ranks->thread),
-                                     .phase = atomic_load(&ranks->watch.phase),
-                                     .update = atomic_load(&ranks->watch.update)};
+    const struct job_position position = {.begun = ranks->collective_count +
+                                                   range_thread_begun(&ranks->thread),
+                                          .phase = atomic_load(&ranks->monitor.phase),
+                                          .update = atomic_load(&ranks->monitor.update)};
     struct agreement agreement = {
-        .rank = ranks->comm.rank, .failures = own != BERTH_OK, .stop = stop, .place = place};
+        .rank = ranks->comm.rank, .failures = own != BERTH_OK, .stop = stop, .position = position};
     if (own != BERTH_OK && error != NULL) {
         agreement.error = *error;
     }
@@ -58,7 +58,7 @@ static struct agreement agreement_of(struct ranks *ranks, enum berth_status own,
     return agreement;
 }
 
-// An error about a rank names it already.
+// An error that is about a rank already names it.
 static void name_rank(int rank, struct berth_error *error) {
     if (strncmp(error->message, "rank ", strlen("rank ")) == 0) {
         return;
@@ -66,33 +66,34 @@ static void name_rank(int rank, struct berth_error *error) {
     (void)error_prefix(error, error->status, "rank %d", rank);
 }
 
-// A rank that failed alone: the others may be anywhere, and wait for it.
+// For a rank that failed: the others may be anywhere in the job, waiting for it.
 static void agree_on_failure(struct ranks *ranks, struct agreement *agreement) {
     struct berth_error own = agreement->error;
     struct courier *courier = &ranks->agreements.courier;
-    const struct courier usual = {.watch = courier->watch,
+    const struct courier saved = {.monitor = courier->monitor,
                                   .timeout_seconds = courier->timeout_seconds};
-    courier->watch = NULL;
-    courier->timeout_seconds =
-        usual.timeout_seconds / 2 < ALONE_SECONDS ? usual.timeout_seconds / 2 : ALONE_SECONDS;
-    if (calls_agree(&ranks->agreements, agreement, NULL) != BERTH_OK) {
+    courier->monitor = NULL;
+    courier->timeout_seconds = saved.timeout_seconds / 2 < LONE_FAILURE_SECONDS
+                                   ? saved.timeout_seconds / 2
+                                   : LONE_FAILURE_SECONDS;
+    if (collectives_agree(&ranks->agreements, agreement, NULL) != BERTH_OK) {
         name_rank(ranks->comm.rank, &own);
-        fault_keep(&ranks->fault, own.status, &own);
+        fault_set(&ranks->fault, own.status, &own);
     }
-    courier->watch = usual.watch;
-    courier->timeout_seconds = usual.timeout_seconds;
+    courier->monitor = saved.monitor;
+    courier->timeout_seconds = saved.timeout_seconds;
 }
 
-// An error that ranks met at different places: no exchange that was begun since may be completed,
-// and no agreement is of the same question.
-static void keep_if_apart(struct ranks *ranks, const struct agreement *agreement) {
-    if (agreement->error.status == BERTH_OK || !agreement->is_apart) {
+// After an error at different positions, an exchange that was begun may never complete, and later
+// agreements would not be about the same question.
+static void fail_if_positions_differ(struct ranks *ranks, const struct agreement *agreement) {
+    if (agreement->error.status == BERTH_OK || !agreement->positions_differ) {
         return;
     }
     if (agreement->rank == ranks->comm.rank) {
-        fault_keep(&ranks->fault, agreement->error.status, &agreement->error);
+        fault_set(&ranks->fault, agreement->error.status, &agreement->error);
     } else {
-        fault_keep_foreign(&ranks->fault, agreement->error.status);
+        fault_set_remote(&ranks->fault, agreement->error.status);
     }
 }
 
@@ -105,12 +106,12 @@ static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, i
     if (own != BERTH_OK) {
         agree_on_failure(ranks, &agreement);
     } else {
-        fault_keep(&ranks->fault, calls_agree(&ranks->agreements, &agreement, &met), &met);
+        fault_set(&ranks->fault, collectives_agree(&ranks->agreements, &agreement, &met), &met);
     }
-    if (agreement.failures > 0 && (agreement.is_apart || agreement.failures < comm->size)) {
+    if (agreement.failures > 0 && (agreement.positions_differ || agreement.failures < comm->size)) {
         name_rank(agreement.rank, &agreement.error);
     }
-    keep_if_apart(ranks, &agreement);
+    fail_if_positions_differ(ranks, &agreement);
     TRY(fault_status(&ranks->fault, error));
     *stop = agreement.stop;
     if (agreement.error.status != BERTH_OK && error != NULL) {
@@ -122,18 +123,19 @@ static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, i
 static void ranks_broadcast(struct comm *comm, void *data, size_t bytes, int root) {
     struct ranks *ranks = ranks_of(comm);
     struct berth_error met;
-    ranks->call_count++;
+    ranks->collective_count++;
     if (!fault_is_set(&ranks->fault)) {
-        fault_keep(&ranks->fault, calls_broadcast(&ranks->calls, data, bytes, root, &met), &met);
+        fault_set(&ranks->fault,
+                  collectives_broadcast(&ranks->collectives, data, bytes, root, &met), &met);
     }
 }
 
 static void ranks_sum(struct comm *comm, double *values, size_t count) {
     struct ranks *ranks = ranks_of(comm);
     struct berth_error met;
-    ranks->call_count++;
+    ranks->collective_count++;
     if (!fault_is_set(&ranks->fault)) {
-        fault_keep(&ranks->fault, calls_sum(&ranks->calls, values, count, &met), &met);
+        fault_set(&ranks->fault, collectives_sum(&ranks->collectives, values, count, &met), &met);
     }
 }
 
@@ -151,46 +153,46 @@ static void ranks_wait(struct comm *comm, int64_t ticket) {
 
 static struct comm_stats ranks_stats(struct comm *comm) {
     struct ranks *ranks = ranks_of(comm);
-    struct comm_stats stats = {.bytes = atomic_load(&ranks->calls.courier.sent) +
+    struct comm_stats stats = {.bytes = atomic_load(&ranks->collectives.courier.sent) +
                                         atomic_load(&ranks->agreements.courier.sent),
-                               .call_seconds = ranks->calls.courier.waited_seconds +
+                               .call_seconds = ranks->collectives.courier.waited_seconds +
                                                ranks->agreements.courier.waited_seconds};
     range_thread_stats(&ranks->thread, &stats);
     return stats;
 }
 
-static void release(struct ranks *ranks) {
+static void free_ranks(struct ranks *ranks) {
     pipeline_done(&ranks->pipeline);
-    watch_done(&ranks->watch);
+    monitor_done(&ranks->monitor);
     topology_done(&ranks->topology);
     fault_done(&ranks->fault);
     memory_free(ranks);
 }
 
-// Messages that are under way need their memory until the transport is closed.
-static void end(struct ranks *ranks, enum transport_end how) {
+// Messages in flight need their memory until the transport is closed.
+static void shut_down(struct ranks *ranks, enum transport_end end) {
     range_thread_end(&ranks->thread);
-    watch_end(&ranks->watch);
-    ranks->transport->close(ranks->transport, how);
-    guard_end(&ranks->guard);
-    release(ranks);
+    monitor_end(&ranks->monitor);
+    ranks->transport->close(ranks->transport, end);
+    watchdog_end(&ranks->watchdog);
+    free_ranks(ranks);
 }
 
 static void ranks_close(struct comm *comm) {
     struct ranks *ranks = ranks_of(comm);
-    end(ranks, !fault_is_set(&ranks->fault) ? TRANSPORT_DONE
-               : ranks->fault.is_foreign    ? TRANSPORT_FAILED_ELSEWHERE
-                                            : TRANSPORT_FAILED);
+    shut_down(ranks, !fault_is_set(&ranks->fault) ? TRANSPORT_DONE
+                     : ranks->fault.is_remote     ? TRANSPORT_FAILED_ELSEWHERE
+                                                  : TRANSPORT_FAILED);
 }
 
 // --- opening: who is where ----------------------------------------------------------------------
 
-// Until hosts are known, each process is one of its own, and its rank is its number.
+// Until the hosts are known, each process is a host of its own, and its rank is its number.
 static enum berth_status number_processes(struct ranks *ranks, struct host_identity *identities,
                                           struct berth_error *error) {
     const int process = ranks->transport->rank, size = ranks->transport->size;
     for (int i = 0; i < size; i++) {
-        identities[i] = (struct host_identity){.alone = (uint64_t)i + 1};
+        identities[i] = (struct host_identity){.isolated = (uint64_t)i + 1};
     }
     return topology_init(&ranks->topology, identities, process, size, error);
 }
@@ -200,8 +202,8 @@ static enum berth_status find_hosts(struct ranks *ranks, const struct comm_setti
     const int process = ranks->transport->rank, size = ranks->transport->size;
     TRY(number_processes(ranks, identities, error));
     identities[process] = host_identity_find(settings->host);
-    identities[process].alone = settings->flat ? (uint64_t)process + 1 : 0;
-    TRY(calls_collect(&ranks->calls, identities, sizeof *identities, error));
+    identities[process].isolated = settings->flat ? (uint64_t)process + 1 : 0;
+    TRY(collectives_all_gather(&ranks->collectives, identities, sizeof *identities, error));
     topology_done(&ranks->topology);
     return topology_init(&ranks->topology, identities, process, size, error);
 }
@@ -220,8 +222,8 @@ static enum berth_status find_topology(struct ranks *ranks, const struct comm_se
 
 // --- opening: memory that a host's ranks share --------------------------------------------------
 
-// Where a rank has made the window of its host. Descriptor -1: it did not.
-struct window_place {
+// Where other processes find the window that a rank has created. Descriptor -1: it has none.
+struct window_location {
     int64_t process, descriptor;
 };
 
@@ -229,39 +231,39 @@ static int shares_memory(const struct ranks *ranks) {
     return topology_local_size(&ranks->topology, ranks->topology.host) > 1;
 }
 
-static struct window_place make_window(struct ranks *ranks, const struct window_shape *shape) {
+static struct window_location make_window(struct ranks *ranks, const struct window_shape *shape) {
     const int is_first = topology_local(&ranks->topology, ranks->topology.rank) == 0;
     if (!shares_memory(ranks) || !is_first ||
-        host_window_make(&ranks->pipeline.window, shape, NULL) != BERTH_OK) {
-        return (struct window_place){.descriptor = -1};
+        host_window_create(&ranks->pipeline.window, shape, NULL) != BERTH_OK) {
+        return (struct window_location){.descriptor = -1};
     }
-    return (struct window_place){getpid(), ranks->pipeline.window.descriptor};
+    return (struct window_location){getpid(), ranks->pipeline.window.descriptor};
 }
 
-// Whether this rank has the window that the first one of its host has made.
-static int open_window(struct ranks *ranks, const struct window_place *places,
+// Whether this rank has the window that its host's first rank has created.
+static int open_window(struct ranks *ranks, const struct window_location *locations,
                        const struct window_shape *shape) {
     const struct topology *topology = &ranks->topology;
     const int first = topology->first[topology->host];
-    const struct window_place *place = &places[first];
+    const struct window_location *location = &locations[first];
     if (!shares_memory(ranks) || first == topology->rank) {
-        return !shares_memory(ranks) || place->descriptor >= 0;
+        return !shares_memory(ranks) || location->descriptor >= 0;
     }
-    return place->descriptor >= 0 &&
-           host_window_open(&ranks->pipeline.window, shape, place->process, (int)place->descriptor,
-                            NULL) == BERTH_OK;
+    return location->descriptor >= 0 &&
+           host_window_open(&ranks->pipeline.window, shape, location->process,
+                            (int)location->descriptor, NULL) == BERTH_OK;
 }
 
-// Where a rank has no window, those of its host become hosts of their own.
-static enum berth_status share_memory(struct ranks *ranks, struct window_place *places,
+// If a rank has no window, each rank of its host becomes a host of its own.
+static enum berth_status share_memory(struct ranks *ranks, struct window_location *locations,
                                       char *refused, struct berth_error *error) {
     struct topology *topology = &ranks->topology;
     struct pipeline *pipeline = &ranks->pipeline;
     struct window_shape shape = pipeline_window_shape(topology, pipeline->chunk_elements);
-    places[topology->rank] = make_window(ranks, &shape);
-    TRY(calls_collect(&ranks->calls, places, sizeof *places, error));
-    refused[topology->rank] = !open_window(ranks, places, &shape);
-    TRY(calls_collect(&ranks->calls, refused, sizeof *refused, error));
+    locations[topology->rank] = make_window(ranks, &shape);
+    TRY(collectives_all_gather(&ranks->collectives, locations, sizeof *locations, error));
+    refused[topology->rank] = !open_window(ranks, locations, &shape);
+    TRY(collectives_all_gather(&ranks->collectives, refused, sizeof *refused, error));
     host_window_close_file(&pipeline->window);
     topology_split(topology, refused);
     if (shares_memory(ranks)) {
@@ -269,18 +271,18 @@ static enum berth_status share_memory(struct ranks *ranks, struct window_place *
     }
     host_window_done(&pipeline->window);
     shape = pipeline_window_shape(topology, pipeline->chunk_elements);
-    return host_window_alone(&pipeline->window, &shape, error);
+    return host_window_private(&pipeline->window, &shape, error);
 }
 
 static enum berth_status find_window(struct ranks *ranks, struct berth_error *error) {
     const size_t size = (size_t)ranks->topology.size;
-    struct window_place *places = memory_array_zeroed(size, sizeof *places);
+    struct window_location *locations = memory_array_zeroed(size, sizeof *locations);
     char *refused = memory_array_zeroed(size, 1);
     enum berth_status status =
-        places != NULL && refused != NULL
-            ? share_memory(ranks, places, refused, error)
-            : error_no_memory(error, size * sizeof *places, "the list of ranks");
-    memory_free(places);
+        locations != NULL && refused != NULL
+            ? share_memory(ranks, locations, refused, error)
+            : error_no_memory(error, size * sizeof *locations, "the list of ranks");
+    memory_free(locations);
     memory_free(refused);
     return status;
 }
@@ -315,7 +317,7 @@ static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_se
                                        struct berth_error *error) {
     struct pipeline *pipeline = &ranks->pipeline;
     pipeline->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
-    pipeline->courier.watch = &ranks->watch;
+    pipeline->courier.monitor = &ranks->monitor;
     pipeline->topology = &ranks->topology;
     pipeline->chunk_elements =
         comm_ranks_chunk(settings, ranks->topology.size, largest_local_size(&ranks->topology));
@@ -326,19 +328,19 @@ static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_se
 
 static enum berth_status open_watch(struct ranks *ranks, const struct comm_settings *settings,
                                     struct berth_error *error) {
-    ranks->watch = (struct watch){.transport = ranks->transport,
-                                  .topology = &ranks->topology,
-                                  .fault = &ranks->fault,
-                                  .timeout_seconds = settings->timeout_seconds};
-    pthread_getcpuclockid(ranks->thread.thread, &ranks->watch.range_clock);
-    TRY(guard_start(&ranks->guard, &ranks->topology, &ranks->pipeline.window,
-                    settings->timeout_seconds, error));
-    TRY(watch_start(&ranks->watch, error));
-    ranks->calls.courier.watch = ranks->agreements.courier.watch = &ranks->watch;
+    ranks->monitor = (struct monitor){.transport = ranks->transport,
+                                      .topology = &ranks->topology,
+                                      .fault = &ranks->fault,
+                                      .timeout_seconds = settings->timeout_seconds};
+    pthread_getcpuclockid(ranks->thread.thread, &ranks->monitor.range_clock);
+    TRY(watchdog_start(&ranks->watchdog, &ranks->topology, &ranks->pipeline.window,
+                       settings->timeout_seconds, error));
+    TRY(monitor_start(&ranks->monitor, error));
+    ranks->collectives.courier.monitor = ranks->agreements.courier.monitor = &ranks->monitor;
     return BERTH_OK;
 }
 
-static void fill(struct ranks *ranks) {
+static void fill_comm(struct ranks *ranks) {
     const struct topology *topology = &ranks->topology;
     ranks->comm = (struct comm){.name = ranks->transport->name,
                                 .state = ranks,
@@ -361,17 +363,17 @@ static void fill(struct ranks *ranks) {
                                 .stats = ranks_stats};
 }
 
-// Once hosts are known, all ranks fail together.
+// Once the hosts are known, all ranks fail together.
 static enum berth_status open_ranks(struct ranks *ranks, const struct comm_settings *settings,
                                     struct berth_error *error) {
     struct berth_error own;
     int stop = 0;
-    ranks->calls.courier = courier_of(ranks, settings, TRANSPORT_CALLS);
+    ranks->collectives.courier = courier_of(ranks, settings, TRANSPORT_COLLECTIVES);
     ranks->agreements.courier = courier_of(ranks, settings, TRANSPORT_AGREEMENTS);
     TRY(find_topology(ranks, settings, error));
     enum berth_status status = open_pipeline(ranks, settings, &own);
     status = status == BERTH_OK ? open_watch(ranks, settings, &own) : status;
-    fill(ranks);
+    fill_comm(ranks);
     const struct comm_ranks_memory memory = comm_ranks_memory(
         settings, ranks->comm.size, ranks->comm.local_size, ranks->comm.host_count);
     ranks->comm.timeout_seconds = settings->timeout_seconds;
@@ -381,7 +383,7 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     ranks->comm.gather_bytes = memory.gather;
     TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK ? BERTH_OK
                                                                    : error_copy(error, &own));
-    atomic_store(&ranks->calls.courier.sent, 0);
+    atomic_store(&ranks->collectives.courier.sent, 0);
     atomic_store(&ranks->agreements.courier.sent, 0);
     return BERTH_OK;
 }
@@ -393,12 +395,12 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
         transport->close(transport, TRANSPORT_FAILED);
         return error_no_memory(error, sizeof *ranks, "the communicator");
     }
-    guard_init(&ranks->guard, transport);
-    ranks->transport = &ranks->guard.transport;
+    watchdog_init(&ranks->watchdog, transport);
+    ranks->transport = &ranks->watchdog.transport;
     fault_init(&ranks->fault);
     const enum berth_status status = open_ranks(ranks, settings, error);
     if (status != BERTH_OK) {
-        end(ranks, TRANSPORT_FAILED);
+        shut_down(ranks, TRANSPORT_FAILED);
         return status;
     }
     *comm = &ranks->comm;
@@ -412,8 +414,8 @@ struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings,
     const struct window_shape shape = {
         .local_size = sharing, .size = size, .payload = (size_t)chunk * sizeof(float)};
     const size_t window = host_window_bytes(&shape) * (size_t)(local_size / sharing);
-    // Of other ranks' areas it reads the cells of what it owns and of the owners elsewhere whose
-    // parts it handles; when it gathers, one cell for each owner.
+    // In a reduce, a rank reads from the other areas the cells of its own part and of the parts
+    // that it handles for owners elsewhere; in a gather, one cell for each owner.
     const size_t handled = (size_t)((size - sharing + sharing - 1) / sharing);
     const size_t reduced = (size_t)size - 1 + (size_t)(sharing - 1) * (handled + 1);
     const size_t area = host_window_bytes(&shape) / (size_t)sharing;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phases of a sum (pipeline.h). Values travel in the wire's type; each owner's own values stay
-// where they are, unrounded, and all are added in f32.
+// The phases of a reduce (pipeline.h). Values are sent in the wire type; an owner's own values stay
+// in its memory, unrounded. All are added in f32.
 #include "comm/step.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ static int own_rank(const struct pipeline *pipeline) {
 static enum berth_status receive_sums(struct pipeline *pipeline, struct step *step,
                                       struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
-    const struct piece own = step_piece(step, own_rank(pipeline));
+    const struct chunk own = step_chunk(step, own_rank(pipeline));
     TRY(step_receive_greeting(pipeline, step, error));
     for (int i = 0; own.count > 0 && i + 1 < topology->host_count; i++) {
         const int rank = topology_handler(topology, pipeline->hosts[i], own.owner);
@@ -28,10 +28,10 @@ static enum berth_status begin(struct pipeline *pipeline, struct step *step,
     const struct comm_range *range = &step->operation.range;
     TRY(receive_sums(pipeline, step, error));
     for (int owner = 0; owner < pipeline->topology->size; owner++) {
-        const struct piece piece = step_piece(step, owner);
+        const struct chunk chunk = step_chunk(step, owner);
         if (owner != own_rank(pipeline)) {
             numbers_convert(step_cell(pipeline, step, pipeline->local, owner) + 1, range->wire,
-                            piece.data, range->dtype, piece.count);
+                            chunk.data, range->dtype, chunk.count);
         }
     }
     step_mark_filled(pipeline, step);
@@ -44,36 +44,36 @@ static int may_pass(const struct pipeline *pipeline, const struct step *step) {
     return step_unfilled(pipeline, step) < 0;
 }
 
-// The sum of the host's ranks. One rank's own values need not be added.
-static void add_host(struct pipeline *pipeline, const struct step *step, const struct piece *piece,
+// The sum over the host's ranks; with a single rank there is nothing to add.
+static void add_host(struct pipeline *pipeline, const struct step *step, const struct chunk *chunk,
                      void *to, enum dtype dtype) {
     for (int local = 0; local < pipeline->local_size; local++) {
-        const struct range_header *cell = step_cell(pipeline, step, local, piece->owner);
+        const struct range_header *cell = step_cell(pipeline, step, local, chunk->owner);
         pipeline->addends[local] = (struct addend){cell + 1, step->operation.range.wire};
     }
-    if (piece->owner == own_rank(pipeline)) {
-        pipeline->addends[pipeline->local] = (struct addend){piece->data, DTYPE_F32};
+    if (chunk->owner == own_rank(pipeline)) {
+        pipeline->addends[pipeline->local] = (struct addend){chunk->data, DTYPE_F32};
     }
     if (pipeline->local_size > 1) {
-        numbers_sum(to, dtype, pipeline->addends, pipeline->local_size, piece->count);
+        numbers_sum(to, dtype, pipeline->addends, pipeline->local_size, chunk->count);
     }
 }
 
 static enum berth_status send_sum(struct pipeline *pipeline, struct step *step, int owner,
                                   struct berth_error *error) {
-    const struct piece piece = step_piece(step, owner);
+    const struct chunk chunk = step_chunk(step, owner);
     struct range_header *cell = step_cell(pipeline, step, pipeline->local, owner);
-    if (piece.count == 0) {
+    if (chunk.count == 0) {
         return BERTH_OK;
     }
-    add_host(pipeline, step, &piece, cell + 1, step->operation.range.wire);
-    step_seal(step, &piece, pipeline->local_size, cell);
-    return step_send(pipeline, step, owner, &piece, cell, error);
+    add_host(pipeline, step, &chunk, cell + 1, step->operation.range.wire);
+    step_seal(step, &chunk, pipeline->local_size, cell);
+    return step_send(pipeline, step, owner, &chunk, cell, error);
 }
 
 static enum berth_status pass(struct pipeline *pipeline, struct step *step,
                               struct berth_error *error) {
-    const struct piece own = step_piece(step, own_rank(pipeline));
+    const struct chunk own = step_chunk(step, own_rank(pipeline));
     TRY(step_check_filled(pipeline, step, error));
     TRY(step_send_greeting(pipeline, step, error));
     for (int i = 0; i < pipeline->handled_count; i++) {
@@ -91,7 +91,7 @@ static int may_finish(const struct pipeline *pipeline, const struct step *step) 
 }
 
 static enum berth_status check_sums(const struct pipeline *pipeline, const struct step *step,
-                                    const struct piece *own, struct berth_error *error) {
+                                    const struct chunk *own, struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
     int64_t ranks = pipeline->local_size;
     for (int i = 0; i + 1 < topology->host_count; i++) {
@@ -111,7 +111,7 @@ static enum berth_status check_sums(const struct pipeline *pipeline, const struc
 static enum berth_status finish(struct pipeline *pipeline, struct step *step,
                                 struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
-    const struct piece own = step_piece(step, own_rank(pipeline));
+    const struct chunk own = step_chunk(step, own_rank(pipeline));
     TRY(step_check_greeting(pipeline, step, error));
     if (own.count == 0 || topology->host_count == 1) {
         return BERTH_OK;
@@ -127,5 +127,5 @@ static enum berth_status finish(struct pipeline *pipeline, struct step *step,
     return BERTH_OK;
 }
 
-const struct pipeline_kind pipeline_reduce = {
+const struct pipeline_phases pipeline_reduce = {
     .begin = begin, .may_pass = may_pass, .pass = pass, .may_finish = may_finish, .finish = finish};

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chunks, marks and messages of a step; see step.h.
 #include "comm/step.h"
 
 #include <string.h>
 
 // --- elements and cells -------------------------------------------------------------------------
 
-struct piece step_piece(const struct step *step, int owner) {
+struct chunk step_chunk(const struct step *step, int owner) {
     const struct comm_range *range = &step->operation.range;
     const struct chunking *chunking = &step->operation.chunking;
-    const int64_t count = chunking_count(chunking, range, step->chunk, owner);
-    const int64_t first = range->starts[owner] + step->chunk * chunking->elements;
+    const int64_t count = chunking_count(chunking, range, step->chunk_index, owner);
+    const int64_t first = range->starts[owner] + step->chunk_index * chunking->elements;
     const int64_t offset = count > 0 ? first - range->first : 0;
-    return (struct piece){.owner = owner,
+    return (struct chunk){.owner = owner,
                           .data = (char *)range->data + (size_t)offset * dtype_size(range->dtype),
                           .count = count,
                           .bytes = (size_t)count * dtype_size(range->wire)};
@@ -75,41 +76,43 @@ enum berth_status step_check_filled(const struct pipeline *pipeline, const struc
 // --- messages -----------------------------------------------------------------------------------
 
 static struct range_header header_of(const struct step *step, int owner, int64_t ranks) {
-    return (struct range_header){
-        .label = step->operation.label, .chunk = step->chunk, .owner = owner, .ranks = ranks};
+    return (struct range_header){.label = step->operation.label,
+                                 .chunk_index = step->chunk_index,
+                                 .owner = owner,
+                                 .ranks = ranks};
 }
 
-void step_seal(const struct step *step, const struct piece *piece, int64_t ranks,
+void step_seal(const struct step *step, const struct chunk *chunk, int64_t ranks,
                struct range_header *cell) {
-    *cell = header_of(step, piece->owner, ranks);
-    range_message_seal(cell, piece->bytes);
+    *cell = header_of(step, chunk->owner, ranks);
+    range_message_seal(cell, chunk->bytes);
 }
 
 enum berth_status step_send(struct pipeline *pipeline, struct step *step, int rank,
-                            const struct piece *piece, const struct range_header *cell,
+                            const struct chunk *chunk, const struct range_header *cell,
                             struct berth_error *error) {
-    return courier_send(&pipeline->courier, &step->sends, rank, cell, sizeof *cell + piece->bytes,
+    return courier_send(&pipeline->courier, &step->sends, rank, cell, sizeof *cell + chunk->bytes,
                         error);
 }
 
 enum berth_status step_receive(struct pipeline *pipeline, struct step *step, int rank,
-                               const struct piece *piece, struct range_header *cell,
+                               const struct chunk *chunk, struct range_header *cell,
                                struct berth_error *error) {
     return courier_receive(&pipeline->courier, &step->receives, rank, cell,
-                           sizeof *cell + piece->bytes, error);
+                           sizeof *cell + chunk->bytes, error);
 }
 
 enum berth_status step_check(const struct pipeline *pipeline, const struct step *step, int rank,
-                             const struct piece *piece, const struct range_header *cell,
+                             const struct chunk *chunk, const struct range_header *cell,
                              struct berth_error *error) {
-    const struct range_header expected = header_of(step, piece->owner, 0);
-    return range_message_check(&pipeline->courier, rank, cell, piece->bytes, &expected, error);
+    const struct range_header expected = header_of(step, chunk->owner, 0);
+    return range_message_check(&pipeline->courier, rank, cell, chunk->bytes, &expected, error);
 }
 
 // --- greetings ----------------------------------------------------------------------------------
 
 static int has_greeting(const struct pipeline *pipeline, const struct step *step) {
-    return step->chunk == 0 && pipeline->topology->host_count > 1;
+    return step->chunk_index == 0 && pipeline->topology->host_count > 1;
 }
 
 static int rank_before(const struct topology *topology) {
@@ -119,7 +122,7 @@ static int rank_before(const struct topology *topology) {
 enum berth_status step_send_greeting(struct pipeline *pipeline, struct step *step,
                                      struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
-    const struct piece nothing = {.owner = topology->rank};
+    const struct chunk nothing = {.owner = topology->rank};
     if (!has_greeting(pipeline, step)) {
         return BERTH_OK;
     }
@@ -130,7 +133,7 @@ enum berth_status step_send_greeting(struct pipeline *pipeline, struct step *ste
 
 enum berth_status step_receive_greeting(struct pipeline *pipeline, struct step *step,
                                         struct berth_error *error) {
-    const struct piece nothing = {0};
+    const struct chunk nothing = {0};
     step->greeting_before = (struct range_header){0};
     if (!has_greeting(pipeline, step)) {
         return BERTH_OK;
@@ -141,7 +144,7 @@ enum berth_status step_receive_greeting(struct pipeline *pipeline, struct step *
 
 enum berth_status step_check_greeting(const struct pipeline *pipeline, const struct step *step,
                                       struct berth_error *error) {
-    const struct piece nothing = {.owner = rank_before(pipeline->topology)};
+    const struct chunk nothing = {.owner = rank_before(pipeline->topology)};
     if (!has_greeting(pipeline, step)) {
         return BERTH_OK;
     }
@@ -151,7 +154,7 @@ enum berth_status step_check_greeting(const struct pipeline *pipeline, const str
 enum berth_status step_explain(const struct pipeline *pipeline, const struct step *step,
                                enum berth_status status, struct berth_error *error) {
     const struct range_label *own = &step->operation.label, *other = &step->greeting_before.label;
-    if (status == BERTH_OK || !range_message_is_whole(&step->greeting_before, 0) ||
+    if (status == BERTH_OK || !range_message_is_intact(&step->greeting_before, 0) ||
         memcmp(own, other, sizeof *own) == 0) {
         return status;
     }

@@ -1,60 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the phases of reduce.c and gather.c are made of: the elements, cells, marks and messages of
-// a step.
+// The building blocks of the phases in reduce.c and gather.c: the elements, cells, marks and
+// messages of a step.
 #ifndef BERTH_COMM_STEP_H
 #define BERTH_COMM_STEP_H
 
 #include "comm/pipeline.h"
 
-// The chunk of a step in the part of rank `owner`; count may be 0.
-struct piece {
+// What a step covers of the part of rank `owner`; count may be 0.
+struct chunk {
     int owner;
     void *data; // in the range's memory
     int64_t count;
     size_t bytes; // on the wire
 };
 
-struct piece step_piece(const struct step *step, int owner);
+struct chunk step_chunk(const struct step *step, int owner);
 
 // The cell of `owner` in the area of a rank of this host.
 struct range_header *step_cell(const struct pipeline *pipeline, const struct step *step, int local,
                                int owner);
-// Where the message of the i-th other host goes, to the owner of a sum.
+// Where the owner of a sum receives the message of the i-th other host.
 struct range_header *step_received(const struct pipeline *pipeline, const struct step *step, int i);
 
 // Marks this rank's area as filled or emptied.
 void step_mark_filled(struct pipeline *pipeline, const struct step *step);
 void step_mark_emptied(struct pipeline *pipeline, const struct step *step);
-// Whether all areas of the host are filled for this step; then `check` compares what the ranks
-// call. step_unfilled: the first local rank whose area is not, or -1.
+// The first local rank whose area is not filled for this step, or -1. Once there is none,
+// step_check_filled compares the operations that the ranks call.
 int step_unfilled(const struct pipeline *pipeline, const struct step *step);
 enum berth_status step_check_filled(const struct pipeline *pipeline, const struct step *step,
                                     struct berth_error *error);
 
-// The first messages of an operation's first step; later steps have none.
+// The greetings, with which an operation's first step begins; later steps have none.
 enum berth_status step_send_greeting(struct pipeline *pipeline, struct step *step,
                                      struct berth_error *error);
 enum berth_status step_receive_greeting(struct pipeline *pipeline, struct step *step,
                                         struct berth_error *error);
 enum berth_status step_check_greeting(const struct pipeline *pipeline, const struct step *step,
                                       struct berth_error *error);
-// Where a message could not be received because ranks do not call the same, the greeting says so:
-// that error, in place of the one in *error.
+// If a message could not be received because ranks call different operations, the greeting shows
+// it: returns that error in place of the one in *error.
 enum berth_status step_explain(const struct pipeline *pipeline, const struct step *step,
                                enum berth_status status, struct berth_error *error);
 
-// Fills in the header of a cell whose elements are a sum of `ranks` ranks' values.
-void step_seal(const struct step *step, const struct piece *piece, int64_t ranks,
+// Fills in the header of a cell whose elements are the sum of `ranks` ranks' values.
+void step_seal(const struct step *step, const struct chunk *chunk, int64_t ranks,
                struct range_header *cell);
-// Begin to send a sealed cell, or to receive one.
+// Begin to send or to receive a sealed cell.
 enum berth_status step_send(struct pipeline *pipeline, struct step *step, int rank,
-                            const struct piece *piece, const struct range_header *cell,
+                            const struct chunk *chunk, const struct range_header *cell,
                             struct berth_error *error);
 enum berth_status step_receive(struct pipeline *pipeline, struct step *step, int rank,
-                               const struct piece *piece, struct range_header *cell,
+                               const struct chunk *chunk, struct range_header *cell,
                                struct berth_error *error);
 enum berth_status step_check(const struct pipeline *pipeline, const struct step *step, int rank,
-                             const struct piece *piece, const struct range_header *cell,
+                             const struct chunk *chunk, const struct range_header *cell,
                              struct berth_error *error);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Identifies hosts and numbers ranks; see topology.h.
 #include "comm/topology.h"
 
 #include "core/file.h"
@@ -37,13 +38,13 @@ static int is_same_host(const struct host_identity *x, const struct host_identit
     return memcmp(x, y, sizeof *x) == 0;
 }
 
-// Gives the next ranks to all processes of the host of `process`.
+// Gives consecutive ranks to all processes on the host of `process`; returns the next free rank.
 static int number_host(struct topology *topology, int process, int rank) {
     for (int other = process; other < topology->size; other++) {
-        if (is_same_host(&topology->of[other], &topology->of[process])) {
+        if (is_same_host(&topology->identities[other], &topology->identities[process])) {
             topology->ranks[other] = rank;
             topology->processes[rank] = other;
-            topology->names[rank] = topology->of[other].name;
+            topology->names[rank] = topology->identities[other].name;
             rank++;
         }
     }
@@ -66,12 +67,12 @@ static void number_hosts(struct topology *topology) {
     const struct host_identity *before = NULL;
     topology->host_count = 0;
     for (int rank = 0; rank < topology->size; rank++) {
-        const struct host_identity *of = &topology->of[topology->processes[rank]];
-        if (before == NULL || !is_same_host(before, of)) {
+        const struct host_identity *identities = &topology->identities[topology->processes[rank]];
+        if (before == NULL || !is_same_host(before, identities)) {
             topology->first[topology->host_count++] = rank;
         }
         topology->hosts[rank] = topology->host_count - 1;
-        before = of;
+        before = identities;
     }
     topology->first[topology->host_count] = topology->size;
     topology->host = topology->hosts[topology->rank];
@@ -86,12 +87,12 @@ enum berth_status topology_init(struct topology *topology, const struct host_ide
                                   .hosts = memory_array(count, sizeof(int)),
                                   .first = memory_array(count + 1, sizeof(int)),
                                   .names = memory_array(count, sizeof(char *)),
-                                  .of = memory_array(count, sizeof *processes)};
+                                  .identities = memory_array(count, sizeof *processes)};
     if (topology->processes == NULL || topology->ranks == NULL || topology->hosts == NULL ||
-        topology->first == NULL || topology->names == NULL || topology->of == NULL) {
+        topology->first == NULL || topology->names == NULL || topology->identities == NULL) {
         return error_no_memory(error, count * (sizeof *processes + 24), "the list of ranks");
     }
-    memcpy(topology->of, processes, count * sizeof *processes);
+    memcpy(topology->identities, processes, count * sizeof *processes);
     number_ranks(topology);
     topology->rank = topology->ranks[process];
     number_hosts(topology);
@@ -104,7 +105,7 @@ void topology_done(struct topology *topology) {
     memory_free(topology->hosts);
     memory_free(topology->first);
     memory_free(topology->names);
-    memory_free(topology->of);
+    memory_free(topology->identities);
     *topology = (struct topology){0};
 }
 
@@ -114,7 +115,7 @@ void topology_split(struct topology *topology, const char *refused) {
         const int is_whole = memchr(refused + first, 1, (size_t)count) == NULL;
         for (int rank = first; rank < first + count && !is_whole; rank++) {
             const int process = topology->processes[rank];
-            topology->of[process].alone = (uint64_t)process + 1;
+            topology->identities[process].isolated = (uint64_t)process + 1;
         }
     }
     number_hosts(topology);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA column of gpu_api.h. The driver is found at run time by CUDA's own runtime, so a program
-// with this module starts without one.
+// gpu_api.h for CUDA. CUDA's runtime looks for the driver at run time, so a program with this
+// module starts without one.
 #ifndef BERTH_GPU_API_CUDA_H
 #define BERTH_GPU_API_CUDA_H
 
@@ -20,7 +20,7 @@ static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
     return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
 
-// False: it has other kernels.
+// False: the graph has other kernels.
 static inline bool gpu_graph_update(cudaGraphExec_t exec, cudaGraph_t graph) {
     cudaGraphExecUpdateResultInfo result;
     const bool done = cudaGraphExecUpdate(exec, graph, &result) == cudaSuccess;
@@ -42,7 +42,7 @@ static inline void gpu_pinned_free(void *block) {
     (void)cudaFreeHost(block);
 }
 
-// Devices that CUDA shows (CUDA_VISIBLE_DEVICES).
+// The devices that are visible to CUDA (CUDA_VISIBLE_DEVICES).
 static inline gpu_error gpu_count(int *count) {
     int driver = 0;
     *count = 0;
@@ -66,7 +66,7 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
                : gpu_error{GPU_NOT_SUPPORTED, "compute capability 8.0 or higher is needed"};
 }
 
-static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
+static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
     int most = 0;
     gpu_error error =
         gpu_error_of(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
@@ -77,7 +77,7 @@ static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
 static inline uint64_t gpu_unit(int index) {
     struct cudaDeviceProp properties;
     return cudaGetDeviceProperties(&properties, index) == cudaSuccess
-               ? gpu_number_of(&properties.uuid)
+               ? gpu_hash_name(&properties.uuid)
                : 0;
 }
 

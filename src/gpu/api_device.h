@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the columns of real GPUs share: HIP has CUDA's calls, types and errors under other names,
-// which GPU_CALL makes: cudaMalloc, hipMalloc. api_cuda.h and api_hip.h include it after what
-// differs.
+// What api_cuda.h and api_hip.h share, which include this after what differs. HIP has CUDA's calls,
+// types and errors under other names; GPU_CALL makes either: cudaMalloc, hipMalloc.
 #ifndef BERTH_GPU_API_DEVICE_H
 #define BERTH_GPU_API_DEVICE_H
 
@@ -9,8 +8,8 @@
 
 #include <string.h>
 
-// Memory that the driver takes by itself, for code, which is loaded when a kernel first runs, and
-// for graphs. An estimate.
+// An estimate of the memory that the driver itself takes: for code, which it loads when a kernel
+// first runs, and for graphs.
 #define GPU_CODE_BYTES ((size_t)256 << 20)
 #define GPU_UNROLL _Pragma("unroll") // before a loop over an array that must stay in registers
 #define GPU_SHARED(type, name, count) __shared__ type name[count]
@@ -71,19 +70,19 @@ static_assert((int)GPU_CALL(ErrorInsufficientDriver) == GPU_NO_DRIVER &&
                   (int)GPU_CALL(ErrorStreamCaptureUnsupported) == GPU_CAPTURE_FORBIDS,
               "CUDA's numbers");
 
-// Another stream of the device that this thread uses, for copies.
+// Another stream, for copies, of the device that this thread uses.
 static inline gpu_error gpu_stream_new(gpu_stream *stream) {
     return gpu_error_of(
         GPU_CALL(StreamCreateWithFlags)(&stream->stream, GPU_CALL(StreamNonBlocking)));
 }
 
-// For the calls of this thread from now on.
+// Selects the device for this thread's calls from now on.
 static inline gpu_error gpu_use(int index) {
     return gpu_error_of(GPU_CALL(SetDevice)(index));
 }
 
-// A number below 2^40 for the 16 bytes that name a GPU, or a part of one.
-static inline uint64_t gpu_number_of(const void *name) {
+// Hashes the 16 bytes that identify a GPU, or a partition of one, to a number below 2^40.
+static inline uint64_t gpu_hash_name(const void *name) {
     uint64_t halves[2];
     memcpy(halves, name, sizeof halves);
     return (halves[0] ^ halves[1] * 0x9E3779B97F4A7C15u) >> 24;
@@ -118,7 +117,7 @@ static inline gpu_error gpu_zero(void *block, size_t bytes, gpu_stream stream) {
     return gpu_error_of(GPU_CALL(MemsetAsync)(block, 0, bytes, stream.stream));
 }
 
-// From pinned memory, which must keep its contents until the stream has come here.
+// From pinned memory, which must not change until the stream has reached this copy.
 static inline gpu_error gpu_upload(void *to, const void *from_pinned, size_t bytes,
                                    gpu_stream stream) {
     return gpu_error_of(
@@ -135,7 +134,7 @@ static inline gpu_error gpu_wait(gpu_stream stream) {
     return gpu_error_of(GPU_CALL(StreamSynchronize)(stream.stream));
 }
 
-// A place in a stream.
+// A point in a stream.
 struct gpu_event {
     GPU_CALL(Event_t) event;
 };
@@ -145,7 +144,7 @@ static inline gpu_error gpu_event_new(gpu_event *event) {
         GPU_CALL(EventCreateWithFlags)(&event->event, GPU_CALL(EventDisableTiming)));
 }
 
-// One whose time can be asked for. It may not be recorded while a graph is captured.
+// An event with a time. It may not be recorded while a graph is captured.
 static inline gpu_error gpu_event_new_timed(gpu_event *event) {
     return gpu_error_of(GPU_CALL(EventCreate)(&event->event));
 }
@@ -160,20 +159,20 @@ static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
     return gpu_error_of(GPU_CALL(EventRecord)(event->event, stream.stream));
 }
 
-// The host waits until the stream has come to where the event was last recorded, if it was.
+// The host waits until the stream has reached the point where the event was last recorded, if any.
 static inline gpu_error gpu_event_wait(const gpu_event *event) {
     return gpu_error_of(GPU_CALL(EventSynchronize)(event->event));
 }
 
-// Whether the stream has come there.
+// Whether the stream has reached that point.
 static inline gpu_error gpu_event_done(const gpu_event *event, bool *done) {
     const GPU_CALL(Error_t) error = GPU_CALL(EventQuery)(event->event);
     *done = error == GPU_CALL(Success);
     return error == GPU_CALL(ErrorNotReady) ? GPU_NO_ERROR : gpu_error_of(error);
 }
 
-// The seconds between two timed events of a stream as they were last recorded; not known before the
-// stream has come to both.
+// The seconds between two timed events of a stream as they were last recorded; *known becomes false
+// if the stream has not reached both.
 static inline gpu_error gpu_event_seconds(const gpu_event *from, const gpu_event *to, bool *known,
                                           double *seconds) {
     float milliseconds = 0;
@@ -184,19 +183,20 @@ static inline gpu_error gpu_event_seconds(const gpu_event *from, const gpu_event
     return error == GPU_CALL(ErrorNotReady) ? GPU_NO_ERROR : gpu_error_of(error);
 }
 
-// What is added to the stream from now on waits for the event as it was last recorded.
+// Whatever is added to the stream from now on waits for the event as it was last recorded.
 static inline gpu_error gpu_stream_wait(gpu_stream stream, const gpu_event *event) {
     return gpu_error_of(GPU_CALL(StreamWaitEvent)(stream.stream, event->event, 0));
 }
 
 // --- graphs -------------------------------------------------------------------------------------
 
-// What was called between begin and end, to be started at once.
+// What was called between begin and end, to be launched at once.
 struct gpu_graph {
     GPU_CALL(GraphExec_t) exec;
 };
 
-// What follows is kept and not started. Until the end, calls that wait or take memory fail.
+// What follows is recorded instead of started. Until the capture ends, calls that wait or allocate
+// memory fail.
 static inline gpu_error gpu_capture_begin(gpu_stream stream) {
     return gpu_error_of(
         GPU_CALL(StreamBeginCapture)(stream.stream, GPU_CALL(StreamCaptureModeThreadLocal)));
@@ -209,8 +209,8 @@ static inline void gpu_graph_free(gpu_graph *graph) {
     }
 }
 
-// *graph, which may be empty or of an earlier capture, becomes what was captured: it is only given
-// new arguments where it has the same kernels, and made again otherwise.
+// *graph, which may be empty or from an earlier capture, becomes what was captured. If it has the
+// same kernels, only their arguments are updated; otherwise it is instantiated again.
 static inline gpu_error gpu_capture_end(gpu_stream stream, gpu_graph *graph) {
     GPU_CALL(Graph_t) captured = NULL;
     gpu_error error = gpu_error_of(GPU_CALL(StreamEndCapture)(stream.stream, &captured));
@@ -231,8 +231,8 @@ static inline gpu_error gpu_graph_start(const gpu_graph *graph, gpu_stream strea
 
 // --- launches -----------------------------------------------------------------------------------
 
-// Starts a kernel. The error is the launch's own: that which the runtime keeps for the thread may
-// be of any call before.
+// Starts a kernel. Returns the launch's own error, because the one that the runtime keeps for the
+// thread may stem from any earlier call.
 template <class... Parameters>
 static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
                                    void (*kernel)(Parameters...), gpu_cost (*)(Parameters...),

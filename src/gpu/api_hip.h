@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HIP column of gpu_api.h: AMD's GPUs with wavefronts of 64.
+// gpu_api.h for HIP: AMD's GPUs with wavefronts of 64.
 #ifndef BERTH_GPU_API_HIP_H
 #define BERTH_GPU_API_HIP_H
 
@@ -15,7 +15,7 @@
 
 static_assert((int)hipErrorOutOfMemory == GPU_OUT_OF_MEMORY, "CUDA's number");
 
-// The lanes of a wavefront always go together.
+// The lanes of a wavefront always run in lockstep.
 #define __shfl_xor_sync(mask, value, lanes) __shfl_xor(value, lanes)
 #define __shfl_sync(mask, value, lane) __shfl(value, lane)
 #define __ballot_sync(mask, predicate) __ballot(predicate)
@@ -28,7 +28,7 @@ static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
                   : (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
-// False: it has other kernels.
+// False: the graph has other kernels.
 static inline bool gpu_graph_update(hipGraphExec_t exec, hipGraph_t graph) {
     hipGraphNode_t node;
     hipGraphExecUpdateResult result;
@@ -51,7 +51,7 @@ static inline void gpu_pinned_free(void *block) {
     (void)hipHostFree(block);
 }
 
-// Devices that HIP shows (HIP_VISIBLE_DEVICES).
+// The devices that are visible to HIP (HIP_VISIBLE_DEVICES).
 static inline gpu_error gpu_count(int *count) {
     *count = 0;
     if (access("/dev/kfd", F_OK) != 0) {
@@ -73,7 +73,7 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
                : gpu_error{GPU_NOT_SUPPORTED, "wavefronts of 64 are needed"};
 }
 
-static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
+static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
     int most = 0;
     gpu_error error = gpu_error_of(
         hipDeviceGetAttribute(&most, hipDeviceAttributeMaxSharedMemoryPerBlock, index));
@@ -84,7 +84,7 @@ static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
 static inline uint64_t gpu_unit(int index) {
     char address[16] = {}; // 0000:c1:00.0, on the PCI bus
     return hipDeviceGetPCIBusId(address, sizeof address, index) == hipSuccess
-               ? gpu_number_of(address)
+               ? gpu_hash_name(address)
                : 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host column of gpu_api.h: kernels run by the emulation, memory of the host. A stream does
-// nothing before somebody waits for it (emulation_stream.h).
+// gpu_api.h for the host: the emulation runs the kernels, in the host's memory. A stream does
+// nothing until the host waits for it (emulation_stream.h).
 #ifndef BERTH_GPU_API_HOST_H
 #define BERTH_GPU_API_HOST_H
 
@@ -29,9 +29,10 @@ static inline void *gpu_native(gpu_stream stream) {
     return stream.queue;
 }
 
-// BERTH_EMULATION_FAULT=CALL:N:CODE: the N-th of these calls of the process fails with that error,
-// as all that follow do, of whatever kind. CALL: a kernel's name, or "memory", "upload",
-// "download", "wait", "mark". Only the memory that is missing once may be there later.
+// BERTH_EMULATION_FAULT=CALL:N:CODE makes the process's N-th call of CALL fail with that error, and
+// after it every call of any kind. CALL is a kernel's name, or "open", "memory", "pinned",
+// "upload", "download", "wait", "mark", "capture", "graph". Only GPU_OUT_OF_MEMORY fails a single
+// call.
 inline gpu_error emulated_fault(const char *call) {
     static const char *const wanted = getenv("BERTH_EMULATION_FAULT");
     static int calls, broken;
@@ -48,7 +49,7 @@ inline gpu_error emulated_fault(const char *call) {
     return gpu_error{code, NULL};
 }
 
-static inline gpu_error emulated_forbidden(void) {
+static inline gpu_error emulated_capture_error(void) {
     return gpu_error{GPU_CAPTURE_FORBIDS, "not allowed while a graph is captured"};
 }
 
@@ -59,7 +60,7 @@ static inline gpu_error gpu_count(int *count) {
     return GPU_NO_ERROR;
 }
 
-// For the calls of this thread from now on.
+// Selects the device for this thread's calls from now on.
 static inline gpu_error gpu_use(int index) {
     emulated_use_gpu(index);
     return GPU_NO_ERROR;
@@ -70,10 +71,10 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
     return GPU_NO_ERROR;
 }
 
-// BERTH_EMULATION_SHARED, or that of an H100.
-static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
+// BERTH_EMULATION_SHARED, or an H100's.
+static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
     const char *given = getenv("BERTH_EMULATION_SHARED");
-    *bytes = given != NULL ? strtoull(given, NULL, 10) : GPU_SHARED_MOST;
+    *bytes = given != NULL ? strtoull(given, NULL, 10) : GPU_MAX_SHARED_BYTES;
     return GPU_NO_ERROR;
 }
 
@@ -81,7 +82,7 @@ static inline uint64_t gpu_unit(int index) {
     return (uint64_t)index + 1;
 }
 
-// It may be opened any number of times; each has the threads that it is given.
+// The emulated GPU may be opened any number of times, each time with its own number of threads.
 static inline gpu_error gpu_open(int index, const struct device_options *options,
                                  gpu_stream *stream) {
     const gpu_error error = emulated_fault("open");
@@ -108,11 +109,11 @@ static inline gpu_error gpu_memory_left(uint64_t *bytes) {
     return GPU_NO_ERROR;
 }
 
-// No bytes: success and NULL, as of CUDA.
+// As in CUDA, an allocation of no bytes succeeds and gives NULL.
 static inline gpu_error gpu_memory_new(void **block, size_t bytes) {
     *block = NULL;
-    if (emulated_stream_captures()) {
-        return emulated_forbidden();
+    if (emulated_stream_is_capturing()) {
+        return emulated_capture_error();
     }
     const gpu_error error = emulated_fault("memory");
     if (bytes == 0) {
@@ -126,8 +127,8 @@ static inline gpu_error gpu_memory_new(void **block, size_t bytes) {
 
 // Waits for all streams, as a GPU's runtime does.
 static inline gpu_error gpu_memory_free(void *block) {
-    if (emulated_stream_captures()) {
-        return emulated_forbidden();
+    if (emulated_stream_is_capturing()) {
+        return emulated_capture_error();
     }
     emulated_stream_wait_all();
     emulated_memory_free(block);
@@ -170,7 +171,7 @@ static inline gpu_error gpu_upload(void *to, const void *from_pinned, size_t byt
     return emulated_fault("upload");
 }
 
-// Counts the waits that keep the host.
+// Counts the waits that block the host.
 static inline void emulated_wait(struct emulated_stream *queue, uint64_t position) {
     if (!emulated_stream_is_done(queue, position)) {
         emulated_counts_add("host wait", {0, 0, 0});
@@ -178,12 +179,12 @@ static inline void emulated_wait(struct emulated_stream *queue, uint64_t positio
     emulated_stream_wait(queue, position);
 }
 
-// To memory that is not pinned, the host waits until it is copied.
+// If the memory is not pinned, the host waits for the copy.
 static inline gpu_error gpu_download(void *to_host, const void *from, size_t bytes,
                                      gpu_stream stream) {
     const bool waits = !emulated_is_pinned(to_host);
-    if (waits && emulated_stream_captures()) {
-        return emulated_forbidden();
+    if (waits && emulated_stream_is_capturing()) {
+        return emulated_capture_error();
     }
     emulated_copy("download", to_host, from, bytes, {bytes, 0, 0}, stream);
     if (waits) {
@@ -193,8 +194,8 @@ static inline gpu_error gpu_download(void *to_host, const void *from, size_t byt
 }
 
 static inline gpu_error gpu_wait(gpu_stream stream) {
-    if (emulated_stream_captures()) {
-        return emulated_forbidden();
+    if (emulated_stream_is_capturing()) {
+        return emulated_capture_error();
     }
     emulated_wait(stream.queue, emulated_stream_position(stream.queue));
     return emulated_fault("wait");
@@ -203,7 +204,7 @@ static inline gpu_error gpu_wait(gpu_stream stream) {
 struct gpu_event {
     struct emulated_stream *queue;
     uint64_t position;
-    double *passed; // when the stream came there, by the host's clock; NULL: not timed
+    double *passed; // when the stream reached it, by the host's clock; NULL: not timed
 };
 
 static inline gpu_error gpu_event_new(gpu_event *event) {
@@ -234,8 +235,8 @@ static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
 }
 
 static inline gpu_error gpu_event_wait(const gpu_event *event) {
-    if (emulated_stream_captures()) {
-        return emulated_forbidden();
+    if (emulated_stream_is_capturing()) {
+        return emulated_capture_error();
     }
     if (event->queue != NULL) {
         emulated_wait(event->queue, event->position);
@@ -244,14 +245,14 @@ static inline gpu_error gpu_event_wait(const gpu_event *event) {
 }
 
 static inline gpu_error gpu_event_done(const gpu_event *event, bool *done) {
-    if (emulated_stream_captures()) {
-        return emulated_forbidden();
+    if (emulated_stream_is_capturing()) {
+        return emulated_capture_error();
     }
     *done = event->queue == NULL || emulated_stream_advance(event->queue, event->position);
     return GPU_NO_ERROR;
 }
 
-// Asking does not bring the stream any further.
+// A query does not advance the stream.
 static inline gpu_error gpu_event_seconds(const gpu_event *from, const gpu_event *to, bool *known,
                                           double *seconds) {
     *known = emulated_stream_is_done(from->queue, from->position) &&
@@ -276,8 +277,8 @@ struct gpu_graph {
 };
 
 static inline gpu_error gpu_capture_begin(gpu_stream stream) {
-    if (emulated_stream_captures()) {
-        return emulated_forbidden();
+    if (emulated_stream_is_capturing()) {
+        return emulated_capture_error();
     }
     emulated_capture_begin(stream.queue);
     return GPU_NO_ERROR;
@@ -300,17 +301,17 @@ static inline void gpu_graph_free(gpu_graph *graph) {
 
 // --- launches -----------------------------------------------------------------------------------
 
-// Starts a kernel. The stream must be of the GPU that the thread uses.
+// Starts a kernel. The stream must belong to the GPU that the thread uses.
 template <class... Parameters, class... Arguments>
 static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
                                    void (*kernel)(Parameters...), gpu_cost (*cost)(Parameters...),
                                    Arguments... arguments) {
-    if (!emulated_stream_is_here(stream.queue)) {
+    if (!emulated_stream_is_current(stream.queue)) {
         return gpu_error{GPU_WRONG_HANDLE, NULL};
     }
-    size_t shared_most;
-    (void)gpu_shared_most(0, &shared_most);
-    if (shape.shared > shared_most) {
+    size_t max_shared_bytes;
+    (void)gpu_max_shared_bytes(0, &max_shared_bytes);
+    if (shape.shared > max_shared_bytes) {
         return gpu_error{1, NULL};
     }
     using parameters = std::tuple<Parameters...>;

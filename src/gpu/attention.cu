@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over sequences of any lengths without a matrix of scores in memory: for every dtype and
-// head size, with dot products by ordinary arithmetic. What tensor cores can do goes to
-// attention_mma.cu.
+// Attention over sequences of any length without a matrix of scores in memory, for every dtype and
+// any head size up to MAX_HEAD_SIZE, with ordinary arithmetic. attention_mma.cu has the cases that
+// tensor cores support.
 //
-// A block has OWN_ROWS rows of one head of one sequence, shared by its warps: queries in the
-// forward pass and for dQ, keys for dK and dV. It walks through the other rows in tiles of
-// TILE, kept in shared memory: of 128 rows, or of 64 where the GPU has less of it. A lane has some
-// rows of the tile; what it finds for them goes through shared memory, and then each lane adds up
-// some columns of the result.
+// A block of threads has BLOCK_ROWS rows of one head of one sequence, divided among its warps:
+// queries in the forward pass and for dQ, keys for dK and dV. It walks through the other side's
+// rows in tiles in shared memory, of 128 rows, or of 64 where the GPU has less of it. A lane
+// computes the factors of some rows of the tile, exchanges them through shared memory, and then
+// adds up some columns of the result.
 //
 //   P = softmax(q k^T / sqrt(D)); O = dropout(P) v; delta = rowsum(dO * O)
 //   dS = P * (dropout'(dO v^T) - delta) / sqrt(D); dQ = dS K; dK = dS^T Q; dV = dropout(P)^T dO
@@ -18,23 +18,23 @@
 
 enum {
     WARPS = 4,
-    WARP_ROWS = 4, // own rows of a warp
-    OWN_ROWS = WARPS * WARP_ROWS,
+    WARP_ROWS = 4, // of the block's rows
+    BLOCK_ROWS = WARPS * WARP_ROWS,
     ATTENTION_THREADS = WARPS * GPU_WARP,
-    MASK_COLUMNS = 128, // that blocks of a mask cover (core/rng.h)
-    HEAD_SIZE_MOST = 128,
+    MASK_BLOCK_COLUMNS = 128, // covered by a mask's blocks (core/rng.h)
+    MAX_HEAD_SIZE = 128,
     DELTA_LANES = 8,
-    LANE_COLUMNS = HEAD_SIZE_MOST / GPU_WARP,
+    LANE_COLUMNS = MAX_HEAD_SIZE / GPU_WARP,
 };
 
 // --- shared memory ------------------------------------------------------------------------------
 
-// Rows of two matrices, of which lanes read a column each or a row each: the odd stride keeps both
-// free of bank conflicts.
+// Rows of two matrices. Lanes read a column each or a row each; the odd stride keeps both free of
+// bank conflicts.
 struct tiles {
-    float *own[2];  // [OWN_ROWS, stride]
-    float *tile[2]; // [TILE, stride]
-    float *found;   // [WARPS, 2, TILE]: the factors on the tile's rows
+    float *rows[2];     // [BLOCK_ROWS, stride]
+    float *tile[2];     // [TILE, stride]
+    float *row_factors; // [WARPS, 2, TILE] for the tile's rows
     int64_t stride;
 };
 
@@ -43,31 +43,31 @@ static __host__ __device__ __forceinline__ int64_t tile_stride(int64_t head_size
 }
 
 template <int TILE> static size_t shared_bytes(int64_t head_size) {
-    return (size_t)(2 * (OWN_ROWS + TILE) * tile_stride(head_size) + WARPS * 2 * TILE) *
+    return (size_t)(2 * (BLOCK_ROWS + TILE) * tile_stride(head_size) + WARPS * 2 * TILE) *
            sizeof(float);
 }
 
 template <int TILE> DEVICE struct tiles tiles_of(float *memory, int64_t head_size) {
     struct tiles t;
     t.stride = tile_stride(head_size);
-    t.own[0] = memory;
-    t.own[1] = t.own[0] + OWN_ROWS * t.stride;
-    t.tile[0] = t.own[1] + OWN_ROWS * t.stride;
+    t.rows[0] = memory;
+    t.rows[1] = t.rows[0] + BLOCK_ROWS * t.stride;
+    t.tile[0] = t.rows[1] + BLOCK_ROWS * t.stride;
     t.tile[1] = t.tile[0] + TILE * t.stride;
-    t.found = t.tile[1] + TILE * t.stride;
+    t.row_factors = t.tile[1] + TILE * t.stride;
     return t;
 }
 
-// Rows after the sequence's last are zeros.
-DEVICE void fetch(float *to, int64_t rows, const struct tiles &t, const struct mat &m,
-                  const struct head_place &place, int part, int64_t first) {
-    for (int64_t i = threadIdx.x; i < rows * place.head_size; i += ATTENTION_THREADS) {
-        const int64_t row = i / place.head_size, column = i % place.head_size;
+// Rows after the sequence's last one become zeros.
+DEVICE void load_rows(float *to, int64_t rows, const struct mat &m, const struct block_rows &block,
+                      enum head_part part, int64_t first) {
+    for (int64_t i = threadIdx.x; i < rows * block.head_size; i += ATTENTION_THREADS) {
+        const int64_t row = i / block.head_size, column = i % block.head_size;
         float number[1] = {0.0f};
-        if (first + row < place.length) {
-            vector_io<1>::load(number, m, head_index(m, place, part, first + row, column));
+        if (first + row < block.length) {
+            vector_io<1>::load(number, m, head_index(m, block, part, first + row, column));
         }
-        to[row * t.stride + column] = number[0];
+        to[row * tile_stride(block.head_size) + column] = number[0];
     }
 }
 
@@ -79,13 +79,14 @@ DEVICE float dot(const float *x, const float *y, int64_t count) {
     return sum;
 }
 
-// The tile's rows of a lane: slots of the mask's blocks (core/rng.h), so that one block serves all.
+// A lane's i-th row of the tile. Its rows are the slots of one of the mask's blocks (core/rng.h),
+// so one block serves them all.
 DEVICE int lane_row(int i) {
     const int lane = (int)threadIdx.x % GPU_WARP;
     return lane % 16 + 16 * (lane / 16 + GPU_WARP / 16 * i);
 }
 
-// sums[c] += the products of the tile's rows with their factors, for the lane's columns.
+// sums[c] += the tile's rows, each times its factor, in the lane's columns.
 DEVICE void add_rows(float (&sums)[LANE_COLUMNS], const float *factors, const float *tile,
                      const struct tiles &t, int64_t head_size, int64_t rows) {
     const int lane = (int)threadIdx.x % GPU_WARP;
@@ -99,8 +100,8 @@ DEVICE void add_rows(float (&sums)[LANE_COLUMNS], const float *factors, const fl
     }
 }
 
-template <int TILE> DEVICE int64_t tile_rows(const struct head_place &place, int64_t first) {
-    return place.length - first < TILE ? place.length - first : (int64_t)TILE;
+template <int TILE> DEVICE int64_t tile_rows(const struct block_rows &block, int64_t first) {
+    return block.length - first < TILE ? block.length - first : (int64_t)TILE;
 }
 
 DEVICE void clear(float (&sums)[WARP_ROWS][LANE_COLUMNS]) {
@@ -110,16 +111,16 @@ DEVICE void clear(float (&sums)[WARP_ROWS][LANE_COLUMNS]) {
     }
 }
 
-// The lane's columns of one of the warp's own rows.
-DEVICE void store_row(const struct mat &m, const struct head_place &place, int part, int64_t row,
-                      const float (&x)[LANE_COLUMNS]) {
+// Stores the lane's columns of one of the warp's rows.
+DEVICE void store_row(const struct mat &m, const struct block_rows &block, enum head_part part,
+                      int64_t row, const float (&x)[LANE_COLUMNS]) {
     const int lane = (int)threadIdx.x % GPU_WARP;
     GPU_UNROLL
     for (int c = 0; c < LANE_COLUMNS; c++) {
         const int column = lane + c * GPU_WARP;
         const float number[1] = {x[c]};
-        if (row < place.length && column < place.head_size) {
-            vector_io<1>::store(m, head_index(m, place, part, row, column), number);
+        if (row < block.length && column < block.head_size) {
+            vector_io<1>::store(m, head_index(m, block, part, row, column), number);
         }
     }
 }
@@ -127,26 +128,27 @@ DEVICE void store_row(const struct mat &m, const struct head_place &place, int p
 // --- forward ------------------------------------------------------------------------------------
 
 // A query's running softmax: the largest score and the sum of exponentials.
-struct running {
-    float most, sum;
+struct running_softmax {
+    float max_score, sum;
 };
 
-// The lanes' scores of a tile become probabilities relative to the largest so far.
+// Turns the lanes' scores of a tile into probabilities relative to the largest score so far.
 template <int LANE_ROWS>
-DEVICE void take_tile(struct running &r, float (&out)[LANE_COLUMNS], float (&scores)[LANE_ROWS]) {
-    float most = r.most, sum = 0.0f;
+DEVICE void update_softmax(struct running_softmax &r, float (&out)[LANE_COLUMNS],
+                           float (&scores)[LANE_ROWS]) {
+    float max_score = r.max_score, sum = 0.0f;
     GPU_UNROLL
     for (int i = 0; i < LANE_ROWS; i++) {
-        most = fmaxf(most, scores[i]);
+        max_score = fmaxf(max_score, scores[i]);
     }
-    most = warp_max(most);
+    max_score = warp_max(max_score);
     GPU_UNROLL
     for (int i = 0; i < LANE_ROWS; i++) {
-        scores[i] = gpu_exp(scores[i] - most);
+        scores[i] = gpu_exp(scores[i] - max_score);
         sum += scores[i];
     }
-    const float shrink = gpu_exp(r.most - most);
-    r.most = most;
+    const float shrink = gpu_exp(r.max_score - max_score);
+    r.max_score = max_score;
     r.sum = r.sum * shrink + warp_sum(sum);
     GPU_UNROLL
     for (int c = 0; c < LANE_COLUMNS; c++) {
@@ -154,7 +156,7 @@ DEVICE void take_tile(struct running &r, float (&out)[LANE_COLUMNS], float (&sco
     }
 }
 
-// The factors of the lane's rows of a tile of keys.
+// The dropout factors of the lane's rows of a tile of keys.
 template <int LANE_ROWS>
 DEVICE void mask_factors(float (&factors)[LANE_ROWS], const struct mask_row &mask, int64_t first) {
     if (mask.threshold == 0) {
@@ -165,10 +167,10 @@ DEVICE void mask_factors(float (&factors)[LANE_ROWS], const struct mask_row &mas
         return;
     }
     const struct rng_block block =
-        mask_block(mask, (uint32_t)(first / MASK_COLUMNS * 16 + threadIdx.x % GPU_WARP % 16));
+        mask_block(mask, (uint32_t)(first / MASK_BLOCK_COLUMNS * 16 + threadIdx.x % GPU_WARP % 16));
     GPU_UNROLL
     for (int i = 0; i < LANE_ROWS; i++) {
-        factors[i] = mask_keeps(mask, block, (int)(first % MASK_COLUMNS + lane_row(i)) / 16)
+        factors[i] = mask_keeps(mask, block, (int)(first % MASK_BLOCK_COLUMNS + lane_row(i)) / 16)
                          ? mask.scale
                          : 0.0f;
     }
@@ -179,68 +181,69 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention_forward_kernel(struct attention_args a, struct batch batch) {
     enum { LANE_ROWS = TILE / GPU_WARP };
     GPU_DYNAMIC_SHARED(float, memory);
-    const struct head_place place = head_place_of<OWN_ROWS>(batch, a.context.cols, a.heads);
-    const int64_t size = place.head_size;
-    if (place.own >= place.length) {
+    const struct block_rows block = find_block_rows<BLOCK_ROWS>(batch, a.context.cols, a.heads);
+    const int64_t size = block.head_size;
+    if (block.first_row >= block.length) {
         return;
     }
     const struct tiles t = tiles_of<TILE>(memory, size);
     const int warp = (int)threadIdx.x / GPU_WARP, lane = (int)threadIdx.x % GPU_WARP;
-    float *found = t.found + warp * 2 * TILE;
-    struct running r[WARP_ROWS];
+    float *row_factors = t.row_factors + warp * 2 * TILE;
+    struct running_softmax r[WARP_ROWS];
     float out[WARP_ROWS][LANE_COLUMNS];
     GPU_UNROLL
     for (int q = 0; q < WARP_ROWS; q++) {
         r[q] = {-INFINITY, 0.0f};
     }
     clear(out);
-    fetch(t.own[0], OWN_ROWS, t, a.qkv, place, 0, place.own);
-    for (int64_t first = 0; first < place.length; first += TILE) {
-        const int64_t rows = tile_rows<TILE>(place, first);
+    load_rows(t.rows[0], BLOCK_ROWS, a.qkv, block, PART_QUERY, block.first_row);
+    for (int64_t first = 0; first < block.length; first += TILE) {
+        const int64_t rows = tile_rows<TILE>(block, first);
         __syncthreads();
-        fetch(t.tile[0], rows, t, a.qkv, place, 1, first);
-        fetch(t.tile[1], rows, t, a.qkv, place, 2, first);
+        load_rows(t.tile[0], rows, a.qkv, block, PART_KEY, first);
+        load_rows(t.tile[1], rows, a.qkv, block, PART_VALUE, first);
         __syncthreads();
         GPU_UNROLL
         for (int q = 0; q < WARP_ROWS; q++) {
-            const int own = warp * WARP_ROWS + q;
+            const int row = warp * WARP_ROWS + q;
             float scores[LANE_ROWS], factors[LANE_ROWS];
             GPU_UNROLL
             for (int i = 0; i < LANE_ROWS; i++) {
                 const float *key = t.tile[0] + lane_row(i) * t.stride;
                 scores[i] = lane_row(i) < rows
-                                ? place.scale * dot(t.own[0] + own * t.stride, key, size)
+                                ? block.scale * dot(t.rows[0] + row * t.stride, key, size)
                                 : -INFINITY;
             }
-            take_tile(r[q], out[q], scores);
-            mask_factors(factors, query_mask(a.dropout, batch, place, place.own + own), first);
+            update_softmax(r[q], out[q], scores);
+            mask_factors(factors, query_mask(a.dropout, batch, block, block.first_row + row),
+                         first);
             __syncwarp();
             GPU_UNROLL
             for (int i = 0; i < LANE_ROWS; i++) {
-                found[lane_row(i)] = scores[i] * factors[i];
+                row_factors[lane_row(i)] = scores[i] * factors[i];
             }
             __syncwarp();
-            add_rows(out[q], found, t.tile[1], t, size, rows);
+            add_rows(out[q], row_factors, t.tile[1], t, size, rows);
         }
     }
     GPU_UNROLL
     for (int q = 0; q < WARP_ROWS; q++) {
-        const int64_t row = place.own + warp * WARP_ROWS + q;
+        const int64_t row = block.first_row + warp * WARP_ROWS + q;
         GPU_UNROLL
         for (int c = 0; c < LANE_COLUMNS; c++) {
             out[q][c] /= r[q].sum;
         }
-        store_row(a.context, place, 0, row, out[q]);
-        if (a.lse != NULL && lane == 0 && row < place.length) {
-            a.lse[head_number_index(place, row)] = r[q].most + logf(r[q].sum);
+        store_row(a.context, block, PART_CONTEXT, row, out[q]);
+        if (a.lse != NULL && lane == 0 && row < block.length) {
+            a.lse[head_number_index(block, row)] = r[q].max_score + logf(r[q].sum);
         }
     }
 }
 
 // --- backward -----------------------------------------------------------------------------------
 
-// delta[row, head] = rowsum(dO * O); DELTA_LANES neighbouring threads have a row and a head, VEC
-// neighbouring columns at a time.
+// delta[row, head] = rowsum(dO * O). DELTA_LANES neighbouring threads share a row and a head; each
+// takes VEC neighbouring columns at a time.
 template <int VEC>
 __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention_delta_kernel(float *delta, struct mat dcontext, struct mat context, int64_t heads,
@@ -266,7 +269,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     }
 }
 
-// What a query and a key make: the probability after dropout, and the gradient of the score.
+// For a query and a key: the probability after dropout, and the gradient of the score.
 struct pair_gradient {
     float probability, score;
 };
@@ -277,64 +280,67 @@ DEVICE struct pair_gradient pair_gradient_of(float score, float lse, float dprob
     return pair_gradient{p * factor, p * (dprobability * factor - delta) * scale};
 }
 
-// Each query draws a block of the mask of its own.
+// Each query draws its own block of the mask.
 DEVICE float pair_factor(const struct dropout &dropout, const struct batch &batch,
-                         const struct head_place &place, int64_t query, int64_t key) {
+                         const struct block_rows &block, int64_t query, int64_t key) {
     if (dropout.threshold == 0) {
         return 1.0f;
     }
-    const struct mask_row mask = query_mask(dropout, batch, place, query);
+    const struct mask_row mask = query_mask(dropout, batch, block, query);
     return mask_keeps_column(mask, (uint32_t)key) ? mask.scale : 0.0f;
 }
 
-// dQ of own queries, or dK and dV of own keys. A query's rows are those of q and dO, a key's those
-// of k and v.
+// dQ if the block's rows are queries, dK and dV if they are keys. A query has rows of q and dO, a
+// key has rows of k and v.
 template <int TILE, bool KEYS>
 __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention_backward_kernel(struct attention_grad_args a, struct batch batch,
                               const float *delta) {
     enum { LANE_ROWS = TILE / GPU_WARP };
     GPU_DYNAMIC_SHARED(float, memory);
-    const struct head_place place = head_place_of<OWN_ROWS>(batch, a.context.cols, a.heads);
-    const int64_t size = place.head_size;
-    if (place.own >= place.length) {
+    const struct block_rows block = find_block_rows<BLOCK_ROWS>(batch, a.context.cols, a.heads);
+    const int64_t size = block.head_size;
+    if (block.first_row >= block.length) {
         return;
     }
     const struct tiles t = tiles_of<TILE>(memory, size);
     const int warp = (int)threadIdx.x / GPU_WARP;
-    float *scores = t.found + warp * 2 * TILE, *probabilities = scores + TILE;
+    float *scores = t.row_factors + warp * 2 * TILE, *probabilities = scores + TILE;
     float sums[WARP_ROWS][LANE_COLUMNS], value_sums[WARP_ROWS][LANE_COLUMNS];
     clear(sums);
     clear(value_sums);
-    fetch(t.own[0], OWN_ROWS, t, a.qkv, place, KEYS ? 1 : 0, place.own);
-    fetch(t.own[1], OWN_ROWS, t, KEYS ? a.qkv : a.dcontext, place, KEYS ? 2 : 0, place.own);
-    for (int64_t first = 0; first < place.length; first += TILE) {
-        const int64_t rows = tile_rows<TILE>(place, first);
+    load_rows(t.rows[0], BLOCK_ROWS, a.qkv, block, KEYS ? PART_KEY : PART_QUERY, block.first_row);
+    load_rows(t.rows[1], BLOCK_ROWS, KEYS ? a.qkv : a.dcontext, block,
+              KEYS ? PART_VALUE : PART_CONTEXT, block.first_row);
+    for (int64_t first = 0; first < block.length; first += TILE) {
+        const int64_t rows = tile_rows<TILE>(block, first);
         __syncthreads();
-        fetch(t.tile[0], rows, t, a.qkv, place, KEYS ? 0 : 1, first);
-        fetch(t.tile[1], rows, t, KEYS ? a.dcontext : a.qkv, place, KEYS ? 0 : 2, first);
+        load_rows(t.tile[0], rows, a.qkv, block, KEYS ? PART_QUERY : PART_KEY, first);
+        load_rows(t.tile[1], rows, KEYS ? a.dcontext : a.qkv, block,
+                  KEYS ? PART_CONTEXT : PART_VALUE, first);
         __syncthreads();
         GPU_UNROLL
         for (int i = 0; i < WARP_ROWS; i++) {
-            const int64_t in_block = warp * WARP_ROWS + i, own = place.own + in_block;
+            const int64_t in_block = warp * WARP_ROWS + i, own_row = block.first_row + in_block;
             float factors[LANE_ROWS];
             if (!KEYS) {
-                mask_factors(factors, query_mask(a.dropout, batch, place, own), first);
+                mask_factors(factors, query_mask(a.dropout, batch, block, own_row), first);
             }
             __syncwarp();
             GPU_UNROLL
             for (int k = 0; k < LANE_ROWS; k++) {
-                const int64_t row = lane_row(k), query = KEYS ? first + row : own;
+                const int64_t row = lane_row(k), query = KEYS ? first + row : own_row;
                 struct pair_gradient pair = {0.0f, 0.0f};
-                if (row < rows && own < place.length) {
-                    const int64_t at = head_number_index(place, query);
+                if (row < rows && own_row < block.length) {
+                    const int64_t index = head_number_index(block, query);
                     const float score =
-                        dot(t.own[0] + in_block * t.stride, t.tile[0] + row * t.stride, size);
+                        dot(t.rows[0] + in_block * t.stride, t.tile[0] + row * t.stride, size);
                     const float dp =
-                        dot(t.own[1] + in_block * t.stride, t.tile[1] + row * t.stride, size);
+                        dot(t.rows[1] + in_block * t.stride, t.tile[1] + row * t.stride, size);
                     const float factor =
-                        KEYS ? pair_factor(a.dropout, batch, place, query, own) : factors[k];
-                    pair = pair_gradient_of(score, a.lse[at], dp, delta[at], factor, place.scale);
+                        KEYS ? pair_factor(a.dropout, batch, block, query, own_row) : factors[k];
+                    pair = pair_gradient_of(score, a.lse[index], dp, delta[index], factor,
+                                            block.scale);
                 }
                 scores[row] = pair.score;
                 probabilities[row] = pair.probability;
@@ -348,10 +354,10 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     }
     GPU_UNROLL
     for (int i = 0; i < WARP_ROWS; i++) {
-        const int64_t row = place.own + warp * WARP_ROWS + i;
-        store_row(a.dqkv, place, KEYS ? 1 : 0, row, sums[i]);
+        const int64_t row = block.first_row + warp * WARP_ROWS + i;
+        store_row(a.dqkv, block, KEYS ? PART_KEY : PART_QUERY, row, sums[i]);
         if (KEYS) {
-            store_row(a.dqkv, place, 2, row, value_sums[i]);
+            store_row(a.dqkv, block, PART_VALUE, row, value_sums[i]);
         }
     }
 }
@@ -379,18 +385,18 @@ static gpu_cost slack_cost(struct mat m, float *lse, int64_t heads, int64_t firs
 
 // --- operations ---------------------------------------------------------------------------------
 
-static bool fits(struct gpu *gpu, int64_t head_size) {
-    if (head_size > HEAD_SIZE_MOST) {
+static bool has_supported_size(struct gpu *gpu, int64_t head_size) {
+    if (head_size > MAX_HEAD_SIZE) {
         gpu_fail(gpu, "attention", "heads of more than 128 columns are not supported");
     }
-    return head_size <= HEAD_SIZE_MOST;
+    return head_size <= MAX_HEAD_SIZE;
 }
 
-// Calls run(tile) with the largest tile, an integral constant, for which a block has room.
+// Calls run(tile) with the largest tile, an integral constant, that fits in shared memory.
 template <class Run> static void with_tile(struct gpu *gpu, int64_t head_size, Run run) {
-    if (shared_bytes<128>(head_size) <= gpu->shared_most) {
+    if (shared_bytes<128>(head_size) <= gpu->max_shared_bytes) {
         run(std::integral_constant<int, 128>());
-    } else if (shared_bytes<64>(head_size) <= gpu->shared_most) {
+    } else if (shared_bytes<64>(head_size) <= gpu->max_shared_bytes) {
         run(std::integral_constant<int, 64>());
     } else {
         gpu_fail(gpu, "attention",
@@ -418,9 +424,9 @@ static void clear_slack(struct gpu *gpu, struct mat m, float *lse, int64_t heads
 void gpu_attention_forward(struct device *dev, const struct attention_args *args,
                            const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
-    const int64_t blocks = attention_blocks<OWN_ROWS>(batch, args->heads);
+    const int64_t blocks = attention_blocks<BLOCK_ROWS>(batch, args->heads);
     const int64_t head_size = args->context.cols / args->heads;
-    if (!fits(gpu, head_size)) {
+    if (!has_supported_size(gpu, head_size)) {
         return;
     }
     if (!attention_cudnn_forward(gpu, args, batch) && !attention_mma_forward(gpu, args, batch)) {
@@ -438,8 +444,8 @@ size_t gpu_attention_partial_bytes(const struct device_shape *shape) {
     return (size_t)(batch_round(shape->batch.tokens) * shape->heads) * sizeof(float);
 }
 
-static void add_deltas(struct gpu *gpu, float *delta, const struct attention_grad_args *args,
-                       int64_t rows) {
+static void compute_deltas(struct gpu *gpu, float *delta, const struct attention_grad_args *args,
+                           int64_t rows) {
     const struct mat dcontext = args->dcontext, context = args->context;
     const int64_t blocks = gpu_blocks(rows * args->heads, ATTENTION_THREADS / DELTA_LANES);
     const bool vectorizable = context.cols / args->heads % 8 == 0 && gpu_is_vectorizable(context) &&
@@ -452,13 +458,13 @@ static void add_deltas(struct gpu *gpu, float *delta, const struct attention_gra
 void gpu_attention_backward(struct device *dev, const struct attention_grad_args *args,
                             const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
-    const int64_t heads = args->heads, blocks = attention_blocks<OWN_ROWS>(batch, heads);
+    const int64_t heads = args->heads, blocks = attention_blocks<BLOCK_ROWS>(batch, heads);
     const int64_t head_size = args->context.cols / heads;
-    if (!fits(gpu, head_size)) {
+    if (!has_supported_size(gpu, head_size)) {
         return;
     }
     float *delta = gpu_partials(gpu, batch->row_count * heads);
-    add_deltas(gpu, delta, args, batch->token_count);
+    compute_deltas(gpu, delta, args, batch->token_count);
     if (!attention_mma_backward(gpu, args, batch, delta)) {
         with_tile(gpu, head_size, [&](auto tile) {
             constexpr int TILE = decltype(tile)::value;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in inference by cuDNN's fused operation (cudnn_plan.h), where the user asks for it.
-// Training keeps the own kernels, because its masks and the log-sum-exp are theirs.
+// Attention in inference by cuDNN's fused operation (cudnn_plan.h), if the user asks for it.
+// Training stays with Berth's own kernels, whose backward pass needs their masks and log-sum-exp.
 //
-// A plan's bounds are rounded up to powers of two, so that few are made: a new one takes tenths of
-// a second and memory of the GPU, which no capture allows. What no plan is there for is then
-// computed by the own kernels.
+// A plan's bounds are rounded up to powers of two, so that few plans are made: a new one takes
+// tenths of a second and allocates GPU memory, which a capture forbids. So while a graph is
+// captured, a shape without a plan is computed by Berth's own kernels.
 #include "gpu/attention.h"
 #include "gpu/cudnn_plan.h"
 
@@ -12,29 +12,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PLANS = 64, OFFSET_THREADS = 256 };
-enum { SEQUENCES_LEAST = 8, SEQUENCES_MOST = 1 << 16, LENGTH_LEAST = 128 };
-enum { OFFSETS = SEQUENCES_MOST + 8 }; // one more than sequences; each array begins at a vector
+enum { MAX_PLANS = 64, OFFSET_THREADS = 256 };
+enum { MIN_SEQUENCES = 8, MAX_SEQUENCES = 1 << 16, MIN_LENGTH = 128 };
+enum { MAX_OFFSETS = MAX_SEQUENCES + 8 }; // one more than sequences, rounded up to whole vectors
 static constexpr size_t WORKSPACE_BYTES = 16 << 20;
 
-// Where the sequences begin and how long they are, in device memory. Those between a batch's last
-// one and the plan's bound begin after it and are empty.
+// Where the sequences begin and how long they are, in device memory. From a batch's last sequence
+// to the plan's bound, they are empty.
 struct ragged {
     int64_t *qkv, *context; // [OFFSETS]
-    int32_t *lengths;       // [SEQUENCES_MOST]
+    int32_t *lengths;       // [MAX_SEQUENCES]
 };
 
 struct attention_cudnn {
     CUDNN(handle) library;
-    void *memory; // device memory: the workspace, then what `ragged` points to
+    void *memory; // device memory: the workspace, then the arrays of `ragged`
     struct ragged ragged;
-    struct cudnn_plan plans[PLANS];
+    struct cudnn_plan plans[MAX_PLANS];
     int count, oldest; // where PLANS are in use, the oldest is replaced
 };
 
 // --- opening ------------------------------------------------------------------------------------
 
-static gpu_error error_of(CUDNN(status) status) {
+static gpu_error cudnn_error(CUDNN(status) status) {
     static thread_local char text[400];
     char reason[256] = "";
     if (status == CUDNN(STATUS_SUCCESS)) {
@@ -47,15 +47,15 @@ static gpu_error error_of(CUDNN(status) status) {
 }
 
 size_t attention_cudnn_bytes(void) {
-    return WORKSPACE_BYTES + 2 * OFFSETS * sizeof(int64_t) + SEQUENCES_MOST * sizeof(int32_t);
+    return WORKSPACE_BYTES + 2 * MAX_OFFSETS * sizeof(int64_t) + MAX_SEQUENCES * sizeof(int32_t);
 }
 
-static gpu_error take_memory(struct attention_cudnn *cudnn) {
+static gpu_error allocate_memory(struct attention_cudnn *cudnn) {
     const gpu_error error = gpu_memory_new(&cudnn->memory, attention_cudnn_bytes());
     if (error.code == 0) {
         cudnn->ragged.qkv = (int64_t *)((char *)cudnn->memory + WORKSPACE_BYTES);
-        cudnn->ragged.context = cudnn->ragged.qkv + OFFSETS;
-        cudnn->ragged.lengths = (int32_t *)(cudnn->ragged.context + OFFSETS);
+        cudnn->ragged.context = cudnn->ragged.qkv + MAX_OFFSETS;
+        cudnn->ragged.lengths = (int32_t *)(cudnn->ragged.context + MAX_OFFSETS);
     }
     return error;
 }
@@ -69,12 +69,12 @@ gpu_error attention_cudnn_open(struct attention_cudnn **cudnn, gpu_stream stream
     if (opened == NULL) {
         return gpu_error{GPU_OUT_OF_MEMORY, NULL};
     }
-    gpu_error error = error_of(CUDNN(Create)(&opened->library));
+    gpu_error error = cudnn_error(CUDNN(Create)(&opened->library));
     if (error.code == 0) {
-        error = error_of(CUDNN(SetStream)(opened->library, gpu_native(stream)));
+        error = cudnn_error(CUDNN(SetStream)(opened->library, gpu_native(stream)));
     }
     if (error.code == 0) {
-        error = take_memory(opened);
+        error = allocate_memory(opened);
     }
     if (error.code != 0) {
         attention_cudnn_close(opened);
@@ -97,7 +97,7 @@ void attention_cudnn_close(struct attention_cudnn *cudnn) {
 
 // --- plans --------------------------------------------------------------------------------------
 
-static int64_t power_of_two(int64_t least, int64_t number) {
+static int64_t round_up_to_power_of_two(int64_t least, int64_t number) {
     int64_t power = least;
     while (power < number) {
         power *= 2;
@@ -107,29 +107,29 @@ static int64_t power_of_two(int64_t least, int64_t number) {
 
 static struct cudnn_shape shape_of(const struct attention_args *args, const struct batch *batch) {
     return {args->qkv.dtype == DTYPE_BF16 ? CUDNN(DATA_BFLOAT16) : CUDNN(DATA_HALF),
-            power_of_two(SEQUENCES_LEAST, batch->sequence_count),
-            power_of_two(LENGTH_LEAST, batch->max_length),
+            round_up_to_power_of_two(MIN_SEQUENCES, batch->sequence_count),
+            round_up_to_power_of_two(MIN_LENGTH, batch->max_length),
             args->heads,
             args->context.cols / args->heads,
             args->qkv.stride,
             args->context.stride};
 }
 
-// Room for another plan. The GPU may still compute by the one that goes.
-static struct cudnn_plan *room_for_plan(struct gpu *gpu) {
+// A slot for another plan. The GPU may still be using the plan that is evicted.
+static struct cudnn_plan *plan_slot(struct gpu *gpu) {
     struct attention_cudnn *cudnn = gpu->cudnn;
-    if (cudnn->count < PLANS) {
+    if (cudnn->count < MAX_PLANS) {
         return &cudnn->plans[cudnn->count++];
     }
     struct cudnn_plan *oldest = &cudnn->plans[cudnn->oldest];
-    cudnn->oldest = (cudnn->oldest + 1) % PLANS;
+    cudnn->oldest = (cudnn->oldest + 1) % MAX_PLANS;
     gpu_fail(gpu, "waiting", gpu_wait(gpu->stream));
     cudnn_plan_free(oldest);
     return oldest;
 }
 
-// NULL: there is none, and a capture forbids making it, or an error.
-static struct cudnn_plan *plan_for(struct gpu *gpu, const struct cudnn_shape *shape) {
+// NULL: there is none and a capture forbids making one, or there was an error.
+static struct cudnn_plan *find_or_make_plan(struct gpu *gpu, const struct cudnn_shape *shape) {
     struct attention_cudnn *cudnn = gpu->cudnn;
     for (int i = 0; i < cudnn->count; i++) {
         if (memcmp(&cudnn->plans[i].shape, shape, sizeof *shape) == 0) {
@@ -139,17 +139,17 @@ static struct cudnn_plan *plan_for(struct gpu *gpu, const struct cudnn_shape *sh
     if (gpu->capturing != NULL) {
         return NULL;
     }
-    struct cudnn_plan made;
+    struct cudnn_plan plan;
     const struct cudnn_target target = {cudnn->library, NULL};
-    const CUDNN(status) status = cudnn_plan_make(&made, shape, &target, WORKSPACE_BYTES);
+    const CUDNN(status) status = cudnn_plan_make(&plan, shape, &target, WORKSPACE_BYTES);
     if (status != CUDNN(STATUS_SUCCESS)) {
-        gpu_fail(gpu, "planning attention", error_of(status));
-        cudnn_plan_free(&made);
+        gpu_fail(gpu, "planning attention", cudnn_error(status));
+        cudnn_plan_free(&plan);
         return NULL;
     }
-    struct cudnn_plan *kept = room_for_plan(gpu);
-    *kept = made;
-    return kept;
+    struct cudnn_plan *slot = plan_slot(gpu);
+    *slot = plan;
+    return slot;
 }
 
 // --- offsets ------------------------------------------------------------------------------------
@@ -178,12 +178,12 @@ static gpu_cost offsets_cost(struct ragged to, struct batch batch, int64_t bound
 
 // --- the operation ------------------------------------------------------------------------------
 
-static bool takes(const struct attention_args *args, const struct batch *batch) {
+static bool is_supported(const struct attention_args *args, const struct batch *batch) {
     const int64_t size = args->context.cols / args->heads;
     return args->lse == NULL && args->dropout.threshold == 0 && args->qkv.dtype != DTYPE_F32 &&
            args->context.dtype == args->qkv.dtype && (size == 32 || size == 64 || size == 128) &&
            gpu_is_vectorizable(args->qkv) && gpu_is_vectorizable(args->context) &&
-           batch->sequence_count <= SEQUENCES_MOST;
+           batch->sequence_count <= MAX_SEQUENCES;
 }
 
 static CUDNN(status)
@@ -207,7 +207,7 @@ static CUDNN(status) execute(struct attention_cudnn *cudnn, const struct cudnn_p
     TRY_CUDNN(CUDNN(BackendCreateDescriptor)(CUDNN(BACKEND_VARIANT_PACK_DESCRIPTOR), &pack));
     CUDNN(status) status = set_arguments(pack, pointers, cudnn->memory);
     if (status == CUDNN(STATUS_SUCCESS)) {
-        status = CUDNN(BackendExecute)(cudnn->library, plan->chosen, pack);
+        status = CUDNN(BackendExecute)(cudnn->library, plan->execution_plan, pack);
     }
     CUDNN(BackendDestroyDescriptor)(pack);
     return status;
@@ -228,17 +228,17 @@ static void run_plan(struct gpu *gpu, const struct cudnn_plan *plan,
                                      to.qkv,     to.qkv,     to.qkv,         to.context,
                                      to.lengths, to.lengths, &scale};
     if (gpu->status == BERTH_OK) {
-        gpu_fail(gpu, "attention", error_of(execute(gpu->cudnn, plan, pointers)));
+        gpu_fail(gpu, "attention", cudnn_error(execute(gpu->cudnn, plan, pointers)));
     }
 }
 
 bool attention_cudnn_forward(struct gpu *gpu, const struct attention_args *args,
                              const struct batch *batch) {
-    if (gpu->cudnn == NULL || gpu->status != BERTH_OK || !takes(args, batch)) {
+    if (gpu->cudnn == NULL || gpu->status != BERTH_OK || !is_supported(args, batch)) {
         return false;
     }
     const struct cudnn_shape shape = shape_of(args, batch);
-    const struct cudnn_plan *plan = plan_for(gpu, &shape);
+    const struct cudnn_plan *plan = find_or_make_plan(gpu, &shape);
     if (plan != NULL) {
         run_plan(gpu, plan, args, batch);
     }

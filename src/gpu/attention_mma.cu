@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on tensor cores, in bf16 and f16, for heads of 32, 64 and 128 columns: as attention.cu,
-// whose formulas hold here, with products of fragments.
+// Attention on tensor cores, in bf16 and f16, for heads of 32, 64 and 128 columns. The formulas are
+// those of attention.cu.
 //
-// A block has OWN_ROWS rows of one head of one sequence, 16 a warp: queries in the forward pass and
-// for dQ, keys for dK and dV. It walks through the other rows in tiles, of which the next is copied
-// while one is used. A warp's scores of a tile stay in registers: a product's result has the layout
-// of the next product's operand.
+// A block has BLOCK_ROWS rows of one head of one sequence, 16 for each warp: queries in the forward
+// pass and for dQ, keys for dK and dV. It walks through the other side's rows in tiles and copies
+// the next tile while it uses the current one. A warp's scores of a tile stay in registers, because
+// the result of a product has the layout of the next product's operand.
 #include "gpu/attention.h"
 #include "gpu/mma.h"
 
@@ -16,16 +16,16 @@
 enum {
     WARPS = 4,
     MMA_THREADS = WARPS * 32,
-    OWN_ROWS = WARPS * 16,
-    MASK_KEYS = 128, // keys that a block of the mask's numbers serves (core/rng.h)
+    BLOCK_ROWS = WARPS * 16,
+    MASK_KEYS = 128, // keys covered by a mask's blocks (core/rng.h)
 };
 
-// Each row in shared memory is padded by 8 numbers, so that 8 rows fall into different banks.
-template <enum dtype TYPE_, int SIZE_, int TILE_> struct form {
+// Each row in shared memory is padded by 8 numbers, so that 8 rows are in different banks.
+template <enum dtype TYPE_, int SIZE_, int TILE_> struct kernel_traits {
     static constexpr enum dtype TYPE = TYPE_;
     static constexpr int SIZE = SIZE_, TILE = TILE_; // columns of a head, rows of a tile
     static constexpr int STRIDE = SIZE_ + 8;
-    static constexpr int TILE_NUMBERS = TILE_ * STRIDE, OWN_NUMBERS = OWN_ROWS * STRIDE;
+    static constexpr int TILE_NUMBERS = TILE_ * STRIDE, BLOCK_NUMBERS = BLOCK_ROWS * STRIDE;
 };
 
 DEVICE int lane_id(void) {
@@ -38,17 +38,18 @@ DEVICE int warp_id(void) {
 
 // --- tiles --------------------------------------------------------------------------------------
 
-// Starts the copy of ROWS rows from row `first` of the sequence; rows after its last become zeros.
+// Starts to copy ROWS rows, from row `first` of the sequence on; rows after its last one become
+// zeros.
 template <class F, int ROWS>
-DEVICE void start_rows(uint16_t *to, const struct mat &m, const struct head_place &place, int part,
-                       int64_t first) {
+DEVICE void start_copy_rows(uint16_t *to, const struct mat &m, const struct block_rows &block,
+                            enum head_part part, int64_t first) {
     constexpr int VECTORS = F::SIZE / 8;
-    const uint16_t *from = (const uint16_t *)m.data + head_index(m, place, part, first, 0);
+    const uint16_t *from = (const uint16_t *)m.data + head_index(m, block, part, first, 0);
     GPU_UNROLL
     for (int i = (int)threadIdx.x; i < ROWS * VECTORS; i += MMA_THREADS) {
         const int row = i / VECTORS, column = i % VECTORS * 8;
         gpu_copy_start<16>(to + row * F::STRIDE + column, from + row * m.stride + column,
-                           first + row < place.length);
+                           first + row < block.length);
     }
 }
 
@@ -111,10 +112,10 @@ template <int COUNT> DEVICE void clear(float (&sums)[COUNT][4]) {
     }
 }
 
-// Stores the warp's 16 rows, times a factor each lane has for its two, by way of the shared memory
-// `rows`, which only this warp reads.
+// Stores the warp's 16 rows through shared memory `rows`, which only this warp uses. Each lane
+// scales its two rows by `factor`.
 template <class F>
-DEVICE void store_rows(const struct mat &m, const struct head_place &place, int part,
+DEVICE void store_rows(const struct mat &m, const struct block_rows &block, enum head_part part,
                        uint16_t *rows, const float (&sums)[F::SIZE / 8][4],
                        const float (&factor)[2]) {
     const int lane = lane_id();
@@ -132,10 +133,10 @@ DEVICE void store_rows(const struct mat &m, const struct head_place &place, int 
     constexpr int VECTORS = F::SIZE / 8;
     GPU_UNROLL
     for (int i = lane; i < 16 * VECTORS; i += 32) {
-        const int64_t row = place.own + warp_id() * 16 + i / VECTORS;
+        const int64_t row = block.first_row + warp_id() * 16 + i / VECTORS;
         const int column = i % VECTORS * 8;
-        if (row < place.length) {
-            gpu_write16((uint16_t *)m.data + head_index(m, place, part, row, column),
+        if (row < block.length) {
+            gpu_write16((uint16_t *)m.data + head_index(m, block, part, row, column),
                         gpu_read16(rows + i / VECTORS * F::STRIDE + column));
         }
     }
@@ -143,8 +144,9 @@ DEVICE void store_rows(const struct mat &m, const struct head_place &place, int 
 
 // --- dropout ------------------------------------------------------------------------------------
 
-// Where queries are rows: the lane's two queries by MASK_KEYS keys. Of the tile that begins at key
-// `first`, number i of column tile n of query `half` is bit (first % MASK_KEYS) / 4 + 2n + i % 2.
+// For rows that are queries: the mask of the lane's two queries by MASK_KEYS keys. In the tile that
+// begins at key `first`, number i of column tile n of query `half` is bit
+// (first % MASK_KEYS) / 4 + 2n + i % 2.
 struct row_mask {
     uint32_t kept[2];
 };
@@ -166,8 +168,8 @@ DEVICE struct row_mask draw_row_mask(const struct mask_row &first_query, int64_t
     return mask;
 }
 
-// Where keys are rows: [16, TILE] bytes in shared memory, of the keys with equal remainders by 16
-// and the queries of a tile; a bit for each slot of a mask's block.
+// For rows that are keys: [16, TILE] bytes in shared memory, one for the keys of each remainder
+// modulo 16 and each query of a tile; a byte has a bit for each slot of a mask's block.
 template <class F> struct key_mask {
     static constexpr int STRIDE = F::TILE + 8;
     static constexpr int BYTES = 16 * STRIDE;
@@ -192,7 +194,7 @@ template <class F> struct key_mask {
 
 // --- forward ------------------------------------------------------------------------------------
 
-// Over the four lanes that share a row of a fragment.
+// Over the four lanes that share a fragment's row.
 DEVICE float quad_sum(float x) {
     x += __shfl_xor_sync(GPU_ALL_LANES, x, 1);
     return x + __shfl_xor_sync(GPU_ALL_LANES, x, 2);
@@ -204,35 +206,35 @@ DEVICE float quad_max(float x) {
 }
 
 // The running softmax of a lane's two queries: the largest score, the lane's part of the sum of
-// exponentials, the sum of values.
-template <class F> struct running { float most[2], sum[2], out[F::SIZE / 8][4]; };
+// exponentials, and the weighted sum of values.
+template <class F> struct running_softmax { float max_score[2], sum[2], out[F::SIZE / 8][4]; };
 
 static constexpr float LOG2_E = 1.44269504f;
 
-// Scores of a tile become probabilities relative to the largest so far; `rows` keys are the
-// sequence's. scale: of scores, to powers of two.
+// Turns scores of a tile, whose first `rows` keys belong to the sequence, into probabilities
+// relative to the largest score so far. scale: from scores to exponents of two.
 template <class F>
-DEVICE void take_tile(struct running<F> &r, float (&scores)[F::TILE / 8][4], int64_t rows,
-                      float scale) {
+DEVICE void update_softmax(struct running_softmax<F> &r, float (&scores)[F::TILE / 8][4],
+                           int64_t rows, float scale) {
     const int column = lane_id() % 4 * 2;
-    float most[2] = {r.most[0], r.most[1]}, shrink[2];
+    float max_score[2] = {r.max_score[0], r.max_score[1]}, shrink[2];
     GPU_UNROLL
     for (int i = 0; i < F::TILE / 2; i++) {
         float &score = scores[i / 4][i % 4];
         score = i / 4 * 8 + column + i % 2 < rows ? score : -INFINITY;
-        most[i % 4 / 2] = fmaxf(most[i % 4 / 2], score);
+        max_score[i % 4 / 2] = fmaxf(max_score[i % 4 / 2], score);
     }
     GPU_UNROLL
     for (int half = 0; half < 2; half++) {
-        most[half] = quad_max(most[half]);
-        shrink[half] = gpu_exp2((r.most[half] - most[half]) * scale);
-        r.most[half] = most[half];
+        max_score[half] = quad_max(max_score[half]);
+        shrink[half] = gpu_exp2((r.max_score[half] - max_score[half]) * scale);
+        r.max_score[half] = max_score[half];
         r.sum[half] *= shrink[half];
     }
     GPU_UNROLL
     for (int i = 0; i < F::TILE / 2; i++) {
         float &score = scores[i / 4][i % 4];
-        score = gpu_exp2(score * scale - most[i % 4 / 2] * scale);
+        score = gpu_exp2(score * scale - max_score[i % 4 / 2] * scale);
         r.sum[i % 4 / 2] += score;
     }
     GPU_UNROLL
@@ -241,10 +243,10 @@ DEVICE void take_tile(struct running<F> &r, float (&scores)[F::TILE / 8][4], int
     }
 }
 
-// Dropped probabilities become zeros; the others' factor comes at the end.
+// Zeroes the dropped probabilities; the others are scaled at the end.
 template <class F>
-DEVICE void drop(float (&probabilities)[F::TILE / 8][4], const struct row_mask &mask,
-                 int64_t first) {
+DEVICE void apply_mask(float (&probabilities)[F::TILE / 8][4], const struct row_mask &mask,
+                       int64_t first) {
     GPU_UNROLL
     for (int half = 0; half < 2; half++) {
         const uint32_t kept = mask.kept[half] >> (first % MASK_KEYS / 4);
@@ -257,47 +259,48 @@ DEVICE void drop(float (&probabilities)[F::TILE / 8][4], const struct row_mask &
 }
 
 template <class F> static constexpr size_t forward_shared_bytes(void) {
-    return (F::OWN_NUMBERS + 4 * F::TILE_NUMBERS) * sizeof(uint16_t);
+    return (F::BLOCK_NUMBERS + 4 * F::TILE_NUMBERS) * sizeof(uint16_t);
 }
 
 template <class F>
 __global__ void __launch_bounds__(MMA_THREADS)
     attention_mma_forward_kernel(struct attention_args a, struct batch batch) {
     GPU_DYNAMIC_SHARED(uint16_t, memory);
-    const struct head_place place = head_place_of<OWN_ROWS>(batch, a.context.cols, a.heads);
-    if (place.own >= place.length) {
+    const struct block_rows block = find_block_rows<BLOCK_ROWS>(batch, a.context.cols, a.heads);
+    if (block.first_row >= block.length) {
         return;
     }
-    uint16_t *rows = memory + warp_id() * 16 * F::STRIDE, *tiles = memory + F::OWN_NUMBERS;
-    const int64_t query = place.own + warp_id() * 16 + lane_id() / 4; // and the eighth after it
-    const struct mask_row masks = query_mask(a.dropout, batch, place, query);
+    uint16_t *rows = memory + warp_id() * 16 * F::STRIDE, *tiles = memory + F::BLOCK_NUMBERS;
+    const int64_t query =
+        block.first_row + warp_id() * 16 + lane_id() / 4; // and the eighth after it
+    const struct mask_row masks = query_mask(a.dropout, batch, block, query);
     struct row_mask mask = {{0, 0}};
-    struct running<F> r = {
+    struct running_softmax<F> r = {
         {-INFINITY, -INFINITY}, {0.0f, 0.0f}, {
         }
     };
     clear(r.out);
-    start_rows<F, OWN_ROWS>(memory, a.qkv, place, 0, place.own);
-    start_rows<F, F::TILE>(tiles, a.qkv, place, 1, 0);
-    start_rows<F, F::TILE>(tiles + F::TILE_NUMBERS, a.qkv, place, 2, 0);
-    for (int64_t first = 0; first < place.length; first += F::TILE) {
+    start_copy_rows<F, BLOCK_ROWS>(memory, a.qkv, block, PART_QUERY, block.first_row);
+    start_copy_rows<F, F::TILE>(tiles, a.qkv, block, PART_KEY, 0);
+    start_copy_rows<F, F::TILE>(tiles + F::TILE_NUMBERS, a.qkv, block, PART_VALUE, 0);
+    for (int64_t first = 0; first < block.length; first += F::TILE) {
         const int64_t next = first + F::TILE;
         const uint16_t *tile = tiles + first / F::TILE % 2 * 2 * F::TILE_NUMBERS;
         gpu_copies_wait();
         __syncthreads();
-        if (next < place.length) {
+        if (next < block.length) {
             uint16_t *to = tiles + next / F::TILE % 2 * 2 * F::TILE_NUMBERS;
-            start_rows<F, F::TILE>(to, a.qkv, place, 1, next);
-            start_rows<F, F::TILE>(to + F::TILE_NUMBERS, a.qkv, place, 2, next);
+            start_copy_rows<F, F::TILE>(to, a.qkv, block, PART_KEY, next);
+            start_copy_rows<F, F::TILE>(to + F::TILE_NUMBERS, a.qkv, block, PART_VALUE, next);
         }
         float scores[F::TILE / 8][4];
         multiply<F>(scores, rows, tile);
-        take_tile<F>(r, scores, place.length - first, place.scale * LOG2_E);
+        update_softmax<F>(r, scores, block.length - first, block.scale * LOG2_E);
         if (masks.threshold != 0) {
             if (first % MASK_KEYS == 0) {
                 mask = draw_row_mask(masks, first);
             }
-            drop<F>(scores, mask, first);
+            apply_mask<F>(scores, mask, first);
         }
         add_product<F>(r.out, scores, tile + F::TILE_NUMBERS);
     }
@@ -308,128 +311,128 @@ __global__ void __launch_bounds__(MMA_THREADS)
         const float sum = quad_sum(r.sum[half]);
         const int64_t row = query + half * 8;
         factors[half] = factor / sum;
-        if (a.lse != NULL && lane_id() % 4 == 0 && row < place.length) {
-            a.lse[head_number_index(place, row)] = r.most[half] * place.scale + logf(sum);
+        if (a.lse != NULL && lane_id() % 4 == 0 && row < block.length) {
+            a.lse[head_number_index(block, row)] = r.max_score[half] * block.scale + logf(sum);
         }
     }
-    store_rows<F>(a.context, place, 0, rows, r.out, factors);
+    store_rows<F>(a.context, block, PART_CONTEXT, rows, r.out, factors);
 }
 
 // --- backward -----------------------------------------------------------------------------------
 
-// Shared memory of the backward pass: two matrices of own rows; twice, two of a tile's rows; twice,
-// lse and delta of a tile's queries and their mask.
+// Shared memory of the backward pass: two matrices of the block's rows; two buffers, each with two
+// matrices of a tile's rows; two buffers, each with lse, delta and mask of a tile's queries.
 template <class F> struct backward_memory {
-    static constexpr int TILES = 2 * F::OWN_NUMBERS; // first number of 16 bits
+    static constexpr int TILES = 2 * F::BLOCK_NUMBERS; // first number of 16 bits
     static constexpr int QUERIES = TILES + 4 * F::TILE_NUMBERS;
     static constexpr int MASKS = QUERIES + 2 * 2 * F::TILE * 2;
     static constexpr size_t BYTES =
         (size_t)MASKS * sizeof(uint16_t) + 2 * (size_t)key_mask<F>::BYTES;
 };
 
-// The rows of the two sides: q and dO of queries, k and v of keys.
+// Starts to copy the rows of one side: q and dO of queries, or k and v of keys.
 template <class F, int ROWS>
-DEVICE void start_side(uint16_t *to, const struct attention_grad_args &a,
-                       const struct head_place &place, bool keys, int64_t first) {
-    start_rows<F, ROWS>(to, a.qkv, place, keys ? 1 : 0, first);
-    start_rows<F, ROWS>(to + ROWS * F::STRIDE, keys ? a.qkv : a.dcontext, place, keys ? 2 : 0,
-                        first);
+DEVICE void start_copy_side(uint16_t *to, const struct attention_grad_args &a,
+                            const struct block_rows &block, bool keys, int64_t first) {
+    start_copy_rows<F, ROWS>(to, a.qkv, block, keys ? PART_KEY : PART_QUERY, first);
+    start_copy_rows<F, ROWS>(to + ROWS * F::STRIDE, keys ? a.qkv : a.dcontext, block,
+                             keys ? PART_VALUE : PART_CONTEXT, first);
 }
 
-// Those of a tile's queries.
+// Starts to copy lse and delta of a tile's queries.
 template <class F>
-DEVICE void start_numbers(float *to, const float *lse, const float *delta,
-                          const struct head_place &place, int64_t first) {
+DEVICE void start_copy_numbers(float *to, const float *lse, const float *delta,
+                               const struct block_rows &block, int64_t first) {
     const int i = (int)threadIdx.x % F::TILE, which = (int)threadIdx.x / F::TILE;
     if (which < 2) {
         gpu_copy_start<4>(to + which * F::TILE + i,
-                          (which == 0 ? lse : delta) + head_number_index(place, first + i),
-                          first + i < place.length);
+                          (which == 0 ? lse : delta) + head_number_index(block, first + i),
+                          first + i < block.length);
     }
 }
 
-// A score and the gradient of its probability become the probability after dropout, but for the
-// factor on kept ones, and the gradient of the score, but for its scale.
+// Turns a score and the gradient of its probability into the probability after dropout, not yet
+// multiplied by the factor of kept ones, and the gradient of the score, not yet scaled.
 struct pair_numbers {
     float lse, delta; // of the query
     float scale, factor;
     bool exists, kept;
 };
 
-DEVICE void take_pair(float &score, float &dprobability, const struct pair_numbers &n) {
+DEVICE void update_pair(float &score, float &dprobability, const struct pair_numbers &n) {
     const float p = n.exists ? gpu_exp2(score * n.scale - n.lse * LOG2_E) : 0.0f;
     score = n.kept ? p : 0.0f;
     dprobability = p * ((n.kept ? dprobability * n.factor : 0.0f) - n.delta);
 }
 
-// dQ of own queries, or dK and dV of own keys.
+// dQ if the block's rows are queries, dK and dV if they are keys.
 template <class F, bool KEYS>
 __global__ void __launch_bounds__(MMA_THREADS)
     attention_mma_backward_kernel(struct attention_grad_args a, struct batch batch,
                                   const float *delta) {
     GPU_DYNAMIC_SHARED(uint16_t, memory);
     using shared = backward_memory<F>;
-    const struct head_place place = head_place_of<OWN_ROWS>(batch, a.context.cols, a.heads);
-    if (place.own >= place.length) {
+    const struct block_rows block = find_block_rows<BLOCK_ROWS>(batch, a.context.cols, a.heads);
+    if (block.first_row >= block.length) {
         return;
     }
     uint16_t *rows = memory + warp_id() * 16 * F::STRIDE, *tiles = memory + shared::TILES;
     float *numbers = (float *)(memory + shared::QUERIES);
     uint8_t *key_masks = (uint8_t *)(memory + shared::MASKS);
-    const int64_t own = place.own + warp_id() * 16 + lane_id() / 4; // and the eighth after it
-    const int column = lane_id() % 4 * 2;                           // of a column tile
-    const struct mask_row masks = query_mask(a.dropout, batch, place, KEYS ? 0 : own);
+    const int64_t own = block.first_row + warp_id() * 16 + lane_id() / 4; // and the eighth after it
+    const int column = lane_id() % 4 * 2;                                 // of a column tile
+    const struct mask_row masks = query_mask(a.dropout, batch, block, KEYS ? 0 : own);
     struct row_mask mask = {{~0u, ~0u}};
     struct pair_numbers pair = {};
     float own_lse[2] = {}, own_delta[2] = {};
     float sums[F::SIZE / 8][4], value_sums[F::SIZE / 8][4];
     clear(sums);
     clear(value_sums);
-    pair.scale = place.scale * LOG2_E;
+    pair.scale = block.scale * LOG2_E;
     pair.factor = rng_dropout_scale(masks.threshold);
     pair.kept = true;
     GPU_UNROLL
     for (int half = 0; !KEYS && half < 2; half++) {
-        if (own + half * 8 < place.length) {
-            own_lse[half] = a.lse[head_number_index(place, own + half * 8)];
-            own_delta[half] = delta[head_number_index(place, own + half * 8)];
+        if (own + half * 8 < block.length) {
+            own_lse[half] = a.lse[head_number_index(block, own + half * 8)];
+            own_delta[half] = delta[head_number_index(block, own + half * 8)];
         }
     }
-    start_side<F, OWN_ROWS>(memory, a, place, KEYS, place.own);
-    start_side<F, F::TILE>(tiles, a, place, !KEYS, 0);
+    start_copy_side<F, BLOCK_ROWS>(memory, a, block, KEYS, block.first_row);
+    start_copy_side<F, F::TILE>(tiles, a, block, !KEYS, 0);
     if (KEYS) {
-        start_numbers<F>(numbers, a.lse, delta, place, 0);
+        start_copy_numbers<F>(numbers, a.lse, delta, block, 0);
     }
-    for (int64_t first = 0; first < place.length; first += F::TILE) {
+    for (int64_t first = 0; first < block.length; first += F::TILE) {
         const int64_t next = first + F::TILE;
-        const int now = (int)(first / F::TILE % 2), then = 1 - now;
-        const uint16_t *tile = tiles + now * 2 * F::TILE_NUMBERS;
-        const float *lse = numbers + now * 2 * F::TILE;
-        uint8_t *key_mask_bytes = key_masks + now * key_mask<F>::BYTES;
+        const int current = (int)(first / F::TILE % 2), other = 1 - current;
+        const uint16_t *tile = tiles + current * 2 * F::TILE_NUMBERS;
+        const float *lse = numbers + current * 2 * F::TILE;
+        uint8_t *key_mask_bytes = key_masks + current * key_mask<F>::BYTES;
         if (KEYS && masks.threshold != 0) {
             struct mask_row query = masks;
             query.position += (uint32_t)first;
-            key_mask<F>::draw(key_mask_bytes, query, place.own);
+            key_mask<F>::draw(key_mask_bytes, query, block.first_row);
         }
         gpu_copies_wait();
         __syncthreads();
-        if (next < place.length) {
-            start_side<F, F::TILE>(tiles + then * 2 * F::TILE_NUMBERS, a, place, !KEYS, next);
+        if (next < block.length) {
+            start_copy_side<F, F::TILE>(tiles + other * 2 * F::TILE_NUMBERS, a, block, !KEYS, next);
             if (KEYS) {
-                start_numbers<F>(numbers + then * 2 * F::TILE, a.lse, delta, place, next);
+                start_copy_numbers<F>(numbers + other * 2 * F::TILE, a.lse, delta, block, next);
             }
         }
         float scores[F::TILE / 8][4], gradients[F::TILE / 8][4];
         multiply<F>(scores, rows, tile);
-        multiply<F>(gradients, rows + F::OWN_NUMBERS, tile + F::TILE_NUMBERS);
+        multiply<F>(gradients, rows + F::BLOCK_NUMBERS, tile + F::TILE_NUMBERS);
         if (!KEYS && masks.threshold != 0 && first % MASK_KEYS == 0) {
             mask = draw_row_mask(masks, first);
         }
-        const int slot = (int)(place.own / 16 + warp_id()) % 8;
+        const int slot = (int)(block.first_row / 16 + warp_id()) % 8;
         GPU_UNROLL
         for (int i = 0; i < F::TILE / 2; i++) {
             const int n = i / 4, half = i % 4 / 2, at = n * 8 + column + i % 2; // in the tile
-            pair.exists = first + at < place.length;
+            pair.exists = first + at < block.length;
             pair.lse = KEYS ? lse[at] : own_lse[half];
             pair.delta = KEYS ? lse[F::TILE + at] : own_delta[half];
             if (masks.threshold != 0) {
@@ -441,16 +444,17 @@ __global__ void __launch_bounds__(MMA_THREADS)
                          : mask.kept[half] >> (first % MASK_KEYS / 4 + n * 2 + i % 2);
                 pair.kept = (kept & 1) != 0;
             }
-            take_pair(scores[n][i % 4], gradients[n][i % 4], pair);
+            update_pair(scores[n][i % 4], gradients[n][i % 4], pair);
         }
         add_product<F>(sums, gradients, tile);
         if (KEYS) {
             add_product<F>(value_sums, scores, tile + F::TILE_NUMBERS);
         }
     }
-    store_rows<F>(a.dqkv, place, KEYS ? 1 : 0, rows, sums, {place.scale, place.scale});
+    store_rows<F>(a.dqkv, block, KEYS ? PART_KEY : PART_QUERY, rows, sums,
+                  {block.scale, block.scale});
     if (KEYS) {
-        store_rows<F>(a.dqkv, place, 2, rows + F::OWN_NUMBERS, value_sums,
+        store_rows<F>(a.dqkv, block, PART_VALUE, rows + F::BLOCK_NUMBERS, value_sums,
                       {pair.factor, pair.factor});
     }
 }
@@ -458,36 +462,36 @@ __global__ void __launch_bounds__(MMA_THREADS)
 // --- costs --------------------------------------------------------------------------------------
 
 template <class F> static gpu_cost forward_cost(struct attention_args a, struct batch batch) {
-    return attention_forward_cost(a, batch, attention_pairs<OWN_ROWS, F::TILE>(batch));
+    return attention_forward_cost(a, batch, attention_pairs<BLOCK_ROWS, F::TILE>(batch));
 }
 
 template <class F, bool KEYS>
 static gpu_cost backward_cost(struct attention_grad_args a, struct batch batch, const float *) {
-    return attention_backward_cost(a, batch, attention_pairs<OWN_ROWS, F::TILE>(batch), KEYS);
+    return attention_backward_cost(a, batch, attention_pairs<BLOCK_ROWS, F::TILE>(batch), KEYS);
 }
 
 // --- launches -----------------------------------------------------------------------------------
 
-// TILE_128: rows of a tile for heads of 128 columns.
+// TILE_128: the rows of a tile for heads of 128 columns.
 template <enum dtype TYPE, int TILE_128, class Run> static bool with_size(int64_t size, Run run) {
     switch (size) {
     case 32:
-        run(form<TYPE, 32, 64>());
+        run(kernel_traits<TYPE, 32, 64>());
         return true;
     case 64:
-        run(form<TYPE, 64, 64>());
+        run(kernel_traits<TYPE, 64, 64>());
         return true;
     case 128:
-        run(form<TYPE, 128, TILE_128>());
+        run(kernel_traits<TYPE, 128, TILE_128>());
         return true;
     default:
         return false;
     }
 }
 
-// Calls run(form); false: there is none for these matrices.
+// Calls run(traits); false: tensor cores do not support these matrices.
 template <int TILE_128, class Run>
-static bool with_form(const struct mat *mats, int count, int64_t size, Run run) {
+static bool with_traits(const struct mat *mats, int count, int64_t size, Run run) {
     for (int i = 0; i < count; i++) {
         if ((uintptr_t)mats[i].data % 16 != 0 || mats[i].stride % 8 != 0) {
             return false;
@@ -501,9 +505,9 @@ static bool with_form(const struct mat *mats, int count, int64_t size, Run run) 
 bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
                            const struct batch *batch) {
     const struct mat mats[] = {args->qkv, args->context};
-    const int64_t heads = args->heads, blocks = attention_blocks<OWN_ROWS>(batch, heads);
-    return with_form<64>(mats, 2, args->context.cols / heads, [&](auto form) {
-        using F = decltype(form);
+    const int64_t heads = args->heads, blocks = attention_blocks<BLOCK_ROWS>(batch, heads);
+    return with_traits<64>(mats, 2, args->context.cols / heads, [&](auto traits) {
+        using F = decltype(traits);
         gpu_run(gpu, {"attention_mma_forward", blocks, MMA_THREADS, forward_shared_bytes<F>()},
                 attention_mma_forward_kernel<F>, forward_cost<F>, *args, *batch);
     });
@@ -512,9 +516,9 @@ bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
 bool attention_mma_backward(struct gpu *gpu, const struct attention_grad_args *args,
                             const struct batch *batch, const float *delta) {
     const struct mat mats[] = {args->qkv, args->dcontext, args->dqkv};
-    const int64_t heads = args->heads, blocks = attention_blocks<OWN_ROWS>(batch, heads);
-    return with_form<32>(mats, 3, args->context.cols / heads, [&](auto form) {
-        using F = decltype(form);
+    const int64_t heads = args->heads, blocks = attention_blocks<BLOCK_ROWS>(batch, heads);
+    return with_traits<32>(mats, 3, args->context.cols / heads, [&](auto traits) {
+        using F = decltype(traits);
         const size_t shared = backward_memory<F>::BYTES;
         gpu_run(gpu, {"attention_mma_dquery", blocks, MMA_THREADS, shared},
                 attention_mma_backward_kernel<F, false>, backward_cost<F, false>, *args, *batch,

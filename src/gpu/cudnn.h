@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's backend interface, opened at run time, because attention does without it. What is
-// declared here is the interface as far as attention uses it; numbers and names are the library's
-// (tests/device/check_cudnn.cpp compares them with its header).
+// cuDNN's backend interface, opened at run time because it is optional. Only what attention uses is
+// declared here. Numbers and names are the library's; tests/device/check_cudnn.cpp compares them
+// with its header.
 //
 // Tests compile it for the emulation, with a library of their own (CUDNN_LIBRARY).
 #ifndef BERTH_GPU_CUDNN_H
@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 #ifdef __HIPCC__
-#define CUDNN_LIBRARY "cuDNN for AMD's GPUs" // which is none
+#define CUDNN_LIBRARY "cuDNN for AMD's GPUs" // does not exist
 #elif defined(__CUDACC__)
 #define CUDNN_LIBRARY "libcudnn.so.9"
 #elif !defined(CUDNN_LIBRARY)
-#define CUDNN_LIBRARY "cuDNN of emulated GPUs" // which is none
+#define CUDNN_LIBRARY "cuDNN of emulated GPUs" // does not exist
 #endif
 
 #define CUDNN(name) cudnn_##name
@@ -25,7 +25,7 @@ typedef int CUDNN(status);
 typedef struct CUDNN(state) * CUDNN(handle);
 typedef void *CUDNN(descriptor);
 
-enum { CUDNN(OLDEST) = 91500 }; // 9.15, the first whose attention takes lengths of sequences
+enum { CUDNN(OLDEST) = 91500 }; // 9.15, the first whose attention accepts sequence lengths
 
 // NUMBER(name in the header without its prefix, number)
 #define CUDNN_NUMBERS(NUMBER)                                                                      \
@@ -119,7 +119,7 @@ static inline const char *cudnn_load_once(void) {
     return CUDNN(GetVersion)() < CUDNN(OLDEST) ? CUDNN_LIBRARY " is older than 9.15" : NULL;
 }
 
-// NULL, or why there is no such library. It stays until the process ends.
+// NULL, or why the library cannot be used. It stays loaded until the process ends.
 static inline const char *cudnn_load(void) {
     static const char *const missing = cudnn_load_once();
     return missing;

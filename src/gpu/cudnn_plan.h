@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over packed sequences as a graph of cuDNN with one operation, and the plan that cuDNN
-// makes of it. Nothing here runs anything, and a GPU that is only described will do, so that tests
-// hear the library's verdict on a machine without one.
+// Attention over packed sequences as a cuDNN graph of one operation, and the plan that cuDNN makes
+// of it. Nothing is executed here, and a description of a GPU is enough, so that tests can let the
+// library check the graph on a machine without a GPU.
 //
 // q, k, v and o are [sequences, heads, length, head size] with the strides of the packed matrices.
-// Where a sequence begins is not a multiple of a stride but a ragged offset, and its length is a
-// number in device memory, so a plan serves every batch within its bounds: sequences that it counts
-// beyond the batch's own have no rows.
+// Each sequence begins at a ragged offset instead of a multiple of a stride, and its length is in
+// device memory. So a plan serves every batch within its bounds; sequences beyond the batch's own
+// have no rows.
 #ifndef BERTH_GPU_CUDNN_PLAN_H
 #define BERTH_GPU_CUDNN_PLAN_H
 
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-// All of it is compared; there is no padding.
+// Compared byte by byte; there is no padding.
 struct cudnn_shape {
     int64_t type;              // CUDNN(DATA_HALF) or CUDNN(DATA_BFLOAT16)
     int64_t sequences, length; // at most
@@ -22,19 +22,19 @@ struct cudnn_shape {
     int64_t qkv_stride, context_stride; // between rows, in numbers
 };
 
-// The tensors; the unique id of one in a graph and among its arguments is cudnn_id.
+// The tensors of the graph; cudnn_id is the unique id of each.
 enum cudnn_tensor {
     CUDNN_Q,
     CUDNN_K,
     CUDNN_V,
     CUDNN_O,
-    CUDNN_Q_OFFSETS, // [sequences + 1] int64: where a sequence's part of q begins, in numbers
+    CUDNN_Q_OFFSETS, // [sequences + 1] int64: index of the number where a sequence's q begins
     CUDNN_K_OFFSETS,
     CUDNN_V_OFFSETS,
     CUDNN_O_OFFSETS,
     CUDNN_Q_LENGTHS, // [sequences] int32: rows
     CUDNN_KV_LENGTHS,
-    CUDNN_SCALE, // in the host's memory
+    CUDNN_SCALE, // in host memory
     CUDNN_TENSORS
 };
 
@@ -42,19 +42,19 @@ static inline int64_t cudnn_id(int tensor) {
     return tensor + 1;
 }
 
-enum { CUDNN_CHOICES = 8, CUDNN_PARTS = CUDNN_TENSORS + 3 + 2 * CUDNN_CHOICES };
+enum { MAX_CUDNN_CONFIGS = 8, MAX_CUDNN_DESCRIPTORS = CUDNN_TENSORS + 3 + 2 * MAX_CUDNN_CONFIGS };
 
-// Descriptors hold on to others that they were made of, so all stay as long as the plan.
+// Descriptors refer to those that they were made from, so all of them live as long as the plan.
 struct cudnn_plan {
     struct cudnn_shape shape;
-    CUDNN(descriptor) parts[CUDNN_PARTS];
+    CUDNN(descriptor) descriptors[MAX_CUDNN_DESCRIPTORS];
     int count;
     CUDNN(descriptor) tensors[CUDNN_TENSORS];
-    CUDNN(descriptor) chosen; // the execution plan
-    int64_t workspace;        // bytes that it needs
+    CUDNN(descriptor) execution_plan;
+    int64_t workspace; // bytes that it needs
 };
 
-// The GPU to plan for: that of a handle, or the one that a description tells of; the other is NULL.
+// The GPU to plan for: that of a handle, or a described one; the other member is NULL.
 struct cudnn_target {
     CUDNN(handle) handle;
     CUDNN(descriptor) description;
@@ -69,20 +69,21 @@ struct cudnn_target {
     } while (0)
 
 static inline CUDNN(status)
-    cudnn_part(struct cudnn_plan *plan, int type, CUDNN(descriptor) * made) {
+    cudnn_descriptor_new(struct cudnn_plan *plan, int type, CUDNN(descriptor) * made) {
     TRY_CUDNN(CUDNN(BackendCreateDescriptor)(type, made));
-    plan->parts[plan->count++] = *made;
+    plan->descriptors[plan->count++] = *made;
     return CUDNN(STATUS_SUCCESS);
 }
 
 static inline void cudnn_plan_free(struct cudnn_plan *plan) {
     while (plan->count > 0) {
-        CUDNN(BackendDestroyDescriptor)(plan->parts[--plan->count]);
+        CUDNN(BackendDestroyDescriptor)(plan->descriptors[--plan->count]);
     }
 }
 
-static inline CUDNN(status) cudnn_set_part(CUDNN(descriptor) to, int name, CUDNN(descriptor) part) {
-    return CUDNN(BackendSetAttribute)(to, name, CUDNN(TYPE_BACKEND_DESCRIPTOR), 1, &part);
+static inline CUDNN(status)
+    cudnn_set_descriptor(CUDNN(descriptor) to, int name, CUDNN(descriptor) descriptor) {
+    return CUDNN(BackendSetAttribute)(to, name, CUDNN(TYPE_BACKEND_DESCRIPTOR), 1, &descriptor);
 }
 
 static inline CUDNN(status) cudnn_set_int64(CUDNN(descriptor) to, int name, int64_t number) {
@@ -102,7 +103,7 @@ static inline CUDNN(status) cudnn_tensor_new(struct cudnn_plan *plan, enum cudnn
     const int64_t alignment = 16;
     const bool is_by_value = tensor == CUDNN_SCALE;
     CUDNN(descriptor) made;
-    TRY_CUDNN(cudnn_part(plan, CUDNN(BACKEND_TENSOR_DESCRIPTOR), &made));
+    TRY_CUDNN(cudnn_descriptor_new(plan, CUDNN(BACKEND_TENSOR_DESCRIPTOR), &made));
     TRY_CUDNN(CUDNN(BackendSetAttribute)(made, CUDNN(ATTR_TENSOR_DATA_TYPE), CUDNN(TYPE_DATA_TYPE),
                                          1, &layout->type));
     TRY_CUDNN(CUDNN(BackendSetAttribute)(made, CUDNN(ATTR_TENSOR_DIMENSIONS), CUDNN(TYPE_INT64), 4,
@@ -114,20 +115,21 @@ static inline CUDNN(status) cudnn_tensor_new(struct cudnn_plan *plan, enum cudnn
     TRY_CUDNN(CUDNN(BackendSetAttribute)(made, CUDNN(ATTR_TENSOR_IS_BY_VALUE), CUDNN(TYPE_BOOLEAN),
                                          1, &is_by_value));
     if (layout->offsets != NULL) {
-        TRY_CUDNN(cudnn_set_part(made, CUDNN(ATTR_TENSOR_RAGGED_OFFSET_DESC), layout->offsets));
+        TRY_CUDNN(
+            cudnn_set_descriptor(made, CUDNN(ATTR_TENSOR_RAGGED_OFFSET_DESC), layout->offsets));
     }
     plan->tensors[tensor] = made;
     return CUDNN(BackendFinalize)(made);
 }
 
-// [count] numbers.
+// A vector of `count` numbers.
 static inline CUDNN(status)
     cudnn_vector_new(struct cudnn_plan *plan, enum cudnn_tensor tensor, int type, int64_t count) {
     const struct cudnn_layout layout = {type, {count, 1, 1, 1}, {1, 1, 1, 1}, NULL};
     return cudnn_tensor_new(plan, tensor, &layout);
 }
 
-// Heads side by side in rows that are `stride` numbers apart.
+// A tensor with heads side by side in rows that are `stride` numbers apart.
 static inline CUDNN(status) cudnn_heads_new(struct cudnn_plan *plan, enum cudnn_tensor tensor,
                                             enum cudnn_tensor offsets, int64_t stride) {
     const struct cudnn_shape *s = &plan->shape;
@@ -161,9 +163,9 @@ static inline CUDNN(status) cudnn_operation_new(struct cudnn_plan *plan, CUDNN(d
                     {CUDNN(ATTR_OPERATION_SDPA_FWD_SCALEDESC), CUDNN_SCALE},
                     {CUDNN(ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC), CUDNN_Q_LENGTHS},
                     {CUDNN(ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC), CUDNN_KV_LENGTHS}};
-    TRY_CUDNN(cudnn_part(plan, CUDNN(BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR), made));
+    TRY_CUDNN(cudnn_descriptor_new(plan, CUDNN(BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR), made));
     for (const auto &operand : operands) {
-        TRY_CUDNN(cudnn_set_part(*made, operand.name, plan->tensors[operand.tensor]));
+        TRY_CUDNN(cudnn_set_descriptor(*made, operand.name, plan->tensors[operand.tensor]));
     }
     return CUDNN(BackendFinalize)(*made);
 }
@@ -174,64 +176,67 @@ static inline CUDNN(status)
     CUDNN(descriptor) operation;
     TRY_CUDNN(cudnn_tensors_new(plan));
     TRY_CUDNN(cudnn_operation_new(plan, &operation));
-    TRY_CUDNN(cudnn_part(plan, CUDNN(BACKEND_OPERATIONGRAPH_DESCRIPTOR), made));
+    TRY_CUDNN(cudnn_descriptor_new(plan, CUDNN(BACKEND_OPERATIONGRAPH_DESCRIPTOR), made));
     if (target->handle != NULL) {
         TRY_CUDNN(CUDNN(BackendSetAttribute)(*made, CUDNN(ATTR_OPERATIONGRAPH_HANDLE),
                                              CUDNN(TYPE_HANDLE), 1, &target->handle));
     }
-    TRY_CUDNN(cudnn_set_part(*made, CUDNN(ATTR_OPERATIONGRAPH_OPS), operation));
+    TRY_CUDNN(cudnn_set_descriptor(*made, CUDNN(ATTR_OPERATIONGRAPH_OPS), operation));
     return CUDNN(BackendFinalize)(*made);
 }
 
 // --- the plan -----------------------------------------------------------------------------------
 
-// The heuristic's choices, the best one first.
+// The engine configurations that the heuristic suggests, the best one first.
 static inline CUDNN(status)
-    cudnn_choices(struct cudnn_plan *plan, const struct cudnn_target *target,
-                  CUDNN(descriptor) choices[CUDNN_CHOICES], int64_t *count) {
+    cudnn_find_configs(struct cudnn_plan *plan, const struct cudnn_target *target,
+                       CUDNN(descriptor) configs[MAX_CUDNN_CONFIGS], int64_t *count) {
     const int mode = CUDNN(HEUR_MODE_A);
     CUDNN(descriptor) graph, heuristic;
     TRY_CUDNN(cudnn_graph_new(plan, target, &graph));
-    TRY_CUDNN(cudnn_part(plan, CUDNN(BACKEND_ENGINEHEUR_DESCRIPTOR), &heuristic));
-    TRY_CUDNN(cudnn_set_part(heuristic, CUDNN(ATTR_ENGINEHEUR_OPERATION_GRAPH), graph));
+    TRY_CUDNN(cudnn_descriptor_new(plan, CUDNN(BACKEND_ENGINEHEUR_DESCRIPTOR), &heuristic));
+    TRY_CUDNN(cudnn_set_descriptor(heuristic, CUDNN(ATTR_ENGINEHEUR_OPERATION_GRAPH), graph));
     TRY_CUDNN(CUDNN(BackendSetAttribute)(heuristic, CUDNN(ATTR_ENGINEHEUR_MODE),
                                          CUDNN(TYPE_HEUR_MODE), 1, &mode));
     if (target->description != NULL) {
-        TRY_CUDNN(
-            cudnn_set_part(heuristic, CUDNN(ATTR_ENGINEHEUR_DEVICEPROP), target->description));
+        TRY_CUDNN(cudnn_set_descriptor(heuristic, CUDNN(ATTR_ENGINEHEUR_DEVICEPROP),
+                                       target->description));
     }
     TRY_CUDNN(CUDNN(BackendFinalize)(heuristic));
-    for (int i = 0; i < CUDNN_CHOICES; i++) {
-        TRY_CUDNN(cudnn_part(plan, CUDNN(BACKEND_ENGINECFG_DESCRIPTOR), &choices[i]));
+    for (int i = 0; i < MAX_CUDNN_CONFIGS; i++) {
+        TRY_CUDNN(cudnn_descriptor_new(plan, CUDNN(BACKEND_ENGINECFG_DESCRIPTOR), &configs[i]));
     }
     return CUDNN(BackendGetAttribute)(heuristic, CUDNN(ATTR_ENGINEHEUR_RESULTS),
-                                      CUDNN(TYPE_BACKEND_DESCRIPTOR), CUDNN_CHOICES, count,
-                                      choices);
+                                      CUDNN(TYPE_BACKEND_DESCRIPTOR), MAX_CUDNN_CONFIGS, count,
+                                      configs);
 }
 
-static inline CUDNN(status) cudnn_try_choice(struct cudnn_plan *plan, CUDNN(descriptor) choice) {
+static inline CUDNN(status) cudnn_try_config(struct cudnn_plan *plan, CUDNN(descriptor) config) {
     int64_t found = 0;
-    TRY_CUDNN(cudnn_part(plan, CUDNN(BACKEND_EXECUTION_PLAN_DESCRIPTOR), &plan->chosen));
-    TRY_CUDNN(cudnn_set_part(plan->chosen, CUDNN(ATTR_EXECUTION_PLAN_ENGINE_CONFIG), choice));
-    TRY_CUDNN(CUDNN(BackendFinalize)(plan->chosen));
-    return CUDNN(BackendGetAttribute)(plan->chosen, CUDNN(ATTR_EXECUTION_PLAN_WORKSPACE_SIZE),
-                                      CUDNN(TYPE_INT64), 1, &found, &plan->workspace);
+    TRY_CUDNN(cudnn_descriptor_new(plan, CUDNN(BACKEND_EXECUTION_PLAN_DESCRIPTOR),
+                                   &plan->execution_plan));
+    TRY_CUDNN(cudnn_set_descriptor(plan->execution_plan, CUDNN(ATTR_EXECUTION_PLAN_ENGINE_CONFIG),
+                                   config));
+    TRY_CUDNN(CUDNN(BackendFinalize)(plan->execution_plan));
+    return CUDNN(BackendGetAttribute)(plan->execution_plan,
+                                      CUDNN(ATTR_EXECUTION_PLAN_WORKSPACE_SIZE), CUDNN(TYPE_INT64),
+                                      1, &found, &plan->workspace);
 }
 
-// Makes the first of the choices that cuDNN can compile and that needs no more workspace. After an
-// error the caller frees the plan, too. It takes tenths of a second.
+// Plans with the first configuration that cuDNN can compile and that fits max_workspace. This takes
+// tenths of a second. The caller frees the plan, also after an error.
 static inline CUDNN(status)
     cudnn_plan_make(struct cudnn_plan *plan, const struct cudnn_shape *shape,
-                    const struct cudnn_target *target, int64_t most_workspace) {
-    CUDNN(descriptor) choices[CUDNN_CHOICES];
+                    const struct cudnn_target *target, int64_t max_workspace) {
+    CUDNN(descriptor) configs[MAX_CUDNN_CONFIGS];
     CUDNN(status) last = CUDNN(STATUS_NOT_SUPPORTED);
     int64_t count = 0;
     memset(plan, 0, sizeof *plan);
     plan->shape = *shape;
-    TRY_CUDNN(cudnn_choices(plan, target, choices, &count));
+    TRY_CUDNN(cudnn_find_configs(plan, target, configs, &count));
     for (int64_t i = 0; i < count; i++) {
-        const CUDNN(status) status = cudnn_try_choice(plan, choices[i]);
-        if (status == CUDNN(STATUS_SUCCESS) && plan->workspace <= most_workspace) {
+        const CUDNN(status) status = cudnn_try_config(plan, configs[i]);
+        if (status == CUDNN(STATUS_SUCCESS) && plan->workspace <= max_workspace) {
             return status;
         }
         last = status != CUDNN(STATUS_SUCCESS) ? status : last;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU device: opening, memory, errors, and the table of operations.
+// The GPU device: opening it, memory, copies, graphs, timing, errors, and the table of operations.
 #include "gpu/faults.h"
 #include "gpu/gemm.h"
 #include "gpu/gpu.h"
@@ -17,11 +17,12 @@ extern "C" {
 // --- errors -------------------------------------------------------------------------------------
 
 // "device cuda:0, NVIDIA H200, ...: adamw: an illegal memory access (error 700): remedy"
-static enum berth_status report(const char *device, const char *call, gpu_error given,
+static enum berth_status report(const char *device, const char *call, gpu_error failure,
                                 struct berth_error *error) {
-    const struct fault *fault = fault_of(given.code);
+    const struct fault *fault = fault_of(failure.code);
     return error_set(error, fault->status, "device %s: %s: %s (error %d): %s", device, call,
-                     given.text != NULL ? given.text : fault->text, given.code, fault->remedy);
+                     failure.text != NULL ? failure.text : fault->text, failure.code,
+                     fault->remedy);
 }
 
 void gpu_fail(struct gpu *gpu, const char *call, gpu_error error) {
@@ -30,7 +31,7 @@ void gpu_fail(struct gpu *gpu, const char *call, gpu_error error) {
     }
 }
 
-static void wait(struct gpu *gpu, const char *call) {
+static void wait_for_stream(struct gpu *gpu, const char *call) {
     if (gpu->peers != NULL) {
         gpu_wait_with_peers(gpu, NULL);
     } else {
@@ -38,7 +39,7 @@ static void wait(struct gpu *gpu, const char *call) {
     }
 }
 
-static gpu_error wait_for(struct gpu *gpu, const gpu_event *event) {
+static gpu_error wait_for_event(struct gpu *gpu, const gpu_event *event) {
     if (gpu->peers == NULL) {
         return gpu_event_wait(event);
     }
@@ -48,7 +49,7 @@ static gpu_error wait_for(struct gpu *gpu, const gpu_event *event) {
 
 enum berth_status gpu_status(struct device *dev, struct berth_error *error) {
     struct gpu *gpu = gpu_of(dev);
-    wait(gpu, "waiting");
+    wait_for_stream(gpu, "waiting");
     const enum berth_status first = gpu->status;
     if (first != BERTH_OK && error != NULL) {
         *error = gpu->error;
@@ -62,8 +63,8 @@ enum berth_status gpu_status(struct device *dev, struct berth_error *error) {
 static void *memory_new_zeroed(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     void *block;
-    const size_t asked = bytes > 0 ? bytes : 1; // a block of no bytes is NULL, as is a failure
-    if (gpu_memory_new(&block, asked).code != 0) {
+    const size_t requested = bytes > 0 ? bytes : 1; // NULL would look like a failure
+    if (gpu_memory_new(&block, requested).code != 0) {
         return NULL;
     }
     gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
@@ -73,12 +74,12 @@ static void *memory_new_zeroed(struct device *dev, size_t bytes) {
 static void memory_free_block(struct device *dev, void *block, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     if (block != NULL) {
-        gpu_peers_rest(gpu);
+        gpu_drain_peers(gpu);
         gpu_fail(gpu, "freeing memory", gpu_memory_free(block));
     }
 }
 
-static constexpr size_t STAGING_BYTES = 4 << 20; // of a half
+static constexpr size_t STAGING_BYTES = 4 << 20; // of each half
 
 static gpu_error open_staging(struct gpu_staging *staging) {
     void *block = NULL;
@@ -97,13 +98,13 @@ static void close_staging(struct gpu_staging *staging) {
     gpu_pinned_free(staging->block);
 }
 
-// Waits for the copy before the last one only, which is long done where updates follow each other.
-static gpu_error upload_piece(struct gpu *gpu, void *to, const void *from_host, size_t bytes) {
+// Waits only for the copy before the last one, which is long complete if updates follow each other.
+static gpu_error upload_chunk(struct gpu *gpu, void *to, const void *from_host, size_t bytes) {
     struct gpu_staging *staging = &gpu->staging;
     gpu_event *copied = &staging->copied[staging->next];
     unsigned char *half = staging->block + (size_t)staging->next * STAGING_BYTES;
     staging->next = 1 - staging->next;
-    gpu_error error = wait_for(gpu, copied);
+    gpu_error error = wait_for_event(gpu, copied);
     if (error.code == 0) {
         memcpy(half, from_host, bytes);
         error = gpu_upload(to, half, bytes, gpu->stream);
@@ -128,13 +129,13 @@ static void upload(struct device *dev, void *to, const void *from_host, size_t b
         return;
     }
     for (size_t done = 0; done < bytes && gpu->status == BERTH_OK; done += STAGING_BYTES) {
-        const size_t left = bytes - done, piece = left < STAGING_BYTES ? left : STAGING_BYTES;
+        const size_t left = bytes - done, chunk = left < STAGING_BYTES ? left : STAGING_BYTES;
         gpu_fail(gpu, "upload",
-                 upload_piece(gpu, (char *)to + done, (const char *)from_host + done, piece));
+                 upload_chunk(gpu, (char *)to + done, (const char *)from_host + done, chunk));
     }
 }
 
-// A copy to memory that is not pinned waits for the stream, and with it for ranks that are lost.
+// A copy to memory that is not pinned waits for the stream, which may wait for a lost rank.
 static void download(struct device *dev, void *to_host, const void *from, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     if (gpu->peers != NULL) {
@@ -169,7 +170,7 @@ static void close_fetches(struct gpu_fetches *fetches) {
     }
 }
 
-// Replaces the first entry whose block is `old`.
+// Replaces the first entry whose block is `old`; NULL finds a free entry.
 static void replace_pinned(struct gpu *gpu, const void *old, struct gpu_pinned own) {
     for (struct gpu_pinned &pinned : gpu->pinned) {
         if (pinned.block == old) {
@@ -179,7 +180,7 @@ static void replace_pinned(struct gpu *gpu, const void *old, struct gpu_pinned o
     }
 }
 
-// The first memory of this kind opens the stream, too.
+// The first call also opens the stream.
 static void *pinned_new(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     void *block = NULL;
@@ -196,8 +197,8 @@ static void *pinned_new(struct device *dev, size_t bytes) {
 
 static void pinned_free(struct device *dev, void *block, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
-    gpu_peers_rest(gpu);
-    (void)gpu_wait(gpu->stream); // for uploads from it
+    gpu_drain_peers(gpu);
+    (void)gpu_wait(gpu->stream); // for uploads from this memory
     (void)gpu_wait(gpu->fetches.stream);
     replace_pinned(gpu, block, gpu_pinned{NULL, 0});
     gpu_pinned_free(block);
@@ -227,11 +228,11 @@ static int64_t fetch_begin(struct device *dev, void *to_pinned, const void *from
     return fetch;
 }
 
-// The event may be that of a later copy, which is copied later.
+// The event may already belong to a later copy; waiting for that is correct, too.
 static void fetch_wait(struct device *dev, int64_t fetch) {
     struct gpu *gpu = gpu_of(dev);
     if (gpu->status == BERTH_OK) {
-        gpu_fail(gpu, "download", wait_for(gpu, &gpu->fetches.copied[fetch % GPU_FETCHES]));
+        gpu_fail(gpu, "download", wait_for_event(gpu, &gpu->fetches.copied[fetch % GPU_FETCHES]));
     }
 }
 
@@ -252,8 +253,9 @@ static uint64_t memory_available(struct device *dev, const char **limit) {
 float *gpu_partials(struct gpu *gpu, int64_t count) {
     const size_t bytes = (size_t)count * sizeof(float);
     if (bytes > gpu->partial_bytes && gpu->capturing != NULL) {
-        gpu_fail(gpu, "scratch memory",
-                 gpu_error{GPU_CAPTURE_FORBIDS, "a graph needs more than was reserved"});
+        gpu_fail(
+            gpu, "scratch memory",
+            gpu_error{GPU_CAPTURE_FORBIDS, "a graph needs more scratch memory than was reserved"});
         return NULL;
     }
     if (bytes > gpu->partial_bytes) {
@@ -273,13 +275,13 @@ float *gpu_partials(struct gpu *gpu, int64_t count) {
 }
 
 static size_t partial_bytes(const struct device_shape *shape) {
-    const size_t needs[] = {gpu_norm_partial_bytes(shape), gpu_linear_partial_bytes(shape),
+    const size_t sizes[] = {gpu_norm_partial_bytes(shape), gpu_linear_partial_bytes(shape),
                             gpu_attention_partial_bytes(shape)};
-    size_t most = 0;
-    for (size_t need : needs) {
-        most = shape->training && need > most ? need : most;
+    size_t largest = 0;
+    for (size_t size : sizes) {
+        largest = shape->training && size > largest ? size : largest;
     }
-    return most;
+    return largest;
 }
 
 static size_t workspace_bytes(struct device *dev, const struct device_shape *shape) {
@@ -296,8 +298,8 @@ static enum berth_status reserve(struct device *dev, const struct device_shape *
 
 // --- graphs -------------------------------------------------------------------------------------
 
-// The bucket of a key, or that which was used least recently.
-static struct gpu_bucket *bucket_of(struct gpu *gpu, uint64_t key) {
+// The bucket of a key; if there is none, the least recently used one, emptied.
+static struct gpu_bucket *find_bucket(struct gpu *gpu, uint64_t key) {
     struct gpu_bucket *oldest = &gpu->buckets[0];
     for (struct gpu_bucket &bucket : gpu->buckets) {
         if (bucket.key == key) {
@@ -311,12 +313,13 @@ static struct gpu_bucket *bucket_of(struct gpu *gpu, uint64_t key) {
     return oldest;
 }
 
-// The first time, libraries load their kernels and make their plans, which no capture allows.
+// The first pass of a size is not captured: in it, libraries load kernels and make plans, which a
+// capture forbids.
 static void graph_begin(struct device *dev, uint64_t key) {
     struct gpu *gpu = gpu_of(dev);
-    struct gpu_bucket *bucket = bucket_of(gpu, key);
+    struct gpu_bucket *bucket = find_bucket(gpu, key);
     const bool is_first = bucket->used == 0;
-    bucket->used = ++gpu->captures;
+    bucket->used = ++gpu->capture_count;
     if (!is_first && gpu->status == BERTH_OK) {
         const gpu_error error = gpu_capture_begin(gpu->stream);
         gpu_fail(gpu, "beginning a graph", error);
@@ -354,8 +357,8 @@ static void close_marks(struct gpu_marks *marks) {
     }
 }
 
-// The time between the marks that the stream has passed; does not wait for others.
-static gpu_error add_up(struct gpu_marks *marks) {
+// Adds up the time between the marks that the stream has passed, without waiting.
+static gpu_error add_passed_marks(struct gpu_marks *marks) {
     bool known = true;
     double seconds;
     gpu_error error = GPU_NO_ERROR;
@@ -370,13 +373,13 @@ static gpu_error add_up(struct gpu_marks *marks) {
     return error;
 }
 
-// Without uploads the stream may be so far behind that the host waits.
-static gpu_error make_room(struct gpu *gpu) {
+// Without uploads, the stream may be so far behind that the host must wait.
+static gpu_error free_a_mark(struct gpu *gpu) {
     struct gpu_marks *marks = &gpu->marks;
-    gpu_error error = add_up(marks);
+    gpu_error error = add_passed_marks(marks);
     if (error.code == 0 && marks->count - marks->first == GPU_MARKS) {
-        error = wait_for(gpu, &marks->events[(marks->first + 1) % GPU_MARKS]);
-        error = error.code == 0 ? add_up(marks) : error;
+        error = wait_for_event(gpu, &marks->events[(marks->first + 1) % GPU_MARKS]);
+        error = error.code == 0 ? add_passed_marks(marks) : error;
     }
     return error;
 }
@@ -387,7 +390,7 @@ static gpu_error add_mark(struct gpu *gpu, enum device_phase phase) {
     if (gpu->capturing != NULL) {
         return gpu_error{GPU_CAPTURE_FORBIDS, "not allowed while a graph is captured"};
     }
-    gpu_error error = marks->count - marks->first == GPU_MARKS ? make_room(gpu) : GPU_NO_ERROR;
+    gpu_error error = marks->count - marks->first == GPU_MARKS ? free_a_mark(gpu) : GPU_NO_ERROR;
     if (error.code == 0 && marks->count - marks->first < GPU_MARKS) {
         error = gpu_event_record(&marks->events[mark], gpu->stream);
         marks->phases[mark] = phase;
@@ -405,7 +408,7 @@ static void mark(struct device *dev, enum device_phase phase) {
 
 static void times(struct device *dev, double seconds[DEVICE_PHASES]) {
     struct gpu *gpu = gpu_of(dev);
-    gpu_fail(gpu, "mark", add_up(&gpu->marks));
+    gpu_fail(gpu, "mark", add_passed_marks(&gpu->marks));
     memcpy(seconds, gpu->marks.seconds, sizeof gpu->marks.seconds);
     memset(gpu->marks.seconds, 0, sizeof gpu->marks.seconds);
 }
@@ -523,8 +526,9 @@ static enum berth_status describe_device(int index, int *count, char text[160],
     TRY(count_devices(count, error));
     if (index >= *count) {
         return error_set(error, BERTH_UNAVAILABLE,
-                         "device " GPU_KIND ":%d: there is no such GPU; the last one that this "
-                         "process sees is " GPU_KIND ":%d",
+                         "device " GPU_KIND
+                         ":%d: no such GPU; the last one visible to this process "
+                         "is " GPU_KIND ":%d",
                          index, *count - 1);
     }
     gpu_error failure = gpu_describe(index, text);
@@ -533,7 +537,7 @@ static enum berth_status describe_device(int index, int *count, char text[160],
     return failure.code == 0 ? BERTH_OK : report(name, "opening", failure, error);
 }
 
-// own: Berth's kernels, as without the variable; cudnn: cuDNN's in inference.
+// own (the default): Berth's kernels; cudnn: cuDNN's in inference.
 static enum berth_status read_attention(bool *by_cudnn, struct berth_error *error) {
     const char *found = getenv(GPU_ATTENTION_VARIABLE);
     *by_cudnn = found != NULL && strcmp(found, "cudnn") == 0;
@@ -542,14 +546,14 @@ static enum berth_status read_attention(bool *by_cudnn, struct berth_error *erro
     }
     return error_set(error, BERTH_USAGE,
                      "environment variable " GPU_ATTENTION_VARIABLE
-                     ": expected own or cudnn, found \"%s\"; without it attention is computed by "
-                     "own kernels",
+                     ": expected own or cudnn, found \"%s\"; unset it to use Berth's own "
+                     "kernels",
                      found);
 }
 
-// What is opened so far is the caller's.
-static enum berth_status open_parts(struct gpu *gpu, const struct device_options *options,
-                                    struct berth_error *error) {
+// After an error, the caller closes what was opened.
+static enum berth_status open_all(struct gpu *gpu, const struct device_options *options,
+                                  struct berth_error *error) {
     int count, index = options->index;
     char text[160];
     bool by_cudnn;
@@ -564,7 +568,7 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     gpu->is_open = failure.code == 0;
     gpu->index = index;
     if (failure.code == 0) {
-        failure = gpu_shared_most(index, &gpu->shared_most);
+        failure = gpu_max_shared_bytes(index, &gpu->max_shared_bytes);
     }
     if (failure.code == 0) {
         failure = open_staging(&gpu->staging);
@@ -581,7 +585,7 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     return failure.code == 0 ? BERTH_OK : report(gpu->description, "opening", failure, error);
 }
 
-// hipcc's pass for the GPU leaves out the object that has it.
+// Unused in hipcc's pass for the GPU, which leaves out the module object.
 [[maybe_unused]] static enum berth_status open_device(const struct device_options *options,
                                                       struct device **device,
                                                       struct berth_error *error) {
@@ -590,7 +594,7 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
         return error_no_memory(error, sizeof *gpu, "the device");
     }
     gpu->device.state = gpu;
-    enum berth_status status = open_parts(gpu, options, error);
+    enum berth_status status = open_all(gpu, options, error);
     if (status != BERTH_OK) {
         close_device(&gpu->device);
         return status;

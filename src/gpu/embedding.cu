@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentence embeddings: the rows of a sequence made one vector, vectors scaled to one length, and
-// the losses of examples of two or three texts. A block has a sequence, a vector or an example.
-// Sums are in double.
+// Sentence embeddings: pooling the rows of a sequence to a vector, normalizing vectors, and the
+// losses of examples of two or three texts. A block has a sequence, a vector or an example. Sums
+// are in double.
 #include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
@@ -12,8 +12,8 @@ enum { EMBEDDING_THREADS = 128 };
 
 // --- pooling ------------------------------------------------------------------------------------
 
-// The weight of row i of `length` in the sum that a pooling is.
-DEVICE double weight_of(enum berth_pooling pooling, int64_t i, int64_t length) {
+// The weight of row i of `length` in a pooling that is a weighted sum.
+DEVICE double pooling_weight(enum berth_pooling pooling, int64_t i, int64_t length) {
     const double rows = (double)length;
     switch (pooling) {
     case BERTH_POOL_CLS:
@@ -30,13 +30,13 @@ DEVICE double weight_of(enum berth_pooling pooling, int64_t i, int64_t length) {
 }
 
 // The first of the rows [first, first + length) with the largest number of a column.
-DEVICE int64_t largest(struct mat x, int64_t column, int64_t first, int64_t length) {
+DEVICE int64_t find_largest(struct mat x, int64_t column, int64_t first, int64_t length) {
     int64_t found = first;
-    float most = number_at(x, first, column);
+    float largest = number_at(x, first, column);
     for (int64_t row = first + 1; row < first + length; row++) {
         const float other = number_at(x, row, column);
-        if (other > most) {
-            most = other;
+        if (other > largest) {
+            largest = other;
             found = row;
         }
     }
@@ -50,12 +50,12 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS)
     const int64_t length = batch.cu_seqlens[s + 1] - first;
     FOR_COLUMNS(c, y) {
         if (pooling == BERTH_POOL_MAX) {
-            set_number(y, s, c, number_at(x, largest(x, c, first, length), c));
+            set_number(y, s, c, number_at(x, find_largest(x, c, first, length), c));
             continue;
         }
         double sum = 0.0;
         for (int64_t i = 0; i < length; i++) {
-            sum += weight_of(pooling, i, length) * (double)number_at(x, first + i, c);
+            sum += pooling_weight(pooling, i, length) * (double)number_at(x, first + i, c);
         }
         set_number(y, s, c, (float)sum);
     }
@@ -69,10 +69,11 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS)
     const int64_t length = batch.cu_seqlens[s + 1] - first;
     FOR_COLUMNS(c, dx) {
         const float gradient = number_at(dy, s, c);
-        const int64_t found = pooling == BERTH_POOL_MAX ? largest(x, c, first, length) - first : -1;
+        const int64_t found =
+            pooling == BERTH_POOL_MAX ? find_largest(x, c, first, length) - first : -1;
         for (int64_t i = 0; i < length; i++) {
             const float weight =
-                found >= 0 ? (i == found ? 1.0f : 0.0f) : (float)weight_of(pooling, i, length);
+                found >= 0 ? (i == found ? 1.0f : 0.0f) : (float)pooling_weight(pooling, i, length);
             set_number(dx, first + i, c, weight * gradient);
         }
     }
@@ -111,8 +112,8 @@ void gpu_pool_backward(struct device *dev, struct mat dx, struct mat dy, struct 
 
 // --- lengths ------------------------------------------------------------------------------------
 
-// All threads call it and get the sum.
-DEVICE double product(struct mat a, int64_t row, struct mat b, int64_t other) {
+// All threads call this, and all get the result.
+DEVICE double dot_product(struct mat a, int64_t row, struct mat b, int64_t other) {
     double sum = 0.0;
     FOR_COLUMNS(c, a) {
         sum += (double)number_at(a, row, c) * (double)number_at(b, other, c);
@@ -123,7 +124,7 @@ DEVICE double product(struct mat a, int64_t row, struct mat b, int64_t other) {
 __global__ void __launch_bounds__(EMBEDDING_THREADS)
     normalize_forward_kernel(struct mat y, float *lengths, struct mat x, float radius) {
     const int64_t i = blockIdx.x;
-    const double length = fmax(sqrt(product(x, i, x, i)), 1e-12);
+    const double length = fmax(sqrt(dot_product(x, i, x, i)), 1e-12);
     FOR_COLUMNS(c, y) {
         set_number(y, i, c, (float)((double)radius * (double)number_at(x, i, c) / length));
     }
@@ -136,7 +137,7 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS)
     normalize_backward_kernel(struct mat dx, struct mat dy, struct mat y, const float *lengths,
                               float radius) {
     const int64_t i = blockIdx.x;
-    const double along = product(y, i, dy, i) / (double)radius, length = lengths[i];
+    const double along = dot_product(y, i, dy, i) / (double)radius, length = lengths[i];
     FOR_COLUMNS(c, dx) {
         const double across =
             (double)radius * (double)number_at(dy, i, c) - along * (double)number_at(y, i, c);
@@ -170,10 +171,10 @@ void gpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, st
 
 // --- losses -------------------------------------------------------------------------------------
 
-#define NEAR 1e-6 // is added to differences, as in PyTorch's pairwise_distance
+#define DISTANCE_EPSILON 1e-6 // added to differences, as in PyTorch's pairwise_distance
 
 DEVICE double difference(struct mat x, int64_t a, int64_t b, int64_t column) {
-    return (double)number_at(x, a, column) - (double)number_at(x, b, column) + NEAR;
+    return (double)number_at(x, a, column) - (double)number_at(x, b, column) + DISTANCE_EPSILON;
 }
 
 DEVICE double distance(struct mat x, int64_t a, int64_t b) {
@@ -186,7 +187,7 @@ DEVICE double distance(struct mat x, int64_t a, int64_t b) {
 
 __global__ void __launch_bounds__(EMBEDDING_THREADS) cosine_kernel(struct similarity_args args) {
     const int64_t a = (int64_t)blockIdx.x * 2, b = a + 1;
-    const double error = product(args.x, a, args.x, b) - (double)args.targets[a];
+    const double error = dot_product(args.x, a, args.x, b) - (double)args.targets[a];
     const double factor = 2.0 * (double)args.scale * error;
     FOR_COLUMNS(c, args.x) {
         set_number(args.dx, a, c, (float)(factor * (double)number_at(args.x, b, c)));
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS) cosine_kernel(struct simila
     }
 }
 
-// Writes the loss of the triplet that begins at row a; `factor` is that of its gradient.
+// Writes the loss of the triplet that begins at row a and returns the factor of its gradient.
 DEVICE double triplet_factor(const struct similarity_args &args, int64_t a, double loss) {
     if (threadIdx.x == 0) {
         args.losses[a] = loss > 0 || isnan(loss) ? (float)loss : 0.0f;
@@ -209,21 +210,22 @@ DEVICE double triplet_factor(const struct similarity_args &args, int64_t a, doub
 
 __global__ void __launch_bounds__(EMBEDDING_THREADS) euclidean_kernel(struct similarity_args args) {
     const int64_t a = (int64_t)blockIdx.x * 3;
-    const double near = distance(args.x, a, a + 1), far = distance(args.x, a, a + 2);
-    const double factor = triplet_factor(args, a, near - far + (double)args.margin);
+    const double positive = distance(args.x, a, a + 1), negative = distance(args.x, a, a + 2);
+    const double factor = triplet_factor(args, a, positive - negative + (double)args.margin);
     FOR_COLUMNS(c, args.x) {
-        const double to_near = factor * difference(args.x, a, a + 1, c) / near;
-        const double to_far = factor * difference(args.x, a, a + 2, c) / far;
-        set_number(args.dx, a, c, (float)(to_near - to_far));
-        set_number(args.dx, a + 1, c, (float)-to_near);
-        set_number(args.dx, a + 2, c, (float)to_far);
+        const double to_positive = factor * difference(args.x, a, a + 1, c) / positive;
+        const double to_negative = factor * difference(args.x, a, a + 2, c) / negative;
+        set_number(args.dx, a, c, (float)(to_positive - to_negative));
+        set_number(args.dx, a + 1, c, (float)-to_positive);
+        set_number(args.dx, a + 2, c, (float)to_negative);
     }
 }
 
 __global__ void __launch_bounds__(EMBEDDING_THREADS) angular_kernel(struct similarity_args args) {
     const int64_t a = (int64_t)blockIdx.x * 3;
-    const double near = product(args.x, a, args.x, a + 1), far = product(args.x, a, args.x, a + 2);
-    const double factor = triplet_factor(args, a, far - near + (double)args.margin);
+    const double positive = dot_product(args.x, a, args.x, a + 1),
+                 negative = dot_product(args.x, a, args.x, a + 2);
+    const double factor = triplet_factor(args, a, negative - positive + (double)args.margin);
     FOR_COLUMNS(c, args.x) {
         const double x = number_at(args.x, a, c);
         const double to = (double)number_at(args.x, a + 2, c) - number_at(args.x, a + 1, c);

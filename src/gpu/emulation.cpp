@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the blocks of a kernel as fibers; see emulation.h.
 #include "gpu/emulation.h"
 
 #include "gpu/gpu_api.h"
@@ -24,28 +25,28 @@ typedef void *context;
 typedef ucontext_t context;
 #endif
 
-// A copy to shared memory that was started; from NULL: zeros.
+// A copy to shared memory that was started; from NULL: it writes zeros.
 struct copy {
     unsigned char *to;
     const void *from;
     size_t bytes;
 };
 
-// What a lane gives to an operation of its warp.
-struct given {
+// What a lane contributes to an operation of its warp.
+struct lane_value {
     uint64_t word[3];
 };
 
 struct fiber {
     context saved;
     char *stack;
-    void *sanitizer; // its fake stack
+    void *sanitizer; // the sanitizer's fake stack
     enum fiber_state state;
     struct emulated_site site; // where it waits
-    uint64_t mask;             // lanes that it waits for
+    uint64_t mask;             // the lanes that it waits for
     int lane, warp;
-    unsigned phase; // operations of its warp so far
-    struct emulated_place place;
+    unsigned phase; // count of its warp's operations so far
+    struct emulated_index index;
     struct copy copies[MAX_COPIES];
     int copy_count;
 };
@@ -67,8 +68,8 @@ struct emulator {
     char *stacks;
     struct fiber *fibers, *current;
     int count; // threads of the block
-    // The values that the lanes of a warp exchange, of even and odd operations.
-    struct given (*slots)[2][GPU_WARP];
+    // The values that the lanes of a warp exchange, in even and odd operations.
+    struct lane_value (*slots)[2][GPU_WARP];
     unsigned char *shared;
     size_t shared_used;
     struct variable variables[MAX_VARIABLES];
@@ -82,7 +83,7 @@ static thread_local struct emulator emulator;
 static void fiber_main(void);
 
 #if defined(__x86_64__)
-// Saves the registers that a call keeps, and the stack; continues where `to` was saved.
+// Saves the callee-saved registers and the stack pointer, and continues where `to` was saved.
 extern "C" void berth_fiber_switch(context *from, context to);
 __asm__(".text\n"
         ".hidden berth_fiber_switch\n"
@@ -136,13 +137,13 @@ static void context_begin(struct fiber *fiber) {
 }
 #endif
 
-static void leave_for(void **own, const void *stack, size_t bytes) {
+static void start_switch(void **own, const void *stack, size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(own, stack, bytes);
 #endif
 }
 
-static void arrive_from(void *own, const void **stack, size_t *bytes) {
+static void finish_switch(void *own, const void **stack, size_t *bytes) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(own, stack, bytes);
 #endif
@@ -150,35 +151,35 @@ static void arrive_from(void *own, const void **stack, size_t *bytes) {
 
 static void run_fiber(struct emulator *e, struct fiber *fiber) {
     e->current = fiber;
-    leave_for(&e->sanitizer, fiber->stack, STACK_BYTES);
+    start_switch(&e->sanitizer, fiber->stack, STACK_BYTES);
     context_switch(&e->scheduler, &fiber->saved);
-    arrive_from(e->sanitizer, NULL, NULL);
+    finish_switch(e->sanitizer, NULL, NULL);
 }
 
-static void wait_as(enum fiber_state state, struct emulated_site site) {
+static void suspend(enum fiber_state state, struct emulated_site site) {
     struct emulator *e = &emulator;
     struct fiber *fiber = e->current;
     fiber->state = state;
     fiber->site = site;
-    leave_for(state == FIBER_DONE ? NULL : &fiber->sanitizer, e->scheduler_stack,
-              e->scheduler_stack_bytes);
+    start_switch(state == FIBER_DONE ? NULL : &fiber->sanitizer, e->scheduler_stack,
+                 e->scheduler_stack_bytes);
     context_switch(&fiber->saved, &e->scheduler);
-    arrive_from(fiber->sanitizer, NULL, NULL);
+    finish_switch(fiber->sanitizer, NULL, NULL);
 }
 
 static void fiber_main(void) {
     struct emulator *e = &emulator;
-    arrive_from(NULL, &e->scheduler_stack, &e->scheduler_stack_bytes);
+    finish_switch(NULL, &e->scheduler_stack, &e->scheduler_stack_bytes);
     e->launch->run(e->launch->call);
-    wait_as(FIBER_DONE, emulated_site{"", 0});
+    suspend(FIBER_DONE, emulated_site{"", 0});
     abort();
 }
 
 // --- what a thread calls ------------------------------------------------------------------------
 
-[[noreturn]] static void refuse(const char *format, ...) {
+[[noreturn]] static void fail_kernel(const char *format, ...) {
     const struct emulator *e = &emulator;
-    const dim3 *block = &e->fibers[0].place.block;
+    const dim3 *block = &e->fibers[0].index.block;
     va_list arguments;
     fprintf(stderr, "emulated GPU: kernel %s, block (%u, %u, %u): ", e->launch->kernel, block->x,
             block->y, block->z);
@@ -189,8 +190,8 @@ static void fiber_main(void) {
     abort();
 }
 
-const struct emulated_place *emulated_here(void) {
-    return &emulator.current->place;
+const struct emulated_index *emulated_current(void) {
+    return &emulator.current->index;
 }
 
 int emulated_lane(void) {
@@ -198,39 +199,41 @@ int emulated_lane(void) {
 }
 
 void emulated_barrier(struct emulated_site site) {
-    wait_as(FIBER_AT_BARRIER, site);
+    suspend(FIBER_AT_BARRIER, site);
 }
 
-// The lanes of the mask that the block has; a block's last warp may be short.
-static uint64_t lanes_of(const struct emulator *e, int warp, uint64_t mask) {
+// The lanes of the mask that exist; a block's last warp may be short.
+static uint64_t lanes_of_mask(const struct emulator *e, int warp, uint64_t mask) {
     const int lanes = e->count - warp * GPU_WARP; // may be more
     return lanes < GPU_WARP ? mask & ((UINT64_C(1) << lanes) - 1) : mask & GPU_ALL_LANES;
 }
 
-static const struct given *meet(uint64_t mask, struct given value, struct emulated_site site) {
+static const struct lane_value *sync_warp(uint64_t mask, struct lane_value value,
+                                          struct emulated_site site) {
     struct emulator *e = &emulator;
     struct fiber *fiber = e->current;
-    struct given *slots = e->slots[fiber->warp][fiber->phase++ & 1];
-    fiber->mask = lanes_of(e, fiber->warp, mask);
+    struct lane_value *slots = e->slots[fiber->warp][fiber->phase++ & 1];
+    fiber->mask = lanes_of_mask(e, fiber->warp, mask);
     if ((fiber->mask >> fiber->lane & 1) == 0) {
-        refuse("%s:%d: lane %d is not in its own mask", site.file, site.line, fiber->lane);
+        fail_kernel("%s:%d: lane %d is not in its own mask", site.file, site.line, fiber->lane);
     }
     slots[fiber->lane] = value;
-    wait_as(FIBER_IN_WARP, site);
+    suspend(FIBER_IN_WARP, site);
     return slots;
 }
 
 uint64_t emulated_exchange(uint64_t mask, uint64_t value, int source, struct emulated_site site) {
-    const struct given *slots = meet(mask, given{{value, 0, 0}}, site);
+    const struct lane_value *slots = sync_warp(mask, lane_value{{value, 0, 0}}, site);
     if (source < 0 || source >= GPU_WARP || (emulator.current->mask >> source & 1) == 0) {
-        refuse("%s:%d: lane %d reads lane %d, which is not in the mask", site.file, site.line,
-               emulator.current->lane, source);
+        fail_kernel("%s:%d: lane %d reads lane %d, which is not in the mask", site.file, site.line,
+                    emulator.current->lane, source);
     }
     return slots[source].word[0];
 }
 
 uint64_t emulated_ballot(uint64_t mask, int predicate, struct emulated_site site) {
-    const struct given *slots = meet(mask, given{{(uint64_t)(predicate != 0), 0, 0}}, site);
+    const struct lane_value *slots =
+        sync_warp(mask, lane_value{{(uint64_t)(predicate != 0), 0, 0}}, site);
     uint64_t votes = 0;
     for (int lane = 0; lane < GPU_WARP; lane++) {
         if (emulator.current->mask >> lane & 1) {
@@ -240,11 +243,12 @@ uint64_t emulated_ballot(uint64_t mask, int predicate, struct emulated_site site
     return votes;
 }
 
-static void *take_shared(struct emulator *e, size_t bytes) {
+static void *allocate_shared(struct emulator *e, size_t bytes) {
     unsigned char *memory = e->shared + e->shared_used;
     e->shared_used += (bytes + 15) / 16 * 16;
-    if (e->shared_used > GPU_SHARED_MOST) {
-        refuse("%zu bytes of shared memory, the limit is %d", e->shared_used, GPU_SHARED_MOST);
+    if (e->shared_used > GPU_MAX_SHARED_BYTES) {
+        fail_kernel("%zu bytes of shared memory, the limit is %d", e->shared_used,
+                    GPU_MAX_SHARED_BYTES);
     }
     return memory;
 }
@@ -257,21 +261,21 @@ void *emulated_shared(const void *variable, size_t bytes) {
         }
     }
     if (e->variable_count == MAX_VARIABLES) {
-        refuse("more than %d shared variables", MAX_VARIABLES);
+        fail_kernel("more than %d shared variables", MAX_VARIABLES);
     }
     struct variable *added = &e->variables[e->variable_count++];
     added->name = variable;
-    added->memory = (unsigned char *)take_shared(e, bytes);
+    added->memory = (unsigned char *)allocate_shared(e, bytes);
     return added->memory;
 }
 
 void *emulated_dynamic_shared(void) {
-    return emulator.shared; // taken first
+    return emulator.shared; // allocated first
 }
 
 static void check_vector(const void *address) {
     if ((uintptr_t)address % 16 != 0) {
-        refuse("a vector of 16 bytes at %p", address);
+        fail_kernel("misaligned 16-byte vector at %p", address);
     }
 }
 
@@ -299,27 +303,27 @@ bool emulated_running(struct emulated_thread *thread) {
 
 // --- tensor cores (mma.h) -----------------------------------------------------------------------
 
-// A number of 16 bits of a warp's fragments; lanes and pairs as mma.h says.
-static float number_in(const struct given *slots, int lane, int pair, int half, int is_bf16) {
+// A 16-bit number of a warp's fragments; mma.h describes lanes and pairs.
+static float number_in(const struct lane_value *slots, int lane, int pair, int half, int is_bf16) {
     const uint32_t bits = (uint32_t)(slots[lane].word[pair / 2] >> (32 * (pair % 2)));
     const uint16_t number = (uint16_t)(bits >> (16 * half));
     return is_bf16 ? gpu_float((uint32_t)number << 16) : emulated_from_f16(number);
 }
 
-static float a_at(const struct given *slots, int row, int k, int is_bf16) {
+static float a_at(const struct lane_value *slots, int row, int k, int is_bf16) {
     return number_in(slots, row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2, k % 2, is_bf16);
 }
 
-static float b_at(const struct given *slots, int k, int column, int is_bf16) {
+static float b_at(const struct lane_value *slots, int k, int column, int is_bf16) {
     return number_in(slots, column * 4 + k % 8 / 2, 4 + k / 8, k % 2, is_bf16);
 }
 
 void emulated_mma(float c[4], const struct emulated_fragments *own, int is_bf16,
                   struct emulated_site site) {
-    struct given words;
+    struct lane_value words;
     static_assert(sizeof words == sizeof *own, "a lane's fragments");
     memcpy(&words, own, sizeof words);
-    const struct given *slots = meet(GPU_ALL_LANES, words, site);
+    const struct lane_value *slots = sync_warp(GPU_ALL_LANES, words, site);
     const int lane = emulated_lane();
     emulated_count_operations(lane == 0 ? 2 * 16 * 8 * 16 : 0);
     for (int i = 0; i < 4; i++) {
@@ -336,7 +340,8 @@ void emulated_load_matrices(uint32_t r[4], const uint16_t *row, int is_transpose
                             struct emulated_site site) {
     check_vector(row);
     emulated_count_access(row, 16, false, __builtin_return_address(0));
-    const struct given *slots = meet(GPU_ALL_LANES, given{{(uint64_t)(uintptr_t)row, 0, 0}}, site);
+    const struct lane_value *slots =
+        sync_warp(GPU_ALL_LANES, lane_value{{(uint64_t)(uintptr_t)row, 0, 0}}, site);
     const int lane = emulated_lane();
     for (int i = 0; i < 4; i++) {
         uint32_t pair[2];
@@ -352,10 +357,10 @@ void emulated_load_matrices(uint32_t r[4], const uint16_t *row, int is_transpose
 void emulated_copy_start(void *to, const void *from, size_t bytes) {
     struct fiber *fiber = emulator.current;
     if ((uintptr_t)to % bytes != 0 || (uintptr_t)from % bytes != 0) {
-        refuse("a copy of %zu bytes from %p to %p", bytes, from, to);
+        fail_kernel("misaligned copy of %zu bytes from %p to %p", bytes, from, to);
     }
     if (fiber->copy_count == MAX_COPIES) {
-        refuse("more than %d copies of a thread are under way", MAX_COPIES);
+        fail_kernel("a thread has more than %d copies in flight", MAX_COPIES);
     }
     fiber->copies[fiber->copy_count++] = copy{(unsigned char *)to, from, bytes};
     emulated_count_access(to, bytes, true, __builtin_return_address(0));
@@ -379,13 +384,12 @@ void emulated_copies_wait(void) {
 
 // --- a block ------------------------------------------------------------------------------------
 
-// An order of the warps of a block, or of the lanes of a warp: whose turn is it as the i-th of
-// `count`.
-struct turns {
+// The order in which the warps of a block, or the lanes of a warp, take turns.
+struct turn_order {
     int count, first, step;
 };
 
-static struct turns turns_of(struct emulator *e, int count) {
+static struct turn_order choose_order(struct emulator *e, int count) {
     e->random = e->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     switch (e->order) {
     case ORDER_FORWARD:
@@ -397,21 +401,21 @@ static struct turns turns_of(struct emulator *e, int count) {
     }
 }
 
-static int turn(const struct turns *turns, int i) {
-    return (turns->first + i * turns->step) % turns->count;
+static int turn_at(const struct turn_order *turn_order, int i) {
+    return (turn_order->first + i * turn_order->step) % turn_order->count;
 }
 
-static int lanes_in(const struct emulator *e, int warp) {
+static int lane_count(const struct emulator *e, int warp) {
     const int lanes = e->count - warp * GPU_WARP;
     return lanes < GPU_WARP ? lanes : GPU_WARP;
 }
 
-// Lets every lane that can go until it waits; the number that could.
+// Runs every lane that is ready until it waits; returns the number of lanes that ran.
 static int run_lanes(struct emulator *e, int warp) {
-    const struct turns turns = turns_of(e, lanes_in(e, warp));
+    const struct turn_order turn_order = choose_order(e, lane_count(e, warp));
     int ran = 0;
-    for (int i = 0; i < turns.count; i++) {
-        struct fiber *fiber = &e->fibers[warp * GPU_WARP + turn(&turns, i)];
+    for (int i = 0; i < turn_order.count; i++) {
+        struct fiber *fiber = &e->fibers[warp * GPU_WARP + turn_at(&turn_order, i)];
         if (fiber->state == FIBER_READY) {
             run_fiber(e, fiber);
             ran++;
@@ -420,10 +424,10 @@ static int run_lanes(struct emulator *e, int warp) {
     return ran;
 }
 
-// Lets a warp's lanes continue when all that they wait for are there; the number that can.
+// Lets a warp's lanes continue once all that they wait for have arrived; returns 0 if not yet.
 static int release_warp(struct emulator *e, int warp) {
     struct fiber *fibers = &e->fibers[warp * GPU_WARP];
-    const int lanes = lanes_in(e, warp);
+    const int lanes = lane_count(e, warp);
     uint64_t waiting = 0, wanted = 0, returned = 0;
     const struct fiber *first = NULL;
     for (int lane = 0; lane < lanes; lane++) {
@@ -439,8 +443,8 @@ static int release_warp(struct emulator *e, int warp) {
         return 0;
     }
     if (wanted & returned) {
-        refuse("%s:%d: warp %d waits for lanes that have returned", first->site.file,
-               first->site.line, warp);
+        fail_kernel("%s:%d: warp %d waits for lanes that have returned", first->site.file,
+                    first->site.line, warp);
     }
     if ((waiting & wanted) != wanted) {
         return 0;
@@ -451,16 +455,16 @@ static int release_warp(struct emulator *e, int warp) {
             continue;
         }
         if (fiber->site.line != first->site.line || fiber->site.file != first->site.file) {
-            refuse("warp %d is at %s:%d and %s:%d at once", warp, first->site.file,
-                   first->site.line, fiber->site.file, fiber->site.line);
+            fail_kernel("warp %d is at %s:%d and %s:%d at once", warp, first->site.file,
+                        first->site.line, fiber->site.file, fiber->site.line);
         }
         fiber->state = FIBER_READY;
     }
-    emulated_count_meeting(warp);
+    emulated_count_sync(warp);
     return 1;
 }
 
-// Lets all threads continue when all are at one barrier; 0: not yet.
+// Lets all threads continue once all are at one barrier; returns 0 if not yet.
 static int release_barrier(struct emulator *e) {
     const struct fiber *first = NULL;
     int waiting = 0, returned = 0;
@@ -473,21 +477,21 @@ static int release_barrier(struct emulator *e) {
         first = first == NULL ? fiber : first;
         waiting++;
         if (fiber->site.line != first->site.line || fiber->site.file != first->site.file) {
-            refuse("threads are at the barriers %s:%d and %s:%d", first->site.file,
-                   first->site.line, fiber->site.file, fiber->site.line);
+            fail_kernel("threads are at the barriers %s:%d and %s:%d", first->site.file,
+                        first->site.line, fiber->site.file, fiber->site.line);
         }
     }
     if (waiting == 0 || waiting + returned < e->count) {
         return 0;
     }
     if (returned > 0) {
-        refuse("%d of %d threads wait at the barrier %s:%d, the others have returned", waiting,
-               e->count, first->site.file, first->site.line);
+        fail_kernel("%d of %d threads wait at the barrier %s:%d, the others have returned", waiting,
+                    e->count, first->site.file, first->site.line);
     }
     for (int i = 0; i < e->count; i++) {
         e->fibers[i].state = FIBER_READY;
     }
-    emulated_count_meeting(-1);
+    emulated_count_sync(-1);
     return 1;
 }
 
@@ -502,10 +506,10 @@ static int is_done(const struct emulator *e) {
 
 static void begin_block(struct emulator *e, dim3 index) {
     const dim3 size = e->launch->block;
-    memset(e->shared, 0xFF, e->shared_used); // not-a-number, as in the rest
+    memset(e->shared, 0xFF, e->shared_used); // NaN, as in the unused rest
     e->shared_used = 0;
     e->variable_count = 0;
-    (void)take_shared(e, e->launch->dynamic_shared);
+    (void)allocate_shared(e, e->launch->dynamic_shared);
     for (int i = 0; i < e->count; i++) {
         struct fiber *fiber = &e->fibers[i];
         const unsigned thread = (unsigned)i;
@@ -515,35 +519,35 @@ static void begin_block(struct emulator *e, dim3 index) {
         fiber->copy_count = 0;
         fiber->lane = i % GPU_WARP;
         fiber->warp = i / GPU_WARP;
-        fiber->place.thread =
+        fiber->index.thread =
             dim3(thread % size.x, thread / size.x % size.y, thread / (size.x * size.y));
-        fiber->place.block = index;
-        fiber->place.block_size = size;
-        fiber->place.grid = e->launch->grid;
+        fiber->index.block = index;
+        fiber->index.block_size = size;
+        fiber->index.grid = e->launch->grid;
         context_begin(fiber);
     }
 }
 
-// A warp goes as far as it can before the next begins, so that whoever needs a barrier to wait for
-// another warp's numbers finds that they are missing.
+// A warp runs as far as it can before the next one starts, so that a kernel without a necessary
+// barrier reads numbers that another warp has not written yet.
 static void run_block(struct emulator *e, dim3 index) {
     const int warps = (e->count + GPU_WARP - 1) / GPU_WARP;
     begin_block(e, index);
     while (!is_done(e)) {
-        const struct turns turns = turns_of(e, warps);
-        int moved = 0;
+        const struct turn_order turn_order = choose_order(e, warps);
+        int ran_any = 0;
         for (int i = 0; i < warps; i++) {
-            const int warp = turn(&turns, i);
+            const int warp = turn_at(&turn_order, i);
             do {
-                moved += run_lanes(e, warp);
+                ran_any += run_lanes(e, warp);
             } while (release_warp(e, warp));
         }
-        moved += release_barrier(e);
-        if (moved == 0) {
-            refuse("deadlock: some threads are at a barrier, others wait for their warp");
+        ran_any += release_barrier(e);
+        if (ran_any == 0) {
+            fail_kernel("deadlock: some threads are at a barrier, others wait for their warp");
         }
     }
-    emulated_count_meeting(-1);
+    emulated_count_sync(-1);
     e->current = NULL;
 }
 
@@ -567,21 +571,21 @@ static enum order order_of_environment(void) {
     return ORDER_RANDOM;
 }
 
-// The memory of a host's thread, which it keeps.
-static void prepare(struct emulator *e) {
+// Allocates a host thread's memory, which it keeps.
+static void allocate_memory(struct emulator *e) {
     if (e->stacks != NULL) {
         return;
     }
     e->fibers = (struct fiber *)calloc(MAX_THREADS, sizeof *e->fibers);
-    e->slots = (struct given(*)[2][GPU_WARP])calloc(MAX_THREADS / GPU_WARP, sizeof *e->slots);
-    e->shared = (unsigned char *)aligned_alloc(1024, GPU_SHARED_MOST);
+    e->slots = (struct lane_value(*)[2][GPU_WARP])calloc(MAX_THREADS / GPU_WARP, sizeof *e->slots);
+    e->shared = (unsigned char *)aligned_alloc(1024, GPU_MAX_SHARED_BYTES);
     e->stacks = (char *)mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (e->fibers == NULL || e->slots == NULL || e->shared == NULL || e->stacks == MAP_FAILED) {
         fputs("emulated GPU: out of memory\n", stderr);
         abort();
     }
-    e->shared_used = GPU_SHARED_MOST;
+    e->shared_used = GPU_MAX_SHARED_BYTES;
     for (int i = 0; i < MAX_THREADS; i++) {
         e->fibers[i].stack = e->stacks + (size_t)i * STACK_BYTES;
     }
@@ -600,7 +604,7 @@ void emulated_run(const struct emulated_launch *launch, int threads) {
 #pragma omp parallel for num_threads(EMULATION_THREADS(threads)) schedule(dynamic) if (blocks > 1)
     for (uint64_t i = 0; i < blocks; i++) {
         struct emulator *e = &emulator;
-        prepare(e);
+        allocate_memory(e);
         e->launch = launch;
         e->order = order;
         e->count = (int)count;
@@ -620,7 +624,7 @@ float emulated_from_f16(uint16_t bits) {
     return gpu_float(sign | gpu_bits(scaled));
 }
 
-// To nearest, ties to even; from 65520 infinite.
+// To nearest, ties to even; infinite from 65520 on.
 uint16_t emulated_f16(float x) {
     const uint32_t bits = gpu_bits(x), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
     if (magnitude > 0x7F800000u) {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host column of gpu_api.h: what a kernel says to its GPU, for a plain C++ compiler. A block of
-// threads runs as fibers on one thread of the host, blocks one after another or side by side on
-// several threads of the host. Barriers and the operations of a warp are where fibers wait for each
-// other. This is for correctness; it is slow.
+// What kernels use of a GPU, for a plain C++ compiler on the host. The threads of a block run as
+// fibers on one host thread; blocks run one after another, or in parallel on several host threads.
+// Fibers switch at barriers and at operations of a warp. This is for correctness; it is slow.
 //
-// It finds what a GPU hides: threads of a block at different barriers, lanes of a warp at different
-// operations, lanes that never come, barriers that are missing (BERTH_EMULATION_ORDER=reverse or
-// random lets other threads go first), reads of shared memory that nobody wrote (it is filled with
-// not-a-number), vectors at addresses that are no multiple of their size. Such a kernel ends the
-// process with a message that names the kernel and the lines.
+// It finds errors that a GPU hides: threads of a block at different barriers, lanes of a warp at
+// different operations, lanes that never arrive, missing barriers (BERTH_EMULATION_ORDER=reverse or
+// random runs threads in another order), reads of shared memory that was never written (it is
+// filled with NaN), and misaligned vectors. Such a kernel gives wrong numbers or ends the process
+// with a message that names the kernel and the lines.
 //
-// Not emulated: memory shared by blocks while they run, and time.
+// Not emulated: blocks that communicate while they run, and time.
 #ifndef BERTH_GPU_EMULATION_H
 #define BERTH_GPU_EMULATION_H
 
@@ -19,11 +18,11 @@
 #include <stdint.h>
 #include <string.h>
 
-// 64 rehearses AMD's wavefront.
+// 64 emulates AMD's wavefronts.
 #ifndef GPU_WARP
 #define GPU_WARP 32
 #endif
-#define GPU_SHARED_MOST (227 * 1024) // bytes of a block, as an H100 has
+#define GPU_MAX_SHARED_BYTES (227 * 1024) // bytes of a block, as an H100 has
 
 #define __global__
 #define __device__
@@ -47,23 +46,23 @@ struct emulated_site {
     int line;
 };
 
-// The thread that runs, as CUDA's built-in variables say.
-struct emulated_place {
+// The indices of a thread: CUDA's built-in variables.
+struct emulated_index {
     dim3 thread, block, block_size, grid;
 };
-const struct emulated_place *emulated_here(void);
-#define threadIdx (emulated_here()->thread)
-#define blockIdx (emulated_here()->block)
-#define blockDim (emulated_here()->block_size)
-#define gridDim (emulated_here()->grid)
+const struct emulated_index *emulated_current(void);
+#define threadIdx (emulated_current()->thread)
+#define blockIdx (emulated_current()->block)
+#define blockDim (emulated_current()->block_size)
+#define gridDim (emulated_current()->grid)
 
 void emulated_barrier(struct emulated_site site);
-// Waits for the lanes of `mask`; each gives a value of up to 8 bytes and takes that of lane
-// `source`.
+// Waits for the lanes of `mask`; each contributes a value of up to 8 bytes and receives that of
+// lane `source`.
 uint64_t emulated_exchange(uint64_t mask, uint64_t value, int source, struct emulated_site site);
 uint64_t emulated_ballot(uint64_t mask, int predicate, struct emulated_site site);
 int emulated_lane(void);
-// The block's memory for the variable that `variable` names; the same for all of its threads.
+// The block's memory for a shared variable, identified by an address; the same for all threads.
 void *emulated_shared(const void *variable, size_t bytes);
 void *emulated_dynamic_shared(void);
 
@@ -104,7 +103,8 @@ static inline uint32_t gpu_bits(float x) {
     return bits;
 }
 
-// To TF32, of 10 bits of fraction: to nearest, ties away from zero, as cvt.rna.tf32.f32 does.
+// Rounds to TF32, which has 10 fraction bits: to nearest, ties away from zero, like
+// cvt.rna.tf32.f32.
 static inline float emulated_tf32(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -151,7 +151,7 @@ void emulated_mma(float c[4], const struct emulated_fragments *own, int is_bf16,
                   struct emulated_site site);
 void emulated_load_matrices(uint32_t r[4], const uint16_t *row, int is_transposed,
                             struct emulated_site site);
-// from NULL: zeros.
+// from NULL: writes zeros.
 void emulated_copy_start(void *to, const void *from, size_t bytes);
 void emulated_copies_wait(void);
 
@@ -165,7 +165,7 @@ struct emulated_launch {
     const void *call;
 };
 
-// Runs all blocks on up to `threads` threads of the host.
+// Runs all blocks on up to `threads` host threads.
 void emulated_run(const struct emulated_launch *launch, int threads);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of counts, and the accesses of a launch compared with its cost; see emulation_counts.h.
 #include "gpu/emulation_counts.h"
 
 #include "gpu/emulation_memory.h"
@@ -15,8 +16,8 @@
 
 struct counts {
     uint64_t launches;
-    gpu_cost plan;
-    uint64_t accessed, sectors;           // bytes that lanes asked for; sectors of warps
+    gpu_cost cost;
+    uint64_t accessed, sectors;           // bytes that lanes accessed; sectors, by warp
     uint64_t shared_passes, shared_least; // of shared memory
 };
 
@@ -41,36 +42,36 @@ static void write_table(void) {
         fprintf(file,
                 "%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
                 "\t%" PRIu64 "\t%" PRIu64 "\n",
-                row.first.c_str(), c.launches, c.plan.loads, c.plan.stores, c.plan.operations,
+                row.first.c_str(), c.launches, c.cost.loads, c.cost.stores, c.cost.operations,
                 c.accessed, c.sectors, c.shared_passes, c.shared_least);
     }
     fclose(file);
 }
 
-static bool is_written(void) {
+static bool writes_table(void) {
     static const bool written =
         getenv("BERTH_EMULATION_COUNTS") != NULL && atexit(write_table) == 0;
     return written;
 }
 
 void emulated_counts_add(const char *name, gpu_cost cost) {
-    if (is_written()) {
+    if (writes_table()) {
         struct counts &c = table[name];
         c.launches++;
-        c.plan.loads += cost.loads;
-        c.plan.stores += cost.stores;
-        c.plan.operations += cost.operations;
+        c.cost.loads += cost.loads;
+        c.cost.stores += cost.stores;
+        c.cost.operations += cost.operations;
     }
 }
 
 #if !defined(EMULATION_COUNTED)
 
 bool emulated_counts_wanted(void) {
-    return is_written();
+    return writes_table();
 }
 
-void emulated_counts_begin(const char *kernel, gpu_cost plan) {
-    emulated_counts_add(kernel, plan);
+void emulated_counts_begin(const char *kernel, gpu_cost cost) {
+    emulated_counts_add(kernel, cost);
 }
 
 void emulated_counts_end(void) {
@@ -82,14 +83,14 @@ void emulated_counts_end(void) {
 
 enum { READ = 1, WRITTEN = 2, SECTOR = 32, BANKS = 32, BANK_BYTES = 4 };
 
-// What a lane asked for in one execution of an instruction by its warp.
+// A lane's access in one execution of an instruction by its warp.
 struct access {
     uintptr_t address;
     size_t bytes;
 };
 
-// The executions of instructions by a warp since its lanes last met: by the instruction and how
-// often a lane had come to it.
+// The instructions that a warp executed since its lanes last synchronized, by instruction and by
+// how often a lane had executed it.
 struct warp_accesses {
     std::map<std::pair<const void *, unsigned>, std::vector<struct access>> shared, global;
     std::map<std::pair<const void *, int>, unsigned> executions; // by instruction and lane
@@ -97,7 +98,7 @@ struct warp_accesses {
 
 static struct {
     const char *kernel; // NULL: none runs
-    gpu_cost plan;
+    gpu_cost cost;
     uint64_t operations; // on matrix units
     std::unordered_map<int, struct warp_accesses> warps;
 } launch;
@@ -106,10 +107,10 @@ bool emulated_counts_wanted(void) {
     return true;
 }
 
-void emulated_counts_begin(const char *kernel, gpu_cost plan) {
-    emulated_counts_add(kernel, plan);
+void emulated_counts_begin(const char *kernel, gpu_cost cost) {
+    emulated_counts_add(kernel, cost);
     launch.kernel = kernel;
-    launch.plan = plan;
+    launch.cost = cost;
     launch.operations = 0;
 }
 
@@ -137,7 +138,7 @@ static void touch(uintptr_t address, size_t bytes, unsigned char how) {
         block.touched[i] |= how;
     }
     block.lowest = first < block.lowest ? first : block.lowest;
-    block.past = first + bytes > block.past ? first + bytes : block.past;
+    block.end = first + bytes > block.end ? first + bytes : block.end;
 }
 
 void emulated_count_access(const void *address, size_t bytes, bool writes, const void *site) {
@@ -171,7 +172,7 @@ void emulated_count_operations(uint64_t operations) {
     launch.operations += operations;
 }
 
-// --- how accesses fall together -----------------------------------------------------------------
+// --- how accesses coalesce ----------------------------------------------------------------------
 
 static void count_sectors(struct counts &c, const std::vector<struct access> &accesses) {
     std::map<uintptr_t, bool> sectors;
@@ -185,14 +186,14 @@ static void count_sectors(struct counts &c, const std::vector<struct access> &ac
     c.sectors += sectors.size();
 }
 
-// Shared memory serves 128 bytes of different banks, or the same words, at a time.
+// In a pass, shared memory serves 128 bytes from different banks; lanes may share words.
 static void count_passes(struct counts &c, const std::vector<struct access> &accesses) {
     const size_t bytes = accesses[0].bytes, words = bytes < BANK_BYTES ? 1 : bytes / BANK_BYTES;
-    const size_t together = BANKS / words;
-    for (size_t first = 0; first < accesses.size(); first += together) {
+    const size_t per_pass = BANKS / words;
+    for (size_t first = 0; first < accesses.size(); first += per_pass) {
         std::map<uintptr_t, bool> asked[BANKS];
         size_t most = 0;
-        for (size_t i = first; i < first + together && i < accesses.size(); i++) {
+        for (size_t i = first; i < first + per_pass && i < accesses.size(); i++) {
             for (size_t word = 0; word < words; word++) {
                 const uintptr_t at = accesses[i].address / BANK_BYTES + word;
                 asked[at % BANKS][at] = true;
@@ -215,7 +216,7 @@ static void count_warp(struct warp_accesses &warp) {
     warp = {};
 }
 
-void emulated_count_meeting(int warp) {
+void emulated_count_sync(int warp) {
     for (auto &accesses : launch.warps) {
         if (warp < 0 || accesses.first == warp) {
             count_warp(accesses.second);
@@ -223,35 +224,35 @@ void emulated_count_meeting(int warp) {
     }
 }
 
-// --- the plan -----------------------------------------------------------------------------------
+// --- comparison with the cost -------------------------------------------------------------------
 
 static gpu_cost found_bytes(void) {
     gpu_cost found = {0, 0, 0};
     for (auto &entry : emulated_blocks()) {
         struct emulated_block &block = entry.second;
-        for (size_t i = block.lowest; i < block.past; i++) {
+        for (size_t i = block.lowest; i < block.end; i++) {
             found.loads += (block.touched[i] & READ) != 0;
             found.stores += (block.touched[i] & WRITTEN) != 0;
             block.touched[i] = 0;
         }
         block.lowest = SIZE_MAX;
-        block.past = 0;
+        block.end = 0;
     }
     return found;
 }
 
 void emulated_counts_end(void) {
-    emulated_count_meeting(-1);
+    emulated_count_sync(-1);
     const gpu_cost found = found_bytes();
-    const bool has_products = launch.operations == 0 || launch.operations == launch.plan.operations;
+    const bool has_products = launch.operations == 0 || launch.operations == launch.cost.operations;
     if (!emulated_is_dry() &&
-        (found.loads != launch.plan.loads || found.stores != launch.plan.stores || !has_products)) {
+        (found.loads != launch.cost.loads || found.stores != launch.cost.stores || !has_products)) {
         fprintf(stderr,
                 "emulated GPU: kernel %s reads %" PRIu64 " bytes, writes %" PRIu64
-                " and does %" PRIu64 " operations on matrix units, its plan says %" PRIu64
+                " and does %" PRIu64 " operations on matrix units, its cost says %" PRIu64
                 ", %" PRIu64 " and %" PRIu64 "\n",
-                launch.kernel, found.loads, found.stores, launch.operations, launch.plan.loads,
-                launch.plan.stores, launch.plan.operations);
+                launch.kernel, found.loads, found.stores, launch.operations, launch.cost.loads,
+                launch.cost.stores, launch.cost.operations);
         abort();
     }
     launch.kernel = NULL;
@@ -259,7 +260,7 @@ void emulated_counts_end(void) {
 
 // --- the compiler's calls at loads and stores ---------------------------------------------------
 
-// Those of -fsanitize=thread, whose library is not linked.
+// The functions that -fsanitize=thread makes the compiler call; the sanitizer itself is not linked.
 #define COUNTED(bytes)                                                                             \
     void __tsan_read##bytes(void *at) {                                                            \
         emulated_count_access(at, bytes, false, __builtin_return_address(0));                      \

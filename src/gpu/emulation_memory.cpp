@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Blocks of device and pinned memory; see emulation_memory.h.
 #include "gpu/emulation_memory.h"
 
 #include "gpu/emulation_counts.h"
@@ -26,8 +27,8 @@ uint64_t emulated_memory_left(void) {
     return (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-// Where nothing is computed, memory that nobody writes takes none of the host's.
-static void *take(size_t bytes) {
+// In a dry run, blocks are mapped without reserving host memory, because nobody writes them.
+static void *allocate(size_t bytes) {
     if (!emulated_is_dry()) {
         void *block = NULL;
         if (posix_memalign(&block, EMULATED_ALIGNMENT, bytes + EMULATED_GUARD) != 0) {
@@ -42,7 +43,7 @@ static void *take(size_t bytes) {
 }
 
 void *emulated_memory_new(size_t bytes) {
-    void *block = bytes <= emulated_memory_left() ? take(bytes) : NULL;
+    void *block = bytes <= emulated_memory_left() ? allocate(bytes) : NULL;
     if (block != NULL) {
         emulated_blocks()[(uintptr_t)block] = {bytes, NULL, SIZE_MAX, 0};
         used += bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of the emulated GPU: as much as the host has, or BERTH_EMULATION_MEMORY in KiB. Each
-// block is followed by a guard of not-a-numbers, so reads past its end give wrong results. A guard
-// that was written ends the process when the block is freed.
+// block is followed by a guard of NaNs, so reads past its end give wrong results. If a guard was
+// overwritten, freeing the block ends the process.
 #ifndef BERTH_GPU_EMULATION_MEMORY_H
 #define BERTH_GPU_EMULATION_MEMORY_H
 
@@ -13,28 +13,28 @@ enum {
     EMULATED_ALIGNMENT = 256,
     EMULATED_POISON = 0xFF, // each byte of a guard
 #if defined(__SANITIZE_ADDRESS__)
-    EMULATED_GUARD = 0 // the sanitizer watches what is after a block
+    EMULATED_GUARD = 0 // the sanitizer has its own
 #else
     EMULATED_GUARD = 256 // bytes
 #endif
 };
 
 uint64_t emulated_memory_left(void);
-// Aligned to EMULATED_ALIGNMENT. NULL: not so much is left.
+// Aligned to EMULATED_ALIGNMENT. NULL: out of memory.
 void *emulated_memory_new(size_t bytes);
 void emulated_memory_free(void *block);
 
-// The host's memory that a GPU copies to and from while the host goes on. NULL: out of memory.
+// Host memory that a GPU copies to and from while the host continues. NULL: out of memory.
 void *emulated_pinned_new(size_t bytes);
 void emulated_pinned_free(void *block);
 bool emulated_is_pinned(const void *address);
 
 struct emulated_block {
     size_t bytes;
-    // Of emulation_counts.cpp: what the launch that runs has done with each byte, and between which
-    // of them it has done anything.
+    // For emulation_counts.cpp: how the current launch has accessed each byte, and the range of
+    // bytes that it has accessed.
     unsigned char *touched;
-    size_t lowest, past;
+    size_t lowest, end;
 };
 
 // By address.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Queues of tasks, and graphs; see emulation_stream.h.
 #include "gpu/emulation_stream.h"
 
 #include "gpu/gpu_api.h"
@@ -15,13 +16,13 @@ struct emulated_graph {
 
 struct emulated_stream {
     int gpu, threads;
-    std::deque<struct emulated_task> waiting;
+    std::deque<struct emulated_task> queued;
     uint64_t added, done;
-    bool captures;
+    bool is_capturing;
     std::vector<struct emulated_task> captured;
 };
 
-static std::vector<struct emulated_stream *> streams; // that are open
+static std::vector<struct emulated_stream *> streams; // all that are open
 static thread_local int current_gpu;
 
 int emulated_gpus(void) {
@@ -57,7 +58,7 @@ void emulated_stream_close(struct emulated_stream *stream) {
     delete stream;
 }
 
-bool emulated_stream_is_here(const struct emulated_stream *stream) {
+bool emulated_stream_is_current(const struct emulated_stream *stream) {
     return stream->gpu == current_gpu;
 }
 
@@ -66,10 +67,10 @@ int emulated_stream_threads(const struct emulated_stream *stream) {
 }
 
 void emulated_stream_add(struct emulated_stream *stream, struct emulated_task task) {
-    if (stream->captures) {
+    if (stream->is_capturing) {
         stream->captured.push_back(std::move(task));
     } else {
-        stream->waiting.push_back(std::move(task));
+        stream->queued.push_back(std::move(task));
         stream->added++;
     }
 }
@@ -83,12 +84,12 @@ bool emulated_stream_is_done(const struct emulated_stream *stream, uint64_t posi
 }
 
 bool emulated_stream_advance(struct emulated_stream *stream, uint64_t position) {
-    while (stream->done < position && !stream->waiting.empty()) {
-        if (stream->waiting.front().may_run && !stream->waiting.front().may_run()) {
+    while (stream->done < position && !stream->queued.empty()) {
+        if (stream->queued.front().may_run && !stream->queued.front().may_run()) {
             return false;
         }
-        const struct emulated_task task = std::move(stream->waiting.front());
-        stream->waiting.pop_front();
+        const struct emulated_task task = std::move(stream->queued.front());
+        stream->queued.pop_front();
         stream->done++;
         task.run(stream->threads);
     }
@@ -107,9 +108,9 @@ void emulated_stream_wait_all(void) {
     }
 }
 
-bool emulated_stream_captures(void) {
+bool emulated_stream_is_capturing(void) {
     for (const struct emulated_stream *stream : streams) {
-        if (stream->captures) {
+        if (stream->is_capturing) {
             return true;
         }
     }
@@ -119,7 +120,7 @@ bool emulated_stream_captures(void) {
 // --- graphs -------------------------------------------------------------------------------------
 
 void emulated_capture_begin(struct emulated_stream *stream) {
-    stream->captures = true;
+    stream->is_capturing = true;
     stream->captured.clear();
 }
 
@@ -142,10 +143,10 @@ void emulated_capture_end(struct emulated_stream *stream, struct emulated_graph 
     }
     (*graph)->tasks = std::move(stream->captured);
     stream->captured.clear();
-    stream->captures = false;
+    stream->is_capturing = false;
 }
 
-// The stream keeps the tasks as they are now; the graph may be updated before they run.
+// Copies the tasks, because the graph may be updated before they run.
 void emulated_graph_start(const struct emulated_graph *graph, struct emulated_stream *stream) {
     const std::vector<struct emulated_task> tasks = graph->tasks;
     emulated_stream_add(stream, {"graph", 0, [tasks](int threads) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the numbers of errors of gpu_api.h mean to a user: the status, and what can be done. An Xid
-// is the number under which NVIDIA's driver writes a fault to the system's log.
+// What the error numbers of gpu_api.h mean to a user: a status and a remedy. An Xid is the number
+// with which NVIDIA's driver logs a fault in the system's log.
 #ifndef BERTH_GPU_FAULTS_H
 #define BERTH_GPU_FAULTS_H
 
@@ -10,17 +10,17 @@
 struct fault {
     int code;
     enum berth_status status;
-    const char *text; // where the GPU's library has none
+    const char *text; // used if the GPU's library has none
     const char *remedy;
 };
 
 #define GPU_ATTENTION_VARIABLE "BERTH_GPU_ATTENTION" // own or cudnn
 
 #define FAULT_BUG                                                                                  \
-    "this is a bug of Berth: please report it with this message; checkpoints are intact, "         \
-    "--device cpu does without the GPU"
+    "this is a bug in Berth: please report it with this message; checkpoints are intact; "         \
+    "--device cpu avoids the GPU"
 #define FAULT_MPS                                                                                  \
-    "start NVIDIA's MPS control daemon again, or run without it (CUDA_MPS_PIPE_DIRECTORY); "       \
+    "restart NVIDIA's MPS control daemon, or run without it (CUDA_MPS_PIPE_DIRECTORY); "           \
     "checkpoints are intact, --resume_from_checkpoint auto continues"
 #define FAULT_DRIVER "install or update the GPU's driver, or use --device cpu"
 #define FAULT_HARDWARE(xid)                                                                        \
@@ -28,24 +28,24 @@ struct fault {
     " in the system's log): take it out of use; checkpoints are intact, "                          \
     "--resume_from_checkpoint auto continues on another one"
 #define FAULT_PROGRAM(xid)                                                                         \
-    "this is a bug of Berth or of the driver (" xid " in the system's log); checkpoints are "      \
+    "this is a bug in Berth or in the driver (" xid " in the system's log); checkpoints are "      \
     "intact, --resume_from_checkpoint auto continues"
 
-// The last row is for all other numbers.
+// The last row is for all other errors.
 static const struct fault faults[] = {
-    {1, BERTH_INTERNAL, "a wrong argument", FAULT_BUG},
+    {1, BERTH_INTERNAL, "invalid argument", FAULT_BUG},
     {GPU_OUT_OF_MEMORY, BERTH_NO_MEMORY, "out of memory",
-     "use smaller batches, or end what else uses the GPU"},
+     "use smaller batches, or stop other programs that use the GPU"},
     {GPU_NO_DRIVER, BERTH_UNAVAILABLE, "the driver is missing or too old", FAULT_DRIVER},
     {3, BERTH_UNAVAILABLE, "the driver cannot be initialized",
      "a process that was forked after its parent used the GPU cannot use it: start a new process "
      "instead (Python's "
      "multiprocessing: spawn); otherwise " FAULT_DRIVER},
     {46, BERTH_UNAVAILABLE, "the GPU is busy or unavailable",
-     "end what uses it, choose another one with --device, or use --device cpu"},
-    {GPU_NO_DEVICE, BERTH_UNAVAILABLE, "there is no GPU that this process sees",
+     "stop the program that uses it, choose another GPU with --device, or use --device cpu"},
+    {GPU_NO_DEVICE, BERTH_UNAVAILABLE, "no GPU is visible to this process",
      "check CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES, or use --device cpu"},
-    {GPU_WRONG_INDEX, BERTH_UNAVAILABLE, "there is no such GPU", "choose another one"},
+    {GPU_WRONG_INDEX, BERTH_UNAVAILABLE, "no such GPU", "choose another one"},
     {209, BERTH_UNAVAILABLE, "the module has no code for this GPU",
      "build it with the GPU's compute capability in BERTH_CUDA_ARCHITECTURES"},
     {214, BERTH_UNAVAILABLE, "uncorrectable ECC error", FAULT_HARDWARE("Xid 48, 63, 64 or 95")},
@@ -56,7 +56,7 @@ static const struct fault faults[] = {
     {226, BERTH_UNAVAILABLE, "contained memory error", FAULT_HARDWARE("Xid 94")},
     {GPU_NO_LIBRARY, BERTH_UNAVAILABLE, "a library of the GPU cannot be loaded",
      "install it (ROCm's package hipblaslt), or use --device cpu"},
-    {GPU_WRONG_HANDLE, BERTH_INTERNAL, "a handle of another GPU", FAULT_BUG},
+    {GPU_WRONG_HANDLE, BERTH_INTERNAL, "a handle belongs to another GPU", FAULT_BUG},
     {700, BERTH_INTERNAL, "illegal memory access", FAULT_PROGRAM("Xid 31")},
     {702, BERTH_UNAVAILABLE, "a kernel ran longer than this GPU allows",
      "use a GPU that drives no display (Xid 8 in the system's log)"},
@@ -70,17 +70,17 @@ static const struct fault faults[] = {
     {GPU_NOT_SUPPORTED, BERTH_UNAVAILABLE, "not supported", "use --device cpu"},
     {802, BERTH_UNAVAILABLE, "the system's GPUs are not ready",
      "start the fabric manager, or use --device cpu"},
-    {803, BERTH_UNAVAILABLE, "driver and library are of different versions", FAULT_DRIVER},
+    {803, BERTH_UNAVAILABLE, "driver and library versions do not match", FAULT_DRIVER},
     {804, BERTH_UNAVAILABLE, "the driver is too old for this GPU", FAULT_DRIVER},
     {805, BERTH_UNAVAILABLE, "MPS does not answer", FAULT_MPS},
     {806, BERTH_UNAVAILABLE, "MPS failed", FAULT_MPS},
     {807, BERTH_UNAVAILABLE, "MPS is not ready", FAULT_MPS},
     {808, BERTH_UNAVAILABLE, "MPS has too many clients",
-     "use fewer processes on the GPU, or end others that use it"},
+     "use fewer processes on the GPU, or stop others that use it"},
     {GPU_CAPTURE_FORBIDS, BERTH_INTERNAL, "not allowed while a graph is captured", FAULT_BUG},
     {GPU_PEERS, BERTH_UNAVAILABLE, "it failed",
      "look for the error of another rank, or of the network between GPUs; checkpoints are intact, "
-     "--resume_from_checkpoint auto continues; --gpu_exchange mpi does without NCCL"},
+     "--resume_from_checkpoint auto continues; --gpu_exchange mpi avoids NCCL"},
     {GPU_CUDNN, BERTH_UNAVAILABLE, "cuDNN failed",
      "use Berth's own kernels (" GPU_ATTENTION_VARIABLE
      "=own); on NVIDIA's GPUs, install cuDNN 9.15 or later of CUDA's major version "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of the emulated device: loops over operands converted to f32.
+// Matrix products of the emulated device: loops over operands converted to f32.
 #include "gpu/gemm.h"
 #include "gpu/kernel.h"
 
@@ -22,15 +22,15 @@ size_t gemm_workspace_bytes(void) {
     return 0;
 }
 
-// [rows, cols] in f32, from a matrix that holds it as it is or transposed; other types than f32
-// have no more bits than TF32.
+// An operand [rows, cols] in f32, from a matrix that stores it as it is or transposed. bf16 and f16
+// lose nothing in TF32.
 static std::vector<float> operand(const struct mat &m, bool transposed, int64_t rows, int64_t cols,
                                   bool tf32) {
     std::vector<float> x((size_t)(rows * cols));
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t col = 0; col < cols; col++) {
-            const float own = transposed ? number_at(m, col, row) : number_at(m, row, col);
-            x[(size_t)(row * cols + col)] = tf32 ? emulated_tf32(own) : own;
+            const float value = transposed ? number_at(m, col, row) : number_at(m, row, col);
+            x[(size_t)(row * cols + col)] = tf32 ? emulated_tf32(value) : value;
         }
     }
     return x;
@@ -52,7 +52,7 @@ static void multiply(const struct gemm_call &call, bool tf32, int threads) {
             }
         }
         for (int64_t col = 0; col < c.cols; col++) {
-            const float base = call.adds           ? number_at(c, row, col)
+            const float base = call.accumulates    ? number_at(c, row, col)
                                : call.bias != NULL ? call.bias[col]
                                                    : 0.0f;
             set_number(c, row, col, base + sums[(size_t)col]);
@@ -60,7 +60,7 @@ static void multiply(const struct gemm_call &call, bool tf32, int threads) {
     }
 }
 
-// gemm_lt.cu has a kernel that rounds the bias to the result's type; nothing does so here.
+// Counts the kernel with which gemm_lt.cu rounds the bias to the result's type; there is none here.
 static void count_bias(const struct gemm_call &call) {
     const uint64_t columns = (uint64_t)call.c.cols;
     if (call.bias != NULL && call.c.dtype != DTYPE_F32) {
@@ -69,18 +69,18 @@ static void count_bias(const struct gemm_call &call) {
 }
 
 void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
-    const struct gemm_call own = *call;
+    const struct gemm_call copy = *call;
     const bool tf32 = gpu->gemm->tf32;
     if (gpu->status != BERTH_OK || call->c.rows == 0) {
         return;
     }
-    emulated_stream_add(gpu->stream.queue, {"matrix product", 0, [=](int threads) {
-                                                count_bias(own);
-                                                emulated_counts_begin("matrix product",
-                                                                      gemm_cost(&own));
-                                                if (!emulated_is_dry()) {
-                                                    multiply(own, tf32, EMULATION_THREADS(threads));
-                                                }
-                                                emulated_counts_end();
-                                            }});
+    emulated_stream_add(gpu->stream.queue,
+                        {"matrix product", 0, [=](int threads) {
+                             count_bias(copy);
+                             emulated_counts_begin("matrix product", gemm_cost(&copy));
+                             if (!emulated_is_dry()) {
+                                 multiply(copy, tf32, EMULATION_THREADS(threads));
+                             }
+                             emulated_counts_end();
+                         }});
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products by cuBLASLt or hipBLASLt, which has the same interface under other names (lt_cuda.h,
-// lt_hip.h). They think in columns: our c[M, N] is their [N, M], so a and b trade places. A plan
-// (descriptors and the algorithm that the heuristic chose) is kept for each shape.
+// Matrix products by cuBLASLt or hipBLASLt, which has the same interface under other names
+// (lt_cuda.h, lt_hip.h). They are column-major: our c[M, N] is their [N, M], so a and b are
+// swapped. A plan (descriptors and the algorithm that the heuristic chose) is kept for each shape.
 //
-// A bias is added by the product in the dtype of c; where that is not f32, the bias is rounded into
-// scratch memory first.
+// The library adds a bias of the dtype of c. If that is not f32, the bias is first rounded into
+// scratch memory.
 #include "gpu/gemm.h"
 #include "gpu/kernel.h"
 
@@ -17,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLANS = 256, WORKSPACE_BYTES = 64 << 20, BIAS_MOST = 1 << 20, BIAS_THREADS = 256 };
+enum { MAX_PLANS = 256, WORKSPACE_BYTES = 64 << 20, MAX_BIAS = 1 << 20, BIAS_THREADS = 256 };
 
-// What decides which algorithm fits; all of it is compared.
+// What the choice of an algorithm depends on; compared byte by byte.
 struct plan_key {
     int64_t rows, cols, inner, stride_a, stride_b, stride_c;
     int32_t operands, result; // enum dtype
-    int32_t a_transposed, b_transposed, adds, has_bias;
+    int32_t a_transposed, b_transposed, accumulates, has_bias;
 };
 
 struct plan {
@@ -36,9 +36,9 @@ struct plan {
 struct gemm {
     LT(Handle_t) library;
     void *workspace; // device memory
-    void *bias;      // device memory, of BIAS_MOST 2-byte numbers
+    void *bias;      // device memory, of MAX_BIAS 2-byte numbers
     bool tf32;       // for operands in f32
-    struct plan plans[PLANS];
+    struct plan plans[MAX_PLANS];
     int count, oldest; // where PLANS are in use, the oldest is replaced
 };
 
@@ -63,7 +63,7 @@ gpu_error gemm_open(struct gemm **gemm, bool tf32) {
         error = gpu_memory_new(&opened->workspace, WORKSPACE_BYTES);
     }
     if (error.code == 0) {
-        error = gpu_memory_new(&opened->bias, BIAS_MOST * sizeof(uint16_t));
+        error = gpu_memory_new(&opened->bias, MAX_BIAS * sizeof(uint16_t));
     }
     if (error.code != 0) {
         gemm_close(opened);
@@ -73,7 +73,7 @@ gpu_error gemm_open(struct gemm **gemm, bool tf32) {
     return GPU_NO_ERROR;
 }
 
-static void close_plan(struct plan *plan) {
+static void free_plan(struct plan *plan) {
     LT(MatmulDescDestroy)(plan->product);
     LT(MatrixLayoutDestroy)(plan->a);
     LT(MatrixLayoutDestroy)(plan->b);
@@ -82,7 +82,7 @@ static void close_plan(struct plan *plan) {
 
 void gemm_close(struct gemm *gemm) {
     for (int i = 0; gemm != NULL && i < gemm->count; i++) {
-        close_plan(&gemm->plans[i]);
+        free_plan(&gemm->plans[i]);
     }
     if (gemm != NULL && gemm->library != NULL) {
         LT(Destroy)(gemm->library);
@@ -93,14 +93,14 @@ void gemm_close(struct gemm *gemm) {
 }
 
 size_t gemm_workspace_bytes(void) {
-    return WORKSPACE_BYTES + BIAS_MOST * sizeof(uint16_t);
+    return WORKSPACE_BYTES + MAX_BIAS * sizeof(uint16_t);
 }
 
 // --- plans --------------------------------------------------------------------------------------
 
 static struct plan_key key_of(const struct gemm_call *call) {
     struct plan_key key;
-    memset(&key, 0, sizeof key); // padding is compared, too
+    memset(&key, 0, sizeof key); // padding is compared as well
     key.rows = call->c.rows;
     key.cols = call->c.cols;
     key.inner = call->a_transposed ? call->a.rows : call->a.cols;
@@ -111,7 +111,7 @@ static struct plan_key key_of(const struct gemm_call *call) {
     key.result = call->c.dtype;
     key.a_transposed = call->a_transposed;
     key.b_transposed = call->b_transposed;
-    key.adds = call->adds;
+    key.accumulates = call->accumulates;
     key.has_bias = call->bias != NULL;
     return key;
 }
@@ -184,9 +184,9 @@ static lt_status choose_algorithm(struct gemm *gemm, struct plan *plan) {
     return LT_SUCCESS;
 }
 
-// bias: in the dtype of the result.
-static struct plan *plan_for(struct gemm *gemm, const struct gemm_call *call, const void *bias,
-                             lt_status *status) {
+// bias has the dtype of the result.
+static struct plan *find_or_make_plan(struct gemm *gemm, const struct gemm_call *call,
+                                      const void *bias, lt_status *status) {
     const struct plan_key key = key_of(call);
     for (int i = 0; i < gemm->count; i++) {
         if (memcmp(&gemm->plans[i].key, &key, sizeof key) == 0) {
@@ -201,16 +201,16 @@ static struct plan *plan_for(struct gemm *gemm, const struct gemm_call *call, co
         *status = choose_algorithm(gemm, &made);
     }
     if (*status != LT_SUCCESS) {
-        close_plan(&made);
+        free_plan(&made);
         return NULL;
     }
     struct plan *kept = &gemm->plans[gemm->count];
-    if (gemm->count < PLANS) {
+    if (gemm->count < MAX_PLANS) {
         gemm->count++;
     } else {
         kept = &gemm->plans[gemm->oldest];
-        gemm->oldest = (gemm->oldest + 1) % PLANS;
-        close_plan(kept);
+        gemm->oldest = (gemm->oldest + 1) % MAX_PLANS;
+        free_plan(kept);
     }
     *kept = made;
     return kept;
@@ -230,7 +230,7 @@ static gpu_cost round_bias_cost(struct mat rounded, const float *bias) {
     return {cost_words(bias, rounded.cols), cost_of(rounded), 0};
 }
 
-static const void *bias_for(struct gpu *gpu, const struct gemm_call *call) {
+static const void *rounded_bias(struct gpu *gpu, const struct gemm_call *call) {
     if (call->bias == NULL || call->c.dtype == DTYPE_F32) {
         return call->bias;
     }
@@ -241,14 +241,14 @@ static const void *bias_for(struct gpu *gpu, const struct gemm_call *call) {
 }
 
 void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
-    const float one = 1.0f, base = call->adds ? 1.0f : 0.0f;
+    const float one = 1.0f, base = call->accumulates ? 1.0f : 0.0f;
     struct gemm *gemm = gpu->gemm;
     lt_status status = LT_SUCCESS;
     if (gpu->status != BERTH_OK || call->c.rows == 0) {
         return;
     }
-    const void *bias = bias_for(gpu, call);
-    struct plan *plan = plan_for(gemm, call, bias, &status);
+    const void *bias = rounded_bias(gpu, call);
+    struct plan *plan = find_or_make_plan(gemm, call, bias, &status);
     if (plan != NULL) {
         status = set_bias(plan, bias);
     }

@@ -1,55 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations shared by the files of the GPU device. Every operation of core/device.h is a
-// function gpu_NAME here, which starts kernels in the device's stream and returns.
+// Declarations shared by the files of the GPU device. Each operation of core/device.h is a function
+// gpu_NAME here, which starts kernels in the device's stream and returns.
 #ifndef BERTH_GPU_GPU_H
 #define BERTH_GPU_GPU_H
 
 #include "core/device.h"
 #include "gpu/gpu_api.h"
 
-// Pinned memory in two halves, through which uploads go: the host fills one while the stream copies
-// the other.
+// Pinned memory for uploads, in two halves: the host fills one while the stream copies the other.
 struct gpu_staging {
     unsigned char *block;
     gpu_event copied[2]; // the last copy of each half
     int next;            // half
 };
 
-// Copies to the host beside the operations, in a stream of their own.
-enum { GPU_FETCHES = 64 }; // that can be told apart
+// Copies to the host that run beside the operations, in a stream of their own.
+enum { GPU_FETCHES = 64 }; // the last ones, each with its own event
 
 struct gpu_fetches {
     gpu_stream stream;
     bool is_open;
-    gpu_event computed;            // what is copied next
-    gpu_event copied[GPU_FETCHES]; // of the last copies
+    gpu_event computed;            // the data of the next copy
+    gpu_event copied[GPU_FETCHES]; // the last copies
     int64_t count;
 };
 
-// Pinned memory that the device's user has: uploads from it need no staging.
-enum { GPU_PINNED = 4 }; // further blocks go through the staging
+// Pinned memory of the device's user: uploads from it need no staging.
+enum { GPU_PINNED = 4 }; // uploads from further blocks are staged
 
 struct gpu_pinned {
     const char *block; // NULL: none
     size_t bytes;
 };
 
-// When the stream reached each call of `mark`. An upload waits for the copy before the last one, so
-// in an update fewer marks than GPU_MARKS are still ahead of the stream.
+// Events at the calls of `mark`. An upload waits for the copy before the last one, so during an
+// update the stream has fewer than GPU_MARKS marks still to reach.
 enum { GPU_MARKS = 64 };
 
 struct gpu_marks {
     gpu_event events[GPU_MARKS];
-    enum device_phase phases[GPU_MARKS]; // that begin there
-    int64_t first, count;                // the marks before `first` are added up
+    enum device_phase phases[GPU_MARKS]; // the phases that begin there
+    int64_t first, count;                // marks before `first` are already added up
     double seconds[DEVICE_PHASES];
 };
 
-// The graph of the operations between graph_begin and graph_end with batches of one size.
+// The graph of the operations between graph_begin and graph_end, for batches of one size.
 struct gpu_bucket {
     uint64_t key; // 0: none
     uint64_t used;
-    gpu_graph graph; // empty: the operations have run once
+    gpu_graph graph; // empty after the first pass, which is not captured
 };
 
 enum { GPU_BUCKETS = 32 };
@@ -57,35 +56,35 @@ enum { GPU_BUCKETS = 32 };
 struct gpu {
     struct device device;
     gpu_stream stream;
-    bool is_open;       // the stream
-    int index;          // of the GPU
-    size_t shared_most; // bytes of shared memory that a block may have
+    bool is_open;            // the stream
+    int index;               // of the GPU
+    size_t max_shared_bytes; // bytes of shared memory that a block may have
     struct gpu_staging staging;
     struct gpu_fetches fetches;
     struct gpu_pinned pinned[GPU_PINNED];
     struct gpu_marks marks;
     struct gpu_bucket buckets[GPU_BUCKETS];
-    struct gpu_bucket *capturing; // NULL: operations start at once
-    uint64_t captures;
+    struct gpu_bucket *capturing; // NULL: operations start immediately
+    uint64_t capture_count;
     char description[200]; // "cuda:1, NVIDIA H200, ..."
 
     struct gpu_peers *peers; // NULL: no exchanges with other ranks' GPUs
     int ranks;
 
-    float *partials; // sums of blocks of threads, of the operation that runs
+    float *partials; // scratch: sums of blocks of threads in the current operation
     size_t partial_bytes;
     struct gemm *gemm;
-    struct attention_cudnn *cudnn; // NULL: attention by own kernels
+    struct attention_cudnn *cudnn; // NULL: attention by Berth's own kernels
 
     enum berth_status status; // the first error since the last call of status
     struct berth_error error;
 };
 
-// Keeps the first error of a call (faults.h), if it is one.
+// Keeps the error of a call (faults.h), if there is one and it is the first.
 void gpu_fail(struct gpu *gpu, const char *call, gpu_error error);
 
-// Every function of the device's table begins with it: a GPU is chosen for each thread of the host,
-// and the caller's may be another one than that which opened the device.
+// Called first by every function of the device's table: each host thread has its own current GPU,
+// and the caller's thread may not be the one that opened the device.
 static inline struct gpu *gpu_of(struct device *dev) {
     struct gpu *gpu = (struct gpu *)dev->state;
     if (gpu->is_open) {
@@ -96,14 +95,14 @@ static inline struct gpu *gpu_of(struct device *dev) {
 
 // As the device's status.
 enum berth_status gpu_status(struct device *dev, struct berth_error *error);
-// The same for what the device cannot compute.
+// gpu_fail for what the device cannot compute.
 static inline void gpu_fail(struct gpu *gpu, const char *call, const char *unsupported) {
     gpu_fail(gpu, call, gpu_error{GPU_NOT_SUPPORTED, unsupported});
 }
-// Room for that many floats, until the next call; NULL after an error. Within what was reserved it
-// allocates nothing.
+// Scratch memory for `count` floats, valid until the next call; NULL after an error. Allocates
+// nothing up to what was reserved.
 float *gpu_partials(struct gpu *gpu, int64_t count);
-// Neighbouring sums of each row of partials: `count` of them, of `columns` numbers each.
+// Sums that are adjacent in each row of partials: `count` of them, of `columns` numbers each.
 enum { GPU_SUMS = 3 };
 
 struct gpu_sums {
@@ -112,12 +111,12 @@ struct gpu_sums {
     int64_t columns;
 };
 
-// to[k][i] += partials[0][k columns + i] + partials[1][k columns + i] + ... of `blocks` rows of
-// `stride` floats, in an order that their number determines.
+// to[k][i] += partials[0][k columns + i] + partials[1][k columns + i] + ..., over `blocks` rows
+// that are `stride` floats apart, in an order that depends only on their number.
 void gpu_add_partials(struct gpu *gpu, const struct gpu_sums *sums, const float *partials,
                       int64_t blocks, int64_t stride);
 
-// Writes zeros to the rows from `first` on.
+// Zeroes the rows from `first` on.
 void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first);
 
 // Whether kernels may read eight neighbouring numbers of a row at once.
@@ -151,20 +150,20 @@ void gpu_peers_close(struct device *dev);
 int64_t gpu_peers_reduce(struct device *dev, const struct comm_range *range);
 int64_t gpu_peers_gather(struct device *dev, const struct comm_range *range);
 void gpu_peers_wait(struct device *dev, int64_t ticket);
-// Device memory that they take.
+// The device memory that exchanges with other ranks take.
 size_t gpu_peers_bytes(void);
-// The host waits for the event, NULL: for all of the device's stream, which may wait for other
-// ranks: ends when one of them is lost, too.
+// The host waits for the event, or for the whole of the device's stream (NULL). These may wait for
+// other ranks; the wait also ends if one of them is lost.
 void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event);
-// With peers, waits for all operations and exchanges as gpu_wait_with_peers does, because what
-// follows may wait for all streams of the GPU.
-void gpu_peers_rest(struct gpu *gpu);
+// If there are peers, waits for all operations and exchanges like gpu_wait_with_peers. Called
+// before what may wait for all streams of the GPU.
+void gpu_drain_peers(struct gpu *gpu);
 
 // --- attention_cudnn.cu -------------------------------------------------------------------------
 
 gpu_error attention_cudnn_open(struct attention_cudnn **cudnn, gpu_stream stream);
 void attention_cudnn_close(struct attention_cudnn *cudnn);
-// Device memory that it keeps.
+// The device memory that it keeps.
 size_t attention_cudnn_bytes(void);
 
 // --- operations ---------------------------------------------------------------------------------

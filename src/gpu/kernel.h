@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels share: numbers of any dtype, sums over threads, rows of a matrix given to groups of
-// threads, dropout masks. Everything here runs on the GPU.
+// What kernels share: numbers of any dtype, sums over threads, rows of a matrix divided among
+// groups of threads, dropout masks. Everything here runs on the GPU.
 #ifndef BERTH_GPU_KERNEL_H
 #define BERTH_GPU_KERNEL_H
 
@@ -17,7 +17,7 @@ DEVICE uint16_t bits_of(float x, enum dtype dtype) {
     return dtype == DTYPE_BF16 ? gpu_bf16(x) : gpu_f16(x);
 }
 
-template <int N> struct vector_io; // N neighbouring columns of a row
+template <int N> struct vector_io; // loads and stores N neighbouring columns of a row
 
 template <> struct vector_io<1> {
     DEVICE void load(float x[1], const struct mat &m, int64_t i) {
@@ -97,13 +97,13 @@ DEVICE void store(const struct mat &m, int64_t row, int64_t column, const float 
     vector_io<N>::store(m, row * m.stride + column, x);
 }
 
-// N neighbouring numbers of an array; where N is 8, `at` is a multiple of 16 bytes.
-template <int N> DEVICE void load_run(float (&x)[N], const float *at) {
-    vector_io<N>::load(x, mat{(void *)at, 1, N, N, DTYPE_F32}, 0);
+// N neighbouring numbers of an array; if N is 8, the address is a multiple of 16.
+template <int N> DEVICE void load_run(float (&x)[N], const float *from) {
+    vector_io<N>::load(x, mat{(void *)from, 1, N, N, DTYPE_F32}, 0);
 }
 
-template <int N> DEVICE void store_run(float *at, const float (&x)[N]) {
-    vector_io<N>::store(mat{at, 1, N, N, DTYPE_F32}, 0, x);
+template <int N> DEVICE void store_run(float *to, const float (&x)[N]) {
+    vector_io<N>::store(mat{to, 1, N, N, DTYPE_F32}, 0, x);
 }
 
 DEVICE float number_at(const struct mat &m, int64_t row, int64_t column) {
@@ -121,7 +121,7 @@ DEVICE bool is_given(const struct mat &m) {
     return m.data != NULL;
 }
 
-// --- sums over threads, in an order that only the number of threads determines ------------------
+// --- sums over threads, in an order that depends only on their number ----------------------------
 
 template <class T> DEVICE T warp_sum(T x) {
     for (int lanes = GPU_WARP / 2; lanes > 0; lanes /= 2) {
@@ -137,60 +137,61 @@ DEVICE float warp_max(float x) {
     return x;
 }
 
-// Over all threads of a block of THREADS, each of which gets the sum. Consecutive calls may share
-// their memory: everyone has read it before it is written again.
+// Over all threads of a block of THREADS, each of which gets the sum. Consecutive calls may use the
+// same memory: all threads have read it before it is written again.
 template <int THREADS, class T> DEVICE T block_sum(T x) {
     if (THREADS == GPU_WARP) {
         return warp_sum(x);
     }
-    GPU_SHARED(T, parts, THREADS / GPU_WARP);
+    GPU_SHARED(T, warp_results, THREADS / GPU_WARP);
     x = warp_sum(x);
     __syncthreads();
     if (threadIdx.x % GPU_WARP == 0) {
-        parts[threadIdx.x / GPU_WARP] = x;
+        warp_results[threadIdx.x / GPU_WARP] = x;
     }
     __syncthreads();
-    T sum = parts[0];
+    T sum = warp_results[0];
     for (int warp = 1; warp < THREADS / GPU_WARP; warp++) {
-        sum += parts[warp];
+        sum += warp_results[warp];
     }
     return sum;
 }
 
 template <int THREADS> DEVICE float block_max(float x) {
-    GPU_SHARED(float, parts, THREADS / GPU_WARP);
+    GPU_SHARED(float, warp_results, THREADS / GPU_WARP);
     x = warp_max(x);
     __syncthreads();
     if (threadIdx.x % GPU_WARP == 0) {
-        parts[threadIdx.x / GPU_WARP] = x;
+        warp_results[threadIdx.x / GPU_WARP] = x;
     }
     __syncthreads();
-    float most = parts[0];
+    float largest = warp_results[0];
     for (int warp = 1; warp < THREADS / GPU_WARP; warp++) {
-        most = fmaxf(most, parts[warp]);
+        largest = fmaxf(largest, warp_results[warp]);
     }
-    return most;
+    return largest;
 }
 
-// Threads that add up rows of partial sums: SUM_SEGMENTS of them have a column, and each adds a
-// part of the rows.
+// Threads that add up rows of partial sums: SUM_SEGMENTS of them share a column, and each adds a
+// segment of the rows.
 enum { SUM_COLUMNS = 32, SUM_SEGMENTS = 8, SUM_THREADS = SUM_COLUMNS * SUM_SEGMENTS };
 
 DEVICE int64_t sum_column(void) {
     return threadIdx.x % SUM_COLUMNS;
 }
 
-// The sum of a column's `rows` numbers from `column` on, for the first of its threads; `there`: it
-// has one. Each thread reads several rows before it adds them, in their order.
-DEVICE float sum_of_rows(const float *column, int64_t rows, int64_t stride, bool there) {
+// The sum of the `rows` numbers of a column, which begins at `column`; its first thread gets it.
+// has_column: the thread's column exists. Each thread reads several rows ahead and adds them in
+// order.
+DEVICE float sum_of_rows(const float *column, int64_t rows, int64_t stride, bool has_column) {
     enum { AHEAD = 8 };
-    GPU_SHARED(float, parts, SUM_THREADS);
+    GPU_SHARED(float, segment_sums, SUM_THREADS);
     const int64_t each = (rows + SUM_SEGMENTS - 1) / SUM_SEGMENTS;
     const int64_t first = threadIdx.x / SUM_COLUMNS * each;
-    const int64_t past = first + each < rows ? first + each : rows;
+    const int64_t end = first + each < rows ? first + each : rows;
     float sum = 0.0f;
-    for (int64_t row = first; there && row < past; row += AHEAD) {
-        const int64_t last = past - 1 - row; // is read again where there are fewer
+    for (int64_t row = first; has_column && row < end; row += AHEAD) {
+        const int64_t last = end - 1 - row; // read again if there are fewer than AHEAD
         float x[AHEAD];
         GPU_UNROLL
         for (int i = 0; i < AHEAD; i++) {
@@ -202,23 +203,24 @@ DEVICE float sum_of_rows(const float *column, int64_t rows, int64_t stride, bool
         }
     }
     __syncthreads();
-    parts[threadIdx.x] = sum;
+    segment_sums[threadIdx.x] = sum;
     __syncthreads();
     for (int segment = 1; threadIdx.x < SUM_COLUMNS && segment < SUM_SEGMENTS; segment++) {
-        sum += parts[segment * SUM_COLUMNS + threadIdx.x];
+        sum += segment_sums[segment * SUM_COLUMNS + threadIdx.x];
     }
     return sum;
 }
 
 // --- rows ---------------------------------------------------------------------------------------
 
-// A group of THREADS threads, a warp or a block, has one row at a time: thread t has CHUNKS times
-// VEC neighbouring columns, chunk k from (k THREADS + t) VEC. Warps share a block.
+// A group of THREADS threads, a warp or a block, has one row at a time. Thread t has CHUNKS chunks
+// of VEC neighbouring columns; chunk k begins at column (k THREADS + t) VEC. Four warps share a
+// block.
 template <int THREADS_, int VEC_, int CHUNKS_> struct row_group {
     static constexpr int THREADS = THREADS_, VEC = VEC_, CHUNKS = CHUNKS_;
-    static constexpr int GROUPS = THREADS_ == GPU_WARP ? 4 : 1; // of a block
+    static constexpr int GROUPS = THREADS_ == GPU_WARP ? 4 : 1; // in a block
     static constexpr int BLOCK = THREADS_ * GROUPS;
-    static constexpr int64_t COLUMNS = (int64_t)THREADS_ * VEC_ * CHUNKS_; // at most
+    static constexpr int64_t COLUMNS = (int64_t)THREADS_ * VEC_ * CHUNKS_; // the largest number
 
     DEVICE int thread() {
         return (int)threadIdx.x % THREADS;
@@ -236,24 +238,24 @@ template <int THREADS_, int VEC_, int CHUNKS_> struct row_group {
 
 // --- dropout ------------------------------------------------------------------------------------
 
-// A row's place in a mask (core/rng.h).
+// The coordinates of a row in a mask (core/rng.h).
 struct mask_row {
     uint64_t key;
-    uint32_t position, place, step, threshold; // threshold 0: everything is kept
+    uint32_t position, sequence, step, threshold; // threshold 0: nothing is dropped
     float scale;
 };
 
-DEVICE struct mask_row mask_row_of(const struct dropout &dropout, uint32_t head, int64_t place,
+DEVICE struct mask_row mask_row_of(const struct dropout &dropout, uint32_t head, int64_t sequence,
                                    int32_t position) {
     return mask_row{rng_dropout_key(&dropout, head),
                     (uint32_t)position,
-                    (uint32_t)place,
+                    (uint32_t)sequence,
                     dropout.step,
                     dropout.threshold,
                     rng_dropout_scale(dropout.threshold)};
 }
 
-// Of a row of the batch; the slack has no mask.
+// The coordinates of a row of the batch; slack rows have no mask.
 DEVICE struct mask_row mask_row_of_batch(const struct dropout &dropout, const struct batch &batch,
                                          int64_t row) {
     const int32_t sequence = dropout.threshold != 0 ? batch.sequences[row] : -1;
@@ -264,11 +266,11 @@ DEVICE struct mask_row mask_row_of_batch(const struct dropout &dropout, const st
 }
 
 DEVICE struct rng_block mask_block(const struct mask_row &row, uint32_t index) {
-    const uint32_t counter[4] = {index, row.position, row.place, row.step};
+    const uint32_t counter[4] = {index, row.position, row.sequence, row.step};
     return rng_philox(row.key, counter);
 }
 
-// Chooses the word without an index, which would put the block into local memory.
+// Selects the word without indexing, which would move the block to local memory.
 DEVICE bool mask_keeps(const struct mask_row &row, const struct rng_block &block, int slot) {
     const uint32_t low = slot < 2 ? block.word[0] : block.word[1];
     const uint32_t high = slot < 6 ? block.word[2] : block.word[3];
@@ -281,9 +283,9 @@ DEVICE bool mask_keeps_column(const struct mask_row &row, uint32_t column) {
     return mask_keeps(row, block, (int)(column / 16 % 8));
 }
 
-// Bit i: column + i is kept, for the thread's VEC columns of a chunk. All threads of a warp call
-// it, whether or not they have columns in the matrix. Eight columns at a time, each thread draws
-// the block of one column of every sixteen and the warp exchanges the bits.
+// Bit i says whether column + i is kept, for the thread's VEC columns of a chunk. All threads of a
+// warp must call this, even those without columns in the matrix. With eight columns, each thread
+// draws the block for one of every 16 columns, and the warp exchanges the bits.
 template <class G> DEVICE uint32_t mask_bits(const struct mask_row &row, int chunk) {
     if (row.threshold == 0) {
         return ~0u;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers: products (gemm.h), activations and their gradients, column sums (the gradients of
-// biases).
+// Linear layers: matrix products (gemm.h), activations and their gradients, and column sums, which
+// are the gradients of biases.
 #include "gpu/activations.h"
 #include "gpu/cost.h"
 #include "gpu/gemm.h"
@@ -11,41 +11,41 @@ enum { COLUMN_THREADS = 128, COLUMN_ROWS = 64 };
 // --- kernels ------------------------------------------------------------------------------------
 
 // A thread has VEC neighbouring columns of COLUMN_ROWS rows; blocks are numbered along a row first.
-struct column_place {
-    int64_t column, first, past, block; // rows [first, past), block of rows
+struct column_block {
+    int64_t column, first, end, row_block; // rows [first, end), which are block `row_block`
 };
 
-template <int VEC> DEVICE struct column_place column_place_of(const struct mat &m) {
+template <int VEC> DEVICE struct column_block find_column_block(const struct mat &m) {
     const int64_t across = (m.cols + COLUMN_THREADS * VEC - 1) / (COLUMN_THREADS * VEC);
-    struct column_place place;
-    place.block = blockIdx.x / across;
-    place.column = (blockIdx.x % across * COLUMN_THREADS + threadIdx.x) * VEC;
-    place.first = place.block * COLUMN_ROWS;
-    place.past = place.first + COLUMN_ROWS < m.rows ? place.first + COLUMN_ROWS : m.rows;
-    return place;
+    struct column_block block;
+    block.row_block = blockIdx.x / across;
+    block.column = (blockIdx.x % across * COLUMN_THREADS + threadIdx.x) * VEC;
+    block.first = block.row_block * COLUMN_ROWS;
+    block.end = block.first + COLUMN_ROWS < m.rows ? block.first + COLUMN_ROWS : m.rows;
+    return block;
 }
 
 template <int VEC>
 __global__ void __launch_bounds__(COLUMN_THREADS)
     activation_kernel(struct mat y, struct mat u, enum activation activation) {
-    const struct column_place place = column_place_of<VEC>(u);
-    for (int64_t row = place.first; place.column < u.cols && row < place.past; row++) {
+    const struct column_block block = find_column_block<VEC>(u);
+    for (int64_t row = block.first; block.column < u.cols && row < block.end; row++) {
         float x[VEC];
-        load(x, u, row, place.column);
+        load(x, u, row, block.column);
         GPU_UNROLL
         for (int i = 0; i < VEC; i++) {
             x[i] = activation_of(x[i], activation);
         }
-        store(y, row, place.column, x);
+        store(y, row, block.column, x);
     }
 }
 
-// g *= slope(u) where there is an activation; partials[block, column] = the column sums of g.
+// g *= slope(u) if u is given; partials[block, column] = the column sums of g.
 template <int VEC>
 __global__ void __launch_bounds__(COLUMN_THREADS)
     column_sums_kernel(float *partials, struct mat g, struct mat u, enum activation activation) {
-    const struct column_place place = column_place_of<VEC>(g);
-    if (place.column >= g.cols) {
+    const struct column_block block = find_column_block<VEC>(g);
+    if (block.column >= g.cols) {
         return;
     }
     float sums[VEC];
@@ -53,16 +53,16 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     for (int i = 0; i < VEC; i++) {
         sums[i] = 0.0f;
     }
-    for (int64_t row = place.first; row < place.past; row++) {
+    for (int64_t row = block.first; row < block.end; row++) {
         float x[VEC], slope[VEC];
-        load(x, g, row, place.column);
+        load(x, g, row, block.column);
         if (is_given(u)) {
-            load(slope, u, row, place.column);
+            load(slope, u, row, block.column);
             GPU_UNROLL
             for (int i = 0; i < VEC; i++) {
                 x[i] *= activation_slope(slope[i], activation);
             }
-            store(g, row, place.column, x);
+            store(g, row, block.column, x);
         }
         GPU_UNROLL
         for (int i = 0; i < VEC; i++) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     }
     GPU_UNROLL
     for (int i = 0; i < VEC; i++) {
-        partials[place.block * g.cols + place.column + i] = sums[i];
+        partials[block.row_block * g.cols + block.column + i] = sums[i];
     }
 }
 
@@ -79,11 +79,11 @@ __global__ void __launch_bounds__(SUM_THREADS)
     add_partials_kernel(struct gpu_sums sums, const float *partials, int64_t blocks,
                         int64_t stride) {
     const int64_t column = (int64_t)blockIdx.x * SUM_COLUMNS + sum_column();
-    const bool there = column < sums.count * sums.columns;
-    const float sum = sum_of_rows(partials + column, blocks, stride, there);
-    if (threadIdx.x < SUM_COLUMNS && there) {
+    const bool has_column = column < sums.count * sums.columns;
+    const float sum = sum_of_rows(partials + column, blocks, stride, has_column);
+    if (threadIdx.x < SUM_COLUMNS && has_column) {
         static_assert(GPU_SUMS == 3, "each sum is named");
-        const int64_t which = column / sums.columns; // not an index, which takes local memory
+        const int64_t which = column / sums.columns; // indexing to[] would take local memory
         float *const to = which == 0 ? sums.to[0] : which == 1 ? sums.to[1] : sums.to[2];
         to[column % sums.columns] += sum;
     }
@@ -146,15 +146,15 @@ static void add_column_sums(struct gpu *gpu, float *dbias, struct mat g, struct 
     gpu_add_partials(gpu, &sums, partials, blocks, g.cols);
 }
 
-static int64_t larger(int64_t a, int64_t b) {
+static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
 size_t gpu_linear_partial_bytes(const struct device_shape *shape) {
-    const int64_t layer = larger(larger(3 * shape->hidden, shape->intermediate), shape->outputs);
+    const int64_t layer = max_of(max_of(3 * shape->hidden, shape->intermediate), shape->outputs);
     const int64_t tokens = gpu_blocks(batch_round(shape->batch.tokens), COLUMN_ROWS) * layer;
     const int64_t words = gpu_blocks(shape->decoder_rows, COLUMN_ROWS) * shape->vocabulary;
-    return (size_t)larger(tokens, words) * sizeof(float);
+    return (size_t)max_of(tokens, words) * sizeof(float);
 }
 
 // --- operations ---------------------------------------------------------------------------------

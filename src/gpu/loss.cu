@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses. Sums that decide a small loss, near a probability of 1, are in double.
+// The losses. Sums on which a small loss depends, near a probability of 1, are in double.
 #include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
@@ -12,7 +12,7 @@ DEVICE void set_gradient(const struct mat &m, int64_t row, int64_t column, doubl
     }
 }
 
-static void zero_from(struct gpu *gpu, struct mat m, int64_t first) {
+static void zero_rows_from(struct gpu *gpu, struct mat m, int64_t first) {
     if (!mat_is_empty(m)) {
         gpu_zero_rows(gpu, m, first);
     }
@@ -20,39 +20,43 @@ static void zero_from(struct gpu *gpu, struct mat m, int64_t first) {
 
 // --- spans --------------------------------------------------------------------------------------
 
-// The cross entropy of one column over the rows [first, first + length); all threads call it and
-// get it.
-DEVICE double span_entropy(struct mat dlogits, struct mat logits, int column, int64_t first,
-                           int64_t length, int32_t label, double scale) {
-    const bool used = label >= 0 && label < length;
-    float most = -INFINITY;
+// Rows [first, first + length) of the logits: those of a sequence.
+struct sequence_rows {
+    int64_t first, length;
+};
+
+// The cross entropy of one column over a sequence. All threads call this, and all get the result.
+DEVICE double span_entropy(struct mat dlogits, struct mat logits, int column,
+                           struct sequence_rows rows, int32_t label, double scale) {
+    const int64_t first = rows.first, length = rows.length;
+    const bool is_counted = label >= 0 && label < length;
+    float largest = -INFINITY;
     double sum = 0.0;
     for (int64_t i = threadIdx.x; i < length; i += LOSS_THREADS) {
-        most = fmaxf(most, number_at(logits, first + i, column));
+        largest = fmaxf(largest, number_at(logits, first + i, column));
     }
-    most = block_max<LOSS_THREADS>(most);
+    largest = block_max<LOSS_THREADS>(largest);
     for (int64_t i = threadIdx.x; i < length; i += LOSS_THREADS) {
-        sum += exp((double)number_at(logits, first + i, column) - (double)most);
+        sum += exp((double)number_at(logits, first + i, column) - (double)largest);
     }
-    const double shift = (double)most + log(block_sum<LOSS_THREADS>(sum));
-    const double wanted = used ? (double)number_at(logits, first + label, column) : 0.0;
-    __syncthreads(); // the gradient may be in the logits' memory
+    const double shift = (double)largest + log(block_sum<LOSS_THREADS>(sum));
+    const double label_logit = is_counted ? (double)number_at(logits, first + label, column) : 0.0;
+    __syncthreads(); // the gradient may share the logits' memory
     for (int64_t i = threadIdx.x; is_given(dlogits) && i < length; i += LOSS_THREADS) {
         const double p = exp((double)number_at(logits, first + i, column) - shift);
-        set_gradient(dlogits, first + i, column, used ? scale * (p - (i == label)) : 0.0);
+        set_gradient(dlogits, first + i, column, is_counted ? scale * (p - (i == label)) : 0.0);
     }
-    return used ? shift - wanted : 0.0;
+    return is_counted ? shift - label_logit : 0.0;
 }
 
 __global__ void __launch_bounds__(LOSS_THREADS)
     span_loss_kernel(struct mat dlogits, float *losses, struct mat logits, float scale,
                      struct batch batch) {
     const int64_t s = blockIdx.x, first = batch.cu_seqlens[s];
-    const int64_t length = batch.cu_seqlens[s + 1] - first;
+    const struct sequence_rows rows = {first, batch.cu_seqlens[s + 1] - first};
     const double half = 0.5 * (double)scale;
-    const double loss =
-        span_entropy(dlogits, logits, 0, first, length, batch.start_positions[s], half) +
-        span_entropy(dlogits, logits, 1, first, length, batch.end_positions[s], half);
+    const double loss = span_entropy(dlogits, logits, 0, rows, batch.start_positions[s], half) +
+                        span_entropy(dlogits, logits, 1, rows, batch.end_positions[s], half);
     if (threadIdx.x == 0) {
         losses[s] = (float)(0.5 * loss);
     }
@@ -69,7 +73,7 @@ void gpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct
                    float scale, const struct batch *batch) {
     gpu_run(gpu_of(dev), {"span_loss", batch->sequence_count, LOSS_THREADS}, span_loss_kernel,
             span_loss_cost, dlogits, losses, logits, scale, *batch);
-    zero_from(gpu_of(dev), dlogits, batch->token_count);
+    zero_rows_from(gpu_of(dev), dlogits, batch->token_count);
 }
 
 // --- classes and words --------------------------------------------------------------------------
@@ -80,46 +84,48 @@ __global__ void __launch_bounds__(LOSS_THREADS, 4)
                       float scale, const int32_t *labels) {
     const int64_t row = blockIdx.x;
     const int64_t label = labels != NULL ? labels[row] : row;
-    const bool used = label >= 0 && label < logits.cols;
-    const float wanted = used ? number_at(logits, row, label) : 0.0f;
-    float most = -INFINITY, before = 0.0f; // columns that are chosen before the label, or are NaN
+    const bool is_counted = label >= 0 && label < logits.cols;
+    const float label_logit = is_counted ? number_at(logits, row, label) : 0.0f;
+    float largest = -INFINITY,
+          better = 0.0f; // columns that rank before the label, or are NaN
     double sum = 0.0;
-    for (int64_t i = threadIdx.x; used && i < logits.cols; i += LOSS_THREADS) {
+    for (int64_t i = threadIdx.x; is_counted && i < logits.cols; i += LOSS_THREADS) {
         const float x = number_at(logits, row, i);
-        most = fmaxf(most, x);
-        before += wanted > x || (wanted == x && i >= label) ? 0.0f : 1.0f;
+        largest = fmaxf(largest, x);
+        better += label_logit > x || (label_logit == x && i >= label) ? 0.0f : 1.0f;
     }
-    most = block_max<LOSS_THREADS>(most);
-    before = block_sum<LOSS_THREADS>(before);
-    for (int64_t i = threadIdx.x; used && i < logits.cols; i += LOSS_THREADS) {
-        sum += (double)gpu_exp(number_at(logits, row, i) - most);
+    largest = block_max<LOSS_THREADS>(largest);
+    better = block_sum<LOSS_THREADS>(better);
+    for (int64_t i = threadIdx.x; is_counted && i < logits.cols; i += LOSS_THREADS) {
+        sum += (double)gpu_exp(number_at(logits, row, i) - largest);
     }
     sum = block_sum<LOSS_THREADS>(sum);
     const float factor = (float)((double)scale / sum);
-    // p - 1 from the sum of the others, which keeps its digits where p is nearly 1.
-    const double others = sum - (double)gpu_exp(wanted - most);
+    // p - 1 from the sum of the others, which is precise even if p is close to 1.
+    const double others = sum - (double)gpu_exp(label_logit - largest);
     for (int64_t i = threadIdx.x; is_given(dlogits) && i < logits.cols; i += LOSS_THREADS) {
-        const float rest = used ? factor * gpu_exp(number_at(logits, row, i) - most) : 0.0f;
+        const float rest =
+            is_counted ? factor * gpu_exp(number_at(logits, row, i) - largest) : 0.0f;
         set_number(dlogits, row, i,
-                   used && i == label ? (float)(-(double)scale * others / sum) : rest);
+                   is_counted && i == label ? (float)(-(double)scale * others / sum) : rest);
     }
     if (threadIdx.x == 0) {
-        losses[row] = used ? (float)((double)most + log(sum) - (double)wanted) : 0.0f;
+        losses[row] = is_counted ? (float)((double)largest + log(sum) - (double)label_logit) : 0.0f;
         if (hits != NULL) {
-            hits[row] = used && before == 0.0f;
+            hits[row] = is_counted && better == 0.0f;
         }
     }
 }
 
-// Of the rows whose labels are ignored it reads nothing.
+// Rows whose labels are ignored are not read.
 static gpu_cost class_loss_cost(struct mat dlogits, float *losses, unsigned char *hits,
                                 struct mat logits, float, const int32_t *labels) {
-    int64_t used = 0;
+    int64_t counted = 0;
     for (int64_t row = 0; row < logits.rows; row++) {
         const int64_t label = labels != NULL ? labels[row] : row;
-        used += label >= 0 && label < logits.cols;
+        counted += label >= 0 && label < logits.cols;
     }
-    return {cost_words(labels, logits.rows) + cost_rows(logits, used),
+    return {cost_words(labels, logits.rows) + cost_rows(logits, counted),
             cost_rows(dlogits, logits.rows) + cost_words(losses, logits.rows) +
                 (hits != NULL ? (uint64_t)logits.rows : 0),
             0};
@@ -129,11 +135,12 @@ void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
                     struct mat logits, float scale, const int32_t *labels, int64_t count) {
     gpu_run(gpu_of(dev), {"class_loss", count, LOSS_THREADS}, class_loss_kernel, class_loss_cost,
             dlogits, losses, hits, mat_rows(logits, 0, count), scale, labels);
-    zero_from(gpu_of(dev), dlogits, count);
+    zero_rows_from(gpu_of(dev), dlogits, count);
 }
 
-// The share of class k in the loss of a row.
-DEVICE double share_of(const struct class_rule &rule, int64_t k, int32_t label, int64_t classes) {
+// The weight of class k in the loss of a row.
+DEVICE double target_weight(const struct class_rule &rule, int64_t k, int32_t label,
+                            int64_t classes) {
     const double smoothing = (double)rule.smoothing;
     return (double)rule.weights[k] *
            (smoothing / (double)classes + (k == label ? 1.0 - smoothing : 0.0));
@@ -148,24 +155,24 @@ __global__ void __launch_bounds__(LOSS_THREADS)
         return;
     }
     const int32_t label = labels[row];
-    const bool used = label >= 0 && label < classes;
-    double most = -INFINITY, exps = 0.0, total = 0.0, sum = 0.0;
+    const bool is_counted = label >= 0 && label < classes;
+    double largest = -INFINITY, exps = 0.0, total = 0.0, sum = 0.0;
     for (int64_t k = 0; k < classes; k++) {
-        most = fmax(most, (double)number_at(logits, row, k));
+        largest = fmax(largest, (double)number_at(logits, row, k));
     }
     for (int64_t k = 0; k < classes; k++) {
-        exps += exp((double)number_at(logits, row, k) - most);
+        exps += exp((double)number_at(logits, row, k) - largest);
     }
-    const double shift = most + log(exps);
-    for (int64_t k = 0; used && k < classes; k++) {
-        const double share = share_of(rule, k, label, classes);
-        total += share;
-        sum += share * (shift - (double)number_at(logits, row, k));
+    const double shift = largest + log(exps);
+    for (int64_t k = 0; is_counted && k < classes; k++) {
+        const double weight = target_weight(rule, k, label, classes);
+        total += weight;
+        sum += weight * (shift - (double)number_at(logits, row, k));
     }
-    for (int64_t k = 0; k < classes; k++) { // the gradient may be in the logits' memory
+    for (int64_t k = 0; k < classes; k++) { // the gradient may share the logits' memory
         const double p = exp((double)number_at(logits, row, k) - shift);
-        const double share = used ? share_of(rule, k, label, classes) : 0.0;
-        set_gradient(dlogits, row, k, used ? (double)scale * (total * p - share) : 0.0);
+        const double weight = is_counted ? target_weight(rule, k, label, classes) : 0.0;
+        set_gradient(dlogits, row, k, is_counted ? (double)scale * (total * p - weight) : 0.0);
     }
     losses[row] = (float)sum;
 }
@@ -187,7 +194,7 @@ void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, st
     gpu_run(gpu_of(dev), {"weighted_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
             weighted_loss_kernel, weighted_loss_cost, dlogits, losses, logits, scale, *rule, labels,
             count);
-    zero_from(gpu_of(dev), dlogits, count);
+    zero_rows_from(gpu_of(dev), dlogits, count);
 }
 
 // --- real numbers and several labels ------------------------------------------------------------
@@ -199,13 +206,14 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     if (i >= count) {
         return;
     }
-    const bool used = !isnan(targets[i]);
-    const double difference = used ? (double)number_at(logits, i, 0) - (double)targets[i] : 0.0;
+    const bool is_counted = !isnan(targets[i]);
+    const double difference =
+        is_counted ? (double)number_at(logits, i, 0) - (double)targets[i] : 0.0;
     losses[i] = (float)(difference * difference);
     set_gradient(dlogits, i, 0, 2.0 * (double)scale * difference);
 }
 
-static int64_t known(const float *targets, int64_t count, int64_t width) {
+static int64_t count_targets(const float *targets, int64_t count, int64_t width) {
     int64_t found = 0;
     for (int64_t row = 0; row < count; row++) {
         found += targets[row * width] == targets[row * width]; // no NaN
@@ -215,7 +223,7 @@ static int64_t known(const float *targets, int64_t count, int64_t width) {
 
 static gpu_cost squared_loss_cost(struct mat dlogits, float *losses, struct mat logits, float,
                                   const float *targets, int64_t count) {
-    return {cost_words(targets, count) + cost_rows(logits, known(targets, count, 1)),
+    return {cost_words(targets, count) + cost_rows(logits, count_targets(targets, count, 1)),
             cost_rows(dlogits, count) + cost_words(losses, count), 0};
 }
 
@@ -223,7 +231,7 @@ void gpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, str
                       float scale, const float *targets, int64_t count) {
     gpu_run(gpu_of(dev), {"squared_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
             squared_loss_kernel, squared_loss_cost, dlogits, losses, logits, scale, targets, count);
-    zero_from(gpu_of(dev), dlogits, count);
+    zero_rows_from(gpu_of(dev), dlogits, count);
 }
 
 // log(1 + e^x)
@@ -239,22 +247,23 @@ __global__ void __launch_bounds__(LOSS_THREADS)
         return;
     }
     const float *t = targets + row * width;
-    const bool used = !isnan(t[0]);
+    const bool is_counted = !isnan(t[0]);
     double sum = 0.0;
     for (int64_t k = 0; k < width; k++) {
-        const double x = number_at(logits, row, k), target = used ? (double)t[k] : 0.0;
+        const double x = number_at(logits, row, k), target = is_counted ? (double)t[k] : 0.0;
         const double p = x >= 0 ? 1.0 / (1.0 + exp(-x)) : exp(x) / (1.0 + exp(x));
         sum += soft_plus(x) - target * x;
-        set_gradient(dlogits, row, k, used ? (double)scale * (p - target) / (double)width : 0.0);
+        set_gradient(dlogits, row, k,
+                     is_counted ? (double)scale * (p - target) / (double)width : 0.0);
     }
-    losses[row] = used ? (float)(sum / (double)width) : 0.0f;
+    losses[row] = is_counted ? (float)(sum / (double)width) : 0.0f;
 }
 
-// Of a row that is ignored it reads the first target.
+// Only the first target is read of a row that is ignored.
 static gpu_cost sigmoid_loss_cost(struct mat dlogits, float *losses, struct mat logits, float,
                                   const float *targets, int64_t count) {
-    const int64_t used = known(targets, count, logits.cols);
-    return {cost_words(targets, used * logits.cols + count - used) + cost_rows(logits, count),
+    const int64_t counted = count_targets(targets, count, logits.cols);
+    return {cost_words(targets, counted * logits.cols + count - counted) + cost_rows(logits, count),
             cost_rows(dlogits, count) + cost_words(losses, count), 0};
 }
 
@@ -262,27 +271,27 @@ void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, str
                       float scale, const float *targets, int64_t count) {
     gpu_run(gpu_of(dev), {"sigmoid_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
             sigmoid_loss_kernel, sigmoid_loss_cost, dlogits, losses, logits, scale, targets, count);
-    zero_from(gpu_of(dev), dlogits, count);
+    zero_rows_from(gpu_of(dev), dlogits, count);
 }
 
 // --- the sum of losses --------------------------------------------------------------------------
 
-// One thread adds, in order, what the block has fetched.
+// One thread adds, in order, what the block has loaded.
 __global__ void __launch_bounds__(LOSS_THREADS)
     add_losses_kernel(double *sum, const float *losses, int64_t count, double weight) {
     GPU_SHARED(float, fetched, LOSS_THREADS);
-    double own = 0.0;
+    double total = 0.0;
     for (int64_t first = 0; first < count; first += LOSS_THREADS) {
         const int64_t i = first + threadIdx.x;
         __syncthreads();
         fetched[threadIdx.x] = i < count ? losses[i] : 0.0f;
         __syncthreads();
         for (int64_t k = 0; threadIdx.x == 0 && k < LOSS_THREADS && first + k < count; k++) {
-            own += (double)fetched[k];
+            total += (double)fetched[k];
         }
     }
     if (threadIdx.x == 0) {
-        *sum += weight * own;
+        *sum += weight * total;
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA column of gemm_lt.cu: cuBLASLt.
+// gemm_lt.cu for CUDA: cuBLASLt.
 #ifndef BERTH_GPU_LT_CUDA_H
 #define BERTH_GPU_LT_CUDA_H
 
@@ -20,7 +20,7 @@ static const cublasComputeType_t LT_SUMS_F32 = CUBLAS_COMPUTE_32F,
                                  LT_SUMS_TF32 = CUBLAS_COMPUTE_32F_FAST_TF32;
 static const cublasOperation_t LT_AS_IT_IS = CUBLAS_OP_N, LT_TRANSPOSED = CUBLAS_OP_T;
 
-// A product that failed while it ran is a fault of the GPU or the program.
+// A product that fails during execution is a fault of the GPU or of the program.
 static inline gpu_error lt_error(lt_status status) {
     const int code = status == CUBLAS_STATUS_ALLOC_FAILED       ? GPU_OUT_OF_MEMORY
                      : status == CUBLAS_STATUS_EXECUTION_FAILED ? GPU_KERNEL_FAILED
@@ -28,7 +28,7 @@ static inline gpu_error lt_error(lt_status status) {
     return status == LT_SUCCESS ? GPU_NO_ERROR : gpu_error{code, cublasLtGetStatusString(status)};
 }
 
-// It is linked.
+// The library is linked.
 static inline gpu_error lt_load(void) {
     return GPU_NO_ERROR;
 }
@@ -37,7 +37,7 @@ static inline gpu_error lt_check(LT(Handle_t) library) {
     return GPU_NO_ERROR;
 }
 
-// The deterministic algorithms only: those that split a sum over blocks add in a fixed order.
+// Allows only deterministic algorithms: those that split a sum over blocks add in a fixed order.
 static inline lt_status lt_want_fixed_sums(LT(MatmulPreference_t) preference) {
     const uint32_t schemes =
         CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;

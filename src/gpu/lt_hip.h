@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HIP column of gemm_lt.cu: hipBLASLt of ROCm 6 or later, opened at run time, because few
-// distributions have it where they have hipcc. What is declared here is its interface as far as
-// gemm_lt.cu uses it; the numbers and the layouts of structures are the library's.
+// gemm_lt.cu for HIP: hipBLASLt of ROCm 6 or later, opened at run time because few distributions
+// that have hipcc also have it. Only what gemm_lt.cu uses is declared here; numbers and structure
+// layouts are the library's.
 //
 // Tests compile it for the emulation, with a library of their own (LT_LIBRARIES).
 #ifndef BERTH_GPU_LT_HIP_H
@@ -34,7 +34,7 @@ enum {
     LT_NUMBER(MATMUL_DESC_BIAS_DATA_TYPE) = 4
 };
 enum { LT_NUMBER(MATMUL_PREF_MAX_WORKSPACE_BYTES) = 1 };
-enum { LT_OLDEST = 600 }; // 0.6.0, of ROCm 6.0; those before have other numbers of types
+enum { LT_OLDEST = 600 }; // 0.6.0, of ROCm 6.0; earlier releases number types differently
 
 typedef void *LT(Handle_t);
 typedef struct LT(product) * LT(MatmulDesc_t);
@@ -81,11 +81,11 @@ LT_FUNCTIONS(LT_DECLARE)
 static inline gpu_error lt_error(lt_status status) {
     static const char *const texts[] = {"success",
                                         "hipBLASLt is not initialized",
-                                        "hipBLASLt cannot allocate",
-                                        "hipBLASLt refuses a value",
-                                        "hipBLASLt cannot reach the GPU's memory",
-                                        "hipBLASLt's kernel failed",
-                                        "hipBLASLt failed inside",
+                                        "hipBLASLt cannot allocate memory",
+                                        "hipBLASLt rejects an argument",
+                                        "hipBLASLt cannot access the GPU's memory",
+                                        "a kernel of hipBLASLt failed",
+                                        "internal error of hipBLASLt",
                                         "hipBLASLt has no kernel for this product",
                                         "hipBLASLt has no kernels for this GPU"};
     const int count = sizeof texts / sizeof *texts;
@@ -119,7 +119,7 @@ static inline gpu_error lt_load_once(void) {
     return GPU_NO_ERROR;
 }
 
-// The library stays until the process ends.
+// The library stays loaded until the process ends.
 static inline gpu_error lt_load(void) {
     static const gpu_error loaded = lt_load_once();
     return loaded;
@@ -133,7 +133,7 @@ static inline gpu_error lt_check(LT(Handle_t) library) {
                : lt_error(status);
 }
 
-// It adds in a fixed order unless it is asked for atomics.
+// The library adds in a fixed order unless atomics are requested.
 static inline lt_status lt_want_fixed_sums(LT(MatmulPreference_t) preference) {
     return LT_SUCCESS;
 }

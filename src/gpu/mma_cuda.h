@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA column of mma.h, in PTX for compute capability 8.0 and later.
+// mma.h for CUDA, in PTX for compute capability 8.0 and later.
 #ifndef BERTH_GPU_MMA_CUDA_H
 #define BERTH_GPU_MMA_CUDA_H
 
@@ -22,9 +22,9 @@ DEVICE void gpu_mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t
     }
 }
 
-// Four matrices of 8 x 8 numbers of 16 bits: lane l gives the address of row l % 8 of matrix l / 8,
-// a multiple of 16 bytes, and gets of matrix i, into r[i], the pair at row l / 4, columns
-// 2 (l % 4) and the next.
+// Loads four 8 x 8 matrices of 16-bit numbers. Lane l passes the address of row l % 8 of matrix
+// l / 8, a multiple of 16. In r[i] it receives the pair of matrix i at row l / 4, columns 2 (l % 4)
+// and the next.
 DEVICE void gpu_load_matrices(uint32_t (&r)[4], const uint16_t *row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -50,9 +50,9 @@ template <enum dtype TYPE> DEVICE uint32_t gpu_pack(float low, float high) {
     return pair;
 }
 
-// Starts a copy to shared memory, of 4 or 16 bytes at multiples of that; zeros where not `given`,
-// in which case nothing is read. The thread that started it sees it after gpu_copies_wait, others
-// after a barrier that follows.
+// Starts a copy to shared memory, of 4 or 16 bytes with that alignment; if not `given`, nothing is
+// read and zeros are written. The calling thread sees the result after gpu_copies_wait, other
+// threads after a barrier that follows it.
 template <int BYTES> DEVICE void gpu_copy_start(void *to, const void *from, bool given) {
     const uint32_t shared = (uint32_t)__cvta_generic_to_shared(to);
     if (BYTES == 16) {
@@ -66,7 +66,7 @@ template <int BYTES> DEVICE void gpu_copy_start(void *to, const void *from, bool
     }
 }
 
-// Waits for all copies that this thread has started.
+// Waits for all copies that the calling thread has started.
 DEVICE void gpu_copies_wait(void) {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }

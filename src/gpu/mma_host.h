@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host column of mma.h. Fragments are read lane by lane, as documented, so a kernel that puts a
-// number into a wrong lane gets wrong products. A copy happens when its thread waits for it.
+// mma.h for the host. Fragments are read lane by lane, as documented, so a kernel that puts a
+// number into the wrong lane gets wrong products. A copy is made only when its thread waits for it.
 #ifndef BERTH_GPU_MMA_HOST_H
 #define BERTH_GPU_MMA_HOST_H
 

@@ -14,11 +14,11 @@ extern "C" {
 
 struct device_module {
     const char *berth;  // version of the library that it was built with
-    size_t device_size; // of struct device
-    // BERTH_UNAVAILABLE: no such device, no driver, or one that is too old.
+    size_t device_size; // sizeof(struct device)
+    // BERTH_UNAVAILABLE: no such device, or the driver is missing or too old.
     enum berth_status (*open)(const struct device_options *options, struct device **device,
                               struct berth_error *error);
-    // As device_gpu_describe.
+    // Like device_gpu_describe.
     enum berth_status (*describe)(int index, int *count, char text[160], struct berth_error *error);
 };
 

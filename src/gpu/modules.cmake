@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# The device modules berth-device-NAME.so: the same kernels for each kind of GPU, and for the
-# emulation. Nothing else of Berth is C++, and a build without it is complete but for these files.
+# The device modules berth-device-NAME.so: the same kernels for each kind of GPU and for the emulation.
+# Nothing else in Berth is C++, and a build without C++ lacks only these files.
 berth_switch(EMULATED_DEVICE "the emulated GPU, for tests")
 berth_switch(CUDA "the device module for NVIDIA's GPUs")
 berth_switch(HIP "the device module for AMD's GPUs")
-# Machine code for those of these that nvcc knows, and PTX of the last such for GPUs that are newer.
+# Machine code for those that nvcc supports, and PTX of the last of them for newer GPUs.
 set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities to build for")
-# Machine code for those of these that hipcc knows.
+# Machine code for those that hipcc supports.
 set(BERTH_HIP_ARCHITECTURES gfx90a gfx942 CACHE STRING "AMD's architectures to build for")
 
 set(gpu_sources attention.cu attention_cudnn.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu
@@ -26,8 +26,8 @@ function(add_emulated_device target products)
   add_library(${target} MODULE ${gpu_sources} ${gpu_host_sources} ${products})
   set_emulated(${target})
 endfunction()
-# With a call at each load and store of a kernel, which emulation_counts.cpp answers: those that the
-# compiler makes for its thread sanitizer, whose library is not linked.
+# Adds a call at each load and store of a kernel, which emulation_counts.cpp implements. The compiler
+# inserts these calls for its thread sanitizer, whose library is not linked.
 function(set_counted target)
   target_compile_definitions(${target} PRIVATE EMULATION_COUNTED)
   target_compile_options(${target} PRIVATE -fsanitize=thread -fno-threadsafe-statics)
@@ -48,8 +48,8 @@ if(BERTH_HAS_EMULATED_DEVICE)
   add_emulated_device(berth-device-emulated ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
   berth_module(berth-device-emulated berth_device_module)
   list(APPEND BERTH_DEVICES emulated)
-  # Warps of 64 threads, as AMD's GPUs have; the same file in its own folder. With sanitizers, which the emulation's
-  # fibers make slow, the module of hipBLASLt has such warps.
+  # Warps of 64 threads, as on AMD's GPUs; a file of the same name in its own folder. With sanitizers, which are slow with
+  # the emulation's fibers, only the module of hipBLASLt has such warps.
   if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE)
     add_emulated_device(berth-device-emulated-64 ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
     berth_module_not_installed(berth-device-emulated-64 berth_device_module)
@@ -58,7 +58,7 @@ if(BERTH_HAS_EMULATED_DEVICE)
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/warps_of_64)
   endif()
   if(BERTH_HAS_BUILD_TESTS)
-    # With products as the module for AMD's GPUs makes them, by a hipBLASLt of the tests, which is in it.
+    # Matrix products as in the module for AMD's GPUs, by the tests' hipBLASLt, which is linked in.
     set(hipblaslt ${PROJECT_SOURCE_DIR}/tests/device/emulated_hipblaslt.cpp)
     add_emulated_device(berth-device-emulated-hipblaslt "${gpu_products};${hipblaslt}")
     berth_module_not_installed(berth-device-emulated-hipblaslt "berth_device_module; hipblasLt*")
@@ -67,7 +67,7 @@ if(BERTH_HAS_EMULATED_DEVICE)
     set_target_properties(berth-device-emulated-hipblaslt PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/hipblaslt)
   endif()
-  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE) # with an NCCL of the tests, which is in it
+  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE) # with the tests' NCCL linked in
     add_emulated_device(berth-device-emulated-nccl
       "${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp;${PROJECT_SOURCE_DIR}/tests/device/emulated_nccl.cpp")
     berth_module_not_installed(berth-device-emulated-nccl "berth_device_module; nccl*")
@@ -76,7 +76,7 @@ if(BERTH_HAS_EMULATED_DEVICE)
     set_target_properties(berth-device-emulated-nccl PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/nccl)
   endif()
-  if(BERTH_HAS_BUILD_TESTS) # with a cuDNN of the tests, which is in it
+  if(BERTH_HAS_BUILD_TESTS) # with the tests' cuDNN linked in
     add_emulated_device(berth-device-emulated-cudnn
       "${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp;${PROJECT_SOURCE_DIR}/tests/device/emulated_cudnn.cpp")
     berth_module_not_installed(berth-device-emulated-cudnn "berth_device_module; cudnn*")
@@ -89,14 +89,14 @@ if(BERTH_HAS_EMULATED_DEVICE)
     add_emulated_device(berth-device-emulated-counted ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
     berth_module_not_installed(berth-device-emulated-counted berth_device_module)
     set_counted(berth-device-emulated-counted)
-    foreach(source emulation emulation_counts emulation_memory emulation_stream) # which are not the GPU
+    foreach(source emulation emulation_counts emulation_memory emulation_stream) # not the GPU's code
       set_property(SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/${source}.cpp APPEND PROPERTY COMPILE_OPTIONS
                    -fno-sanitize=thread)
     endforeach()
     set_target_properties(berth-device-emulated-counted PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/counted)
   endif()
-  if(BERTH_HAS_BUILD_TESTS) # wrong kernels, for a test of the emulation
+  if(BERTH_HAS_BUILD_TESTS) # wrong kernels, to test the emulation
     set(programs broken_kernels)
     if(NOT BERTH_SANITIZE)
       list(APPEND programs broken_kernels_counted)
@@ -113,9 +113,9 @@ if(BERTH_HAS_EMULATED_DEVICE)
 endif()
 
 # --- a GPU's compiler -----------------------------------------------------------------------------
-# Sets `objects` to those of the sources, which the words of `command` compile; the compiler launcher
-# of C++ (ccache) is for it, too. HIP's clang leaves empty folders where temporary files are, so
-# these are in the build's.
+# Sets `objects` to the objects of the sources, compiled by the words of `command`, also through C++'s
+# compiler launcher (ccache). HIP's clang leaves empty folders behind among temporary files, so these
+# go to the build folder.
 function(berth_gpu_objects kind objects command sources)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/gpu-${kind})
   file(MAKE_DIRECTORY ${folder})
@@ -133,8 +133,9 @@ function(berth_gpu_objects kind objects command sources)
   set(${objects} "${made}" PARENT_SCOPE)
 endfunction()
 
-# The module of a kind of GPU: all sources, compiled by the words of `command`, with the libraries that
-# follow. The first one's folder is kept in the module, because it may be found without LD_LIBRARY_PATH.
+# The module of a kind of GPU: all sources, compiled by the words of `command` and linked with the
+# libraries that follow. The first library's folder is stored in the module, so that it is found
+# without LD_LIBRARY_PATH.
 function(berth_gpu_module kind command first)
   berth_gpu_objects(${kind} objects "${command}" "${gpu_sources};${gpu_products}")
   add_library(berth-device-${kind} MODULE ${objects})
@@ -147,7 +148,7 @@ function(berth_gpu_module kind command first)
   berth_module(berth-device-${kind} berth_device_module)
 endfunction()
 
-# Sets `text` to these architectures; if only some are known, to those, and which ones are not.
+# Sets `text` to a list of these architectures; if only some are known, to those, and which are not.
 function(berth_known known all text)
   list(JOIN all ", " names)
   if(known AND NOT known STREQUAL all)
@@ -160,8 +161,8 @@ function(berth_known known all text)
 endfunction()
 
 # --- CUDA -----------------------------------------------------------------------------------------
-# Sets BERTH_CUDA_MISSING to what is missing to build the module, BERTH_CUDA_KNOWN to the architectures, and where the
-# toolkit's parts are.
+# Sets BERTH_CUDA_MISSING to what the build of the module lacks, BERTH_CUDA_KNOWN to the architectures, and finds the
+# toolkit's parts.
 function(berth_find_cuda)
   find_program(BERTH_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
   mark_as_advanced(BERTH_NVCC)
@@ -202,7 +203,7 @@ function(berth_find_cuda)
   set(BERTH_CUDA_KNOWN "${known}" PARENT_SCOPE)
 endfunction()
 
-# CUDA's runtime is linked statically and finds the driver (libcuda) itself when it is first called.
+# CUDA's runtime is linked statically and loads the driver (libcuda) itself when it is first called.
 function(berth_cuda_module)
   set(command ${BERTH_NVCC} -ccbin ${CMAKE_CXX_COMPILER} -std=c++17 -O3
               -Xcompiler=-fPIC,-fno-exceptions,-fno-rtti,-Wall,-Wno-unused-parameter -isystem=${BERTH_CUBLAS_INCLUDE_DIR})
@@ -234,7 +235,7 @@ if(BERTH_HAS_CUDA)
 endif()
 
 # --- HIP ------------------------------------------------------------------------------------------
-# Sets BERTH_HIP_MISSING to what is missing to build the module, BERTH_HIP_KNOWN to the architectures.
+# Sets BERTH_HIP_MISSING to what the build of the module lacks, BERTH_HIP_KNOWN to the architectures.
 function(berth_find_hip)
   find_program(BERTH_HIPCC hipcc HINTS ENV ROCM_PATH ENV HIP_PATH PATHS /opt/rocm PATH_SUFFIXES bin)
   mark_as_advanced(BERTH_HIPCC)

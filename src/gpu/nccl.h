@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL, or RCCL, which has the same interface: opened at run time, because a machine with one GPU
-// needs none. What is declared here is its interface as far as peers.cu uses it; numbers, layouts
-// of structures and names are the library's (tests/device/check_nccl.cpp compares them with its
-// header).
+// NCCL, or RCCL, which has the same interface. It is opened at run time because a machine with one
+// GPU does not need it. Only what peers.cu uses is declared here. Numbers, structure layouts and
+// names are the library's; tests/device/check_nccl.cpp compares them with its header.
 //
 // Tests compile it for the emulation, with a library of their own (NCCL_LIBRARY).
 #ifndef BERTH_GPU_NCCL_H
@@ -16,7 +15,7 @@
 #elif defined(__CUDACC__)
 #define NCCL_LIBRARY "libnccl.so.2"
 #elif !defined(NCCL_LIBRARY)
-#define NCCL_LIBRARY "NCCL of emulated GPUs" // which is none
+#define NCCL_LIBRARY "NCCL of emulated GPUs" // does not exist
 #endif
 
 #define NCCL(name) nccl_##name
@@ -27,18 +26,19 @@ typedef struct NCCL(state) * NCCL(comm);
 
 enum { NCCL(SUCCESS) = 0, NCCL(IN_PROGRESS) = 7 };
 enum { NCCL(F16) = 6, NCCL(F32) = 7, NCCL(BF16) = 9 };
-enum { NCCL(OLDEST) = 21400 }; // 2.14, the first whose calls can return early
+enum { NCCL(OLDEST) = 21400 }; // 2.14, the first with nonblocking calls
 static const unsigned NCCL(MAGIC) = 0xcafebeef;
 
 struct NCCL(id) {
     char bytes[128];
 };
 
-// The settings of version 2.14; later ones have more and know by `version` that these are all.
+// ncclConfig_t of version 2.14; later versions have more members and see by `version` that these
+// are all.
 struct NCCL(settings) {
     size_t size;
     unsigned magic, version;
-    int blocking; // 0: calls return at once, and may go on
+    int blocking; // 0: calls return at once and may still be in progress
 };
 
 // CALL(result, name of the function without its prefix, its parameters)
@@ -79,7 +79,7 @@ static inline const char *nccl_load_once(void) {
     return NULL;
 }
 
-// NULL, or why there is no such library. It stays until the process ends.
+// NULL, or why the library cannot be used. It stays loaded until the process ends.
 static inline const char *nccl_load(void) {
     static const char *const missing = nccl_load_once();
     return missing;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm with its neighbours: the embedding sum, or residual and dropout. A group of threads
-// keeps a row in registers, so that every number is read and written once.
+// Layer norm fused with its neighbours: the embedding sum, or residual and dropout. A group of
+// threads keeps a row in registers, so that every number is read and written once.
 //
-// Gradients of parameters: each block adds up its rows, and a second kernel adds up the blocks,
-// both in a fixed order.
+// For the gradients of parameters, each block adds up its rows, and a second kernel adds up the
+// blocks, both in a fixed order.
 #include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
@@ -17,7 +17,7 @@ struct norm_outputs {
     float epsilon;
 };
 
-// From the row s; `mask` acts on the result.
+// Normalizes the row s; `mask` is applied to the result.
 template <class G>
 DEVICE void normalize(const struct norm_outputs &out, int64_t row, float (&s)[G::CHUNKS][G::VEC],
                       const struct mask_row &mask) {
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(G::BLOCK)
 
 enum { GRADIENT_ROWS = 32 }; // of a block
 
-// A thread's sums over the rows that its group has had.
+// A thread's sums over the rows of its group.
 template <class G> struct parameter_sums {
     float gamma[G::CHUNKS][G::VEC], beta[G::CHUNKS][G::VEC], bias[G::CHUNKS][G::VEC];
 };
@@ -148,7 +148,7 @@ template <class G> DEVICE void clear(float (&x)[G::CHUNKS][G::VEC]) {
     }
 }
 
-// partial[column] = the sums of all groups of the block, in their order.
+// partial[column] = the sum over all groups of the block, in their order.
 template <class G>
 DEVICE void add_groups(float *partial, const float (&x)[G::CHUNKS][G::VEC], int64_t columns) {
     GPU_DYNAMIC_SHARED(float, rows); // [GROUPS, columns]
@@ -172,7 +172,7 @@ DEVICE void add_groups(float *partial, const float (&x)[G::CHUNKS][G::VEC], int6
     }
 }
 
-// g on entry, the gradient of s on return.
+// g is the gradient of the output on entry and that of s on return.
 template <class G>
 DEVICE void normalize_gradient(float (&g)[G::CHUNKS][G::VEC], struct parameter_sums<G> &sums,
                                const struct mat &xhat, float rstd, const float *gamma,
@@ -301,40 +301,41 @@ __global__ void __launch_bounds__(G::BLOCK)
 
 enum { TABLE_THREADS = 128 };
 
-// Of a matrix of f32, as the tables' gradients are.
+// Addresses an element of an f32 matrix, as the tables' gradients are.
 DEVICE float *float_at(const struct mat &m, int64_t row, int64_t column) {
     return (float *)m.data + row * m.stride + column;
 }
 
-// The rows of a word are neighbours in word_rows: a run. A block adds the rows of WORD_ROWS places
-// there. A run that lies within them goes to the table; of one that does not, the block keeps its
-// piece in partials[block, 0] where the run begins before the block, else in partials[block, 1].
-// Then one block for each such run adds the pieces. The order is that of the places.
+// The rows of a word are consecutive in word_rows: a run. A block of threads adds the rows of
+// WORD_ROWS entries of word_rows. The sum of a run that lies within them is added to the table. Of
+// a run that does not, the block stores its partial sum: in partials[block, 0] if the run begins in
+// an earlier block, else in partials[block, 1]. A second kernel adds the partial sums of each such
+// run. All sums are in the order of word_rows.
 enum { WORD_ROWS = 32, WORD_AHEAD = 8, JOIN_BLOCKS = 6 };
 
-enum word_end { RUN_GOES_ON, RUN_IS_WHOLE, PIECE_OF_EARLIER, PIECE_OF_OWN };
+enum run_end { RUN_CONTINUES, RUN_COMPLETE, PARTIAL_OF_EARLIER_RUN, PARTIAL_OF_OWN_RUN };
 
 struct word_block {
-    int32_t *rows, *ids; // [WORD_ROWS + 2]: the places from the one before the block
-    int32_t *ends;       // [WORD_ROWS + 2]: enum word_end, what ends there
+    int32_t *rows, *ids; // [WORD_ROWS + 2]: from the entry before the block to the one after it
+    int32_t *run_ends;   // [WORD_ROWS + 2] enum run_end: what ends at the entry
 };
 
-// A thread has a place. There are no words below 0.
-DEVICE void find_ends(const struct word_block &own, const struct batch &batch) {
+// Each thread has an entry of word_rows; -1 is no word.
+DEVICE void find_run_ends(const struct word_block &own, const struct batch &batch) {
     const int i = (int)threadIdx.x;
-    const int64_t place = (int64_t)blockIdx.x * WORD_ROWS + i - 1;
-    const bool there = place >= 0 && place < batch.token_count;
+    const int64_t index = (int64_t)blockIdx.x * WORD_ROWS + i - 1;
+    const bool exists = index >= 0 && index < batch.token_count;
     if (i < WORD_ROWS + 2) {
-        own.rows[i] = there ? batch.word_rows[place] : -1;
-        own.ids[i] = there ? batch.ids[own.rows[i]] : -1;
+        own.rows[i] = exists ? batch.word_rows[index] : -1;
+        own.ids[i] = exists ? batch.ids[own.rows[i]] : -1;
     }
     __syncthreads();
     if (i >= 1 && i <= WORD_ROWS) {
-        const bool goes_on = own.ids[i + 1] == own.ids[i];
-        own.ends[i] = !there || (goes_on && i < WORD_ROWS) ? RUN_GOES_ON
-                      : own.ids[0] == own.ids[i]           ? PIECE_OF_EARLIER
-                      : goes_on                            ? PIECE_OF_OWN
-                                                           : RUN_IS_WHOLE;
+        const bool continues = own.ids[i + 1] == own.ids[i];
+        own.run_ends[i] = !exists || (continues && i < WORD_ROWS) ? RUN_CONTINUES
+                          : own.ids[0] == own.ids[i]              ? PARTIAL_OF_EARLIER_RUN
+                          : continues                             ? PARTIAL_OF_OWN_RUN
+                                                                  : RUN_COMPLETE;
     }
     __syncthreads();
 }
@@ -344,9 +345,9 @@ __global__ void __launch_bounds__(SUM_THREADS)
                          struct batch batch) {
     GPU_SHARED(int32_t, rows, WORD_ROWS + 2);
     GPU_SHARED(int32_t, ids, WORD_ROWS + 2);
-    GPU_SHARED(int32_t, ends, WORD_ROWS + 2);
-    find_ends(word_block{rows, ids, ends}, batch);
-    float *const pieces = partials + (int64_t)blockIdx.x * 2 * dword.cols;
+    GPU_SHARED(int32_t, run_ends, WORD_ROWS + 2);
+    find_run_ends(word_block{rows, ids, run_ends}, batch);
+    float *const block_partials = partials + (int64_t)blockIdx.x * 2 * dword.cols;
     for (int64_t column = threadIdx.x; column < dword.cols; column += SUM_THREADS) {
         float sum = 0.0f;
         for (int first = 1; first <= WORD_ROWS; first += WORD_AHEAD) {
@@ -355,19 +356,20 @@ __global__ void __launch_bounds__(SUM_THREADS)
             for (int k = 0; k < WORD_AHEAD; k++) {
                 const int i = first + k;
                 x[k] = rows[i] >= 0 ? *float_at(gradient, rows[i], column) : 0.0f;
-                before[k] = ends[i] == RUN_IS_WHOLE ? *float_at(dword, ids[i], column) : 0.0f;
+                before[k] = run_ends[i] == RUN_COMPLETE ? *float_at(dword, ids[i], column) : 0.0f;
             }
             GPU_UNROLL
             for (int k = 0; k < WORD_AHEAD; k++) {
                 const int i = first + k;
                 sum += x[k];
-                if (ends[i] == RUN_GOES_ON) {
+                if (run_ends[i] == RUN_CONTINUES) {
                     continue;
                 }
-                if (ends[i] == RUN_IS_WHOLE) {
+                if (run_ends[i] == RUN_COMPLETE) {
                     *float_at(dword, ids[i], column) = before[k] + sum;
                 } else {
-                    pieces[(ends[i] == PIECE_OF_OWN ? dword.cols : 0) + column] = sum;
+                    block_partials[(run_ends[i] == PARTIAL_OF_OWN_RUN ? dword.cols : 0) + column] =
+                        sum;
                 }
                 sum = 0.0f;
             }
@@ -376,43 +378,43 @@ __global__ void __launch_bounds__(SUM_THREADS)
 }
 
 static __host__ __device__ __forceinline__ int32_t word_at(const struct batch &batch,
-                                                           int64_t place) {
-    return batch.ids[batch.word_rows[place]];
+                                                           int64_t index) {
+    return batch.ids[batch.word_rows[index]];
 }
 
-// Whether a run begins in the block of places and goes on in the next one.
-static __host__ __device__ __forceinline__ bool is_joined(const struct batch &batch,
-                                                          int64_t block) {
+// Whether a run begins in that block of entries and continues in the next one.
+static __host__ __device__ __forceinline__ bool run_crosses_blocks(const struct batch &batch,
+                                                                   int64_t block) {
     const int64_t first = block * WORD_ROWS, next = first + WORD_ROWS;
     const int32_t id = word_at(batch, next - 1),
                   before = first > 0 ? word_at(batch, first - 1) : -1;
     return (int)(word_at(batch, next) == id) & (int)(before != id);
 }
 
-// Adds the pieces of the run that begins in a block of places; JOIN_BLOCKS blocks share its
-// columns.
+// Adds the partial sums of the run that begins in a block of entries and continues after it;
+// JOIN_BLOCKS blocks of threads share its columns.
 __global__ void __launch_bounds__(SUM_THREADS)
-    word_pieces_kernel(struct mat dword, const float *partials, struct batch batch) {
+    word_partials_kernel(struct mat dword, const float *partials, struct batch batch) {
     const int64_t own = blockIdx.x / JOIN_BLOCKS;
     const int64_t blocks = (batch.token_count + WORD_ROWS - 1) / WORD_ROWS;
-    if (!is_joined(batch, own)) {
+    if (!run_crosses_blocks(batch, own)) {
         return;
     }
     const int32_t id = word_at(batch, own * WORD_ROWS + WORD_ROWS - 1);
-    int32_t found = 0; // the words ascend, so the blocks that begin with it are the next ones
+    int32_t found = 0; // words ascend, so the blocks that begin with this one are consecutive
     for (int64_t block = own + 1 + threadIdx.x; block < blocks; block += SUM_THREADS) {
         found += word_at(batch, block * WORD_ROWS) == id ? 1 : 0;
     }
     const int32_t later = block_sum<SUM_THREADS>(found);
-    const float *pieces = partials + own * 2 * dword.cols;
+    const float *block_partials = partials + own * 2 * dword.cols;
     for (int64_t first = blockIdx.x % JOIN_BLOCKS * SUM_COLUMNS; first < dword.cols;
          first += JOIN_BLOCKS * SUM_COLUMNS) {
         const int64_t column = first + sum_column();
-        const bool there = column < dword.cols;
-        const float sum =
-            sum_of_rows(pieces + 2 * dword.cols + column, later, 2 * dword.cols, there);
-        if (threadIdx.x < SUM_COLUMNS && there) {
-            *float_at(dword, id, column) += pieces[dword.cols + column] + sum;
+        const bool has_column = column < dword.cols;
+        const float sum = sum_of_rows(block_partials + 2 * dword.cols + column, later,
+                                      2 * dword.cols, has_column);
+        if (threadIdx.x < SUM_COLUMNS && has_column) {
+            *float_at(dword, id, column) += block_partials[dword.cols + column] + sum;
         }
     }
 }
@@ -437,12 +439,12 @@ __global__ void __launch_bounds__(TABLE_THREADS)
 __global__ void __launch_bounds__(TABLE_THREADS)
     type_gradient_kernel(float *partials, struct mat gradient, int64_t types, struct batch batch) {
     const int64_t first = (int64_t)blockIdx.x * GRADIENT_ROWS;
-    const int64_t past =
+    const int64_t end =
         first + GRADIENT_ROWS < batch.token_count ? first + GRADIENT_ROWS : batch.token_count;
     for (int64_t i = threadIdx.x; i < types * gradient.cols; i += TABLE_THREADS) {
         const int64_t type = i / gradient.cols, column = i % gradient.cols;
         float sum = 0.0f;
-        for (int64_t row = first; row < past; row++) {
+        for (int64_t row = first; row < end; row++) {
             sum += batch.type_ids[row] == type ? number_at(gradient, row, column) : 0.0f;
         }
         partials[(int64_t)blockIdx.x * types * gradient.cols + i] = sum;
@@ -491,37 +493,38 @@ static gpu_cost embed_backward_cost(struct embed_grad_args a, struct batch batch
             cost_of(a.scratch) + partials_cost(a.dy.rows, 2 * a.dy.cols), 0};
 }
 
-static int64_t joined_words(const struct batch &batch) {
+static int64_t count_crossing_runs(const struct batch &batch) {
     int64_t count = 0;
     for (int64_t block = 0; block + 1 < gpu_blocks(batch.token_count, WORD_ROWS); block++) {
-        count += is_joined(batch, block);
+        count += run_crosses_blocks(batch, block);
     }
     return count;
 }
 
-// Each block that a run goes on in has a piece, and that where it begins.
-static int64_t word_pieces(const struct batch &batch) {
-    int64_t count = joined_words(batch);
-    for (int64_t place = WORD_ROWS; place < batch.token_count; place += WORD_ROWS) {
-        count += word_at(batch, place) == word_at(batch, place - 1);
+// Of a run that crosses blocks, the block where it begins and each later one has a partial sum.
+static int64_t count_word_partials(const struct batch &batch) {
+    int64_t count = count_crossing_runs(batch);
+    for (int64_t index = WORD_ROWS; index < batch.token_count; index += WORD_ROWS) {
+        count += word_at(batch, index) == word_at(batch, index - 1);
     }
     return count;
 }
 
 static gpu_cost word_gradient_cost(struct mat dword, float *partials, struct mat gradient,
                                    struct batch batch) {
-    const int64_t words = cost_distinct(batch.ids, batch.token_count) - joined_words(batch);
+    const int64_t words = cost_distinct(batch.ids, batch.token_count) - count_crossing_runs(batch);
     return {cost_words(batch.ids, 2 * batch.token_count) + cost_rows(dword, words) +
                 cost_rows(gradient, batch.token_count),
-            cost_rows(dword, words) + cost_words(partials, word_pieces(batch) * dword.cols), 0};
+            cost_rows(dword, words) + cost_words(partials, count_word_partials(batch) * dword.cols),
+            0};
 }
 
-// The words on both sides of where one block of places ends and the next begins.
-static gpu_cost word_pieces_cost(struct mat dword, const float *partials, struct batch batch) {
-    const int64_t ends = gpu_blocks(batch.token_count, WORD_ROWS) - 1;
-    const uint64_t words = cost_rows(dword, joined_words(batch));
-    return {cost_words(batch.ids, 4 * ends) + words +
-                cost_words(partials, word_pieces(batch) * dword.cols),
+// Reads the words on both sides of each boundary between blocks.
+static gpu_cost word_partials_cost(struct mat dword, const float *partials, struct batch batch) {
+    const int64_t boundaries = gpu_blocks(batch.token_count, WORD_ROWS) - 1;
+    const uint64_t words = cost_rows(dword, count_crossing_runs(batch));
+    return {cost_words(batch.ids, 4 * boundaries) + words +
+                cost_words(partials, count_word_partials(batch) * dword.cols),
             words, 0};
 }
 
@@ -550,12 +553,12 @@ template <size_t N> static bool are_vectorizable(const struct mat (&mats)[N]) {
     return true;
 }
 
-// A parameter with a number for each column.
+// A parameter vector as a matrix of one row.
 static struct mat row_of(const float *numbers, int64_t columns) {
     return mat_of((void *)numbers, 1, columns, DTYPE_F32);
 }
 
-// Calls run(group) with the smallest group that has room for the columns.
+// Calls run(group) with the smallest group that can hold the columns.
 template <class Run>
 static void with_group(struct gpu *gpu, int64_t columns, bool vectorizable, Run run) {
     if (columns > row_group<256, 8, 2>::COLUMNS) {
@@ -613,8 +616,8 @@ void gpu_embed_forward(struct device *dev, const struct embed_args *args,
 }
 
 size_t gpu_norm_partial_bytes(const struct device_shape *shape) {
-    const int64_t sums = shape->types > 3 ? shape->types : 3; // at least 2 for pieces of words
-    static_assert((int)GRADIENT_ROWS == (int)WORD_ROWS, "as many blocks of rows as of places");
+    const int64_t sums = shape->types > 3 ? shape->types : 3; // 2 suffice for partial sums of words
+    static_assert((int)GRADIENT_ROWS == (int)WORD_ROWS, "as many blocks of rows as of words");
     return (size_t)(gpu_blocks(batch_round(shape->batch.tokens), GRADIENT_ROWS) * sums *
                     shape->hidden) *
            sizeof(float);
@@ -651,8 +654,8 @@ static void add_to_tables(struct gpu *gpu, const struct embed_grad_args *args,
     float *partials = gpu_partials(gpu, blocks * (types > 2 ? types : 2) * columns);
     gpu_run(gpu, {"word_gradient", blocks, SUM_THREADS}, word_gradient_kernel, word_gradient_cost,
             args->dword, partials, gradient, *batch);
-    gpu_run(gpu, {"word_pieces", (blocks - 1) * JOIN_BLOCKS, SUM_THREADS}, word_pieces_kernel,
-            word_pieces_cost, args->dword, (const float *)partials, *batch);
+    gpu_run(gpu, {"word_partials", (blocks - 1) * JOIN_BLOCKS, SUM_THREADS}, word_partials_kernel,
+            word_partials_cost, args->dword, (const float *)partials, *batch);
     gpu_run(gpu, {"position_gradient", batch->max_length, TABLE_THREADS}, position_gradient_kernel,
             position_gradient_cost, args->dposition, gradient, *batch);
     gpu_run(gpu, {"type_gradient", blocks, TABLE_THREADS}, type_gradient_kernel, type_gradient_cost,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the device of a module (module.h).
+// Loads device modules (module.h) and opens their devices.
 #include "core/modules.h"
 #include "gpu/module.h"
 
@@ -16,8 +16,8 @@ static enum berth_status open_module(const char *kind, const struct device_modul
         .name = kind,
         .symbol = DEVICE_MODULE_SYMBOL,
         .if_missing =
-            "this build has no such device; use --device cpu, or name the module's folder "
-            "in " MODULE_PATH_VARIABLE,
+            "this build has no such device; use --device cpu, or set " MODULE_PATH_VARIABLE
+            " to the module's folder",
         .if_broken = "install the GPU's libraries that it was built with, or use --device cpu",
     };
     const void *object;
@@ -43,15 +43,16 @@ enum berth_status device_gpu_describe(const char *kind, int index, int *count, c
     return module->describe(index, count, text, error);
 }
 
-// What shows that there is a driver: its library, or the file of its devices. A module loads
-// libraries of hundreds of megabytes, which a machine without a GPU should not do each time.
+// The evidence of a driver: its library, or its device file. It is checked before a module is
+// loaded, because a module's libraries take hundreds of megabytes, too much for a machine without a
+// GPU.
 static const struct {
-    const char *kind, *sign, *missing;
+    const char *kind, *evidence, *missing;
 } drivers[] = {{"cuda", "libcuda.so.1", "no NVIDIA driver is installed (libcuda.so.1)"},
                {"hip", "/dev/kfd", "no AMD GPU driver is loaded (/dev/kfd)"}};
 
-static int is_there(const char *sign) {
-    return sign[0] == '/' ? access(sign, F_OK) == 0 : dlopen(sign, RTLD_LAZY) != NULL;
+static int has_evidence(const char *evidence) {
+    return evidence[0] == '/' ? access(evidence, F_OK) == 0 : dlopen(evidence, RTLD_LAZY) != NULL;
 }
 
 const char *device_gpu_missing(const char *kind) {
@@ -59,7 +60,7 @@ const char *device_gpu_missing(const char *kind) {
         return "this build has no device for GPUs";
     }
     for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++) {
-        if (strcmp(drivers[i].kind, kind) == 0 && !is_there(drivers[i].sign)) {
+        if (strcmp(drivers[i].kind, kind) == 0 && !has_evidence(drivers[i].evidence)) {
             return drivers[i].missing;
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient's norm, the optimizers' updates, conversions and checksums. The operations over
-// ranges are one launch each: a fixed number of blocks share the pieces of all ranges,
-// DEVICE_SUM_BLOCK elements each, which they find by the ranges' counts.
+// The gradient's norm, the optimizers' updates, conversions and checksums. An operation over ranges
+// is a single launch: all ranges are cut into chunks of DEVICE_SUM_BLOCK elements, which a fixed
+// number of blocks of threads share.
 #include "core/checksum.h"
 #include "gpu/cost.h"
 #include "gpu/gpu.h"
@@ -11,77 +11,77 @@
 
 enum { UPDATE_THREADS = 256, UPDATE_BLOCKS = 1024 };
 
-// --- pieces of ranges ---------------------------------------------------------------------------
+// --- chunks of ranges ---------------------------------------------------------------------------
 
-// A piece of a range: the elements [first, first + count) of it.
-struct piece {
+// A chunk of a range: its elements [first, first + count).
+struct chunk {
     const struct device_range *range;
     int64_t index, first, count;
 };
 
-// Walks through the pieces of a block, which all of its threads do together: those whose number is
-// the block's, counted modulo the number of blocks.
-struct piece_walk {
+// Iterates over the chunks of a block of threads: those whose number, modulo the number of blocks,
+// is the block's index. All threads of the block do so together.
+struct chunk_iterator {
     const struct device_range *ranges;
-    int64_t range_count, range; // the range that is looked at
-    int64_t number;             // of the piece that is wanted
-    int64_t before;             // pieces of the ranges before
+    int64_t range_count, range; // `range` is the current one
+    int64_t number;             // of the next chunk
+    int64_t before;             // chunks in the ranges before the current one
 };
 
-DEVICE struct piece_walk pieces_of(const struct device_range *ranges, int64_t range_count) {
-    return piece_walk{ranges, range_count, 0, (int64_t)blockIdx.x, 0};
+DEVICE struct chunk_iterator chunks_of(const struct device_range *ranges, int64_t range_count) {
+    return chunk_iterator{ranges, range_count, 0, (int64_t)blockIdx.x, 0};
 }
 
-DEVICE bool next_piece(struct piece_walk &walk, struct piece &piece) {
-    for (; walk.range < walk.range_count; walk.range++) {
-        const struct device_range *range = &walk.ranges[walk.range];
-        const int64_t pieces = (range->count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
-        if (walk.number < walk.before + pieces) {
-            piece.range = range;
-            piece.index = walk.number - walk.before;
-            piece.first = piece.index * DEVICE_SUM_BLOCK;
-            const int64_t rest = range->count - piece.first;
-            piece.count = rest < DEVICE_SUM_BLOCK ? rest : DEVICE_SUM_BLOCK;
-            walk.number += gridDim.x;
+DEVICE bool next_chunk(struct chunk_iterator &iterator, struct chunk &chunk) {
+    for (; iterator.range < iterator.range_count; iterator.range++) {
+        const struct device_range *range = &iterator.ranges[iterator.range];
+        const int64_t chunks = (range->count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
+        if (iterator.number < iterator.before + chunks) {
+            chunk.range = range;
+            chunk.index = iterator.number - iterator.before;
+            chunk.first = chunk.index * DEVICE_SUM_BLOCK;
+            const int64_t rest = range->count - chunk.first;
+            chunk.count = rest < DEVICE_SUM_BLOCK ? rest : DEVICE_SUM_BLOCK;
+            iterator.number += gridDim.x;
             return true;
         }
-        walk.before += pieces;
+        iterator.before += chunks;
     }
     return false;
 }
 
-// Elements that a thread has at once: 16 bytes of the compute copy, 32 of the other arrays.
+// Elements that a thread handles at once: 16 bytes of the compute copy, 32 of the other arrays.
 enum { UPDATE_VECTOR = 8 };
 
-// The bits of addresses that say whether all of them are multiples of 16.
-DEVICE uintptr_t bits_of_address(const void *at) {
-    return at != NULL ? (uintptr_t)at : 0;
+// Addresses are combined with | to test whether all of them are multiples of 16.
+DEVICE uintptr_t address_bits(const void *address) {
+    return address != NULL ? (uintptr_t)address : 0;
 }
 
 DEVICE bool is_wide(uintptr_t addresses, int64_t count) {
     return addresses % 16 == 0 && count % UPDATE_VECTOR == 0;
 }
 
-// The place of a piece in the whole table, and in the moments.
-DEVICE int64_t first_of(const struct piece &piece) {
-    return piece.range->first + piece.first;
+// The offset of a chunk in the whole table, and in the moments.
+DEVICE int64_t table_offset(const struct chunk &chunk) {
+    return chunk.range->first + chunk.first;
 }
 
-DEVICE int64_t moments_of(const struct piece &piece) {
-    return piece.range->at + piece.first;
+DEVICE int64_t moment_offset(const struct chunk &chunk) {
+    return chunk.range->at + chunk.first;
 }
 
-// Calls visit(k, x) with the place in the piece of each group of neighbours that the thread has; x
-// has room for them. `wide`: they may be more than one.
-template <class Visit> DEVICE void for_elements(const struct piece &piece, bool wide, Visit visit) {
+// Calls visit(k, x) for each group of neighbouring elements of the thread, where k is the group's
+// offset in the chunk and x an array for its values. wide: groups of UPDATE_VECTOR, else of one.
+template <class Visit> DEVICE void for_elements(const struct chunk &chunk, bool wide, Visit visit) {
     if (wide) {
-        for (int64_t k = (int64_t)threadIdx.x * UPDATE_VECTOR; k < piece.count;
+        for (int64_t k = (int64_t)threadIdx.x * UPDATE_VECTOR; k < chunk.count;
              k += UPDATE_THREADS * UPDATE_VECTOR) {
             float x[UPDATE_VECTOR];
             visit(k, x);
         }
     } else {
-        for (int64_t k = threadIdx.x; k < piece.count; k += UPDATE_THREADS) {
+        for (int64_t k = threadIdx.x; k < chunk.count; k += UPDATE_THREADS) {
             float x[1];
             visit(k, x);
         }
@@ -93,12 +93,12 @@ template <class Visit> DEVICE void for_elements(const struct piece &piece, bool 
 __global__ void __launch_bounds__(UPDATE_THREADS)
     squares_kernel(double *sums, const float *values, const struct device_range *ranges,
                    int64_t range_count) {
-    struct piece_walk walk = pieces_of(ranges, range_count);
-    struct piece piece;
-    while (next_piece(walk, piece)) {
+    struct chunk_iterator iterator = chunks_of(ranges, range_count);
+    struct chunk chunk;
+    while (next_chunk(iterator, chunk)) {
         double sum = 0.0;
-        const float *first = values + first_of(piece);
-        for_elements(piece, is_wide(bits_of_address(first), piece.count), [&](int64_t k, auto &x) {
+        const float *first = values + table_offset(chunk);
+        for_elements(chunk, is_wide(address_bits(first), chunk.count), [&](int64_t k, auto &x) {
             load_run(x, first + k);
             GPU_UNROLL
             for (int n = 0; n < (int)(sizeof x / sizeof *x); n++) {
@@ -107,12 +107,12 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
         });
         sum = block_sum<UPDATE_THREADS>(sum);
         if (threadIdx.x == 0) {
-            sums[piece.range->block + piece.index] = sum;
+            sums[chunk.range->block + chunk.index] = sum;
         }
     }
 }
 
-static int64_t elements_of(const struct device_range *ranges, int64_t count) {
+static int64_t count_elements(const struct device_range *ranges, int64_t count) {
     int64_t elements = 0;
     for (int64_t i = 0; i < count; i++) {
         elements += ranges[i].count;
@@ -120,7 +120,7 @@ static int64_t elements_of(const struct device_range *ranges, int64_t count) {
     return elements;
 }
 
-static int64_t blocks_of(const struct device_range *ranges, int64_t count) {
+static int64_t count_blocks(const struct device_range *ranges, int64_t count) {
     int64_t blocks = 0;
     for (int64_t i = 0; i < count; i++) {
         blocks += device_sum_blocks(ranges[i].count);
@@ -128,13 +128,13 @@ static int64_t blocks_of(const struct device_range *ranges, int64_t count) {
     return blocks;
 }
 
-enum { FIELD = 8 }; // bytes of a range's
+enum { FIELD_BYTES = 8 }; // of a range or of statistics
 
 static gpu_cost squares_cost(double *, const float *values, const struct device_range *ranges,
                              int64_t range_count) {
-    return {(uint64_t)range_count * 3 * FIELD +
-                cost_words(values, elements_of(ranges, range_count)),
-            (uint64_t)blocks_of(ranges, range_count) * sizeof(double), 0};
+    return {(uint64_t)range_count * 3 * FIELD_BYTES +
+                cost_words(values, count_elements(ranges, range_count)),
+            (uint64_t)count_blocks(ranges, range_count) * sizeof(double), 0};
 }
 
 void gpu_squares(struct device *dev, double *sums, const float *values,
@@ -143,16 +143,16 @@ void gpu_squares(struct device *dev, double *sums, const float *values,
             squares_kernel, squares_cost, sums, values, ranges, range_count);
 }
 
-// One thread adds, in order, what the block has fetched; `stride` doubles from one to the next.
-DEVICE double ordered_sum(const double *sums, int64_t first, int64_t past, int stride) {
+// One thread adds, in order, what the block has loaded; the numbers are `stride` doubles apart.
+DEVICE double ordered_sum(const double *sums, int64_t first, int64_t end, int stride) {
     GPU_SHARED(double, fetched, UPDATE_THREADS);
     double total = 0.0;
-    for (; first < past; first += UPDATE_THREADS) {
+    for (; first < end; first += UPDATE_THREADS) {
         const int64_t i = first + threadIdx.x;
         __syncthreads();
-        fetched[threadIdx.x] = i < past ? sums[i * stride] : 0.0;
+        fetched[threadIdx.x] = i < end ? sums[i * stride] : 0.0;
         __syncthreads();
-        for (int64_t k = 0; threadIdx.x == 0 && k < UPDATE_THREADS && first + k < past; k++) {
+        for (int64_t k = 0; threadIdx.x == 0 && k < UPDATE_THREADS && first + k < end; k++) {
             total += fetched[k];
         }
     }
@@ -186,9 +186,10 @@ void gpu_norms(struct device *dev, struct grad_stats *stats, const double *sums,
 
 // --- the update ---------------------------------------------------------------------------------
 
-// The scalars of a range's update in single precision.
+// The scalars of a range's update, in single precision.
 struct factors {
-    float gradient, decay_into_gradient, beta1, beta2, rest1, rest2, inverse1, inverse2;
+    float gradient, decay_into_gradient, beta1, beta2, one_minus_beta1, one_minus_beta2,
+        inverse_correction1, inverse_correction2;
     float epsilon, inner_epsilon; // added outside and inside the root
     float rate, decay;
     bool skips;
@@ -208,10 +209,10 @@ DEVICE struct factors factors_of(const struct adamw_args &args, const struct dev
     f.decay_into_gradient = args.l2_mode ? decay : 0.0f;
     f.beta1 = (float)args.beta1;
     f.beta2 = (float)args.beta2;
-    f.rest1 = (float)(1.0 - args.beta1);
-    f.rest2 = (float)(1.0 - args.beta2);
-    f.inverse1 = (float)(1.0 / args.correction1);
-    f.inverse2 = (float)(1.0 / args.correction2);
+    f.one_minus_beta1 = (float)(1.0 - args.beta1);
+    f.one_minus_beta2 = (float)(1.0 - args.beta2);
+    f.inverse_correction1 = (float)(1.0 / args.correction1);
+    f.inverse_correction2 = (float)(1.0 / args.correction2);
     f.epsilon = args.epsilon_inside_root ? 0.0f : (float)args.epsilon;
     f.inner_epsilon = args.epsilon_inside_root ? (float)args.epsilon : 0.0f;
     f.rate = (float)args.learning_rate;
@@ -220,46 +221,46 @@ DEVICE struct factors factors_of(const struct adamw_args &args, const struct dev
     return f;
 }
 
-// The update to multiply by the rate: the quotient of the moments and the decoupled decay.
+// The update before it is multiplied by the rate: the quotient of the moments, and decoupled decay.
 DEVICE float update_of(const struct factors &f, float p, float m, float v) {
-    const float root = sqrtf(v * f.inverse2 + f.inner_epsilon) + f.epsilon;
-    return m * f.inverse1 / root + f.decay * p;
+    const float root = sqrtf(v * f.inverse_correction2 + f.inner_epsilon) + f.epsilon;
+    return m * f.inverse_correction1 / root + f.decay * p;
 }
 
-// The moments of an element after the update.
+// Updates the moments of an element.
 DEVICE void update_moments(const struct factors &f, float p, float g, float &m, float &v) {
     const float gradient = g * f.gradient + f.decay_into_gradient * p;
-    m = f.beta1 * m + f.rest1 * gradient;
-    v = f.beta2 * v + f.rest2 * gradient * gradient;
+    m = f.beta1 * m + f.one_minus_beta1 * gradient;
+    v = f.beta2 * v + f.one_minus_beta2 * gradient * gradient;
 }
 
 template <int N>
-DEVICE void set_parameters(const struct adamw_args &args, int64_t i, const float (&p)[N]) {
+DEVICE void store_parameters(const struct adamw_args &args, int64_t i, const float (&p)[N]) {
     store_run(args.parameters + i, p);
     if (is_given(args.compute) && i < args.compute.cols) {
         store(args.compute, 0, i, p);
     }
 }
 
-DEVICE bool is_wide(const struct adamw_args &args, const struct piece &piece) {
-    const int64_t i = first_of(piece), j = moments_of(piece);
+DEVICE bool is_wide(const struct adamw_args &args, const struct chunk &chunk) {
+    const int64_t i = table_offset(chunk), j = moment_offset(chunk);
     const bool has_copy = is_given(args.compute) && i < args.compute.cols;
     const void *copy = has_copy ? (const uint16_t *)args.compute.data + i : NULL;
-    return is_wide(bits_of_address(args.parameters + i) | bits_of_address(args.gradients + i) |
-                       bits_of_address(args.first_moment + j) |
-                       bits_of_address(args.second_moment + j) | bits_of_address(copy),
-                   piece.count);
+    return is_wide(address_bits(args.parameters + i) | address_bits(args.gradients + i) |
+                       address_bits(args.first_moment + j) | address_bits(args.second_moment + j) |
+                       address_bits(copy),
+                   chunk.count);
 }
 
-// The first half of an update: the moments of a piece, and its gradients cleared.
-// finish(i, p, update) gets the parameters of each group of neighbours, and the update to multiply
-// by the rate, unless the update is skipped.
+// The first half of an update: updates the moments of a chunk and clears its gradients. Unless the
+// update is skipped, calls finish(i, p, update) with the parameters of each group of neighbours and
+// the update before it is multiplied by the rate.
 template <class Finish>
-DEVICE void update_piece(const struct adamw_args &args, const struct factors &f,
-                         const struct piece &piece, Finish finish) {
-    const int64_t first = first_of(piece), first_moment = moments_of(piece);
-    for_elements(piece, is_wide(args, piece), [&](int64_t at, auto &p) {
-        const int64_t i = first + at, j = first_moment + at;
+DEVICE void update_chunk(const struct adamw_args &args, const struct factors &f,
+                         const struct chunk &chunk, Finish finish) {
+    const int64_t first = table_offset(chunk), first_moment = moment_offset(chunk);
+    for_elements(chunk, is_wide(args, chunk), [&](int64_t offset, auto &p) {
+        const int64_t i = first + offset, j = first_moment + offset;
         constexpr int N = sizeof p / sizeof *p;
         float g[N], m[N], v[N];
         if (!f.skips) {
@@ -285,22 +286,22 @@ DEVICE void update_piece(const struct adamw_args &args, const struct factors &f,
 }
 
 __global__ void __launch_bounds__(UPDATE_THREADS) adamw_kernel(struct adamw_args args) {
-    struct piece_walk walk = pieces_of(args.ranges, args.range_count);
-    struct piece piece;
-    while (next_piece(walk, piece)) {
-        const struct factors f = factors_of(args, piece.range);
-        update_piece(args, f, piece, [&](int64_t i, auto &p, const auto &update) {
+    struct chunk_iterator iterator = chunks_of(args.ranges, args.range_count);
+    struct chunk chunk;
+    while (next_chunk(iterator, chunk)) {
+        const struct factors f = factors_of(args, chunk.range);
+        update_chunk(args, f, chunk, [&](int64_t i, auto &p, const auto &update) {
             GPU_UNROLL
             for (int k = 0; k < (int)(sizeof p / sizeof *p); k++) {
                 p[k] -= f.rate * update[k];
             }
-            set_parameters(args, i, p);
+            store_parameters(args, i, p);
         });
     }
 }
 
-// Ranges whose tensors' statistics apply, each counted once.
-static int64_t tensors_of(const struct adamw_args &args) {
+// The number of distinct tensors among the ranges.
+static int64_t count_tensors(const struct adamw_args &args) {
     std::vector<int64_t> tensors;
     for (int64_t i = 0; i < args.range_count; i++) {
         tensors.push_back(args.ranges[i].tensor);
@@ -308,15 +309,15 @@ static int64_t tensors_of(const struct adamw_args &args) {
     return cost_distinct(tensors.data(), args.range_count);
 }
 
-// Bytes of the ranges' fields and of the statistics that an update reads.
+// The bytes of the ranges' fields and of the statistics that an update reads.
 static uint64_t rules_cost(const struct adamw_args &args, int fields) {
     const bool by_tensor = args.tensor_stats != NULL;
-    const int64_t stats = by_tensor ? tensors_of(args) : args.stats != NULL;
-    return (uint64_t)(args.range_count * (fields + (by_tensor ? 1 : 0)) + stats) * FIELD;
+    const int64_t stats = by_tensor ? count_tensors(args) : args.stats != NULL;
+    return (uint64_t)(args.range_count * (fields + (by_tensor ? 1 : 0)) + stats) * FIELD_BYTES;
 }
 
-// Elements of the ranges that are updated, or that have a compute copy, too.
-static int64_t updated(const struct adamw_args &args, bool copied) {
+// The elements that are updated; copied: only those with a compute copy.
+static int64_t count_updated(const struct adamw_args &args, bool copied) {
     int64_t elements = 0;
     for (int64_t i = 0; i < args.range_count; i++) {
         const struct device_range *range = &args.ranges[i];
@@ -331,16 +332,16 @@ static int64_t updated(const struct adamw_args &args, bool copied) {
 }
 
 static uint64_t set_cost(const struct adamw_args &args) {
-    return (uint64_t)updated(args, false) * 4 +
-           (uint64_t)updated(args, true) * dtype_size(args.compute.dtype);
+    return (uint64_t)count_updated(args, false) * 4 +
+           (uint64_t)count_updated(args, true) * dtype_size(args.compute.dtype);
 }
 
 static uint64_t cleared_cost(const struct adamw_args &args) {
-    return (uint64_t)elements_of(args.ranges, args.range_count) * 4;
+    return (uint64_t)count_elements(args.ranges, args.range_count) * 4;
 }
 
 static gpu_cost adamw_cost(struct adamw_args args) {
-    const uint64_t elements = (uint64_t)updated(args, false);
+    const uint64_t elements = (uint64_t)count_updated(args, false);
     return {rules_cost(args, 4) + elements * 16, cleared_cost(args) + elements * 8 + set_cost(args),
             0};
 }
@@ -354,12 +355,12 @@ void gpu_adamw(struct device *dev, const struct adamw_args *args) {
 
 __global__ void __launch_bounds__(UPDATE_THREADS)
     lamb_moments_kernel(struct adamw_args args, double *sums) {
-    struct piece_walk walk = pieces_of(args.ranges, args.range_count);
-    struct piece piece;
-    while (next_piece(walk, piece)) {
-        const struct factors f = factors_of(args, piece.range);
+    struct chunk_iterator iterator = chunks_of(args.ranges, args.range_count);
+    struct chunk chunk;
+    while (next_chunk(iterator, chunk)) {
+        const struct factors f = factors_of(args, chunk.range);
         double parameters = 0.0, updates = 0.0;
-        update_piece(args, f, piece, [&](int64_t, const auto &p, const auto &update) {
+        update_chunk(args, f, chunk, [&](int64_t, const auto &p, const auto &update) {
             GPU_UNROLL
             for (int k = 0; k < (int)(sizeof p / sizeof *p); k++) {
                 parameters += (double)p[k] * (double)p[k];
@@ -369,7 +370,7 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
         parameters = block_sum<UPDATE_THREADS>(parameters);
         updates = block_sum<UPDATE_THREADS>(updates);
         if (threadIdx.x == 0 && !f.skips) {
-            double *to = sums + 2 * (piece.range->block + piece.index);
+            double *to = sums + 2 * (chunk.range->block + chunk.index);
             to[0] = parameters;
             to[1] = updates;
         }
@@ -377,8 +378,8 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
 }
 
 static gpu_cost lamb_moments_cost(struct adamw_args args, double *) {
-    const uint64_t elements = (uint64_t)updated(args, false);
-    const int64_t blocks = elements > 0 ? blocks_of(args.ranges, args.range_count) : 0;
+    const uint64_t elements = (uint64_t)count_updated(args, false);
+    const int64_t blocks = elements > 0 ? count_blocks(args.ranges, args.range_count) : 0;
     return {rules_cost(args, elements > 0 ? 5 : 4) + elements * 16,
             cleared_cost(args) + elements * 8 + (uint64_t)blocks * 2 * sizeof(double), 0};
 }
@@ -389,11 +390,11 @@ void gpu_lamb_moments(struct device *dev, const struct adamw_args *args, double 
             lamb_moments_kernel, lamb_moments_cost, *args, sums);
 }
 
-// All threads call it; the first one gets it.
+// All threads call this; only the first one gets the result.
 DEVICE struct lamb_stats stats_of(const struct lamb_args &args, int64_t tensor) {
-    const int64_t first = args.tensor_blocks[tensor], past = args.tensor_blocks[tensor + 1];
-    const double parameters = ordered_sum(args.sums, first, past, 2);
-    const double updates = ordered_sum(args.sums + 1, first, past, 2);
+    const int64_t first = args.tensor_blocks[tensor], end = args.tensor_blocks[tensor + 1];
+    const double parameters = ordered_sum(args.sums, first, end, 2);
+    const double updates = ordered_sum(args.sums + 1, first, end, 2);
     struct lamb_stats found = {sqrt(parameters), sqrt(updates), 1.0};
     if (found.parameter_norm > 0 && found.update_norm > 0) {
         const double ratio = found.parameter_norm / found.update_norm;
@@ -404,26 +405,26 @@ DEVICE struct lamb_stats stats_of(const struct lamb_args &args, int64_t tensor) 
 
 __global__ void __launch_bounds__(UPDATE_THREADS) lamb_apply_kernel(struct lamb_args args) {
     GPU_SHARED(double, coefficient, 1);
-    struct piece_walk walk = pieces_of(args.adam.ranges, args.adam.range_count);
-    struct piece piece;
-    while (next_piece(walk, piece)) {
-        const struct factors f = factors_of(args.adam, piece.range);
+    struct chunk_iterator iterator = chunks_of(args.adam.ranges, args.adam.range_count);
+    struct chunk chunk;
+    while (next_chunk(iterator, chunk)) {
+        const struct factors f = factors_of(args.adam, chunk.range);
         if (f.skips) {
             continue;
         }
-        const struct lamb_stats found = stats_of(args, piece.range->tensor);
+        const struct lamb_stats found = stats_of(args, chunk.range->tensor);
         __syncthreads();
         if (threadIdx.x == 0) {
             coefficient[0] = found.coefficient;
         }
-        if (threadIdx.x == 0 && piece.index == 0) {
-            args.stats[piece.range->tensor] = found;
+        if (threadIdx.x == 0 && chunk.index == 0) {
+            args.stats[chunk.range->tensor] = found;
         }
         __syncthreads();
         const float rate = (float)(args.adam.learning_rate * coefficient[0]);
-        const int64_t first = first_of(piece), first_moment = moments_of(piece);
-        for_elements(piece, is_wide(args.adam, piece), [&](int64_t at, auto &p) {
-            const int64_t i = first + at, j = first_moment + at;
+        const int64_t first = table_offset(chunk), first_moment = moment_offset(chunk);
+        for_elements(chunk, is_wide(args.adam, chunk), [&](int64_t offset, auto &p) {
+            const int64_t i = first + offset, j = first_moment + offset;
             constexpr int N = sizeof p / sizeof *p;
             float m[N], v[N];
             load_run(p, args.adam.parameters + i);
@@ -433,7 +434,7 @@ __global__ void __launch_bounds__(UPDATE_THREADS) lamb_apply_kernel(struct lamb_
             for (int k = 0; k < N; k++) {
                 p[k] -= rate * update_of(f, p[k], m[k], v[k]);
             }
-            set_parameters(args.adam, i, p);
+            store_parameters(args.adam, i, p);
         });
     }
 }
@@ -450,7 +451,7 @@ static gpu_cost lamb_apply_cost(struct lamb_args args) {
             bounds.push_back(tensor + 1);
         }
     }
-    const uint64_t elements = (uint64_t)updated(args.adam, false);
+    const uint64_t elements = (uint64_t)count_updated(args.adam, false);
     if (elements == 0) {
         return {rules_cost(args.adam, 2), 0, 0};
     }
@@ -469,7 +470,7 @@ void gpu_lamb_apply(struct device *dev, const struct lamb_args *args) {
 
 // --- buffers ------------------------------------------------------------------------------------
 
-// A thread has UPDATE_VECTOR neighbours: at once where `wide`, else, and at the end, one by one.
+// A thread has UPDATE_VECTOR neighbours: all at once if `wide`, but one by one at the end.
 template <class Visit> DEVICE void for_buffer(int64_t count, bool wide, Visit visit) {
     const int64_t i = ((int64_t)blockIdx.x * UPDATE_THREADS + threadIdx.x) * UPDATE_VECTOR;
     if (wide && i + UPDATE_VECTOR <= count) {
@@ -489,7 +490,7 @@ static int64_t buffer_blocks(int64_t count) {
 
 __global__ void __launch_bounds__(UPDATE_THREADS)
     add_kernel(float *to, const float *from, int64_t count) {
-    const bool wide = is_wide(bits_of_address(to) | bits_of_address(from), 0);
+    const bool wide = is_wide(address_bits(to) | address_bits(from), 0);
     for_buffer(count, wide, [&](int64_t i, auto &x) {
         constexpr int N = sizeof x / sizeof *x;
         float sum[N];
@@ -514,7 +515,7 @@ void gpu_add(struct device *dev, float *to, const float *from, int64_t count) {
 
 __global__ void __launch_bounds__(UPDATE_THREADS)
     convert_kernel(struct mat to, const float *from, int64_t count) {
-    const bool wide = is_wide(bits_of_address(to.data) | bits_of_address(from), 0);
+    const bool wide = is_wide(address_bits(to.data) | address_bits(from), 0);
     for_buffer(count, wide, [&](int64_t i, auto &x) {
         load_run(x, from + i);
         store(to, 0, i, x);
@@ -533,13 +534,13 @@ void gpu_convert(struct device *dev, struct mat to, const float *from) {
 
 // --- checksums ----------------------------------------------------------------------------------
 
-// A thread reads VECTOR_WORDS words at once, which are of the same lanes of core/checksum.h each
-// time.
+// A thread reads VECTOR_WORDS words at once, which always belong to the same lanes of
+// core/checksum.h.
 enum { VECTOR_WORDS = 4, BLOCK_VECTORS = CHECKSUM_LANES / VECTOR_WORDS };
 static_assert(UPDATE_THREADS % BLOCK_VECTORS == 0, "a thread keeps its lanes");
 
-// Of a thread's lanes: the sums of its words times n - block, and of its words. These are
-// multiplied with 2^33, so 31 of their bits suffice.
+// For each of a thread's lanes: the sum of its words times n - block, and the sum of its words. The
+// latter is multiplied by 2^33, so 31 of its bits suffice.
 struct lane_sums {
     uint64_t weighted[VECTOR_WORDS];
     uint32_t plain[VECTOR_WORDS];
@@ -575,13 +576,13 @@ DEVICE uint4 words_of(const struct mat &values, const struct device_part &part, 
                  word_of(values, part, i + 2), word_of(values, part, i + 3)};
 }
 
-// The sums of the words that the thread has of a part.
+// The sums of the thread's words of a part.
 DEVICE struct lane_sums sums_of(const struct mat &values, const struct device_part &part) {
     const int64_t bytes = part.count * number_bytes(values);
     const unsigned char *data =
         (const unsigned char *)values.data + part.first * number_bytes(values);
     const int64_t blocks = bytes / (CHECKSUM_LANES * 4) + 1;
-    const int64_t wide = (uintptr_t)data % 16 == 0 ? bytes / 16 : 0; // vectors read at once
+    const int64_t wide = (uintptr_t)data % 16 == 0 ? bytes / 16 : 0; // whole aligned vectors
     struct lane_sums sums = {};
     int64_t i = threadIdx.x;
     for (; i < wide; i += UPDATE_THREADS) {
@@ -593,7 +594,7 @@ DEVICE struct lane_sums sums_of(const struct mat &values, const struct device_pa
     return sums;
 }
 
-// Adds what the threads of a warp have of the same lanes, which every BLOCK_VECTORS-th has.
+// Adds over the threads of a warp with the same lanes: every BLOCK_VECTORS-th thread.
 DEVICE uint64_t lane_sum(uint64_t x) {
     for (int lanes = GPU_WARP / 2; lanes >= BLOCK_VECTORS; lanes /= 2) {
         x += __shfl_xor_sync(GPU_ALL_LANES, x, lanes);
@@ -601,7 +602,7 @@ DEVICE uint64_t lane_sum(uint64_t x) {
     return x;
 }
 
-// `lanes` is of the warps one after another.
+// `lanes` holds the lanes of each warp, one warp after another.
 DEVICE uint64_t checksum_of(const uint64_t *lanes, uint64_t bytes) {
     uint64_t sum = bytes;
     for (int lane = 0; lane < CHECKSUM_LANES; lane++) {
@@ -615,7 +616,7 @@ DEVICE uint64_t checksum_of(const uint64_t *lanes, uint64_t bytes) {
     return sum;
 }
 
-// A block has a part at a time.
+// A block handles a part at a time.
 __global__ void __launch_bounds__(UPDATE_THREADS)
     checksums_kernel(uint64_t *sums, struct mat values, const struct device_part *parts,
                      int64_t count) {

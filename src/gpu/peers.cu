@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges with the GPUs of other ranks by NCCL, in a stream of their own. A sum is no operation
-// of the library, whose order would be its own: every rank sends each owner its part and adds what
-// it gets along the tree of comm/numbers.h, so the bytes are those that the ranks' exchange through
-// the host has where each rank is a host of its own.
+// Exchanges with the GPUs of other ranks by NCCL, in a stream of their own. Sums are not left to
+// the library, which has its own order: every rank sends each owner its part, and the owner adds
+// what it receives along the tree of core/addends.h. So the bytes are those of an exchange through
+// the host in which each rank is a host of its own.
 //
-// Calls return early (settings.blocking), and the host never waits without asking the library and
-// the communicator whether all others are still there: a rank that is lost ends the wait.
+// Calls are nonblocking, and while the host waits, it keeps asking the library and the communicator
+// whether the other ranks are still there: a lost rank ends the wait.
 #include "gpu/cost.h"
 #include "gpu/faults.h"
 #include "gpu/gpu.h"
@@ -24,31 +24,31 @@ extern "C" {
 
 static_assert(sizeof(struct nccl_id) == DEVICE_PEERS_ID, "of the contract");
 
-enum { EXCHANGED = 64, LEVELS = 16, PART_THREADS = 256 }; // 2^LEVELS ranks
-static constexpr size_t HALF_BYTES = 16 << 20;            // of the memory for parts under way
+enum { EXCHANGE_EVENTS = 64, LEVELS = 16, PART_THREADS = 256 }; // at most 2^LEVELS ranks
+static constexpr size_t HALF_BYTES = 16 << 20;                  // of the memory for parts in flight
 static constexpr size_t LIBRARY_BYTES = 512 << 20; // that NCCL takes for its channels: an estimate
 
 struct gpu_peers {
-    nccl_comm library; // NULL: it was ended
+    nccl_comm library; // NULL: aborted
     struct comm *comm;
     double timeout_seconds;
     gpu_stream stream;
-    bool is_open;                   // the stream
-    gpu_event computed, waited;     // of what is exchanged next; of what the host waits for
-    gpu_event exchanged[EXCHANGED]; // the last exchanges
+    bool is_open;                         // the stream
+    gpu_event computed, waited;           // the data of the next exchange; what the host waits for
+    gpu_event exchanged[EXCHANGE_EVENTS]; // the last exchanges
     int64_t count;
-    char *sent, *received; // parts in the type that they travel in, HALF_BYTES each
+    char *sent, *received; // parts in the wire type, HALF_BYTES each
 };
 
-static void rest(void) {
+static void sleep_briefly(void) {
     const struct timespec moment = {0, 50000};
     nanosleep(&moment, NULL);
 }
 
 // --- errors -------------------------------------------------------------------------------------
 
-// No exchange is begun from now on, and those under way end. What they wrote is not used.
-static void give_up(struct gpu_peers *peers) {
+// Ends the exchanges in flight, whose results are not used, and prevents new ones.
+static void abort_exchanges(struct gpu_peers *peers) {
     if (peers->library != NULL) {
         (void)NCCL(CommAbort)(peers->library);
         peers->library = NULL;
@@ -56,12 +56,12 @@ static void give_up(struct gpu_peers *peers) {
 }
 
 static void fail(struct gpu *gpu, const char *text) {
-    give_up(gpu->peers);
+    abort_exchanges(gpu->peers);
     gpu_fail(gpu, "exchange with other ranks", gpu_error{GPU_PEERS, text});
 }
 
-// Asks whether there is anything left to wait for; `since` is when the wait began.
-static void look(struct gpu *gpu, double since) {
+// Checks whether there is still anything to wait for; `since` is when the wait began.
+static void check_for_errors(struct gpu *gpu, double since) {
     struct gpu_peers *peers = gpu->peers;
     struct berth_error met = {};
     nccl_result result = NCCL(SUCCESS);
@@ -69,8 +69,8 @@ static void look(struct gpu *gpu, double since) {
         return;
     }
     const enum berth_status status = peers->comm->status(peers->comm, &met);
-    if (status != BERTH_OK) { // which another thread of the communicator has met, or another rank
-        give_up(peers);
+    if (status != BERTH_OK) { // met by another thread of the communicator, or by another rank
+        abort_exchanges(peers);
         if (gpu->status == BERTH_OK) {
             gpu->status = status;
             gpu->error = met;
@@ -79,21 +79,21 @@ static void look(struct gpu *gpu, double since) {
                (result != NCCL(SUCCESS) && result != NCCL(IN_PROGRESS))) {
         fail(gpu, NCCL(GetErrorString)(result));
     } else if (clock_now() - since > peers->timeout_seconds) {
-        fail(gpu, "the other ranks' GPUs did not get here before the deadline (--comm_timeout)");
+        fail(gpu, "the other ranks' GPUs did not arrive before the deadline (--comm_timeout)");
     }
 }
 
-// Of a call: waits until it has returned, as the library says, unless the peers are given up.
-static void settle(struct gpu *gpu, nccl_result result) {
+// Waits for a nonblocking call to complete, unless exchanges are aborted.
+static void wait_for_call(struct gpu *gpu, nccl_result result) {
     struct gpu_peers *peers = gpu->peers;
     const double since = clock_now();
     while (result == NCCL(IN_PROGRESS) && peers->library != NULL) {
-        look(gpu, since);
+        check_for_errors(gpu, since);
         if (peers->library == NULL ||
             NCCL(CommGetAsyncError)(peers->library, &result) != NCCL(SUCCESS)) {
             break;
         }
-        rest();
+        sleep_briefly();
     }
     if (result != NCCL(SUCCESS) && result != NCCL(IN_PROGRESS)) {
         fail(gpu, NCCL(GetErrorString)(result));
@@ -110,20 +110,20 @@ void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event) {
     }
     gpu_error error = gpu_event_done(event, &done);
     while (error.code == 0 && !done) {
-        look(gpu, since);
-        rest();
+        check_for_errors(gpu, since);
+        sleep_briefly();
         error = gpu_event_done(event, &done);
     }
     gpu_fail(gpu, "waiting", error);
 }
 
-void gpu_peers_rest(struct gpu *gpu) {
+void gpu_drain_peers(struct gpu *gpu) {
     struct gpu_peers *peers = gpu->peers;
     if (peers == NULL) {
         return;
     }
     if (peers->count > 0) {
-        gpu_wait_with_peers(gpu, &peers->exchanged[peers->count % EXCHANGED]);
+        gpu_wait_with_peers(gpu, &peers->exchanged[peers->count % EXCHANGE_EVENTS]);
     }
     gpu_wait_with_peers(gpu, NULL);
 }
@@ -161,7 +161,7 @@ static gpu_error open_stream(struct gpu_peers *peers) {
     return error;
 }
 
-// What is still under way after a wait is of ranks that failed.
+// An exchange that is still in flight after the wait involves a rank that failed.
 void gpu_peers_close(struct device *dev) {
     struct gpu *gpu = gpu_of(dev);
     struct gpu_peers *peers = gpu->peers;
@@ -170,14 +170,14 @@ void gpu_peers_close(struct device *dev) {
         return;
     }
     if (peers->count > 0) {
-        gpu_peers_rest(gpu);
-        (void)gpu_event_done(&peers->exchanged[peers->count % EXCHANGED], &done);
+        gpu_drain_peers(gpu);
+        (void)gpu_event_done(&peers->exchanged[peers->count % EXCHANGE_EVENTS], &done);
     }
     if (peers->library != NULL && done) {
         (void)NCCL(CommDestroy)(peers->library);
         peers->library = NULL;
     }
-    give_up(peers);
+    abort_exchanges(peers);
     if (peers->is_open) {
         (void)gpu_wait(gpu->stream);
         (void)gpu_wait(peers->stream);
@@ -209,8 +209,8 @@ enum berth_status gpu_peers_open(struct device *dev, struct comm *comm,
     memcpy(given.bytes, id, sizeof given.bytes);
     gpu_fail(gpu, "opening a stream", open_stream(peers));
     if (gpu->status == BERTH_OK) {
-        settle(gpu,
-               NCCL(CommInitRankConfig)(&peers->library, comm->size, given, comm->rank, &settings));
+        wait_for_call(gpu, NCCL(CommInitRankConfig)(&peers->library, comm->size, given, comm->rank,
+                                                    &settings));
     }
     const enum berth_status status = gpu_status(dev, error);
     if (status != BERTH_OK) {
@@ -225,18 +225,18 @@ size_t gpu_peers_bytes(void) {
 
 // --- kernels ------------------------------------------------------------------------------------
 
-DEVICE float number_at_place(const struct mat &m, int64_t i) {
+DEVICE float number_at_index(const struct mat &m, int64_t i) {
     float x[1];
     vector_io<1>::load(x, m, i);
     return x[0];
 }
 
-// to[i] = from[i], of one row each, in the dtype of `to`.
+// to[i] = from[i], converted to the dtype of `to`; both have one row.
 __global__ void __launch_bounds__(PART_THREADS)
     copy_numbers_kernel(struct mat to, struct mat from) {
     const int64_t i = (int64_t)blockIdx.x * PART_THREADS + threadIdx.x;
     if (i < to.cols) {
-        const float x[1] = {number_at_place(from, i)};
+        const float x[1] = {number_at_index(from, i)};
         vector_io<1>::store(to, i, x);
     }
 }
@@ -245,9 +245,9 @@ static gpu_cost copy_numbers_cost(struct mat to, struct mat from) {
     return {cost_of(from), cost_of(to), 0};
 }
 
-// own[i] becomes the sum of all ranks' numbers: row r of `parts` has those of rank r, `own` those
-// of `rank`. A number joins the sum of the 2^k before it where that is complete, so the tree is
-// that of addends_split.
+// own[i] becomes the sum of all ranks' numbers: row r of `parts` has those of rank r, except that
+// `own` has those of `rank`. Complete sums of 2^k numbers are merged as a binary counter carries,
+// so the tree is that of addends_split.
 __global__ void __launch_bounds__(PART_THREADS)
     sum_parts_kernel(struct mat own, struct mat parts, int64_t rank) {
     const int64_t i = (int64_t)blockIdx.x * PART_THREADS + threadIdx.x;
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(PART_THREADS)
     }
     for (int64_t r = 0; r < parts.rows; r++) {
         float x =
-            r == rank ? number_at_place(own, i) : number_at_place(parts, r * parts.stride + i);
+            r == rank ? number_at_index(own, i) : number_at_index(parts, r * parts.stride + i);
         bool goes_on = true;
         GPU_UNROLL
         for (int level = 0; level < LEVELS; level++) {
@@ -297,33 +297,33 @@ static void launch(struct gpu *gpu, const char *name, int64_t count, void (*kern
 
 // --- messages -----------------------------------------------------------------------------------
 
-// A step of an exchange: of each rank's part the same `most` elements, counted from its beginning.
+// A step of an exchange: up to max_count elements of each rank's part, from element `from` on.
 struct step {
     const struct comm_range *range;
-    int64_t from, most;
+    int64_t from, max_count;
 };
 
-// Elements of the part of `rank` that the step has, and where they are in memory.
+// The number of elements of the part of `rank` in the step, and where they are in memory.
 static int64_t count_of(const struct step *step, int64_t rank) {
     const int64_t *starts = step->range->starts;
     const int64_t left = starts[rank + 1] - starts[rank] - step->from;
-    return left < 0 ? 0 : left < step->most ? left : step->most;
+    return left < 0 ? 0 : left < step->max_count ? left : step->max_count;
 }
 
-static char *place_of(const struct step *step, int64_t rank) {
+static char *step_data(const struct step *step, int64_t rank) {
     const struct comm_range *range = step->range;
     return (char *)range->data +
            (size_t)(range->starts[rank] + step->from - range->first) * dtype_size(range->dtype);
 }
 
-static struct mat in_memory(const struct step *step, int64_t rank) {
+static struct mat in_buffer(const struct step *step, int64_t rank) {
     const int64_t count = count_of(step, rank);
-    return mat_of(place_of(step, rank), 1, count, step->range->dtype);
+    return mat_of(step_data(step, rank), 1, count, step->range->dtype);
 }
 
-// The rank's numbers in the type in which they travel, in one of the halves.
-static struct mat on_the_way(const struct step *step, char *half, int64_t rank) {
-    const size_t skipped = (size_t)(rank * step->most) * dtype_size(step->range->wire);
+// The rank's numbers in the wire type, in `sent` or `received`.
+static struct mat in_transit(const struct step *step, char *half, int64_t rank) {
+    const size_t skipped = (size_t)(rank * step->max_count) * dtype_size(step->range->wire);
     return mat_of(half + skipped, 1, count_of(step, rank), step->range->wire);
 }
 
@@ -349,13 +349,13 @@ static void copy_numbers(struct gpu *gpu, struct mat to, struct mat from) {
     launch(gpu, "copy_numbers", to.cols, copy_numbers_kernel, copy_numbers_cost, to, from);
 }
 
-// outgoing(r) goes to rank r, incoming(r) comes from it.
+// Sends outgoing(r) to rank r and receives incoming(r) from it.
 template <class Outgoing, class Incoming>
 static void exchange(struct gpu *gpu, Outgoing outgoing, Incoming incoming) {
     struct gpu_peers *peers = gpu->peers;
     const int size = peers->comm->size;
     if (peers->library == NULL) {
-        fail(gpu, "it was given up before");
+        fail(gpu, "it was aborted earlier");
     }
     if (gpu->status != BERTH_OK) {
         return;
@@ -363,12 +363,12 @@ static void exchange(struct gpu *gpu, Outgoing outgoing, Incoming incoming) {
     nccl_result result = NCCL(GroupStart)();
     for (int i = 1; i < size && result == NCCL(SUCCESS); i++) {
         const int next = (peers->comm->rank + i) % size;
-        const int before = (peers->comm->rank + size - i) % size;
+        const int previous = (peers->comm->rank + size - i) % size;
         result = send(peers, outgoing(next), next);
-        result = result == NCCL(SUCCESS) ? receive(peers, incoming(before), before) : result;
+        result = result == NCCL(SUCCESS) ? receive(peers, incoming(previous), previous) : result;
     }
     const nccl_result ended = NCCL(GroupEnd)();
-    settle(gpu, result == NCCL(SUCCESS) ? ended : result);
+    wait_for_call(gpu, result == NCCL(SUCCESS) ? ended : result);
 }
 
 // --- steps --------------------------------------------------------------------------------------
@@ -380,21 +380,21 @@ static void reduce_step(struct gpu *gpu, const struct step *step) {
     const bool converts = range->wire != range->dtype;
     for (int64_t r = 0; converts && r < size; r++) {
         if (r != rank) {
-            copy_numbers(gpu, on_the_way(step, peers->sent, r), in_memory(step, r));
+            copy_numbers(gpu, in_transit(step, peers->sent, r), in_buffer(step, r));
         }
     }
-    // What comes has the size of this rank's part, whoever sends it.
+    // Every sender's numbers have the size of this rank's part.
     const int64_t own = count_of(step, rank);
     const auto row = [&](int64_t r) {
-        const size_t skipped = (size_t)(r * step->most) * dtype_size(range->wire);
+        const size_t skipped = (size_t)(r * step->max_count) * dtype_size(range->wire);
         return mat_of(peers->received + skipped, 1, own, range->wire);
     };
     exchange(
         gpu,
-        [&](int r) { return converts ? on_the_way(step, peers->sent, r) : in_memory(step, r); },
+        [&](int r) { return converts ? in_transit(step, peers->sent, r) : in_buffer(step, r); },
         row);
-    const struct mat parts = {peers->received, size, own, step->most, range->wire};
-    launch(gpu, "sum_parts", own, sum_parts_kernel, sum_parts_cost, in_memory(step, rank), parts,
+    const struct mat parts = {peers->received, size, own, step->max_count, range->wire};
+    launch(gpu, "sum_parts", own, sum_parts_kernel, sum_parts_cost, in_buffer(step, rank), parts,
            rank);
 }
 
@@ -404,20 +404,20 @@ static void gather_step(struct gpu *gpu, const struct step *step) {
     const bool converts = step->range->wire != step->range->dtype;
     if (!converts) {
         exchange(
-            gpu, [&](int) { return in_memory(step, rank); },
-            [&](int r) { return in_memory(step, r); });
+            gpu, [&](int) { return in_buffer(step, rank); },
+            [&](int r) { return in_buffer(step, r); });
         return;
     }
-    copy_numbers(gpu, on_the_way(step, peers->received, rank), in_memory(step, rank));
+    copy_numbers(gpu, in_transit(step, peers->received, rank), in_buffer(step, rank));
     exchange(
-        gpu, [&](int) { return on_the_way(step, peers->received, rank); },
-        [&](int r) { return on_the_way(step, peers->received, r); });
+        gpu, [&](int) { return in_transit(step, peers->received, rank); },
+        [&](int r) { return in_transit(step, peers->received, r); });
     for (int64_t r = 0; r < size; r++) {
-        copy_numbers(gpu, in_memory(step, r), on_the_way(step, peers->received, r));
+        copy_numbers(gpu, in_buffer(step, r), in_transit(step, peers->received, r));
     }
 }
 
-static int64_t longest_part(const struct comm_range *range, int64_t size) {
+static int64_t largest_part(const struct comm_range *range, int64_t size) {
     int64_t longest = 0;
     for (int64_t r = 0; r < size; r++) {
         const int64_t part = range->starts[r + 1] - range->starts[r];
@@ -426,37 +426,37 @@ static int64_t longest_part(const struct comm_range *range, int64_t size) {
     return longest;
 }
 
-// All ranks find the same steps.
-static int64_t begin(struct gpu *gpu, const struct comm_range *range,
-                     void (*run)(struct gpu *, const struct step *)) {
+// All ranks compute the same steps.
+static int64_t begin_exchange(struct gpu *gpu, const struct comm_range *range,
+                              void (*run)(struct gpu *, const struct step *)) {
     struct gpu_peers *peers = gpu->peers;
     const int64_t size = peers->comm->size;
     const int64_t room = (int64_t)(HALF_BYTES / sizeof(float)) / size;
     const int64_t bucket = range->bucket > 0 ? (range->bucket + size - 1) / size : room;
-    const int64_t most = bucket < room ? bucket : room;
-    const int64_t exchange = ++peers->count, parts = longest_part(range, size);
+    const int64_t max_count = bucket < room ? bucket : room;
+    const int64_t exchange = ++peers->count, parts = largest_part(range, size);
     gpu_fail(gpu, "exchange", gpu_event_record(&peers->computed, gpu->stream));
     gpu_fail(gpu, "exchange", gpu_stream_wait(peers->stream, &peers->computed));
-    for (int64_t from = 0; from < parts && gpu->status == BERTH_OK; from += most) {
-        const struct step step = {range, from, most};
+    for (int64_t from = 0; from < parts && gpu->status == BERTH_OK; from += max_count) {
+        const struct step step = {range, from, max_count};
         run(gpu, &step);
     }
     gpu_fail(gpu, "exchange",
-             gpu_event_record(&peers->exchanged[exchange % EXCHANGED], peers->stream));
+             gpu_event_record(&peers->exchanged[exchange % EXCHANGE_EVENTS], peers->stream));
     return exchange;
 }
 
 int64_t gpu_peers_reduce(struct device *dev, const struct comm_range *range) {
-    return begin(gpu_of(dev), range, reduce_step);
+    return begin_exchange(gpu_of(dev), range, reduce_step);
 }
 
 int64_t gpu_peers_gather(struct device *dev, const struct comm_range *range) {
-    return begin(gpu_of(dev), range, gather_step);
+    return begin_exchange(gpu_of(dev), range, gather_step);
 }
 
-// The event may be that of a later exchange, which is later.
+// The event may already belong to a later exchange; waiting for that is correct, too.
 void gpu_peers_wait(struct device *dev, int64_t ticket) {
     struct gpu *gpu = gpu_of(dev);
     gpu_fail(gpu, "exchange",
-             gpu_stream_wait(gpu->stream, &gpu->peers->exchanged[ticket % EXCHANGED]));
+             gpu_stream_wait(gpu->stream, &gpu->peers->exchanged[ticket % EXCHANGE_EVENTS]));
 }

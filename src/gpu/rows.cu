@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations between the last layer and a head: gathering some of its rows, the pooler's tanh
-// with its dropout, the dropout of all rows. One block has one row.
+// with its dropout, and dropout of all rows. Each block has one row.
 #include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
 enum { ROW_THREADS = 128 };
 
-// The columns of a row that a thread has, VEC neighbours at a time.
+// Calls visit for a thread's columns of a row, VEC neighbours at a time.
 template <int VEC, class Visit> DEVICE void for_columns(int64_t columns, Visit visit) {
     for (int64_t column = (int64_t)threadIdx.x * VEC; column < columns;
          column += ROW_THREADS * VEC) {
@@ -47,12 +47,13 @@ __global__ void __launch_bounds__(ROW_THREADS)
     });
 }
 
-// The factor of the row's column in the mask of position 0 of its sequence.
-DEVICE float first_factor(const struct dropout &dropout, int64_t place, int64_t column) {
+// The dropout factor of a column, in the mask of position 0 of the sequence.
+DEVICE float first_position_factor(const struct dropout &dropout, int64_t sequence,
+                                   int64_t column) {
     if (dropout.threshold == 0) {
         return 1.0f;
     }
-    return rng_dropout_keeps(&dropout, 0, place, 0, (int32_t)column)
+    return rng_dropout_keeps(&dropout, 0, sequence, 0, (int32_t)column)
                ? rng_dropout_scale(dropout.threshold)
                : 0.0f;
 }
@@ -78,7 +79,8 @@ __global__ void __launch_bounds__(ROW_THREADS)
     const bool used = row < batch.sequence_count;
     for (int64_t column = threadIdx.x; column < y.cols; column += ROW_THREADS) {
         const float value = used ? tanhf(number_at(u, row, column)) : 0.0f;
-        const float factor = used ? first_factor(dropout, batch.places[row], column) : 0.0f;
+        const float factor =
+            used ? first_position_factor(dropout, batch.places[row], column) : 0.0f;
         set_number(t, row, column, value);
         set_number(y, row, column, value * factor);
     }
@@ -94,7 +96,8 @@ __global__ void __launch_bounds__(ROW_THREADS)
         if (used) {
             const float value = number_at(t, row, column);
             gradient = number_at(dy, row, column) *
-                       first_factor(dropout, batch.places[row], column) * (1.0f - value * value);
+                       first_position_factor(dropout, batch.places[row], column) *
+                       (1.0f - value * value);
         }
         set_number(du, row, column, gradient);
     }

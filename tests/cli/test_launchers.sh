@@ -127,7 +127,7 @@ while IFS= read -r row; do
     case $kind in
     divided)
         expect_code 78
-        expect_err 'gives the processes nothing by which an MPI could connect them'
+        expect_err 'does not let an MPI connect the processes'
         ;;
     alone)
         expect_code 78

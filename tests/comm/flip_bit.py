@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Changes one bit of a parameter in the memory of a training process, as faulty memory would.
+"""Flips one bit of a parameter in the memory of a training process, as faulty memory would.
 
 usage: flip_bit.py PID OUTPUT_DIR TENSOR
 
-The run writes a checkpoint after each update. When the third is there, the process is stopped; its memory has the
-numbers of the newest checkpoint until the next update writes them, so they are looked for by their bytes. Prints
-the number of that update. Exits 77 if the memory of another process may not be written.
+The run must write a checkpoint after each update. Once there are three, the process is stopped. Until the next update,
+its memory holds the numbers of the newest checkpoint, so they are found by their bytes. Prints the number of that
+update. Exits 77 if the memory of another process may not be written.
 """
 import glob
 import json
@@ -18,15 +18,15 @@ import sys
 import time
 
 pid, folder, tensor = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-LENGTH = 256  # bytes to look for
+LENGTH = 256  # bytes to search for
 
 
-def newest():
+def newest_step():
     steps = [int(re.search(r"\d+$", name).group()) for name in glob.glob(folder + "/checkpoint-*")]
     return max(steps, default=0)
 
 
-def content(step):
+def parameter_bytes(step):
     with open(f"{folder}/checkpoint-{step}/model.safetensors", "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         first, end = json.loads(file.read(size))[tensor]["data_offsets"]
@@ -35,7 +35,7 @@ def content(step):
         return file.read(min(LENGTH, end - middle))
 
 
-def places(memory, wanted):
+def find_addresses(memory, wanted):
     for line in open(f"/proc/{pid}/maps"):
         addresses, access = line.split()[:2]
         first, end = (int(text, 16) for text in addresses.split("-"))
@@ -46,18 +46,18 @@ def places(memory, wanted):
             block = memory.read(end - first)
         except OSError:
             continue
-        at = block.find(wanted)
-        while at >= 0:
-            yield first + at
-            at = block.find(wanted, at + 1)
+        offset = block.find(wanted)
+        while offset >= 0:
+            yield first + offset
+            offset = block.find(wanted, offset + 1)
 
 
 def flip(step):
     found = 0
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
-        wanted = content(step)
-        for place in places(memory, wanted):
-            memory.seek(place)
+        wanted = parameter_bytes(step)
+        for address in find_addresses(memory, wanted):
+            memory.seek(address)
             memory.write(bytes([wanted[0] ^ 1]))
             found += 1
     return found
@@ -65,14 +65,14 @@ def flip(step):
 
 last = 2
 while os.path.exists(f"/proc/{pid}/exe"):
-    step = newest()
+    step = newest_step()
     if step <= last:
         time.sleep(0.0002)
         continue
     last = step
     os.kill(pid, signal.SIGSTOP)
     try:
-        if newest() == step and flip(step):
+        if newest_step() == step and flip(step):
             print(step)
             sys.exit(0)
     except PermissionError:

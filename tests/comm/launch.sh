@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# For tests that start several processes of this machine under the launchers of each MPI. Sourced after ../cli/lib.sh.
+# For tests that start several processes on this machine with the launcher of each MPI. Sourced after ../cli/lib.sh.
 # BERTH_MPIS names the modules that were built.
 unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" WORLD_SIZE RANK LOCAL_RANK BERTH_MODULE_PATH
-# MPIs keep memory until the end.
+# MPIs do not free all of their memory.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 
 launcher_of() { # MPI
@@ -52,7 +52,7 @@ find_mpis() {
 once() { # TEXT
     [ "$(grep -cF -- "$1" "$err")" -eq 1 ] || fail "not one line with \"$1\""
 }
-# Questions about words, for the letters of make_model.
+# Questions about words made of the letters that make_model knows.
 make_questions() { # FILE COUNT
     python3 - "$1" "$2" <<'END'
 import json
@@ -68,7 +68,7 @@ for i in range(int(sys.argv[2])):
 json.dump({"version": "1.1", "data": [{"title": "words", "paragraphs": paragraphs}]}, open(sys.argv[1], "w"))
 END
 }
-# A model whose matrices are whole blocks, so that several ranks own parts of them.
+# A model whose matrices consist of whole blocks, so that several ranks own parts of them.
 make_wide_model() { # FOLDER [SEED]
     [ -d "$work/small" ] || make_model "$work/small"
     sed 's/"hidden_size": 32/"hidden_size": 256/; s/"intermediate_size": 64/"intermediate_size": 1024/' \

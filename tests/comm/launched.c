@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // One process of a job that a real launcher starts (test_mpi.sh, ../lab/test_hosts.sh).
 //
-// usage: launched MODULE [stay | again]    messages over the transport: every pair, both channels
-// at
-//                                          once from two threads, sizes from nothing to above every
-//                                          MPI's eager limit. stay: leaves as after an error;
-//                                          again: a second time, after closing
-//        launched MODULE letter FILE      two processes of a host: the first sends and then creates
-//                                          FILE, and the second, which waits for FILE, must find
-//                                          the message at its first look
-//        launched NAME ranks ELEMENTS      a communicator: sums, and a range of so many elements
+// usage: launched MODULE [stay | again]    messages over the transport between every pair, on all
+//                                          channels at once, one thread each, of sizes from 0 to
+//                                          more than every MPI's eager limit. stay: leave as after
+//                                          an error; again: repeat after closing
+//        launched MODULE letter FILE       two processes of a host: the first one sends and then
+//                                          creates FILE; the second one waits for FILE and must
+//                                          find the message in its first poll
+//        launched NAME ranks ELEMENTS      a communicator: a sum, and a range of so many elements
 //                                          reduced and gathered
 #include "comm/mpi.h"
 #include "core/comm.h"
@@ -34,7 +33,7 @@ struct lane {
     uint64_t wrong;
 };
 
-// What a byte of a message is, so that any message in the wrong place is noticed.
+// The value of a byte of a message, such that a message that is delivered wrongly is noticed.
 static uint8_t byte_of(int from, int to, int channel, size_t message, size_t at) {
     return (uint8_t)(from * 31 + to * 17 + channel * 101 + (int)message * 7 + (int)(at * 13 % 251));
 }
@@ -54,7 +53,8 @@ static void finish(struct transport *transport, struct transport_message *messag
     }
 }
 
-// All messages to and from one peer at once: they arrive in the order in which they were sent.
+// Exchanges all messages with one peer at once; they must arrive in the order in which they were
+// sent.
 static void exchange_with(struct lane *lane, int peer) {
     struct transport *transport = lane->transport;
     struct transport_message sent[SIZES], received[SIZES];
@@ -130,7 +130,7 @@ static int run_ranks(const char *name, int64_t count) {
         wrong += values[i] != total * (float)(i % 1000);
     }
     must(comm->agree(comm, BERTH_OK, &(int){0}, &error), &error);
-    printf("%s rank %d of %d, place %d of %d on host %d of %d, %llu bytes sent: %lld wrong\n",
+    printf("%s rank %d of %d, local rank %d of %d on host %d of %d, %llu bytes sent: %lld wrong\n",
            comm->name, comm->rank, size, comm->local_rank, comm->local_size, comm->host,
            comm->host_count, (unsigned long long)comm->stats(comm).bytes, (long long)wrong);
     comm->close(comm);
@@ -175,7 +175,7 @@ static int run_letter(const char *module, const char *file) {
     must(mpi_transport_open(module, &launch, &transport, &error), &error);
     if (transport->rank == 0) {
         struct transport_message message = {
-            .peer = 1, .channel = TRANSPORT_WATCH, .data = &letter, .bytes = sizeof letter};
+            .peer = 1, .channel = TRANSPORT_MONITOR, .data = &letter, .bytes = sizeof letter};
         must(transport->send(transport, &message, &error), &error);
         finish(transport, &message);
         fclose(fopen(file, "w"));
@@ -183,7 +183,8 @@ static int run_letter(const char *module, const char *file) {
         while (access(file, F_OK) != 0) {
             sched_yield();
         }
-        must(transport->look(transport, TRANSPORT_WATCH, &found, sizeof found, &peer, &error),
+        must(transport->receive_any(transport, TRANSPORT_MONITOR, &found, sizeof found, &peer,
+                                    &error),
              &error);
         printf("from process %d: %d\n", peer, (int)found);
         fflush(stdout);
@@ -199,10 +200,10 @@ int main(int count, char **words) {
     if (count > 3) {
         return run_ranks(words[1], atoll(words[3]));
     }
-    const char *manner = count > 2 ? words[2] : "";
-    const int stays = strcmp(manner, "stay") == 0;
+    const char *mode = count > 2 ? words[2] : "";
+    const int stays = strcmp(mode, "stay") == 0;
     int failed = run_messages(words[1], stays);
-    if (strcmp(manner, "again") == 0) {
+    if (strcmp(mode, "again") == 0) {
         failed |= run_messages(words[1], 0);
     }
     return stays ? 75 : failed;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A transport over socket pairs; see socket_transport.h.
 #include "socket_transport.h"
 
 #include "comm/range_message.h"
@@ -10,12 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Messages on their way to or from a process, in order; each is preceded by its size. The request
-// of a message is the next one.
+// The messages in flight to or from a process, in order; each is preceded by its size. A message's
+// `request` points to the next one.
 struct queue {
     struct transport_message *first, *last;
-    uint64_t size; // of the first, as sent or received
-    size_t done;   // bytes of it, with those of `size`
+    uint64_t size; // of the first message, as sent or received
+    size_t done;   // its bytes that have moved, those of `size` included
 };
 
 struct link {
@@ -32,7 +33,7 @@ struct sockets {
     atomic_int is_hanging;
 };
 
-static char is_done; // the request of a message that is
+static char is_done; // what the request of a completed message points to
 
 static struct sockets *sockets_of(const struct transport *transport) {
     return transport->state;
@@ -73,7 +74,7 @@ static ssize_t move_in(int end, void *data, size_t bytes) {
     return moved;
 }
 
-// Moves what is possible now of one block. 0: nothing, now; -1: the peer is gone.
+// Moves as much of a block as is possible now. 0: nothing; -1: the peer is gone.
 static int move_block(int end, void *block, size_t bytes, move_function *move, size_t *done) {
     const ssize_t moved = move(end, (char *)block + *done, bytes - *done);
     if (moved < 0) {
@@ -83,7 +84,7 @@ static int move_block(int end, void *block, size_t bytes, move_function *move, s
     return 1;
 }
 
-// The size, then the message.
+// Moves part of the first message: first its size, then its data.
 static int move_first(int end, struct queue *queue, move_function *move) {
     struct transport_message *message = queue->first;
     size_t done = queue->done < sizeof queue->size ? queue->done : queue->done - sizeof queue->size;
@@ -139,7 +140,7 @@ static void hang(const struct sockets *sockets) {
     }
 }
 
-// A message that was not sent is its caller's again.
+// Removes a message that could not be sent, which then belongs to the caller again.
 static void withdraw(struct queue *queue, const struct transport_message *message) {
     struct transport_message *before = NULL;
     for (struct transport_message *at = queue->first; at != NULL; at = at->request.pointer) {
@@ -207,9 +208,9 @@ static enum berth_status sockets_test(struct transport *transport,
     return BERTH_OK;
 }
 
-static enum berth_status sockets_look(struct transport *transport, enum transport_channel channel,
-                                      void *data, size_t bytes, int *peer,
-                                      struct berth_error *error) {
+static enum berth_status sockets_receive_any(struct transport *transport,
+                                             enum transport_channel channel, void *data,
+                                             size_t bytes, int *peer, struct berth_error *error) {
     struct link *links = sockets_of(transport)->links[channel];
     char letter[sizeof(uint64_t) + 256];
     const size_t whole = sizeof(uint64_t) + bytes;
@@ -271,7 +272,7 @@ struct transport *socket_transport_open(struct socket_job *job, int process,
                                             .send = sockets_send,
                                             .receive = sockets_receive,
                                             .test = sockets_test,
-                                            .look = sockets_look,
+                                            .receive_any = sockets_receive_any,
                                             .close = sockets_close,
                                             .abandon = sockets_abandon};
     sockets->faults = faults != NULL ? *faults : (struct socket_faults){0};

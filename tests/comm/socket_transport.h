@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transport over socket pairs, between threads or between forked processes, that can damage
-// messages and count them.
+// A transport over socket pairs, between threads or forked processes, that can corrupt messages and
+// counts them.
 #ifndef BERTH_TESTS_COMM_SOCKET_TRANSPORT_H
 #define BERTH_TESTS_COMM_SOCKET_TRANSPORT_H
 
@@ -13,27 +13,27 @@ enum { SOCKET_PROCESSES = 8, LAST_WORDS = 1024 };
 
 struct socket_job {
     int size;
-    // The end of process i that is connected to process j.
+    // ends[channel][i][j] is process i's end of its connection to process j.
     int ends[TRANSPORT_CHANNELS][SOCKET_PROCESSES][SOCKET_PROCESSES];
 };
 
-// What happens to a process, and to what it sends on TRANSPORT_RANGES.
+// The faults of a process, and of what it sends on TRANSPORT_RANGES.
 struct socket_faults {
     int64_t
         flip_message; // number of the message, counted from 1, of which a bit is flipped; 0: none
     size_t flip_byte;
-    int seals_again;  // so that the checksum fits
+    int seals_again;  // makes the checksum fit again
     int hangs;        // once it has sent a message on TRANSPORT_AGREEMENTS, no call returns
-    char *last_words; // [LAST_WORDS] gets the message of transport->abandon
+    char *last_words; // [LAST_WORDS] receives the message of transport->abandon
 };
 
 void socket_job_init(struct socket_job *job, int size);
 // Closes the ends that no process has taken.
 void socket_job_done(struct socket_job *job);
-// In a process of its own: closes all other processes' ends.
+// For a forked process: closes the ends of all other processes.
 void socket_job_leave(struct socket_job *job, int process);
 
-// That of one process, whose ends it takes.
+// The transport of one process, which takes over its ends.
 struct transport *socket_transport_open(struct socket_job *job, int process,
                                         const struct socket_faults *faults);
 // Bytes and messages sent to another process on a channel.

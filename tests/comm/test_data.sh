@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Data for pre-training, and pre-training on it, by several processes of this machine under each MPI: the same files as
-# one process makes, also when the processes were killed or stopped and others resume; one stream with the same bytes, or
-# files by rank. One process reports.
+# Several processes on this machine, under each MPI, prepare pre-training data and pre-train on it. They must write the
+# same files as one process, also if they are killed or stopped and others resume. Training reads one stream, with the
+# same bytes, or files by rank. Only one process reports.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 
@@ -48,12 +48,12 @@ run pack "$hdf5" "$work/packed/x" --threads 1
 expect_code 0
 settings="pretrain --input_dir $hdf5 --config_file $work/config.json --vocab_file $work/model/vocab.txt --precision fp32
           --train_batch_size 16 --max_steps 6 --save_steps 3 --learning_rate 1e-2 --do_eval false --threads 1"
-# As many micro-batches as a part has sequences.
+# One sequence in each micro-batch.
 parts="--virtual_ranks 4 --gradient_accumulation_steps 4"
 run $settings $parts --output "$work/stream"
 expect_code 0
 
-# Kills one of the processes when the first file of instances is complete: with this signal.
+# Sends SIGNAL to one of two processes when the first file of instances is complete.
 interrupt() { # MPI SIGNAL FOLDER
     what="$1, one of two processes gets $2"
     rm -f "$work"/pid-*
@@ -84,7 +84,7 @@ for mpi in $mpis; do
     launch "$mpi" 4 $settings $parts --zero_stage 2 --output "$work/$mpi-stream-4"
     expect_code 0
     same stream "$mpi-stream-4"
-    [ "$mpi" = "${mpis%%[[:space:]]*}" ] || continue # what follows does not depend on the MPI
+    [ "$mpi" = "${mpis%%[[:space:]]*}" ] || continue # the rest does not depend on the MPI
 
     what="$mpi, a folder that the hosts do not share"
     timeout 60 $(launcher_of "$mpi") -n 1 "$BERTH" $prepare --output "$work/here" : -n 1 "$BERTH" $prepare --output "$work/there" \

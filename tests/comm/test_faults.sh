@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One of two processes of this machine fails, under each MPI: it is stopped, gets a signal, or loses the lock of the
-# output folder and so fails alone. The job ends soon, with an error that names the rank, and nothing of it is left; another number of
-# processes resumes it. One that is slow is named, and in all other runs none is. dev/check-faults does more, on several
-# hosts.
+# One of two processes on this machine fails, under each MPI: it is stopped, receives a signal, or loses the lock of the
+# output folder and so fails alone. The job must end soon, with an error that names the rank, and leave no process
+# behind; another number of processes resumes it. A slow process is named, and in all other runs none is.
+# dev/check-faults does more, on several hosts.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 export OMP_WAIT_POLICY=passive
@@ -16,7 +16,7 @@ settings="$(training_settings) --num_train_epochs 1000 --max_steps $steps --save
 run finetune squad $settings --output "$work/undisturbed"
 expect_code 0
 
-# The process of the second rank.
+# Prints the id of the second rank's process.
 find_process() { # PATH
     local exe pid
     for exe in /proc/[0-9]*/exe; do
@@ -26,7 +26,7 @@ find_process() { # PATH
             echo "${pid#/proc/}"
     done
 }
-# Runs a job in which COMMAND happens after the first checkpoint.
+# Runs a job and executes COMMAND after its first checkpoint.
 disturb() { # NAME COMMAND...
     local name=$1 start job
     shift
@@ -55,7 +55,7 @@ resume() { # PROCESSES
 }
 stop_process() { kill -STOP "$process"; }
 signal_process() { kill -TERM "$process"; }
-# Lets the process run for a tenth of the time, until it is reported; then requests the end.
+# Lets the process run for a tenth of the time until it is reported as slow; then asks it to stop.
 slow_process() {
     local rounds=0
     until grep -qF " is slow: " "$err" || [ $((rounds += 1)) -gt 120 ]; do
@@ -95,22 +95,22 @@ stop_saving() {
     until ls -d "$work"/run/.tmp-checkpoint-* >/dev/null 2>&1 || ! kill -0 $job 2>/dev/null; do :; done
     stop_process
 }
-late() { # PHASE: of the second rank, which is stopped
+is_late() { # PHASE: of the second rank, which is stopped
     grep -qE "berth: error: rank 1 on host .* did not arrive at .* $1 \(--comm_timeout 3 s\): it does not answer" "$err"
 }
-# The process is stopped until it was in this phase, in five tries at most.
+# Stops the process; tries up to five times to do so in this phase.
 stop_in() { # PHASE COMMAND...
     local phase=$1 try
     shift
     for try in {1..5}; do
         disturb "a rank that is stopped $phase" "$@"
         expect_code 69
-        ! late "$phase" || return
+        ! is_late "$phase" || return
     done
     fail "the rank is not named $phase"
 }
-# Evaluating and saving, ranks may exchange nothing for longer than the deadline. Not in a slow build, in which an
-# evaluation that gets 3 % of the time takes minutes.
+# While they evaluate or save, ranks may exchange nothing for longer than the deadline. Skipped in a slow build, in which
+# an evaluation that gets 3 % of the time takes minutes.
 try_long_phases() {
     make_questions "$work/long.json" 900
     settings="$(training_settings) --model $work/wide --num_train_epochs 1000 --max_steps 10000 --save_steps 2
@@ -136,7 +136,7 @@ for mpi in $(find_mpis); do
     once "stopped on request after update"
     once "everything is saved"
     resume 2
-    # Only the first rank finds it out. The other may be in any exchange or agreement then.
+    # Only the first rank notices. The other one may then be in any exchange or agreement.
     disturb "a rank that fails alone" lose_lock
     expect_code 74
     once "berth: error: "

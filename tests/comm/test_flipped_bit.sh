@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A bit flipped in the memory of a training process from outside: --replica_check_steps ends the run with the name of
-# the rank and the parameter before the next checkpoint; the last one resumes to the bytes of an undisturbed run.
-# Several ranks, each kind of number and both ZeRO layouts: tests/train/test_replica_check_ranks.c. Not with
-# sanitizers, in which it takes minutes to find a number in another process.
+# Flips a bit in the memory of a training process from outside. --replica_check_steps must end the run before the next
+# checkpoint, naming the rank and the parameter; resuming from the last checkpoint gives the bytes of an undisturbed run.
+# tests/train/test_replica_check_ranks.c covers several ranks, every kind of number and both ZeRO layouts. Skipped with
+# sanitizers, where it takes minutes to find a number in another process.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 
@@ -13,7 +13,7 @@ make_questions "$work/data.json" 40
 tensor=bert.encoder.layer.1.output.dense.weight
 settings="$(training_settings) --save_steps 1 --save_total_limit 3 --replica_check_steps 5 --max_steps 120"
 
-# Runs the program, changes a bit of the process `rank` of COUNT, and expects its end; sets $step.
+# Runs COUNT processes, flips a bit in that of RANK, and waits for the job to end; sets $step.
 disturb() { # FOLDER RANK COUNT STARTER...
     local folder=$1 rank=$2 count=$3
     shift 3

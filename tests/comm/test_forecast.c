@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts of exchanges (core/comm_forecast.h): bytes are those that real ranks send; times are
-// those that follow from the model by hand, and no better link or processor makes one longer.
-#include "comm/calls.h"
+// Forecasts of exchanges (core/comm_forecast.h): the bytes are those that real ranks send; the
+// times are those that the model gives by hand; and no faster link or processor makes a forecast
+// longer.
+#include "comm/collectives.h"
 #include "comm/host_window.h"
 #include "core/comm_forecast.h"
 #include "core/harness.h"
@@ -55,7 +56,7 @@ static struct ranges *ranges_of(int size) {
     return ranges;
 }
 
-// The same calls on any communicator.
+// Makes the same calls on any communicator.
 static void exchange(struct comm *comm, const struct ranges *ranges) {
     double numbers[SUMMED] = {0};
     int stop = 0;
@@ -154,10 +155,10 @@ static void test_a_link_takes_its_bytes_and_its_delay(void **state) {
     const struct comm_cluster two = {.hosts = 2, .ranks_per_host = 1, .link = {1e6, 0.01}};
     const struct comm_cluster near = {.hosts = 2, .ranks_per_host = 1, .link = {1e6, 0.001}};
     const struct comm_cluster three = {.hosts = 3, .ranks_per_host = 2, .link = {1e6, 0.01}};
-    // A message with the other's 1,000 elements, and the greeting.
+    // A message with the other rank's 1,000 elements, and the greeting.
     SAME(reduced(&two, 1000, 1000), (header + 4000 + header) / 1e6 + 0.01);
     SAME(gathered(&two, 1000, 1000), (header + 4000 + header) / 1e6 + 0.01);
-    // Ten messages one after the other; the delay counts once.
+    // Ten messages one after another; the delay counts once.
     SAME(reduced(&near, 1000, 100), (10 * (header + 400) + header) / 1e6 + 0.001);
     // Four owners on other hosts; a host sends each of them the sum of its two ranks. The last
     // message waits for one of another host.
@@ -254,9 +255,9 @@ static void test_meetings_go_up_and_down_a_tree(void **state) {
     SAME(close_at(comm), 2 + 2 * 3 * (0.01 + 800 / 1e6));
 }
 
-// --- monotony -----------------------------------------------------------------------------------
+// --- monotonicity -------------------------------------------------------------------------------
 
-// Two updates in the manner of stage 0, or of the others.
+// Two updates as in ZeRO stage 0, or as in stages 1 and 2 (gathers_weights).
 static double train(const struct comm_cluster *cluster, int gathers_weights) {
     struct comm *comm = open_cluster(cluster);
     const struct comm_range range = even(comm->size, 150000, 0);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prediction, evaluation and embedding by several processes of this machine: the same bytes as one process, also in the
-# evaluations of a training run and in the prediction after it. One process writes and reports, all of them end with
+# Prediction, evaluation and embedding by several processes on this machine give the same bytes as one process, also in
+# the evaluations of a training run and in the prediction after it. One process writes and reports; all of them end with
 # the same error. The MPIs take turns.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
@@ -37,7 +37,7 @@ turn=0
 several() { # COUNT WORDS...
     launch "${mpis[turn++ % ${#mpis[@]}]}" "$@"
 }
-# The numbers of a JSON result that do not depend on time, and the lines of a file.
+# A JSON result without the numbers that depend on time, and likewise the lines of a file.
 result() {
     sed 's/"samples_per_second.*//' "$out"
 }
@@ -52,7 +52,7 @@ same_files() { # FOLDER FOLDER FILES...
         cmp -s <(untimed "$one/$file") <(untimed "$other/$file") || fail "$file of $one and $other differ"
     done
 }
-# One process, and several: the same files and scores.
+# One process and several must give the same files and scores.
 compare() { # NAME FILES -- WORDS...
     local name=$1 files=$2
     shift 3
@@ -73,7 +73,7 @@ compare squad "predictions.json nbest_predictions.json" -- \
     predict squad --model model --input data.json $short $questions
 compare held "eval_results.txt" -- \
     evaluate pretrain --model model --eval_dir "$shards" --predict_batch_size 3 --threads 1
-# A run with evaluations, which goes on from the best model, then a prediction.
+# A run with evaluations that ends with the best model, then a prediction.
 compare classes "model.safetensors eval_results.txt test_results.tsv predict_results.json" -- \
     finetune classify --model model --train table.csv --dev table.csv --test_file table.csv $columns $short \
     --do_predict --max_steps 6 --train_batch_size 8 --virtual_ranks 4 --eval_steps 2 --load_best_model_at_end \
@@ -82,7 +82,7 @@ compare pretrained "model.safetensors eval_results.txt" -- \
     pretrain --model model --input_dir "$shards" --eval_dir "$shards" --do_eval --max_steps 4 --train_batch_size 8 \
     --virtual_ranks 4 --eval_steps 2 --predict_batch_size 3 --threads 1
 
-# Evaluations on the way.
+# Evaluations during training.
 evaluations() { # FILE
     python3 -c '
 import json, sys
@@ -103,7 +103,7 @@ evaluations two.json >two
 [ "$(wc -l <one)" -eq 2 ] || fail "not two evaluations"
 cmp -s one two || fail "other evaluations: $(cat two), not $(cat one)"
 
-# Embeddings, of more texts than one round has.
+# Embeddings of more texts than fit in one round.
 embed="embed --model model --max_seq_length 32 --threads 1 --quiet"
 run $embed lines --output e1.npy
 expect_code 0
@@ -117,7 +117,7 @@ done
 head -n 700 lines >some
 run $embed --pooling cls some
 cp "$out" printed
-for mpi in "${mpis[@]}"; do # only the first process has the texts
+for mpi in "${mpis[@]}"; do # only the first process can read the texts
     what="$mpi, texts on standard input"
     timeout 60 $(launcher_of "$mpi") -n 2 "$BERTH" $embed --pooling cls <some >"$out" 2>"$err"
     code=$?
@@ -125,8 +125,8 @@ for mpi in "${mpis[@]}"; do # only the first process has the texts
     cmp -s "$out" printed || fail "other embeddings"
 done
 
-# Errors: one message, the same exit code in each process, nothing written. A @ is the number of the process. Launchers
-# end all processes when one of them fails, so each one's code goes to a file.
+# Errors: one message, the same exit code in each process, nothing written. @ stands for the number of the process.
+# Launchers end all processes when one of them fails, so each one's code goes to a file.
 cat >each.sh <<'END'
 "${@//@/${OMPI_COMM_WORLD_RANK-$PMI_RANK}}"
 echo $? >>codes
@@ -170,7 +170,7 @@ END
 make_questions many.json 8000
 for mpi in "${mpis[@]}"; do
     rm -f process
-    : >"$err" # what the job before has written says nothing of this one
+    : >"$err" # discards the previous job's output
     what="$mpi, a signal to the second process"
     timeout 60 $(launcher_of "$mpi") -n 2 bash signalled.sh "$BERTH" predict squad --model model --input many.json \
         --output stopped $short $questions --predict_batch_size 1 >"$out" 2>"$err" </dev/null &

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Training by several processes of this machine under each MPI: with virtual ranks the same bytes as one process,
-# whatever the number of processes and the ZeRO stage, also when another number resumes. One process reports.
+# Training by several processes on this machine, under each MPI. With virtual ranks it gives the same bytes as one
+# process, whatever the number of processes and the ZeRO stage, also if another number resumes. One process reports.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 
@@ -20,7 +20,7 @@ expect_code 0
 what="one part and four"
 ! cmp -s "$work/undivided/model.safetensors" "$work/alone-fp32/model.safetensors" || fail "the same sums"
 
-# Updates of two questions, some of which are spikes by a low factor.
+# Updates of few questions, some of which count as spikes because the factor is low.
 spikes="$settings --train_batch_size 4 --max_steps 20 --precision fp32 --virtual_ranks 4 --spike_policy rollback --spike_factor 1.4"
 run finetune squad $spikes --output "$work/alone-spikes"
 expect_code 0
@@ -44,7 +44,7 @@ for mpi in $mpis; do
     done
     for stage in 0 1 2; do
         precision=$([ $stage -eq 1 ] && echo bf16 || echo fp32)
-        # When something is exchanged or saved changes no bytes.
+        # The bytes do not depend on when something is exchanged or saved.
         case $stage in
         0) other= ;;
         1) other="--async_save --save_steps 1 --replica_check_steps 2" ;;
@@ -93,7 +93,7 @@ for mpi in $mpis; do
     timeout 120 $(launcher_of "$mpi") -n 1 "$BERTH" $train : -n 1 "$BERTH" doctor >"$out" 2>"$err" </dev/null
     code=$?
     refused "the job is \"doctor\" of $("$BERTH" --version), and \"train squad\" of $("$BERTH" --version)"
-    # It has other paths, threads and instructions. The type of all is then one in which all are fast.
+    # It has other paths, threads and instructions. All then compute in a type in which every rank is fast.
     cp "$work/data.json" "$work/same.json"
     rm -rf "$work/unlike"
     unlike "$mpi" finetune squad $settings --output "$work/unlike" -- --train "$work/same.json" --threads 2 \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The memory of four ranks in bf16, ZeRO stages 0, 1 and 2: the peak of each process stays below what the plan says of
-# that rank and uses all that the plan counts exactly. BERTH_MPIS names the modules that were built; SANITIZE the
-# sanitizers, whose memory no plan knows.
+# The memory of four ranks in bf16, in ZeRO stages 0, 1 and 2: the peak of each process stays below that rank's plan, and
+# reaches all that the plan counts exactly. BERTH_MPIS names the modules that were built; SANITIZE the sanitizers, whose
+# memory is in no plan.
 . "$(dirname "$0")/../cli/lib.sh"
 [ -z "$SANITIZE" ] || { echo "skipped: a build with sanitizers"; exit 77; }
 unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" WORLD_SIZE RANK LOCAL_RANK BERTH_MODULE_PATH
@@ -21,7 +21,7 @@ cat >"$work/data.json" <<'END'
 {"id": "2", "question": "which word is", "answers": [{"text": "dddd", "answer_start": 9}]},
 {"id": "3", "question": "which word is it", "answers": [{"text": "a", "answer_start": 0}]}]}]}]}
 END
-# Runs a command and writes the largest memory that its process had.
+# Runs a command and writes the peak memory of its process.
 cat >"$work/peak.py" <<'END'
 import os
 import resource
@@ -34,8 +34,8 @@ with open(f"{sys.argv[1]}.{rank}", "w") as file:
     file.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024))
 sys.exit(code)
 END
-# Peak and plan of each rank in MiB. Estimates are 24 MiB for small blocks, and what a small model leaves empty of the
-# memory that the ranks share.
+# Compares peak and plan of each rank in MiB. Only two items of the plan are estimates: 24 MiB for small blocks, and the
+# shared memory, which a small model does not fill.
 cat >"$work/compare.py" <<'END'
 import re
 import sys
@@ -76,7 +76,7 @@ for mpi in $BERTH_MPIS; do
         python3 "$work/compare.py" "$work/peak" "$err" || fail "the plan and the peak differ"
         rm -r "$work/$mpi-$stage"
     done
-    break # what the MPI itself takes is in the program's part
+    break # the plan counts the MPI's own memory as the program's
 done
 [ $tried -gt 0 ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Several processes of this machine under the launchers of each MPI: messages and communicators are
-# right, and a launch that cannot be served is an error with a remedy, never several jobs.
+# Several processes on this machine under the launcher of each MPI: messages and communicators work,
+# and a launch that cannot work is an error with a remedy, never several jobs.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 export OMP_NUM_THREADS=1
@@ -22,7 +22,7 @@ for mpi in $mpis; do
         expect_lines $count "^$mpi process [0-9] of $count, (Open MPI|MPICH).*: 0 wrong\$"
         launch_program "$mpi" $count "$LAUNCHED" auto ranks 100000
         expect_code 0
-        expect_lines $count "^$mpi rank [0-9] of $count, place [0-9] of $count on host 0 of 1, .*: 0 wrong\$"
+        expect_lines $count "^$mpi rank [0-9] of $count, local rank [0-9] of $count on host 0 of 1, .*: 0 wrong\$"
     done
     launch_program "$mpi" 2 "$LAUNCHED" "$mpi" stay
     expect_code 75
@@ -32,7 +32,7 @@ for mpi in $mpis; do
     launch_program "$mpi" 2 "$LAUNCHED" "$mpi" letter "$work/letter-$mpi"
     expect_code 0
     expect_lines 1 '^from process 0: 17$'
-    # What Open MPI takes from the environment when it is initialized.
+    # What Open MPI reads from the environment when it is initialized.
     if [ "$mpi" = openmpi ]; then
         seen="--mca mpi_show_mca_params environment $LAUNCHED openmpi"
         launch_program openmpi 2 $seen
@@ -60,7 +60,7 @@ for mpi in $mpis; do
     expect_lines 1 "^comm +$mpi\$"
     expect_lines 1 '^ranks +1$'
 
-    # Ranks that may run on the same processors divide them.
+    # Ranks that may run on the same processors divide them among themselves.
     if [[ $two == *,* ]]; then
         unset OMP_NUM_THREADS
         launch_program "$mpi" 2 taskset -c "$two" "$BERTH" doctor
@@ -82,10 +82,10 @@ for mpi in $mpis; do
         export OMP_NUM_THREADS=1
     fi
 
-    # What cannot be served.
+    # Launches that cannot work.
     launch_program "$mpi" 2 "$BERTH" doctor --comm self
     expect_code 78
-    expect_err 'each would do all of the job'
+    expect_err 'each process would run the whole job'
     for other in openmpi mpich; do
         [ "$other" != "$mpi" ] || continue
         launch_program "$mpi" 2 "$BERTH" doctor --comm "$other"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of several ranks (comm/ranks.h): what ranges, sums, agreements and broadcasts
-// give, on one host and on several, and what a host sends to others.
+// The communicator of several ranks (comm/ranks.h): the results of ranges, sums, agreements and
+// broadcasts on one host and on several, and the traffic between hosts.
 #include "comm/host_window.h"
 #include "comm/numbers.h"
 #include "comm/range_message.h"
@@ -30,7 +30,7 @@ struct case_range {
     enum division division;
 };
 
-// With chunks of 1,024 elements: many steps, one, a part of one, fewer elements than ranks, none.
+// With chunks of 1,024 elements: many steps, several, one, fewer elements than ranks, none.
 static const struct case_range ranges[RANGES] = {{7, 40961, EVEN},
                                                  {100000, 20000, ALL_TO_LAST},
                                                  {50000, 9999, EVERY_SECOND},
@@ -50,7 +50,7 @@ static void divide(const struct case_range *range, int size, int64_t *starts) {
     }
 }
 
-// Of very different sizes, so that another order of addition gives other bits.
+// Values of very different magnitudes, so that another order of addition gives other bits.
 static float value_of(int rank, int64_t element) {
     uint64_t index = (uint64_t)element;
     const uint32_t bits = rng_draw((uint64_t)rank, 3, &index);
@@ -59,7 +59,7 @@ static float value_of(int rank, int64_t element) {
 
 struct exchange_case {
     enum dtype wire;
-    float *sums[RANGES]; // out: what all ranks have in the end
+    float *sums[RANGES]; // output: what all ranks have in the end
 };
 
 struct buffers {
@@ -85,13 +85,14 @@ static void fill(struct buffers *buffers, const struct comm *comm, enum dtype wi
     }
 }
 
-static void empty(struct buffers *buffers) {
+static void free_buffers(struct buffers *buffers) {
     for (int i = 0; i < RANGES; i++) {
         memory_free(buffers->data[i]);
     }
 }
 
-// Against float64. What travels as bf16 is rounded to 8 bits, once in a host and once between.
+// Compares with a sum in double. What is sent as bf16 is rounded to 8 bits, once within a host and
+// once between hosts.
 static void check_sum(const struct comm *comm, enum dtype wire, int64_t element, float sum) {
     double expected = 0, size = 0;
     for (int rank = 0; rank < comm->size; rank++) {
@@ -110,7 +111,7 @@ static void check_sums(const struct comm *comm, const struct buffers *buffers, e
     }
 }
 
-// All ranks have what the last one has.
+// All ranks must have what the last one has.
 static void check_same(struct comm *comm, const struct buffers *buffers) {
     for (int i = 0; i < RANGES; i++) {
         const size_t bytes = (size_t)ranges[i].count * sizeof(float);
@@ -142,7 +143,7 @@ static void exchange_ranges(struct comm *comm, const struct transport *transport
         test->sums[i] = buffers.data[i];
         buffers.data[i] = NULL;
     }
-    empty(&buffers);
+    free_buffers(&buffers);
 }
 
 static void run(struct job *job, job_body *body, void *context) {
@@ -163,7 +164,7 @@ static struct exchange_case run_case(const char *layout, enum dtype wire, int fl
     return test;
 }
 
-static void done_case(struct exchange_case *test) {
+static void free_case(struct exchange_case *test) {
     for (int i = 0; i < RANGES; i++) {
         memory_free(test->sums[i]);
     }
@@ -183,7 +184,7 @@ static void test_sums_and_gathers(void **state) {
         for (enum dtype wire = DTYPE_F32; wire <= DTYPE_BF16; wire++) {
             struct exchange_case test = run_case(layouts[i], wire, 0);
             assert_non_null(test.sums[0]);
-            done_case(&test);
+            free_case(&test);
         }
     }
 }
@@ -199,18 +200,18 @@ static void test_layouts_with_one_tree_give_the_same_bits(void **state) {
         for (int i = 1; i < 4 && groups[g][i] != NULL; i++) {
             struct exchange_case other = run_case(groups[g][i], DTYPE_F32, 0);
             assert_true(is_same(&first, &other));
-            done_case(&other);
+            free_case(&other);
         }
         struct exchange_case flat = run_case(groups[g][0], DTYPE_F32, 1);
         assert_true(is_same(&first, &flat));
-        done_case(&flat);
-        done_case(&first);
+        free_case(&flat);
+        free_case(&first);
     }
     // The comparison can fail: 1 + 2 ranks have another tree.
     struct exchange_case x = run_case("1x3", DTYPE_F32, 0), y = run_case("1+2", DTYPE_F32, 0);
     assert_false(is_same(&x, &y));
-    done_case(&x);
-    done_case(&y);
+    free_case(&x);
+    free_case(&y);
 }
 
 // --- roundings ----------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ static float bf16_of(float value) {
     return value;
 }
 
-// What travels as bf16 is rounded, the owner's own values are not; four ranks, two on each host.
+// What is sent as bf16 is rounded, the owner's own values are not; four ranks, two on each host.
 static float narrow_sum(int owner, int64_t element) {
     float values[4], sums[2];
     for (int rank = 0; rank < 4; rank++) {
@@ -250,7 +251,7 @@ static void check_roundings(struct comm *comm, const struct transport *transport
             CHECK(buffers.data[0][i - ranges[0].first] == bf16_of(narrow_sum(owner, i)));
         }
     }
-    empty(&buffers);
+    free_buffers(&buffers);
 }
 
 static void test_only_what_travels_is_rounded(void **state) {
@@ -258,7 +259,7 @@ static void test_only_what_travels_is_rounded(void **state) {
     run(&job, check_roundings, NULL);
 }
 
-// Memory in bf16 is gathered as it is, and in f32 on the wire it loses nothing.
+// Memory in bf16 is gathered unchanged, also if it is sent as f32.
 static void gather_narrow(struct comm *comm, const struct transport *transport, void *context) {
     enum { COUNT = 5001 };
     static const enum dtype wires[] = {DTYPE_BF16, DTYPE_F32};
@@ -294,8 +295,8 @@ static void test_memory_in_bf16_is_gathered(void **state) {
 
 // --- many operations ----------------------------------------------------------------------------
 
-// Sums and gatherings of all ranges, begun without a wait in between, again and again: element k of
-// a range is multiplied with the number of ranks each time.
+// Repeatedly reduces and gathers all ranges without waiting in between: each time, element k of a
+// range is multiplied by the number of ranks.
 static void exchange_in_flight(struct comm *comm, const struct transport *transport,
                                void *context) {
     enum { ROUNDS = 6 };
@@ -322,7 +323,7 @@ static void exchange_in_flight(struct comm *comm, const struct transport *transp
             CHECK(buffers.data[i][k] == (float)(k % 100) * (float)pow(comm->size, ROUNDS));
         }
     }
-    empty(&buffers);
+    free_buffers(&buffers);
 }
 
 static void test_many_operations_in_flight(void **state) {
@@ -339,7 +340,7 @@ static void sleep_half_a_second(void) {
     nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
 }
 
-// Rank 1 begins late, so rank 0 waits; then both look only when all is done.
+// Rank 1 begins late, so rank 0 waits; the second time, both wait only once all is done.
 static void check_seconds(struct comm *comm, const struct transport *transport, void *context) {
     struct buffers buffers;
     double ready = 0;
@@ -357,7 +358,7 @@ static void check_seconds(struct comm *comm, const struct transport *transport, 
     const struct comm_stats second = comm->stats(comm);
     CHECK(second.busy_seconds > first.busy_seconds);
     CHECK(second.exposed_seconds - first.exposed_seconds < 0.25);
-    empty(&buffers);
+    free_buffers(&buffers);
 }
 
 static void test_seconds_of_exchanges_and_of_waits_for_them(void **state) {
@@ -397,11 +398,11 @@ static void test_ranks_of_a_host_are_consecutive(void **state) {
     struct exchange_case test = {.wire = DTYPE_F32}, usual = run_case("3x2", DTYPE_F32, 0);
     run(&job, exchange_ranges, &test);
     assert_true(is_same(&test, &usual));
-    done_case(&test);
-    done_case(&usual);
+    free_case(&test);
+    free_case(&usual);
 }
 
-// --- what travels -------------------------------------------------------------------------------
+// --- traffic ------------------------------------------------------------------------------------
 
 struct traffic {
     const struct job *job;
@@ -427,7 +428,7 @@ static uint64_t sent_to_others(const struct transport *transport, const struct j
     for (int peer = 0; peer < transport->size; peer++) {
         if (job->hosts[peer] != job->hosts[transport->rank]) {
             bytes += socket_transport_bytes(transport, peer, TRANSPORT_RANGES) +
-                     socket_transport_bytes(transport, peer, TRANSPORT_CALLS) +
+                     socket_transport_bytes(transport, peer, TRANSPORT_COLLECTIVES) +
                      socket_transport_bytes(transport, peer, TRANSPORT_AGREEMENTS);
         }
     }
@@ -459,13 +460,13 @@ static void count_traffic(struct comm *comm, const struct transport *transport, 
     CHECK(comm->stats(comm).bytes == sent_to_others(transport, traffic->job) - opened);
 }
 
-struct pieces {
+struct message_counts {
     int64_t bucket;
     uint64_t sums, all; // messages of a reduce, and with those of a gather, from rank 0 to rank 1
 };
 
 static void count_messages(struct comm *comm, const struct transport *transport, void *context) {
-    struct pieces *pieces = context;
+    struct message_counts *message_counts = context;
     float data[TRAFFIC] = {0};
     const int64_t starts[] = {0, TRAFFIC / 2, TRAFFIC};
     const struct comm_range range = {.name = "gradients",
@@ -473,20 +474,20 @@ static void count_messages(struct comm *comm, const struct transport *transport,
                                      .count = TRAFFIC,
                                      .wire = DTYPE_F32,
                                      .starts = starts,
-                                     .bucket = pieces->bucket};
+                                     .bucket = message_counts->bucket};
     comm->wait(comm, comm->reduce_begin(comm, &range));
     if (comm->rank == 0) {
-        pieces->sums = socket_transport_messages(transport, 1, TRANSPORT_RANGES);
+        message_counts->sums = socket_transport_messages(transport, 1, TRANSPORT_RANGES);
     }
     comm->wait(comm, comm->gather_begin(comm, &range));
     if (comm->rank == 0) {
-        pieces->all = socket_transport_messages(transport, 1, TRANSPORT_RANGES);
+        message_counts->all = socket_transport_messages(transport, 1, TRANSPORT_RANGES);
     }
     CHECK(comm->status(comm, NULL) == BERTH_OK);
 }
 
-// In steps of half as many elements of each part, or as the memory allows; each operation begins
-// with a greeting.
+// A step covers half a bucket of each of the two parts, or as much as the memory allows; each
+// operation begins with a greeting.
 static void test_a_bucket_limits_what_is_exchanged_at_a_time(void **state) {
     static const struct {
         int64_t bucket;
@@ -494,14 +495,14 @@ static void test_a_bucket_limits_what_is_exchanged_at_a_time(void **state) {
     } cases[] = {{0, 12}, {600, 40}, {2048, 12}, {TRAFFIC, 12}, {1, TRAFFIC / 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct job job = job_of("2x1");
-        struct pieces pieces = {.bucket = cases[i].bucket};
-        run(&job, count_messages, &pieces);
-        assert_int_equal(pieces.sums, cases[i].steps + 1);
-        assert_int_equal(pieces.all, 2 * (cases[i].steps + 1));
+        struct message_counts message_counts = {.bucket = cases[i].bucket};
+        run(&job, count_messages, &message_counts);
+        assert_int_equal(message_counts.sums, cases[i].steps + 1);
+        assert_int_equal(message_counts.all, 2 * (cases[i].steps + 1));
     }
 }
 
-// Not p times as much, with p ranks on a host.
+// With p ranks on a host, not p times as much.
 static void test_a_host_sends_each_element_once(void **state) {
     static const char *const some[] = {"2x4", "4x2", "2x1", "3x2", "1x4"};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
@@ -535,7 +536,7 @@ static double tree_sum(int first, int count, size_t i) {
 }
 
 static void check_calls(struct comm *comm, const struct transport *transport, void *context) {
-    enum { COUNT = 9000 }; // more than a message has
+    enum { COUNT = 9000 }; // more than fit in a message
     double *values = memory_array(COUNT, sizeof *values);
     for (size_t i = 0; i < COUNT; i++) {
         values[i] = addend_of(comm->rank, i);
@@ -557,7 +558,7 @@ static void check_calls(struct comm *comm, const struct transport *transport, vo
     memory_free(values);
 }
 
-// Several pieces of what calls.c sends at a time.
+// Several of the chunks in which collectives.c sends.
 static void check_large_broadcast(struct comm *comm, const struct transport *transport,
                                   void *context) {
     const size_t count = (9 << 20) / sizeof(uint32_t) + 1;
@@ -585,7 +586,7 @@ static void check_agreements(struct comm *comm, const struct transport *transpor
         const int fails = comm->rank >= passed;
         char expected[32];
         stop = 0;
-        // The rank is named unless it is one of all.
+        // The rank is named unless all fail.
         const int length =
             passed > 0 ? snprintf(expected, sizeof expected, "rank %d: ", passed) : 0;
         snprintf(expected + length, sizeof expected - (size_t)length, "disk %d full", passed);
@@ -617,14 +618,14 @@ static void test_the_memory_that_will_be_taken_is_known(void **state) {
     const size_t cell = 4096 + sizeof(struct range_header);
     assert_in_range(comm_ranks_memory(&small, 8, 8, 1).host, WINDOW_SLOTS * 8 * 8 * cell,
                     WINDOW_SLOTS * 8 * (8 * cell + 256) + 64);
-    // In each slot messages from 7 other hosts, and what describes messages.
+    // In each slot, messages from 7 other hosts and the structures that describe messages.
     assert_in_range(comm_ranks_memory(&small, 8, 1, 8).own, WINDOW_SLOTS * 7 * cell,
                     WINDOW_SLOTS * (7 * cell + 2 * 15 * 64));
     for (int size = 1; size <= 32; size *= 2) {
         assert_true(comm_ranks_memory(&usual, size, size, 1).host < (size_t)66 << 20);
     }
-    // A rank of one host writes to 7 of its own 8 cells and reads one of each of the others', then
-    // uses one of each. Of 4 hosts with 2 ranks it also handles 3 owners elsewhere.
+    // On one host, a rank writes 7 of its own 8 cells and reads one of each of the others; in a
+    // gather, it uses one of each. With 4 hosts of 2 ranks, it also handles 3 owners elsewhere.
     assert_in_range(comm_ranks_memory(&small, 8, 8, 1).reduce, WINDOW_SLOTS * 14 * cell,
                     WINDOW_SLOTS * 14 * (cell + 64));
     assert_in_range(comm_ranks_memory(&small, 8, 2, 4).reduce, WINDOW_SLOTS * 11 * cell,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator of several ranks (comm/ranks.h) does when something goes wrong: ranks that do
-// not answer, that are killed or call something else, damaged messages, memory that cannot be
-// shared, memory that is out.
+// How a communicator of several ranks (comm/ranks.h) handles failures: ranks that do not answer,
+// are killed or call another operation, corrupt messages, memory that cannot be shared or is
+// exhausted.
 #include "comm/range_message.h"
 #include "core/beside.h"
 #include "core/harness.h"
@@ -20,7 +20,7 @@
 
 enum { COUNT = 5000 };
 
-#define DEADLINE 0.6 // seconds; opening has it, too
+#define DEADLINE 0.6 // seconds; also for opening
 
 static double now(void) {
     struct timespec time;
@@ -28,21 +28,21 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-// --- one exchange that something happens to -----------------------------------------------------
+// --- one disturbed exchange ---------------------------------------------------------------------
 
 enum action { REDUCE, GATHER, AGREE, SUM, BROADCAST, FAIL, FAIL_ELSEWHERE, SUM_OUTSIDE, NOTHING };
 
 struct outcome {
     enum berth_status status;
     struct berth_error error;
-    enum berth_status agreed; // by AGREE and both FAIL, else as status
+    enum berth_status agreed; // returned by AGREE, FAIL and FAIL_ELSEWHERE; else as status
     double seconds;
 };
 
 struct script {
     enum action actions[SOCKET_PROCESSES];      // of each rank
     struct comm_range ranges[SOCKET_PROCESSES]; // name, first, count, types
-    int skewed;                                 // rank whose parts are others; -1: none
+    int skewed;                                 // rank that divides differently; -1: none
     struct outcome outcomes[SOCKET_PROCESSES];
 };
 
@@ -62,7 +62,7 @@ static void exchange(struct comm *comm, const struct script *script) {
     range.starts = starts;
     comm->wait(comm, script->actions[comm->rank] == REDUCE ? comm->reduce_begin(comm, &range)
                                                            : comm->gather_begin(comm, &range));
-    // Nothing waits from now on, whatever the others do.
+    // After an error nothing waits, whatever the others do.
     if (comm->status(comm, NULL) != BERTH_OK) {
         comm->wait(comm, comm->reduce_begin(comm, &range));
     }
@@ -136,8 +136,8 @@ static int says(const struct outcome *outcome, const char *text) {
 
 // --- deadlines ----------------------------------------------------------------------------------
 
-// Every rank but rank 0, which did not arrive, has the fault. At least one names rank 0, and none
-// another; the ranks that others have told so have no message.
+// Rank 0 did not arrive, and every other rank must have the error. At least one of them names rank
+// 0, and none names another; a rank that learned of the error from others has no message.
 static void check_rank_0_is_named(const struct script *script, int size, const char *where) {
     int named = 0;
     for (int rank = 1; rank < size; rank++) {
@@ -177,7 +177,7 @@ static void test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_pass
     }
 }
 
-// A job may have no updates, so a rank that is in none is said to be nowhere.
+// A job may have no updates, so the message says nothing about a rank that is in none.
 static void test_a_rank_outside_of_updates_is_named_without_one(void **state) {
     struct script script = script_of(SUM_OUTSIDE);
     struct job job = job_of("1x2");
@@ -246,7 +246,7 @@ static void test_a_damaged_message_is_found_and_its_sender_named(void **state) {
             job.faults[1] = faults[i];
             run_script(&job, &script);
             assert_int_equal(script.outcomes[0].status, BERTH_INTERNAL);
-            assert_true(says(&script.outcomes[0], "rank 1 (host host1) was damaged"));
+            assert_true(says(&script.outcomes[0], "rank 1 (host host1) was corrupted"));
         }
     }
 }
@@ -258,8 +258,9 @@ static void test_a_sum_without_all_ranks_is_no_sum(void **state) {
         const char *message;
     } cases[] = {
         {offsetof(struct range_header, ranks), "has the values of 1 ranks, not of 2"},
-        {offsetof(struct range_header, chunk), "rank 1 (host host1) has piece 1 of rank 0's part"},
-        {offsetof(struct range_header, owner), "rank 1 (host host1) has piece 0 of rank 1's part"}};
+        {offsetof(struct range_header, chunk_index),
+         "rank 1 (host host1) has chunk 1 of rank 0's part"},
+        {offsetof(struct range_header, owner), "rank 1 (host host1) has chunk 0 of rank 1's part"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct script script = script_of(REDUCE);
         struct job job = job_of("2x1");
@@ -273,8 +274,8 @@ static void test_a_sum_without_all_ranks_is_no_sum(void **state) {
 
 // --- ranks that do not call the same ------------------------------------------------------------
 
-// How many ranks found it out before the deadline: by what a message says that it is, or by its
-// size, which a rank that expects another may see first.
+// The number of ranks that detected it before the deadline: by a message's label, or by its size,
+// which a rank that expects another message may see first.
 static int count_named(struct script *script, const char *layout, double deadline) {
     struct job job = job_of(layout);
     int named = 0;
@@ -286,12 +287,12 @@ static int count_named(struct script *script, const char *layout, double deadlin
         assert_int_not_equal(outcome->status, BERTH_OK);
         named +=
             outcome->status == BERTH_INTERNAL &&
-            (says(outcome, "do not exchange the same: rank ") || says(outcome, " bytes, not "));
+            (says(outcome, "call different operations: rank ") || says(outcome, " bytes, not "));
     }
     return named;
 }
 
-// On a busy machine the deadline may pass first: then there is a second try with more time.
+// On a busy machine the deadline may pass first, so there is a second try with more time.
 static void check_mixed(const struct script *script, const char *layout) {
     struct script quick = *script, slow = *script;
     assert_true(count_named(&quick, layout, DEADLINE) > 0 ||
@@ -323,7 +324,7 @@ static void test_ranks_that_call_something_else_are_found(void **state) {
 
 // --- processes ----------------------------------------------------------------------------------
 
-// What the processes of a job tell their parent.
+// What the processes of a job report to their parent.
 struct report {
     int local_size, host_count;
     struct outcome outcome;
@@ -354,8 +355,8 @@ static void reduce_and_gather(struct comm *comm, float *data) {
     comm->wait(comm, comm->gather_begin(comm, &range)); // of sums that nobody has waited for
 }
 
-// Works, or does not, for several deadlines in a phase without exchanges; and for longer than a
-// call of the transport may take.
+// Works or sleeps, for longer than the deadline, in a phase without exchanges; working takes longer
+// than a call of the transport may.
 static void tarry(struct comm *comm, enum fate fate) {
     const struct timespec nap = {.tv_nsec = 100000000};
     const double start = now();
@@ -504,7 +505,7 @@ static void test_a_process_whose_transport_hangs_ends_without_it(void **state) {
         int apart;
         const char *message;
     } ends[] = {{IS_STOPPED, 0, "rank 2 on host host0 does not answer (stopped, or gone): a call"},
-                {LIVES, 1, "rank 0 on host host0 cannot go on: a call of test does not return"}};
+                {LIVES, 1, "rank 0 on host host0 is stuck: a call to test has not returned"}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const double start = now();
         struct processes processes = start_processes((struct processes){
@@ -547,13 +548,13 @@ static void test_memory_that_is_out_while_opening(void **state) {
     memory_fail_at(0, 0);
 }
 
-// --- ranks that work for themselves -------------------------------------------------------------
+// --- ranks that work independently --------------------------------------------------------------
 
-// What a rank does between meetings (core/meeting.h), and what it has seen.
+// What a rank does between meetings (core/meeting.h), and what it observed.
 struct meeter {
     struct comm *comm;
     double seconds;      // of its work
-    int follows_failure; // its work waits for a failure, and for what is asked after it
+    int follows_failure; // its work lasts until a failure and two more calls of `tell`
     atomic_int tells, hears, fails;
     atomic_int *through; // ranks that have done their work
     int through_at_end;
@@ -593,7 +594,7 @@ static void work_alone(void *context) {
         tells = tells == 0 && atomic_load(&meeter->fails) > 0 ? atomic_load(&meeter->tells) : tells;
         sched_yield();
     }
-    // Once it has failed, what the caller asks for is still looked at.
+    // After the failure, `tell` must still be called.
     CHECK(!meeter->follows_failure || (tells > 0 && atomic_load(&meeter->tells) >= tells + 2));
     atomic_fetch_add(meeter->through, 1);
 }

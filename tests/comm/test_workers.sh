@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Independent workers: each has the bytes of an ordinary run of one process with its seed, and the best one's files become
-# the result. They stop together, a failure of one leaves the others alone, and resuming trains what is missing. Also
-# --lr_scaling: the bytes of the run with that rate. The MPIs take turns.
+# Independent workers: each gives the bytes of an ordinary run of one process with its seed, and the files of the best one
+# become the result. They stop together; one that fails does not disturb the others; resuming trains what is missing. Also
+# --lr_scaling, which gives the bytes of a run with the scaled rate. The MPIs take turns.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 
@@ -41,8 +41,8 @@ same_files() { # FOLDER FOLDER FILES...
         [ -s "$one/$file" ] && cmp -s "$one/$file" "$other/$file" || fail "$file of $one and $other differ"
     done
 }
-# The table of OUTPUT agrees with the results of ordinary runs with the seeds SEED, SEED + 1, ...; prints the best one's
-# number, found here.
+# Checks that the table of OUTPUT agrees with the results of ordinary runs with the seeds SEED, SEED + 1, ..., and prints
+# the number of the best one, which it computes itself.
 best_of() { # OUTPUT SCORE least|most SEED ORDINARY-RUNS...
     python3 - "$@" <<'END'
 import json, socket, sys
@@ -85,7 +85,7 @@ compare() { # NAME COUNT SCORE least|most FILES -- WORDS...
     check_workers "$name" "$count" "$score" "$kind" "$files"
 }
 
-# Of what workers have of their own, the settings that they derive it from agree.
+# The settings from which each worker derives its own must agree.
 unlike "${mpis[0]}" $questions --output none --seed 5 --workers independent -- --seed 6
 expect_code 78
 once "seed is 6, and 5 on rank 0"
@@ -119,7 +119,7 @@ compare pretrained 2 masked_lm_loss least "model.safetensors eval_results.txt" -
     pretrain --config_file config.json --vocab_file model/vocab.txt --input_dir "$shards" --eval_dir "$shards" --do_eval \
     $common --learning_rate 1e-2 --max_seq_length 32
 
-# Of equal workers the first one; the prediction is that of the published model.
+# Of equal workers the first one is chosen; the prediction is that of the published model.
 several 2 $table --model classes-5 --output equal --learning_rate 0 --seed 5 --workers independent --test_file table.csv \
     --do_predict
 expect_code 0
@@ -128,7 +128,7 @@ grep -q '"best_worker": 0' equal/workers.json || fail "not the first of equal on
 
 # --- resuming ------------------------------------------------------------------------------------
 
-# One has finished, another has not, and the third has not begun.
+# One worker has finished, another has not, and the third has not begun.
 mkdir again again/worker-1
 cp -r squad/worker-0 again
 cp -r squad/worker-1/checkpoint-3 again/worker-1
@@ -149,7 +149,8 @@ several 2 $questions --output squad --seed 5 --workers independent --resume_from
 expect_code 0
 once "squad/worker-2 is left from a run with more processes and is ignored"
 
-# Runs words, the second process with those in SECOND added; launchers end all processes if one fails, so codes go to a file.
+# Runs its arguments, in the second process with those of SECOND appended. Launchers end all processes if one fails, so exit
+# codes go to a file.
 cat >numbered.sh <<'END'
 number=${OMPI_COMM_WORLD_RANK-$PMI_RANK}
 [ "$number" = 0 ] || echo $$ >process
@@ -165,7 +166,7 @@ END
 # A signal to one process stops all.
 for mpi in "${mpis[@]}"; do
     rm -f process codes
-    : >"$err" # of the job before
+    : >"$err" # discards the previous job's output
     what="$mpi, a signal to the second worker"
     timeout 60 $(launcher_of "$mpi") -n 2 bash numbered.sh "$BERTH" $questions --max_steps 100000 --output "stopped-$mpi" \
         --seed 5 --workers independent >"$out" 2>"$err" </dev/null &
@@ -185,7 +186,7 @@ done
 # --- failures ------------------------------------------------------------------------------------
 
 rm codes
-# The second worker's weights are too large. The other one's result is published; what is missing can be trained then.
+# The second worker's weights are too large. The first one's result is published; the missing one can then be trained.
 cp -r model large
 python3 - large/model.safetensors <<'END'
 import struct
@@ -213,7 +214,7 @@ same_files failed/worker-1 squad-6 model.safetensors predictions.json
 best=$(best_of failed f1 most 5 squad-5 squad-6) || fail "another table"
 same_files failed "squad-$((5 + best))" model.safetensors predictions.json
 
-# The second worker does not answer. The first one goes on for as long as it has to, and then ends with what it has.
+# The second worker does not answer. The first one finishes its own training and ends with its result.
 rm process
 what="a worker that does not answer"
 PASS= SECOND="--instructions generic" timeout 60 $(launcher_of "${mpis[turn++ % ${#mpis[@]}]}") -n 2 bash numbered.sh "$BERTH" $questions \
@@ -259,7 +260,7 @@ same_files alone squad-5 model.safetensors
 
 # --- the learning rate ---------------------------------------------------------------------------
 
-# Two runs have the same bytes, and the same rates, of which the plan's is RATE.
+# Two runs have the same bytes and the same rates; the plan's is RATE.
 same_rates() { # FOLDER FOLDER RATE
     same_files "$1" "$2" model.safetensors checkpoint-6/optimizer.safetensors
     python3 - "$@" <<'END' || fail "other rates"
@@ -289,7 +290,7 @@ rated linear --learning_rate 1e-3 --lr_scaling linear --schedule google --worker
 run $unrated --learning_rate 2e-3 --schedule google --seed 6 --output linear-given
 expect_code 0
 same_files linear/worker-1 linear-given model.safetensors
-# That of a DeepSpeed JSON, and the warm-up's first rate, a part of it. It is the same that resumes.
+# The rate of a DeepSpeed JSON, and that with which the warm-up starts, a fraction of it. A resumed run has the same one.
 schedule='"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_min_ratio": 0.25, "warmup_num_steps": 3}}'
 for rate in 1e-3 2e-3; do
     echo "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": $rate}}, $schedule}" >"$rate.json"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are wrong in the ways in which kernels usually are, and right ones beside them: what
-// the emulation makes of each.
+// Kernels with typical errors, and correct ones for comparison, to test the emulation.
 //
-//   broken_kernels NAME    runs that kernel: "right" or "wrong" numbers, unless it ends the process
+//   broken_kernels NAME    runs that kernel and prints whether its numbers are "right" or "wrong",
+//                          unless the emulation ends the process
 #include "gpu/gpu_api.h"
 #include "gpu/mma.h"
 
@@ -11,8 +11,7 @@ enum { THREADS = 128, BLOCKS = 3, NUMBERS = THREADS * BLOCKS };
 // out[i] of `count` numbers x.
 typedef void (*kernel_function)(float *out, const float *x, int count);
 
-// --- sums of a block's numbers
-// --------------------------------------------------------------------
+// --- sums of a block's numbers ------------------------------------------------------------------
 
 template <bool BARRIER, uint64_t MASK, int PARTS>
 __global__ void sum_kernel(float *out, const float *x, int count) {
@@ -43,12 +42,11 @@ static float expected_sum(const float *x, int i) {
     return sum;
 }
 
-// --- numbers of a neighbour
-// -----------------------------------------------------------------------
+// --- numbers of a neighbour ---------------------------------------------------------------------
 
-// Twice the number of the thread before (-1) or after (1) it, or the thread's own at the end.
-// Without the second barrier, numbers change that a thread has not yet read: which ones depends on
-// who goes first.
+// Twice the number of the previous (-1) or next (1) thread, or the thread's own at either end of
+// the block. Without the second barrier, numbers may change before a thread reads them, depending
+// on the order of threads.
 template <int BESIDE, bool BARRIER>
 __global__ void shift_kernel(float *out, const float *x, int count) {
     GPU_SHARED(float, row, THREADS);
@@ -69,7 +67,7 @@ template <int BESIDE> static float expected_shift(const float *x, int i) {
     return 2 * x[beside >= 0 && beside < THREADS ? i + BESIDE : i];
 }
 
-// --- barriers that not all threads come to ------------------------------------------------------
+// --- barriers that not all threads reach --------------------------------------------------------
 
 __global__ void half_barrier_kernel(float *out, const float *x, int count) {
     if (threadIdx.x < THREADS / 2) {
@@ -85,8 +83,7 @@ __global__ void two_barriers_kernel(float *out, const float *x, int count) {
     }
 }
 
-// --- lanes
-// ----------------------------------------------------------------------------------------
+// --- lanes --------------------------------------------------------------------------------------
 
 __global__ void returned_lanes_kernel(float *out, const float *x, int count) {
     if (threadIdx.x % 2 == 0) {
@@ -110,10 +107,9 @@ __global__ void foreign_lane_kernel(float *out, const float *x, int count) {
     }
 }
 
-// --- addresses
-// ------------------------------------------------------------------------------------
+// --- addresses ----------------------------------------------------------------------------------
 
-// out[i] = x[i]; the wrong one reads or writes a number after the last one.
+// out[i] = x[i]; the wrong ones read or write one number past the end.
 template <int READ, int WRITTEN>
 __global__ void copy_kernel(float *out, const float *x, int count) {
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -134,7 +130,7 @@ template <int SHIFT> __global__ void vector_kernel(float *out, const float *x, i
     }
 }
 
-// Copies that a thread makes for its neighbour, who needs a wait and a barrier.
+// A thread copies for its neighbours, which takes a wait and a barrier.
 template <bool WAITS, bool BARRIER>
 __global__ void async_kernel(float *out, const float *x, int count) {
     GPU_SHARED(float, row, THREADS);
@@ -152,12 +148,11 @@ __global__ void async_kernel(float *out, const float *x, int count) {
 }
 
 __global__ void large_kernel(float *out, const float *x, int count) {
-    GPU_SHARED(float, rows, GPU_SHARED_MOST / 4 + 1);
+    GPU_SHARED(float, rows, GPU_MAX_SHARED_BYTES / 4 + 1);
     rows[threadIdx.x] = 0;
 }
 
-// --- the table
-// ------------------------------------------------------------------------------------
+// --- the table ----------------------------------------------------------------------------------
 
 static gpu_cost cost(float *out, const float *x, int count) {
     return {(uint64_t)count * 4, (uint64_t)count * 4, 0};
@@ -233,7 +228,7 @@ static int run(kernel_function kernel, float (*expected)(const float *x, int i))
     return 0;
 }
 
-// The errors of calls that CUDA refuses, and whether memory of no bytes is NULL.
+// Prints the errors of calls that CUDA rejects, and whether an allocation of no bytes is NULL.
 static int refused_calls(void) {
     struct device_options options = {};
     float number = 0;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gpu/cudnn.h declares of cuDNN beside cuDNN's own header. It is compiled where that is found,
-// and not run.
+// Compares the declarations in gpu/cudnn.h with cuDNN's header. It is compiled if the header is
+// found, and never run.
 #include "gpu/cudnn.h"
 
 #include <cudnn.h>
 #include <type_traits>
 
-// Of our declarations and the header's: as many parameters of the same size and kind.
+// Whether our declaration of a function and the header's have the same number of parameters, of the
+// same sizes and kinds.
 template <class Ours, class Theirs>
 constexpr bool agree = [] {
     if constexpr (std::is_void_v<Ours> || std::is_void_v<Theirs>) {

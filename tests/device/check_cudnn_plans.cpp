@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN's verdict on attention's graphs without a GPU: for descriptions of GPUs of several
-// generations it must choose kernels for every head size and type, compile them, and say what
-// workspace they need. Where cuDNN is missing or too old for descriptions, the test is skipped.
+// Lets cuDNN check attention's graphs without a GPU: given descriptions of GPUs of several
+// generations, it must choose kernels for every head size and type, compile them, and return the
+// workspace they need. If cuDNN is missing or too old for descriptions, the test is skipped.
 #define CUDNN_LIBRARY "libcudnn.so.9"
 #include "gpu/cudnn_plan.h"
 
@@ -11,14 +11,14 @@
 #include <string.h>
 
 enum { SKIPPED = 77 };
-static const int64_t WORKSPACE_MOST = 16 << 20;
+static const int64_t MAX_WORKSPACE = 16 << 20;
 
 // Published numbers of A100, H100 and B200.
 static const struct gpu {
     int capability, processors, shared;
 } gpus[] = {{80, 108, 166912}, {90, 132, 232448}, {100, 148, 232448}};
 
-static const char *complaint(void) {
+static const char *last_error(void) {
     static char text[512];
     CUDNN(GetLastErrorString)(text, sizeof text);
     return text;
@@ -49,19 +49,20 @@ static void plan(const struct gpu *gpu, CUDNN(descriptor) description,
                  const struct cudnn_shape *shape) {
     const struct cudnn_target target = {NULL, description};
     struct cudnn_plan made;
-    const CUDNN(status) status = cudnn_plan_make(&made, shape, &target, WORKSPACE_MOST);
+    const CUDNN(status) status = cudnn_plan_make(&made, shape, &target, MAX_WORKSPACE);
     plans++;
     if (status != CUDNN(STATUS_SUCCESS)) {
         failures++;
         fprintf(stderr, "capability %d, type %d, %d sequences of %d, %d heads of %d: %s: %s\n",
                 gpu->capability, (int)shape->type, (int)shape->sequences, (int)shape->length,
                 (int)shape->heads, (int)shape->head_size, CUDNN(GetErrorString)(status),
-                complaint());
+                last_error());
     }
     cudnn_plan_free(&made);
 }
 
-// Every bound in one type, and one of them in the other, because each takes most of a second.
+// Every bound in one type, but only one bound in the other, because each plan takes most of a
+// second.
 static void plan_all(const struct gpu *gpu, CUDNN(descriptor) description) {
     static const int64_t bounds[][2] = {{64, 512}, {8, 128}, {65536, 128}};
     for (int64_t size : {32, 64, 128}) {
@@ -77,12 +78,12 @@ static void plan_all(const struct gpu *gpu, CUDNN(descriptor) description) {
     }
 }
 
-// A graph that no engine computes: the library's refusal must come through.
+// A graph that no engine supports: the library's error must be returned.
 static void refuse(CUDNN(descriptor) description) {
     const struct cudnn_shape odd = {CUDNN(DATA_HALF), 8, 128, 1, 33, 99, 33};
     const struct cudnn_target target = {NULL, description};
     struct cudnn_plan made;
-    if (cudnn_plan_make(&made, &odd, &target, WORKSPACE_MOST) == CUDNN(STATUS_SUCCESS)) {
+    if (cudnn_plan_make(&made, &odd, &target, MAX_WORKSPACE) == CUDNN(STATUS_SUCCESS)) {
         failures++;
         fprintf(stderr, "heads of 33 columns are planned\n");
     }
@@ -100,7 +101,7 @@ int main(void) {
         const CUDNN(status) status = describe(&gpu, &description);
         if (status != CUDNN(STATUS_SUCCESS)) {
             fprintf(stderr, "a description of a GPU: %s: %s\n", CUDNN(GetErrorString)(status),
-                    complaint());
+                    last_error());
             return 1;
         }
         plan_all(&gpu, description);

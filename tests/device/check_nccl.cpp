@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gpu/nccl.h declares of NCCL beside NCCL's own header. It is compiled where that is found,
-// and not run.
+// Compares the declarations in gpu/nccl.h with NCCL's header. It is compiled if the header is
+// found, and never run.
 #include "gpu/nccl.h"
 
 #include <nccl.h>
 #include <type_traits>
 
-// Of our declarations and the header's: as many parameters of the same size and kind.
+// Whether our declaration of a function and the header's have the same number of parameters, of the
+// same sizes and kinds.
 template <class Ours, class Theirs>
 constexpr bool agree = std::is_same_v<Ours, Theirs> ||
                        (sizeof(Ours) == sizeof(Theirs) &&

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library under the name of NVIDIA's driver for check_cudnn_plans.cpp: cuDNN asks it to load the
-// code that it compiled, and to tell of it, before a plan is ready. There is no GPU, and nothing is
-// run.
+// A stub of NVIDIA's driver library for check_cudnn_plans.cpp: before a plan is ready, cuDNN makes
+// the driver load the code that it compiled. There is no GPU, and nothing is executed.
 #include <stddef.h>
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -44,7 +43,7 @@ DONE(cuKernelSetAttribute)
 DONE(cuCtxPushCurrent)
 DONE(cuCtxPopCurrent)
 
-// Looked for, and not called.
+// Looked up, but not called.
 #define NEVER(name)                                                                                \
     EXPORTED int name(void) {                                                                      \
         return NO_DEVICE;                                                                          \

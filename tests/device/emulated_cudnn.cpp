@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention_cudnn.cu uses of cuDNN, for the emulated GPU: attention by loops in the
-// emulation's stream. It stands for the library, which needs a GPU, so it declares what the
-// library's header does by itself and refuses what the library would. Where something is used
-// wrongly that the library would not notice, it ends the process.
+// A substitute for cuDNN on the emulated GPU, as far as attention_cudnn.cu uses it: attention by
+// loops in the emulation's stream. The real library needs a GPU. Its header is not included, so
+// that its declarations are checked independently. What the library would reject is rejected;
+// misuse that it would not notice ends the process.
 //
-// The heuristic has three choices, as a GPU's may be: one that cannot be computed, one that wants
-// more workspace than is offered, one that is right. BERTH_TEST_CUDNN_COUNTS=FILE is told how many
-// plans were made and executed. BERTH_TEST_CUDNN_FAILS=create, plan, execute: that call fails.
+// The heuristic returns three configurations, as it may on a GPU: one that cannot be computed, one
+// that needs more workspace than is offered, and a good one. The numbers of plans made and executed
+// are written to BERTH_TEST_CUDNN_COUNTS=FILE. BERTH_TEST_CUDNN_FAILS=create, plan or execute makes
+// that call fail.
 #include "gpu/emulation_stream.h"
 #include "gpu/kernel.h"
 
@@ -55,7 +56,7 @@ static void require(bool holds, const char *what) {
     }
 }
 
-// What the plan's stream does, by its tensors; filled when an operation is final.
+// A tensor of the operation; filled in when the operation is finalized.
 struct view {
     int64_t id, type, sizes[4], strides[4], offsets; // id of the offsets; 0: none
 };
@@ -236,7 +237,7 @@ static int finish_heuristic(struct descriptor *heuristic) {
 
 // A real plan loads its kernels.
 static int finish_plan(struct descriptor *plan) {
-    require(!emulated_stream_captures(), "a plan is made while a graph is captured");
+    require(!emulated_stream_is_capturing(), "a plan is made while a graph is captured");
     const struct descriptor *config = part_of(plan, PLAN_CONFIG, CONFIG);
     plan->operation = config->operation;
     plan->choice = config->choice;
@@ -308,7 +309,7 @@ struct call {
     uint8_t *workspace;
     float scale;
 
-    // The numbers of a sequence's head, and where row 0 begins.
+    // The rows of a head of a sequence.
     struct mat rows(const view &v, int64_t sequence, int64_t head) const {
         const int64_t *offsets = (const int64_t *)pointers.at(v.offsets);
         const int64_t first = offsets[sequence] + head * v.strides[1];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gemm_lt.cu uses of hipBLASLt, for the emulated GPU: products of column-major matrices by
-// loops in the emulation's stream. It stands for the library, which needs an AMD GPU, so it
-// declares what the library's headers do by itself and refuses what the library would. Where
-// something is used wrongly that the library would not notice, it ends the process.
+// A substitute for hipBLASLt on the emulated GPU, as far as gemm_lt.cu uses it: products of
+// column-major matrices by loops in the emulation's stream. The real library needs an AMD GPU. Its
+// headers are not included, so that our declarations are checked independently. What the library
+// would reject is rejected; misuse that it would not notice ends the process.
 #include "gpu/emulation_stream.h"
 #include "gpu/kernel.h"
 
@@ -34,7 +34,7 @@ struct preference {
 
 struct algorithm {
     uint8_t data[16];
-    size_t most_workspace;
+    size_t max_workspace;
 };
 
 struct choice {
@@ -45,7 +45,7 @@ struct choice {
     int reserved[4];
 };
 
-static int open_libraries, descriptions; // that somebody must close
+static int open_libraries, descriptions; // not closed yet
 
 static void require(bool holds, const char *what) {
     if (!holds) {
@@ -77,13 +77,13 @@ EXPORTED int hipblasLtDestroy(void *library) {
 
 // --- descriptions -------------------------------------------------------------------------------
 
-template <class T> static int make(T **made, T value) {
+template <class T> static int create(T **made, T value) {
     *made = new T(value);
     descriptions++;
     return OK;
 }
 
-template <class T> static int end(T *made) {
+template <class T> static int destroy(T *made) {
     descriptions -= made != NULL;
     delete made;
     return made != NULL ? OK : INVALID_VALUE;
@@ -96,20 +96,20 @@ static enum dtype dtype_of(int type) {
 
 EXPORTED int hipblasLtMatrixLayoutCreate(struct layout **made, int type, uint64_t rows,
                                          uint64_t cols, int64_t stride) {
-    return stride < (int64_t)rows ? INVALID_VALUE : make(made, layout{type, rows, cols, stride});
+    return stride < (int64_t)rows ? INVALID_VALUE : create(made, layout{type, rows, cols, stride});
 }
 
 EXPORTED int hipblasLtMatrixLayoutDestroy(struct layout *layout) {
-    return end(layout);
+    return destroy(layout);
 }
 
 EXPORTED int hipblasLtMatmulDescCreate(struct product **made, int sums, int scale) {
     require((sums == IN_F32 || sums == BY_TF32) && scale == 0, "sums that are not in f32");
-    return make(made, product{sums, AS_IT_IS, AS_IT_IS, NOTHING_MORE, 0, NULL});
+    return create(made, product{sums, AS_IT_IS, AS_IT_IS, NOTHING_MORE, 0, NULL});
 }
 
 EXPORTED int hipblasLtMatmulDescDestroy(struct product *product) {
-    return end(product);
+    return destroy(product);
 }
 
 EXPORTED int hipblasLtMatmulDescSetAttribute(struct product *product, int attribute,
@@ -128,11 +128,11 @@ EXPORTED int hipblasLtMatmulDescSetAttribute(struct product *product, int attrib
 }
 
 EXPORTED int hipblasLtMatmulPreferenceCreate(struct preference **made) {
-    return make(made, preference{0});
+    return create(made, preference{0});
 }
 
 EXPORTED int hipblasLtMatmulPreferenceDestroy(struct preference *preference) {
-    return end(preference);
+    return destroy(preference);
 }
 
 EXPORTED int hipblasLtMatmulPreferenceSetAttribute(struct preference *preference, int attribute,
@@ -176,12 +176,12 @@ EXPORTED int hipblasLtMatmulAlgoGetHeuristic(void *library, struct product *prod
     require(wanted == 1 && preference->workspace > 0, "no workspace is offered");
     choices[0] = {};
     choices[0].algorithm.data[0] = CHOSEN;
-    choices[0].algorithm.most_workspace = preference->workspace;
+    choices[0].algorithm.max_workspace = preference->workspace;
     *found = 1;
     return OK;
 }
 
-// Element [row, col] of a matrix in columns, as it is or transposed.
+// Element [row, col] of a column-major matrix, as it is or transposed.
 static float element(const struct mat &columns, bool transposed, uint64_t row, uint64_t col) {
     return transposed ? number_at(columns, (int64_t)row, (int64_t)col)
                       : number_at(columns, (int64_t)col, (int64_t)row);
@@ -239,7 +239,7 @@ EXPORTED int hipblasLtMatmul(void *library, struct product *product, const float
         !fits(product, first_layout, second_layout, c_layout, d_layout)) {
         return INVALID_VALUE;
     }
-    require(algorithm->data[0] == CHOSEN && algorithm->most_workspace == workspace_bytes &&
+    require(algorithm->data[0] == CHOSEN && algorithm->max_workspace == workspace_bytes &&
                 workspace != NULL,
             "an algorithm that was not chosen, or other workspace");
     const struct call call = {*product,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers.cu uses of NCCL, for emulated GPUs: messages between processes through shared memory,
-// in the emulation's streams, which go on while a message waits. It stands for the library, which
-// needs GPUs, so it declares what the library's header does by itself. A message of another size or
-// type than its receiver expects, which would hang or go unnoticed in NCCL, ends the process.
+// A substitute for NCCL on emulated GPUs, as far as peers.cu uses it: messages between processes
+// through shared memory, in the emulation's streams, which continue while a message waits. The real
+// library needs GPUs. Its header is not included, so that our declarations are checked
+// independently. A message of another size or type than its receiver expects, which in NCCL would
+// hang or go unnoticed, ends the process.
 //
-// BERTH_TEST_NCCL=FAULT:RANK makes one rank fail: `old` (its version), `refused` (it has no
-// communicator; -1: no rank has one), `alone` (it never joins),
-// `silent` (its tenth group never goes on), `broken` (an error is found at its tenth group).
+// BERTH_TEST_NCCL=FAULT:RANK makes one rank fail: `old` (its version is too old), `refused` (it
+// gets no communicator; with -1 no rank does), `alone` (it never joins), `silent` (its tenth group
+// makes no progress), `broken` (its tenth group has an error).
 #include "gpu/emulation_stream.h"
 
 #include <atomic>
@@ -24,7 +25,7 @@
 enum { OK, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE, REMOTE_ERROR, IN_PROGRESS };
 enum { RING_BYTES = 1 << 14, FAULTY_GROUP = 10, VERSION = 22707 };
 
-// Bytes from one rank to another: messages, each after its greeting.
+// The bytes from one rank to another: messages, each preceded by a greeting.
 struct ring {
     std::atomic<uint64_t> written, read;
     unsigned char bytes[RING_BYTES];
@@ -50,7 +51,7 @@ struct settings {
     int blocking;
 };
 
-static void forget(const struct id &id);
+static void unlink_name(const struct id &id);
 
 struct comm {
     struct id id;
@@ -60,7 +61,7 @@ struct comm {
     std::atomic<bool> ended;
     ~comm() {
         munmap(shared, bytes);
-        forget(id); // if not all ranks joined, it still has its name
+        unlink_name(id); // the name still exists if not all ranks joined
     }
 };
 
@@ -84,7 +85,7 @@ static bool has_fault(const char *name, int rank) {
     return asked != NULL && strcmp(asked, own) == 0;
 }
 
-// Before a communicator knows it.
+// The rank before there is a communicator.
 static int launched_rank(void) {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     rank = rank != NULL ? rank : getenv("PMI_RANK");
@@ -127,7 +128,7 @@ static void name_of(const struct id &id, char name[64]) {
     }
 }
 
-static void forget(const struct id &id) {
+static void unlink_name(const struct id &id) {
     char name[64];
     name_of(id, name);
     shm_unlink(name);
@@ -162,7 +163,7 @@ EXPORTED int ncclCommInitRankConfig(struct handle **made, int size, struct id id
     }
     *made = new handle{std::shared_ptr<comm>(new comm{id, memory, bytes, rank, size, 0, {false}})};
     if (!has_fault("alone", rank) && memory->joined.fetch_add(1) + 1 == size) {
-        forget(id); // all have it
+        unlink_name(id); // all have it
     }
     return IN_PROGRESS;
 }
@@ -199,28 +200,28 @@ static uint64_t bytes_of(const struct greeting &greeting) {
     return greeting.count * (greeting.type == 7 ? 4 : 2);
 }
 
-// The next bytes of a message, as many as the ring has or has room for.
+// Copies bytes of a message to or from the ring.
 static void copy(struct ring *ring, bool to_ring, unsigned char *data, uint64_t bytes) {
     std::atomic<uint64_t> &own = to_ring ? ring->written : ring->read;
-    const uint64_t at = own;
+    const uint64_t offset = own;
     for (uint64_t i = 0; i < bytes; i++) {
-        unsigned char *place = &ring->bytes[(at + i) % RING_BYTES];
-        *(to_ring ? place : &data[i]) = *(to_ring ? &data[i] : place);
+        unsigned char *byte = &ring->bytes[(offset + i) % RING_BYTES];
+        *(to_ring ? byte : &data[i]) = *(to_ring ? &data[i] : byte);
     }
-    own = at + bytes;
+    own = offset + bytes;
 }
 
-static uint64_t most_now(const struct ring *ring, bool to_ring) {
+static uint64_t available(const struct ring *ring, bool to_ring) {
     const uint64_t held = ring->written - ring->read;
     return to_ring ? RING_BYTES - held : held;
 }
 
-// True: all of it has gone or come.
-static bool go_on(struct message *message) {
+// Moves what is possible now of a message; true: it is complete.
+static bool advance(struct message *message) {
     const uint64_t first = sizeof message->greeting, all = first + bytes_of(message->greeting);
     if (message->done == 0) {
         struct greeting other = message->greeting;
-        if (most_now(message->ring, message->is_sent) < first) {
+        if (available(message->ring, message->is_sent) < first) {
             return false;
         }
         copy(message->ring, message->is_sent, (unsigned char *)&other, first);
@@ -228,7 +229,7 @@ static bool go_on(struct message *message) {
                 "a message of another size or type than is received");
         message->done = first;
     }
-    const uint64_t left = all - message->done, room = most_now(message->ring, message->is_sent);
+    const uint64_t left = all - message->done, room = available(message->ring, message->is_sent);
     const uint64_t bytes = left < room ? left : room;
     copy(message->ring, message->is_sent, message->data + message->done - first, bytes);
     message->done += bytes;
@@ -286,7 +287,7 @@ EXPORTED int ncclGroupEnd(void) {
                                        [=] {
                                            bool all = !is_silent;
                                            for (struct message &each : *messages) {
-                                               all = !is_silent && !comm->ended && go_on(&each) &&
+                                               all = !is_silent && !comm->ended && advance(&each) &&
                                                      all;
                                            }
                                            return all || comm->ended;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Inaccessible addresses for the CPU device's memory; see guarded_device.h.
 #include "guarded_device.h"
 
 #include "core/error.h"
@@ -8,14 +9,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// A copy that was begun. It is made when somebody waits for it, as late as a GPU may make it.
+// A copy that was begun. It is made only when somebody waits for it, as late as on a real GPU.
 struct guarded_fetch {
     void *to;
     const void *from;
     size_t bytes;
 };
 
-enum { FETCHES = 4096 }; // under way
+enum { FETCHES = 4096 }; // in flight at most
 
 struct guarded {
     struct translated_device translated;
@@ -45,7 +46,7 @@ static void check_host(struct device *dev, const char *operation, const char *op
     }
 }
 
-// The addresses are one byte more than the block, so that blocks do not touch.
+// A block's addresses are one byte longer than the block, so that blocks do not touch.
 static uint64_t memory_available(struct device *dev, const char **limit) {
     *limit = "the guarded device";
     return (uint64_t)1 << 34;

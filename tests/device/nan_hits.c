@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rows with a NaN in class_loss; see nan_hits.h.
 #include "nan_hits.h"
 
 #include "core/harness.h"
@@ -14,16 +15,16 @@ static void *on_device(struct device *dev, const void *from, size_t bytes) {
     return block;
 }
 
-// The label, of the largest logit, is class 3: NaN is the label's logit, one before, one after, or
-// all; the last row is a hit.
+// The label is class 3, which has the largest logit. The NaN is the label's own logit, one before
+// it, one after it, or all of them; the last row has none and is a hit.
 void nan_hits_check(struct device *dev) {
     static const int32_t labels[ROWS] = {3, 3, 3, 3, 3};
-    static const int places[ROWS] = {3, 0, CLASSES - 1, -1, CLASSES};
+    static const int nan_columns[ROWS] = {3, 0, CLASSES - 1, -1, CLASSES};
     float logits[ROWS * CLASSES], losses[ROWS] = {0};
     unsigned char hits[ROWS] = {7, 7, 7, 7, 7};
     for (int i = 0; i < ROWS * CLASSES; i++) {
         const int row = i / CLASSES, column = i % CLASSES;
-        logits[i] = column == places[row] || places[row] < 0 ? NAN : column == 3 ? 5 : 1;
+        logits[i] = column == nan_columns[row] || nan_columns[row] < 0 ? NAN : column == 3 ? 5 : 1;
     }
     void *own_logits = on_device(dev, logits, sizeof logits);
     void *own_labels = on_device(dev, labels, sizeof labels);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Operands of a case, calls and checks; see op_cases.h.
 #include "op_cases.h"
 
 #include <math.h>
@@ -43,23 +44,23 @@ static int is_int8(const struct op_case *c, int i) {
     return c->call.op->operands[i].type == OP_INT8;
 }
 
-// x NULL: not-a-number.
+// x NULL: stores NaN.
 static void store(const struct op_case *c, int i, const double *x) {
     const struct mat m = c->call.operands[i];
     const enum op_type type = c->call.op->operands[i].type;
-    for (int64_t at = 0, row = 0; row < m.rows; row++) {
-        for (int64_t col = 0; col < m.cols; col++, at++) {
-            const double value = x != NULL ? x[at] : (double)NAN;
+    for (int64_t index = 0, row = 0; row < m.rows; row++) {
+        for (int64_t col = 0; col < m.cols; col++, index++) {
+            const double value = x != NULL ? x[index] : (double)NAN;
             if (type == OP_F64) {
-                ((double *)m.data)[at] = value;
+                ((double *)m.data)[index] = value;
             } else if (type == OP_CODE) {
                 ((signed char *)m.data)[row * m.stride + col] = (signed char)value;
             } else if (type == OP_BYTE) {
-                ((unsigned char *)m.data)[at] = isnan(value) ? 2 : (unsigned char)value;
+                ((unsigned char *)m.data)[index] = isnan(value) ? 2 : (unsigned char)value;
             } else if (type == OP_MASK) {
-                ((uint16_t *)m.data)[at] = isnan(value) ? UINT16_MAX : (uint16_t)value;
+                ((uint16_t *)m.data)[index] = isnan(value) ? UINT16_MAX : (uint16_t)value;
             } else if (type == OP_HALF_SUM) {
-                ((uint32_t *)m.data)[at] = isnan(value) ? UINT32_MAX : (uint32_t)value;
+                ((uint32_t *)m.data)[index] = isnan(value) ? UINT32_MAX : (uint32_t)value;
             } else {
                 op_set_number(m, row, col, value);
             }
@@ -70,14 +71,14 @@ static void store(const struct op_case *c, int i, const double *x) {
 static void load(const struct op_case *c, int i, double *x) {
     const struct mat m = c->call.operands[i];
     const enum op_type type = c->call.op->operands[i].type;
-    for (int64_t at = 0, row = 0; row < m.rows; row++) {
-        for (int64_t col = 0; col < m.cols; col++, at++) {
-            x[at] = type == OP_F64        ? ((const double *)m.data)[at]
-                    : type == OP_CODE     ? ((const signed char *)m.data)[row * m.stride + col]
-                    : type == OP_BYTE     ? ((const unsigned char *)m.data)[at]
-                    : type == OP_MASK     ? ((const uint16_t *)m.data)[at]
-                    : type == OP_HALF_SUM ? ((const uint32_t *)m.data)[at]
-                                          : op_number_at(m, row, col);
+    for (int64_t index = 0, row = 0; row < m.rows; row++) {
+        for (int64_t col = 0; col < m.cols; col++, index++) {
+            x[index] = type == OP_F64        ? ((const double *)m.data)[index]
+                       : type == OP_CODE     ? ((const signed char *)m.data)[row * m.stride + col]
+                       : type == OP_BYTE     ? ((const unsigned char *)m.data)[index]
+                       : type == OP_MASK     ? ((const uint16_t *)m.data)[index]
+                       : type == OP_HALF_SUM ? ((const uint32_t *)m.data)[index]
+                                             : op_number_at(m, row, col);
         }
     }
 }
@@ -88,25 +89,25 @@ static struct mat operand_new(struct op_case *c, int i) {
     if (o->type <= OP_COMPUTE && !o->dense) {
         return op_matrix(c->run, m.rows, m.cols, m.dtype);
     }
-    m.data = op_keep(c->run, op_operand_bytes(c->run->dev, &c->call, i));
+    m.data = op_alloc(c->run, op_operand_bytes(c->run->dev, &c->call, i));
     return m;
 }
 
-// Slack rows of a gradient are zeros, of other inputs numbers that would be noticed; in f16 such
-// that their products are finite.
-static double slack_number(const struct op_case *c, int i, int64_t at) {
+// Slack rows of a gradient are zeros. Those of other inputs have numbers that would be noticed in a
+// result, but whose products are finite in f16.
+static double slack_number(const struct op_case *c, int i, int64_t index) {
     const struct op_operand *o = &c->call.op->operands[i];
     const double large = c->run->compute == DTYPE_F16 ? 50 : 3000;
-    return o->role & OP_ZERO ? 0 : at % 2 ? large : -20;
+    return o->role & OP_ZERO ? 0 : index % 2 ? large : -20;
 }
 
-static void draw(struct op_case *c, int i) {
+static void fill_random(struct op_case *c, int i) {
     const struct op_operand *o = &c->call.op->operands[i];
     const struct mat m = c->call.operands[i];
     const int64_t real = op_real_rows(&c->call, o->rows) * m.cols;
-    for (int64_t at = 0; at < m.rows * m.cols; at++) {
+    for (int64_t index = 0; index < m.rows * m.cols; index++) {
         const double number = o->shift + (o->size == 0 ? 1 : o->size) * op_random(c->run);
-        c->x[i][at] = at < real ? number : slack_number(c, i, at);
+        c->x[i][index] = index < real ? number : slack_number(c, i, index);
     }
     if (!is_int8(c, i)) {
         store(c, i, c->x[i]);
@@ -119,14 +120,14 @@ static void fill(struct op_case *c, int i) {
     const struct mat m = c->call.operands[i];
     if (has_numbers(o)) {
         c->x[i] = op_doubles(c->run, m.rows * m.cols);
-        draw(c, i);
+        fill_random(c, i);
     } else if (o->set != NULL) {
         o->set(&c->call, m.data);
     }
 }
 
-// Two tensors with a gap between them; the second is split into two ranges, as between two shards.
-// The moments have no gap.
+// Two tensors with a gap between them. The second one is split into two ranges, as between two
+// shards. The moments have no gap.
 static void make_ranges(struct device_range ranges[OP_CASE_RANGES], int64_t count) {
     const int64_t gap = 7, first = count / 4 + 1, second = count / 3;
     const int64_t firsts[] = {0, first + gap, first + gap + second, count};
@@ -183,24 +184,24 @@ int op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
     return 1;
 }
 
-// --- calls and verdicts -------------------------------------------------------------------------
+// --- calls and checks ---------------------------------------------------------------------------
 
-static int is_given(const struct op_operand *o) {
+static int is_input(const struct op_operand *o) {
     return (o->role & (OP_IN | OP_KEPT)) != 0;
 }
 
 static void store_int8(struct op_case *c, int i) {
     const struct mat m = c->call.operands[i];
     float *numbers = malloc((size_t)(m.rows * m.cols) * sizeof *numbers);
-    for (int64_t at = 0; at < m.rows * m.cols; at++) {
-        numbers[at] = (float)c->x[i][at];
+    for (int64_t index = 0; index < m.rows * m.cols; index++) {
+        numbers[index] = (float)c->x[i][index];
     }
     memset(m.data, 0, op_operand_bytes(c->run->dev, &c->call, i));
     op_write_int8(c->run->dev, &c->call, i, numbers);
     free(numbers);
 }
 
-static void store_given(struct op_case *c, int i) {
+static void store_input(struct op_case *c, int i) {
     if (is_int8(c, i)) {
         store_int8(c, i);
         return;
@@ -213,13 +214,13 @@ static void store_given(struct op_case *c, int i) {
 
 void op_case_store(struct op_case *c) {
     for (int i = 0; i < OP_OPERANDS; i++) {
-        if (c->x[i] != NULL && !is_given(&c->call.op->operands[i])) {
+        if (c->x[i] != NULL && !is_input(&c->call.op->operands[i])) {
             store(c, i, NULL);
         }
     }
     for (int i = 0; i < OP_OPERANDS; i++) {
-        if (c->x[i] != NULL && is_given(&c->call.op->operands[i])) {
-            store_given(c, i);
+        if (c->x[i] != NULL && is_input(&c->call.op->operands[i])) {
+            store_input(c, i);
         }
     }
 }
@@ -245,11 +246,12 @@ static double tolerance(const struct op_case *c, const struct op_row *row, int i
                                                                                 : half;
 }
 
-// What f16 rounds to its least numbers is as far off as they are apart.
+// Rounds expected values to f16, because near its smallest numbers the rounding exceeds the
+// tolerance.
 static const double *expected(const struct op_case *c, int i) {
     const struct mat m = c->call.operands[i];
-    for (int64_t at = 0; m.dtype == DTYPE_F16 && at < m.rows * m.cols; at++) {
-        c->x[i][at] = op_from_f16(op_to_f16(c->x[i][at]));
+    for (int64_t index = 0; m.dtype == DTYPE_F16 && index < m.rows * m.cols; index++) {
+        c->x[i][index] = op_from_f16(op_to_f16(c->x[i][index]));
     }
     return c->x[i];
 }
@@ -262,9 +264,9 @@ static void check(struct op_case *c, const struct op_row *row, int i) {
     load(c, i, found);
     op_compare(c->run, o->name, found, c->run->hash_only ? found : expected(c, i), real * m.cols,
                tolerance(c, row, i));
-    for (int64_t at = real * m.cols; at < m.rows * m.cols; at++) {
-        if (o->role & OP_ZERO ? found[at] != 0 : !isfinite(found[at])) {
-            op_complain(c->run, o->name, "slack row holds", found[at]);
+    for (int64_t index = real * m.cols; index < m.rows * m.cols; index++) {
+        if (o->role & OP_ZERO ? found[index] != 0 : !isfinite(found[index])) {
+            op_fail(c->run, o->name, "slack row holds", found[index]);
         }
     }
     if (o->type <= OP_COMPUTE) {

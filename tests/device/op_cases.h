@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of train/bench/op_table.h on a device: operands of random numbers, what a
-// reference in double makes of the same numbers, and the comparison of the two.
+// The operations of train/bench/op_table.h on a device: random operands, the results of a reference
+// in double for the same numbers, and a comparison of both.
 //
-// Each operation has a row here too, with its reference, how near a device must come, and the
-// operation whose gradient it is.
+// Each operation also has a row here, with its reference, its tolerances, and the operation whose
+// gradient it is.
 #ifndef BERTH_TESTS_DEVICE_OP_CASES_H
 #define BERTH_TESTS_DEVICE_OP_CASES_H
 
@@ -18,16 +18,16 @@ struct op_case {
     struct op_geometry geometry;
     struct device_range ranges[OP_CASE_RANGES];
     struct op_call call; // its operands are in host memory
-    // The numbers of the operands without gaps, NULL for ranges and integers. Inputs are those that
-    // the device sees.
+    // The numbers of each operand without gaps; NULL for ranges and integers. Inputs are rounded as
+    // the device sees them.
     double *x[OP_OPERANDS];
 };
 
 struct op_row {
     const char *name; // as in op_table
-    // Writes what the operation should into x, slack rows included where they are zeros.
+    // Writes to x what the operation should, slack rows included if they must be zeros.
     void (*reference)(struct op_case *c);
-    // What ordinary numbers leave out; mode is below `modes`. NULL: nothing.
+    // Changes operands to special cases; mode < `modes`. NULL: there are none.
     void (*prepare)(struct op_case *c, int mode);
     int modes;           // 0: one
     double f32, half;    // tolerances, 0: the usual ones
@@ -47,15 +47,15 @@ const struct op *op_find(const char *name);
 const struct op_row *op_row_find(const char *name);
 int op_operand_find(const struct op *op, const char *name); // -1: none
 
-// One variant of the operation with random operands, after op_begin and op_batch; 0: the device
-// has no such operation.
+// Makes one variant of the operation with random operands; call it after op_begin and op_batch. 0:
+// the device has no such operation.
 int op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
                  const struct op_use *use, int variant);
-// From x to the operands; outputs become not-a-number.
+// Copies x to the operands; outputs become NaN.
 void op_case_store(struct op_case *c);
-// The operation on the device: from x to x.
+// Calls the operation on the device: reads x and writes its results to x.
 void op_case_call(struct op_case *c);
-// Complains where the operands are not what the reference makes of x.
+// Fails the run unless the operands become what the reference computes from x.
 void op_case_check(struct op_case *c, const struct op_row *row);
 
 #endif

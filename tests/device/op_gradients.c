@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finite differences of an operation and its gradient; see op_gradients.h.
 #include "op_gradients.h"
 
 #include <math.h>
@@ -24,8 +25,8 @@ static int64_t count_of(const struct op_case *c, int i) {
     return c->call.operands[i].rows * c->call.operands[i].cols;
 }
 
-// What the forward operation read and wrote, of the same names.
-static void hand_over(struct pair *pair) {
+// Copies what the forward operation read and wrote to the backward operands of the same names.
+static void copy_operands(struct pair *pair) {
     const struct op_case *from = &pair->forward;
     for (int i = 0; i < OP_OPERANDS; i++) {
         const int to = op_has(&from->call, i) ? op_operand_find(pair->backward.call.op,
@@ -68,7 +69,7 @@ static void make_weights(struct pair *pair, int i) {
     pair->weights[i] = weights;
 }
 
-// A loss hands out its own gradient, multiplied with its scale.
+// A loss computes its own gradient, multiplied by its scale.
 static void make_scale(struct pair *pair, int i) {
     const struct op_case *f = &pair->forward;
     if (strcmp(f->call.op->operands[i].name, "losses") == 0) {
@@ -84,7 +85,7 @@ static double *copy_of(const struct op_case *c, int i) {
     return memcpy(op_doubles(c->run, count), c->x[i], (size_t)count * sizeof(double));
 }
 
-// The backward operation, and what it wrote or added.
+// Runs the backward operation and stores what it wrote or added.
 static void make_gradients(struct pair *pair) {
     struct op_case *b = &pair->backward;
     double *before[OP_OPERANDS] = {0};
@@ -128,20 +129,19 @@ static void check_operand(struct pair *pair, int i) {
     const double within = pair->gradient->exact ? 1e-6 : 2e-3;
     const int64_t real = op_real_rows(&f->call, o->rows) * f->call.operands[i].cols;
     for (int64_t k = 0; k < real; k++) {
-        const double kept = f->x[i][k];
-        f->x[i][k] = kept + step;
+        const double saved = f->x[i][k];
+        f->x[i][k] = saved + step;
         const double up = value_of(pair);
-        f->x[i][k] = kept - step;
+        f->x[i][k] = saved - step;
         const double difference = (up - value_of(pair)) / (2 * step);
-        f->x[i][k] = kept;
+        f->x[i][k] = saved;
         if (!(fabs(pair->gradients[i][k] - difference) <= within * (1 + fabs(difference)))) {
-            op_complain(f->run, o->name, "the gradient is off by",
-                        pair->gradients[i][k] - difference);
+            op_fail(f->run, o->name, "the gradient is off by", pair->gradients[i][k] - difference);
         }
     }
 }
 
-// What has its numbers in int8 has no gradient.
+// A variant that reads int8 has no gradient; the first one is used in its place.
 static int forward_variant(const struct op *forward, int variant) {
     const int own = forward->variants > 0 ? variant % forward->variants : 0;
     return op_reads_int8(forward, own) ? 0 : own;
@@ -160,7 +160,7 @@ void op_gradient_check(struct op_run *run, const struct op_gradient *gradient) {
     } else {
         op_case_make(&pair.backward, run, backward, gradient->use, gradient->variant);
         evaluate(&pair, &pair.forward);
-        hand_over(&pair);
+        copy_operands(&pair);
     }
     for (int i = 0; i < OP_OPERANDS; i++) {
         if (pair.forward.x[i] != NULL && (forward->operands[i].role & OP_OUT)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients by finite differences: for a random weighting w of what a forward operation f writes,
-// d(sum w * f(x)) / dx is compared with what the operation of its gradient makes of w, number by
-// number. Which operand is the gradient of which follows from their names (op_table.h).
+// Checks gradients by finite differences: for random weights w of the outputs of a forward
+// operation f, d(sum w * f(x)) / dx is compared, number by number, with what the backward operation
+// computes from w. Names say which operand is the gradient of which (op_table.h).
 #ifndef BERTH_TESTS_DEVICE_OP_GRADIENTS_H
 #define BERTH_TESTS_DEVICE_OP_GRADIENTS_H
 
@@ -14,8 +14,7 @@ struct op_gradient {
     int exact; // the references in double, else the device
 };
 
-// The device, shape, dtype (f32), dropout and activation are those of the run, which gets a
-// complaint.
+// Uses the device, shape, dtype (f32), dropout and activation of the run, which records a failure.
 void op_gradient_check(struct op_run *run, const struct op_gradient *gradient);
 
 #endif

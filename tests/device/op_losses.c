@@ -64,9 +64,10 @@ void op_class_loss(struct op_case *c) {
     scale_gradient(c, SIZE(COUNT) * classes);
 }
 
-// Mode 0: labels that are ignored, the second too large and the third negative; most labels with
-// the largest logit, which in every third row the class before shares, which is no hit, and in
-// every other row the class after, which is one. Mode 1: labels that are all but certain.
+// Mode 0: the second and third label are ignored, as they are too large and negative. Most labels
+// have the largest logit, but share it with another class: in every third row with the previous
+// class, so that there is no hit, and in the others with the next class, so that there is one. Mode
+// 1: the labels have a probability close to 1.
 void op_prepare_classes(struct op_case *c, int mode) {
     int32_t *labels = c->call.operands[4].data;
     const int64_t classes = SIZE(N);
@@ -97,7 +98,7 @@ void op_weighted_loss(struct op_case *c) {
     scale_gradient(c, SIZE(COUNT) * classes);
 }
 
-// Labels that are ignored: the second is too large, the third negative.
+// The second and third label are ignored, as they are too large and negative.
 void op_prepare_weighted(struct op_case *c, int mode) {
     int32_t *labels = c->call.operands[4].data;
     for (int64_t i = 1; i < SIZE(COUNT) && i < 3; i++) {
@@ -133,8 +134,8 @@ void op_prepare_targets(struct op_case *c, int mode) {
 
 // --- sentence embeddings ------------------------------------------------------------------------
 
-// factors[row] of the pooling of a column, of the rows of a sequence; the maximum's is 1 at its
-// row.
+// factors[row]: the weights of a sequence's rows in the pooling of a column; for the maximum, 1 at
+// its row.
 static void pool_factors(const struct op_case *c, double *factors, const double *column,
                          int64_t length) {
     int64_t most = 0;
@@ -150,7 +151,7 @@ static void pool_factors(const struct op_case *c, double *factors, const double 
     }
 }
 
-// Visits every factor with its elements of the sequences' rows and of the vectors.
+// Visits every factor, with the index of its element in the rows and in the vectors.
 static void pool(struct op_case *c, const double *values,
                  void (*visit)(struct op_case *c, int64_t row, int64_t vector, double factor)) {
     const struct batch *batch = &c->call.batch;
@@ -200,7 +201,7 @@ void op_normalize_forward(struct op_case *c) {
     }
 }
 
-// A vector without a length has none afterwards.
+// In mode 1, the first vector is zero, and must stay so.
 void op_prepare_lengths(struct op_case *c, int mode) {
     memset(c->x[2], 0, (size_t)(mode * SIZE(HIDDEN)) * sizeof(double));
 }

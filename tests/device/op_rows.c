@@ -152,7 +152,7 @@ static void linear_packed_forward(struct op_case *c) {
     linear_int8_forward(c);
 }
 
-// How many times as large as those of others the numbers of a column are.
+// 4 for a wide column, whose numbers are four times as large, else 1.
 static int64_t times_of(const struct int8_matrix *w, int64_t column) {
     int64_t times = 1;
     for (int64_t i = 0; i < w->wide; i++) {
@@ -161,9 +161,9 @@ static int64_t times_of(const struct int8_matrix *w, int64_t column) {
     return times;
 }
 
-// Numbers that int8 has exactly: of a row of x from -128 to 127 steps, four times as many in wide
-// columns; of a group of w from -127. The ends of the range occur; the others are positive, because
-// an activation of sums far below 0 has fewer digits than the tolerance.
+// Numbers that int8 represents exactly: in a row of x from -128 to 127 steps, four times as much in
+// wide columns; in a group of w from -127 steps on. Both ends of the range occur; the other numbers
+// are positive, because the activation of a sum far below 0 is less precise than the tolerance.
 static void prepare_int8(struct op_case *c, int mode) {
     const struct int8_matrix w = op_int8_matrix(&c->call, 2);
     const int64_t columns = SIZE(K), group = int8_group(columns);
@@ -221,7 +221,7 @@ static void du_itself(double *gradient, const struct op_case *c) {
 
 // --- attention ----------------------------------------------------------------------------------
 
-// Calls `each` for every head of every sequence.
+// Called for every head of every sequence.
 typedef void head_function(struct op_case *c, const struct reference_head *h, int64_t first);
 
 static void for_each_head(struct op_case *c, const double *qkv, head_function *each) {
@@ -245,7 +245,7 @@ static void for_each_head(struct op_case *c, const double *qkv, head_function *e
     }
 }
 
-// Into the context and the log-sum-exp (may be NULL).
+// Computes the context and the log-sum-exp (may be NULL) of a head.
 static void head_to(const struct op_case *c, double *context, double *sums,
                     const struct reference_head *h, int64_t first) {
     double *out = malloc((size_t)(h->length * (h->size + 1)) * sizeof *out);
@@ -297,7 +297,7 @@ static void attention_backward(struct op_case *c) {
     for_each_head(c, c->x[4], head_backward);
 }
 
-// The context and the log-sum-exp of these queries, keys and values.
+// The backward pass needs the context and the log-sum-exp of these queries, keys and values.
 static void prepare_attention(struct op_case *c, int mode) {
     for_each_head(c, c->x[4], head_prepare);
 }

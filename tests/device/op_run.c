@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Operands, batches and checks of one run; see op_run.h.
 #include "op_run.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static void download_all(struct translated_device *operands) {
 
 void op_begin(struct op_run *run) {
     run->hash = 0xCBF29CE484222325u;
-    run->complaint[0] = '\0';
+    run->failure[0] = '\0';
     run->drawn = 0;
     run->block_count = 0;
     translated_init(&run->operands, run->dev);
@@ -37,7 +38,7 @@ void op_end(struct op_run *run) {
     struct berth_error error;
     run->dev = run->operands.inner;
     if (run->dev->status(run->dev, &error) != BERTH_OK) {
-        snprintf(run->complaint, sizeof run->complaint, "%.190s", error.message);
+        snprintf(run->failure, sizeof run->failure, "%.190s", error.message);
     }
     for (size_t i = 0; i < run->operands.count; i++) {
         const struct translated_block *block = &run->operands.blocks[i];
@@ -53,7 +54,7 @@ void op_end(struct op_run *run) {
 
 // Sorts the rows by id; rows with the same id by index.
 static const int32_t *sorted_rows(struct op_run *run, const int32_t *ids, int64_t count) {
-    int32_t *sorted = op_keep(run, (size_t)count * sizeof *sorted), put = 0;
+    int32_t *sorted = op_alloc(run, (size_t)count * sizeof *sorted), put = 0;
     for (int32_t id = 0; id < OP_WORDS; id++) {
         for (int64_t row = 0; row < count; row++) {
             if (ids[row] == id) {
@@ -67,10 +68,10 @@ static const int32_t *sorted_rows(struct op_run *run, const int32_t *ids, int64_
 void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     struct batch *b = &run->batch;
     *b = (struct batch){0};
-    int32_t *starts = op_keep(run, ((size_t)count + 1) * sizeof *starts);
-    int64_t *places = op_keep(run, (size_t)count * sizeof *places);
-    int32_t *labels[2] = {op_keep(run, (size_t)count * sizeof **labels),
-                          op_keep(run, (size_t)count * sizeof **labels)};
+    int32_t *starts = op_alloc(run, ((size_t)count + 1) * sizeof *starts);
+    int64_t *places = op_alloc(run, (size_t)count * sizeof *places);
+    int32_t *labels[2] = {op_alloc(run, (size_t)count * sizeof **labels),
+                          op_alloc(run, (size_t)count * sizeof **labels)};
     for (int s = 0; s < count; s++) {
         int32_t length = lengths[s];
         starts[s + 1] = starts[s] + length;
@@ -84,7 +85,7 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     b->row_count = batch_round(b->token_count);
     int32_t *rows[4];
     for (int i = 0; i < 4; i++) {
-        rows[i] = op_keep(run, (size_t)b->row_count * sizeof **rows);
+        rows[i] = op_alloc(run, (size_t)b->row_count * sizeof **rows);
     }
     for (int64_t r = 0, s = 0; r < b->row_count; r++) {
         s += s < b->sequence_count && r == starts[s + 1];
@@ -137,7 +138,7 @@ uint16_t op_to_f16(double x) {
 
 enum { SENTINEL = 0x5A }; // the bytes between the rows of every matrix
 
-// Columns between the rows; whole vectors of them where the rows are whole vectors.
+// Columns between the rows: a whole vector if the rows are whole vectors.
 static int64_t gap_of(int64_t cols) {
     return cols % 8 == 0 ? 8 : 5;
 }
@@ -151,7 +152,7 @@ static void *host_block(struct op_run *run, size_t bytes) {
     return block;
 }
 
-void *op_keep(struct op_run *run, size_t bytes) {
+void *op_alloc(struct op_run *run, size_t bytes) {
     struct device *dev = run->operands.inner;
     const struct translated_block block = {host_block(run, bytes + 64),
                                            dev->memory_new(dev, bytes + 64), bytes + 64};
@@ -162,7 +163,7 @@ void *op_keep(struct op_run *run, size_t bytes) {
     return block.address;
 }
 
-// SplitMix64, in [-1, 1): the tests draw many more numbers than the operations do.
+// SplitMix64, in [-1, 1); fast, because the tests draw many more numbers than the operations.
 double op_random(struct op_run *run) {
     uint64_t z = ++run->drawn * 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -172,7 +173,7 @@ double op_random(struct op_run *run) {
 
 struct mat op_matrix(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype) {
     size_t bytes = (size_t)(rows * (cols + gap_of(cols))) * dtype_size(dtype);
-    struct mat m = {op_keep(run, bytes), rows, cols, cols + gap_of(cols), dtype};
+    struct mat m = {op_alloc(run, bytes), rows, cols, cols + gap_of(cols), dtype};
     memset(m.data, SENTINEL, bytes);
     return m;
 }
@@ -215,7 +216,7 @@ struct mat op_gradient(struct op_run *run, int64_t cols, enum dtype dtype, doubl
 }
 
 float *op_vector(struct op_run *run, int64_t count, double size, double shift) {
-    float *x = op_keep(run, (size_t)count * sizeof *x);
+    float *x = op_alloc(run, (size_t)count * sizeof *x);
     for (int64_t i = 0; i < count; i++) {
         x[i] = (float)(shift + size * op_random(run));
     }
@@ -238,11 +239,11 @@ double *op_dense_vector(struct op_run *run, const float *from, int64_t count) {
     return op_dense(run, mat_of((void *)(uintptr_t)from, 1, count, DTYPE_F32));
 }
 
-// --- verdicts -----------------------------------------------------------------------------------
+// --- checks -------------------------------------------------------------------------------------
 
-void op_complain(struct op_run *run, const char *what, const char *why, double found) {
-    if (run->complaint[0] == '\0') {
-        snprintf(run->complaint, sizeof run->complaint, "%s: %s %.4g", what, why, found);
+void op_fail(struct op_run *run, const char *what, const char *why, double found) {
+    if (run->failure[0] == '\0') {
+        snprintf(run->failure, sizeof run->failure, "%s: %s %.4g", what, why, found);
     }
 }
 
@@ -260,7 +261,7 @@ void op_check_gaps(struct op_run *run, const char *what, struct mat m) {
             (const unsigned char *)m.data + (size_t)(r * m.stride + m.cols) * dtype_size(m.dtype);
         for (size_t i = 0; i < (size_t)(m.stride - m.cols) * dtype_size(m.dtype); i++) {
             if (gap[i] != SENTINEL) {
-                op_complain(run, what, "wrote past the end of row", (double)r);
+                op_fail(run, what, "wrote past the end of row", (double)r);
                 return;
             }
         }
@@ -280,10 +281,10 @@ void op_compare(struct op_run *run, const char *what, const double *found, const
         worst = fabs(d) > worst ? fabs(d) : worst;
     }
     if (!(sqrt(distance / norm) <= tolerance)) {
-        op_complain(run, what, "relative L2 error", sqrt(distance / norm));
+        op_fail(run, what, "relative L2 error", sqrt(distance / norm));
     }
     if (!(worst <= 8 * tolerance * most)) {
-        op_complain(run, what, "largest error over largest number", worst / most);
+        op_fail(run, what, "largest error over largest number", worst / most);
     }
     hash_numbers(run, found, count);
 }
@@ -305,7 +306,7 @@ static void check_rest(struct op_run *run, const char *what, struct mat m, int64
         for (int64_t c = 0; c < m.cols; c++) {
             double x = op_number_at(m, r, c);
             if (zero ? x != 0 : !isfinite(x)) {
-                op_complain(run, what, zero ? "slack row holds" : "slack row is not finite:", x);
+                op_fail(run, what, zero ? "slack row holds" : "slack row is not finite:", x);
                 return;
             }
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of one operation on a device: inputs with gaps between their rows and garbage in the
-// slack, outputs filled with NaN, comparison with the expected values. Everything these functions
+// One run of an operation on a device: inputs with gaps between their rows and garbage in the
+// slack, outputs filled with NaN, and comparison with expected values. Everything these functions
 // return is valid until op_end.
 //
 // Operands exist twice: in host memory, where a case fills and checks them, and in a block of the
-// device. run->dev maps the former to the latter: it uploads all operands before each operation and
+// device. run->dev translates between them: it uploads all operands before each operation and
 // downloads them after it.
 #ifndef BERTH_TESTS_DEVICE_OP_RUN_H
 #define BERTH_TESTS_DEVICE_OP_RUN_H
@@ -20,7 +20,7 @@ struct case_shape {
     const char *name;
     int32_t lengths[SEQUENCES_MAX]; // ends at 0
     int64_t hidden, heads, intermediate, vocabulary;
-    const char *only; // what the names of its operations begin with; NULL: all
+    const char *only; // prefix of the operations to run; NULL: all
 };
 
 struct op_run {
@@ -32,8 +32,8 @@ struct op_run {
     enum activation activation;
     int hash_only; // 1: no comparison with a reference
     // found
-    uint64_t hash;       // of all numbers that were compared
-    char complaint[200]; // "" when everything is right
+    uint64_t hash;     // of all numbers that were compared
+    char failure[200]; // "" when everything is right
     // during the run
     struct batch batch;
     uint64_t drawn;
@@ -50,8 +50,8 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count);
 
 // --- inputs and outputs -------------------------------------------------------------------------
 
-void *op_keep(struct op_run *run, size_t bytes); // an operand, zeroed
-double op_random(struct op_run *run);            // in [-1, 1)
+void *op_alloc(struct op_run *run, size_t bytes); // an operand, zeroed
+double op_random(struct op_run *run);             // in [-1, 1)
 // A matrix without numbers yet.
 struct mat op_matrix(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype);
 double op_from_f16(uint16_t bits);
@@ -100,26 +100,26 @@ double *op_doubles(struct op_run *run, int64_t count); // zeros
 double *op_dense(struct op_run *run, struct mat m);    // the numbers of m without gaps
 double *op_dense_vector(struct op_run *run, const float *from, int64_t count);
 
-// --- verdicts -----------------------------------------------------------------------------------
+// --- checks -------------------------------------------------------------------------------------
 
-// Keeps the first complaint.
-void op_complain(struct op_run *run, const char *what, const char *why, double found);
-// Relative L2 distance of the numbers from `expected` must be at most `tolerance`, and the largest
-// difference at most 8 times that of the largest number.
+// Records a failure of the run, unless it already has one.
+void op_fail(struct op_run *run, const char *what, const char *why, double found);
+// The relative L2 distance from `expected` must be at most `tolerance`, and the largest difference
+// at most 8 * tolerance times the largest number.
 void op_compare(struct op_run *run, const char *what, const double *found, const double *expected,
                 int64_t count, double tolerance);
-// Nothing is written between the rows.
+// Checks that nothing was written between the rows.
 void op_check_gaps(struct op_run *run, const char *what, struct mat m);
 // op_compare of the first `rows` rows, and op_check_gaps.
 void op_check(struct op_run *run, const char *what, struct mat m, const double *expected,
               int64_t rows, double tolerance);
 void op_check_vector(struct op_run *run, const char *what, const float *x, const double *expected,
                      int64_t count, double tolerance);
-// zero: slack rows must be zero, otherwise any finite value
+// zero: slack rows must be zero; otherwise they may have any finite value.
 void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero);
 // Checks that the rows from `first` on are zero.
 void op_check_zeros(struct op_run *run, const char *what, struct mat m, int64_t first);
-// Of one operation whose results have this dtype.
+// The usual tolerance of an operation whose results have this dtype.
 double op_tolerance(enum dtype dtype);
 
 #endif

@@ -47,7 +47,7 @@ static double factor_of(const struct op_case *c, const struct device_range *rang
            (args->max_grad_norm > 0 ? fmin(1, args->max_grad_norm / norm) : 1);
 }
 
-// What the rate is multiplied with, of element i of the range with its new moments.
+// The update of element i of the range before it is multiplied by the rate, from its new moments.
 static double update_of(const struct op_case *c, const struct device_range *range, int64_t i) {
     const struct adamw_args *args = &c->call.adam;
     const double m = c->x[2][range->at + i], square = c->x[3][range->at + i] / args->correction2;
@@ -57,7 +57,7 @@ static double update_of(const struct op_case *c, const struct device_range *rang
     return m / args->correction1 / root + decay;
 }
 
-// New moments; the gradients are cleared also where the update is skipped.
+// Computes new moments. The gradients are cleared even if the update is skipped.
 static void update_moments(struct op_case *c, const struct device_range *range) {
     const struct adamw_args *args = &c->call.adam;
     const double factor = factor_of(c, range), decay = args->l2_mode ? range->weight_decay : 0;
@@ -178,7 +178,7 @@ void op_add(struct op_case *c) {
 
 void op_convert(struct op_case *c) {
     const int64_t count = SIZE(TABLE);
-    const struct mat to = mat_of(op_keep(c->run, (size_t)count * 4), 1, count, c->run->compute);
+    const struct mat to = mat_of(op_alloc(c->run, (size_t)count * 4), 1, count, c->run->compute);
     for (int64_t i = 0; i < count; i++) {
         op_set_number(to, 0, i, c->x[1][i]);
         c->x[0][i] = op_number_at(to, 0, i);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loops over all variants of all operations; see op_walk.h.
 #include "op_walk.h"
 
 #include "core/harness.h"
@@ -42,18 +43,18 @@ static int at_least_one(int count) {
 }
 
 void op_walk_report(struct op_run *run, const struct variant *v, void *context) {
-    if (run->complaint[0] != '\0') {
+    if (run->failure[0] != '\0') {
         ++*(int *)context;
         print_error(
             "%s (%s), variant %d, mode %d, shape \"%s\", %s, dropout %u, activation %d, %s: %s\n",
             v->op->name, v->use->name, v->variant, v->mode, run->shape->name,
             dtype_name(run->compute), run->threshold, (int)run->activation,
-            run->dev->describe(run->dev), run->complaint);
+            run->dev->describe(run->dev), run->failure);
     }
 }
 
-// The dropouts, dtypes and activations of one variant. The large shapes are about tiles and
-// threads, for which one function is as good as another.
+// Runs one variant with all dropouts, dtypes and activations. The large shapes test tiles and
+// threads, for which one or two activations suffice.
 static void for_each_number(struct device *dev, const struct case_shape *shape,
                             const struct variant *v, each_function *each, void *context) {
     const int activations = !v->row->activates         ? 1
@@ -99,10 +100,10 @@ void op_walk(struct device *dev, const struct case_shape *shape, each_function *
     }
 }
 
-int op_walk_complaints(struct device *dev, const struct case_shape *shape) {
-    int complaints = 0;
-    op_walk(dev, shape, op_walk_report, &complaints);
-    return complaints;
+int op_walk_failures(struct device *dev, const struct case_shape *shape) {
+    int failures = 0;
+    op_walk(dev, shape, op_walk_report, &failures);
+    return failures;
 }
 
 // --- gradients ----------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ int op_walk_complaints(struct device *dev, const struct case_shape *shape) {
 static const struct case_shape small = {"gradients", {2, 1, 3}, 6, 2, 5, 50, NULL};
 
 static void gradients_of_row(struct device *dev, const struct op_row *row, int exact,
-                             int *complaints) {
+                             int *failures) {
     const struct op *op = op_find(row->name);
     const int variants = at_least_one(op->variants);
     const int activations = !row->activates ? 1
@@ -126,16 +127,16 @@ static void gradients_of_row(struct device *dev, const struct op_row *row, int e
         op_gradient_check(&run, &gradient);
         op_end(&run);
         const struct variant v = {op, row, gradient.use, gradient.variant, 0};
-        op_walk_report(&run, &v, complaints);
+        op_walk_report(&run, &v, failures);
     }
 }
 
 int op_walk_gradients(struct device *dev, int exact) {
-    int complaints = 0;
+    int failures = 0;
     for (int i = 0; i < op_row_count; i++) {
         if (op_rows[i].forward != NULL) {
-            gradients_of_row(dev, &op_rows[i], exact, &complaints);
+            gradients_of_row(dev, &op_rows[i], exact, &failures);
         }
     }
-    return complaints;
+    return failures;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks through every operation x shapes x dtypes x variants on a device, against the references
-// (op_rows.c) and finite differences (op_gradients.h). Complaints are printed and counted.
+// Runs every operation, with all shapes, dtypes and variants, on a device and compares it with the
+// references (op_rows.c) and with finite differences (op_gradients.h). Failures are printed and
+// counted.
 #ifndef BERTH_TESTS_DEVICE_OP_WALK_H
 #define BERTH_TESTS_DEVICE_OP_WALK_H
 
@@ -16,8 +17,9 @@ struct variant {
 
 typedef void each_function(struct op_run *run, const struct variant *variant, void *context);
 
-// "Several tiles" has three pieces of columns in attention and tiles of all three sizes in dw; the
-// full block has neither slack nor a short piece. The depth of the fifth is multiplied in pieces.
+// "Several tiles" has three tiles of columns in attention, and tiles of all three sizes in dw. The
+// full block has neither slack nor a partial tile. The depth of the fifth shape is multiplied in
+// several parts.
 enum { SHAPE_ONE_BLOCK = 2, SHAPE_SEVERAL_TILES = 3, SHAPE_DEEP = 4, SHAPE_PACKED = 5, SHAPES };
 extern const struct case_shape shapes[SHAPES];
 
@@ -26,10 +28,10 @@ void op_walk_begin(struct op_run *run);
 // All variants of the shape's operations; all uses for the small shapes.
 void op_walk(struct device *dev, const struct case_shape *shape, each_function *each,
              void *context);
-// Prints what a run complains of; `context` is the int that counts.
+// Prints a run's failure, if there is one; `context` points to the int that counts failures.
 void op_walk_report(struct op_run *run, const struct variant *variant, void *context);
-// The number of complaints of one shape, or of all gradients. `exact`: of the references alone.
-int op_walk_complaints(struct device *dev, const struct case_shape *shape);
+// The number of failures of one shape, or of all gradients. exact: only of the references.
+int op_walk_failures(struct device *dev, const struct case_shape *shape);
 int op_walk_gradients(struct device *dev, int exact);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Operations as plain loops in double; see reference.h.
 #include "reference.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of core/device.h as plain loops in double, dense row-major; the devices are
-// checked against them. The formulas are in core/device.h. test_reference.c checks the derivatives
-// by finite differences.
+// The operations of core/device.h as plain loops in double on dense row-major arrays, with which
+// the devices are compared. The formulas are in core/device.h. op_gradients.h checks the
+// derivatives by finite differences.
 #ifndef BERTH_TESTS_DEVICE_REFERENCE_H
 #define BERTH_TESTS_DEVICE_REFERENCE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that the benchmarks of single operations run every operation of the interface, on the
+// Tests that the benchmarks of single operations run every operation of the interface in the
 // device's memory, and report errors.
 #include "core/harness.h"
 #include "core/memory.h"

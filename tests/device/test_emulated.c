@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's kernels, run by the emulation: every operation against double loops, its gradients
-// against finite differences, and the same bits whichever threads of a block go first.
+// The GPU's kernels, run by the emulation: every operation is compared with loops in double, its
+// gradients with finite differences. Some tests run this with other orders of threads.
 #include "core/harness.h"
 #include "nan_hits.h"
 #include "op_walk.h"
@@ -51,22 +51,22 @@ static struct device *open_emulated(void) {
     return open_with(0);
 }
 
-static void walk(const struct case_shape *first, size_t count) {
+static void check_shapes(const struct case_shape *first, size_t count) {
     struct device *dev = open_emulated();
-    int complaints = 0;
+    int failures = 0;
     for (size_t s = 0; s < count; s++) {
-        complaints += op_walk_complaints(dev, &first[s]);
+        failures += op_walk_failures(dev, &first[s]);
     }
     dev->close(dev);
-    assert_int_equal(complaints, 0);
+    assert_int_equal(failures, 0);
 }
 
 static void operations(void **state) {
-    walk(shapes, SHAPES);
+    check_shapes(shapes, SHAPES);
 }
 
 static void operations_on_wide_rows(void **state) {
-    walk(wide_shapes, COUNT(wide_shapes));
+    check_shapes(wide_shapes, COUNT(wide_shapes));
 }
 
 static void nan_is_no_hit(void **state) {
@@ -76,7 +76,7 @@ static void nan_is_no_hit(void **state) {
 }
 
 static void attention(void **state) {
-    walk(attention_shapes, COUNT(attention_shapes));
+    check_shapes(attention_shapes, COUNT(attention_shapes));
 }
 
 static void operations_have_their_gradients(void **state) {
@@ -116,8 +116,8 @@ static void graphs(void **state) {
     dev->close(dev);
 }
 
-// The gradients of a table of types with a head that is wider than a row of the encoder take no
-// more memory than `reserve` has taken.
+// The gradients of a table of types, and of a head that is wider than the encoder, need no more
+// memory than `reserve` has allocated.
 static void scratch_is_reserved(void **state) {
     enum { ROWS = 64, HIDDEN = 8, OUTPUTS = 200, TYPES = 40, TOKENS = 4, NUMBERS = 1 << 15 };
     static const int32_t arrays[TOKENS + 2] = {0, 1, 2, 3, 0, TOKENS};
@@ -177,16 +177,16 @@ static void gradients_of_words(void **state) {
     static const int runs[] = {1, 31, 32, 64, 2, 1, 100, 1, 28, 40};
     enum { TOKENS = 300, ROWS = 320, HIDDEN = 8, WORDS = COUNT(runs) };
     float rows[ROWS][HIDDEN] = {{0}}, ones[ROWS], words[WORDS][HIDDEN], found[WORDS][HIDDEN];
-    int32_t ids[ROWS] = {0}, places[TOKENS], zeros[ROWS] = {0}, first_rows[2] = {0, TOKENS};
+    int32_t ids[ROWS] = {0}, word_rows[TOKENS], zeros[ROWS] = {0}, first_rows[2] = {0, TOKENS};
     struct device *dev = open_emulated();
     struct berth_error error;
-    for (int word = 0, place = 0; word < WORDS; word++) {
+    for (int word = 0, index = 0; word < WORDS; word++) {
         for (int i = 0; i < HIDDEN; i++) {
             words[word][i] = (float)(100 * word + i);
         }
-        for (int k = 0; k < runs[word]; k++, place++) {
-            const int row = place * 7 % TOKENS;
-            places[place] = row;
+        for (int k = 0; k < runs[word]; k++, index++) {
+            const int row = index * 7 % TOKENS;
+            word_rows[index] = row;
             ids[row] = word;
             for (int i = 0; i < HIDDEN; i++) {
                 rows[row][i] = (float)((i % 2 ? -1 : 1) * (row % 50 + 1));
@@ -210,7 +210,7 @@ static void gradients_of_words(void **state) {
     dev->upload(dev, one, ones, sizeof ones);
     dev->upload(dev, table, found, sizeof found);
     dev->upload(dev, arrays, ids, sizeof ids);
-    dev->upload(dev, arrays + ROWS, places, sizeof places);
+    dev->upload(dev, arrays + ROWS, word_rows, sizeof word_rows);
     dev->upload(dev, arrays + 2 * ROWS, zeros, sizeof zeros);
     dev->upload(dev, arrays + 3 * ROWS, first_rows, sizeof first_rows);
     const struct mat gradient = mat_of(dy, ROWS, HIDDEN, DTYPE_F32);
@@ -246,7 +246,7 @@ static void gradients_of_words(void **state) {
     dev->close(dev);
 }
 
-// No bytes are a block, too.
+// An allocation of no bytes is a block, too.
 static void memory_of_no_bytes(void **state) {
     struct device *dev = open_emulated();
     struct berth_error error;
@@ -404,7 +404,7 @@ static void attention_in_graphs(void **state) {
     dev->close(dev);
 }
 
-static void rest(int milliseconds) {
+static void sleep_milliseconds(int milliseconds) {
     const struct timespec moment = {0, milliseconds * 1000000L};
     nanosleep(&moment, NULL);
 }
@@ -426,7 +426,7 @@ static void marks_are_in_the_stream(void **state) {
     float *other = dev->memory_new(dev, sizeof number);
     dev->mark(dev, DEVICE_PHASE_FORWARD);
     dev->add(dev, sum, other, 1);
-    rest(500);
+    sleep_milliseconds(500);
     dev->mark(dev, DEVICE_PHASE_OTHER);
     dev->times(dev, seconds);
     assert_float_equal(total(seconds), 0, 0); // nothing has begun
@@ -437,13 +437,13 @@ static void marks_are_in_the_stream(void **state) {
 
     dev->mark(dev, DEVICE_PHASE_FORWARD);
     dev->download(dev, &number, sum, sizeof number);
-    rest(20);
+    sleep_milliseconds(20);
     dev->mark(dev, DEVICE_PHASE_BACKWARD);
     dev->download(dev, &number, sum, sizeof number);
-    rest(40);
+    sleep_milliseconds(40);
     dev->mark(dev, DEVICE_PHASE_STEP);
     dev->download(dev, &number, sum, sizeof number);
-    rest(60);
+    sleep_milliseconds(60);
     dev->mark(dev, DEVICE_PHASE_OTHER);
     dev->times(dev, seconds);
     assert_true(seconds[DEVICE_PHASE_FORWARD] >= 0.02 && seconds[DEVICE_PHASE_BACKWARD] >= 0.04);
@@ -464,11 +464,11 @@ static void many_marks(void **state) {
     double seconds[DEVICE_PHASES];
     dev->mark(dev, DEVICE_PHASE_FORWARD);
     assert_int_equal(dev->status(dev, &error), BERTH_OK);
-    rest(20);
+    sleep_milliseconds(20);
     for (int i = 0; i < 200; i++) {
         dev->mark(dev, DEVICE_PHASE_BACKWARD);
     }
-    rest(40);
+    sleep_milliseconds(40);
     dev->mark(dev, DEVICE_PHASE_OTHER);
     assert_int_equal(dev->status(dev, &error), BERTH_OK);
     dev->times(dev, seconds);

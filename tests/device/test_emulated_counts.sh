@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Launches, and bytes of device memory, of training on the emulated GPU. The module with counted loads and stores ends
-# the run where a launch differs from its plan; the plan of the run that computes nothing is the same; an update is
-# fetched once, which is the only time that the host waits, and is two graphs a micro-batch. BERTH: the program.
+# the run if a launch differs from its cost; a dry run has the same costs; an update has two graphs per micro-batch and is
+# fetched once, which is the only time that the host waits. BERTH: the program.
 . "$(dirname "$0")/../cli/lib.sh"
 cd "$work" || exit 1
 make_model start 64

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Kernels that are wrong (broken_kernels.cpp) are caught by the emulation, by wrong numbers or by a message that names the
-# kernel, in which order which threads go first, and right ones are not. KERNELS: that program; COUNTED: the same with
-# counted loads and stores, empty where sanitizers are on; SANITIZED: these.
+# The emulation catches wrong kernels (broken_kernels.cpp) in every order of threads, by wrong numbers or by a message that
+# names the kernel, and accepts correct ones. KERNELS: that program; COUNTED: the same with counted loads and stores, empty
+# with sanitizers; SANITIZED: the sanitizers.
 BERTH=$KERNELS
 . "$(dirname "$0")/../cli/lib.sh"
 
@@ -26,7 +26,7 @@ for order in forward reverse random; do
     for name in sum left right copy vectors copies; do
         finds $order right "$name"
     done
-    # Shared memory that nobody wrote is not a number.
+    # Shared memory that was never written is NaN.
     for name in "sum without a barrier" "sum of a part too many" "copies that nobody waits for"; do
         finds $order wrong "$name"
     done
@@ -53,7 +53,7 @@ for BERTH_EMULATION_ORDER in forward reverse random; do
     refuses "two shuffles" "at once"
     refuses "sum by half a mask" "is not in its own mask"
     refuses "a lane outside the mask" "which is not in the mask"
-    refuses "vectors at a wrong address" "a vector of 16 bytes at"
+    refuses "vectors at a wrong address" "misaligned 16-byte vector at"
     refuses "too much shared memory" "bytes of shared memory, the limit is"
 done
 

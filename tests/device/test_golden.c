@@ -19,23 +19,23 @@ struct golden_run {
 
 // --- from the file ------------------------------------------------------------------------------
 
-static void *kept(struct golden_run *g, void *block, int64_t bytes) {
-    void *copy = op_keep(&g->op, (size_t)bytes);
+static void *copy_to_operand(struct golden_run *g, void *block, int64_t bytes) {
+    void *copy = op_alloc(&g->op, (size_t)bytes);
     memcpy(copy, block, (size_t)bytes);
     free(block);
     return copy;
 }
 
-static double *wanted(struct golden_run *g, const char *name) {
+static double *expected_values(struct golden_run *g, const char *name) {
     int64_t count;
     double *values = golden_doubles(g->file, g->prefix, name, &count);
-    return kept(g, values, count * (int64_t)sizeof *values);
+    return copy_to_operand(g, values, count * (int64_t)sizeof *values);
 }
 
 static float *vector_of(struct golden_run *g, const char *name) {
     int64_t count;
     float *values = golden_floats(g->file, g->prefix, name, &count);
-    return kept(g, values, count * (int64_t)sizeof *values);
+    return copy_to_operand(g, values, count * (int64_t)sizeof *values);
 }
 
 static double number(struct golden_run *g, const char *name) {
@@ -50,7 +50,7 @@ static int64_t size_of(struct golden_run *g, const char *name, int axis) {
 
 // The tensor's numbers times `factor` in the first rows of m.
 static struct mat filled(struct golden_run *g, struct mat m, const char *name, double factor) {
-    const double *values = wanted(g, name);
+    const double *values = expected_values(g, name);
     for (int64_t i = 0; i < size_of(g, name, 0) * m.cols; i++) {
         op_set_number(m, i / m.cols, i % m.cols, factor * values[i]);
     }
@@ -75,7 +75,7 @@ static struct mat gradient_of(struct golden_run *g, const char *name, enum dtype
 static const int32_t *rows_of(struct golden_run *g, const char *name) {
     int64_t count;
     int32_t *from = golden_integers(g->file, g->prefix, name, &count);
-    int32_t *to = op_keep(&g->op, (size_t)g->op.batch.row_count * sizeof *to);
+    int32_t *to = op_alloc(&g->op, (size_t)g->op.batch.row_count * sizeof *to);
     memcpy(to, from, (size_t)count * sizeof *to);
     free(from);
     return to;
@@ -108,25 +108,25 @@ static double tolerance(const struct golden_run *g, double f32, double bf16) {
 }
 
 static void check_rows(struct golden_run *g, const char *name, struct mat m, double within) {
-    op_check(&g->op, name, m, wanted(g, name), g->op.batch.token_count, within);
+    op_check(&g->op, name, m, expected_values(g, name), g->op.batch.token_count, within);
 }
 
 static void check_table(struct golden_run *g, const char *name, struct mat m, double within) {
-    op_check(&g->op, name, m, wanted(g, name), m.rows, within);
+    op_check(&g->op, name, m, expected_values(g, name), m.rows, within);
 }
 
 static void check_floats(struct golden_run *g, const char *name, const float *x, double within) {
-    op_check_vector(&g->op, name, x, wanted(g, name), size_of(g, name, 0), within);
+    op_check_vector(&g->op, name, x, expected_values(g, name), size_of(g, name, 0), within);
 }
 
 // m - tensor| <= within * (1 + |at|) for each number; a relative L2 error would hide outliers.
 static void check_each(struct golden_run *g, const char *name, struct mat m, const double *at,
                        double within) {
-    const double *want = wanted(g, name);
+    const double *want = expected_values(g, name);
     for (int64_t i = 0; i < g->op.batch.token_count; i++) {
         double error = fabs(op_number_at(m, i, 0) - want[i]);
         if (!(error <= within * (1 + fabs(at[i])))) {
-            op_complain(&g->op, name, "is off by", error);
+            op_fail(&g->op, name, "is off by", error);
         }
     }
 }
@@ -180,7 +180,7 @@ static void norm_backward(struct golden_run *g) {
     check_floats(g, "dgamma", args.dgamma, tolerance(g, 2e-6, 4e-3));
     check_floats(g, "dbeta", args.dbeta, tolerance(g, 2e-6, 4e-3));
     double *dbias = op_doubles(&g->op, hidden);
-    const double *dx = wanted(g, "dx");
+    const double *dx = expected_values(g, "dx");
     for (int64_t i = 0; i < g->op.batch.token_count * hidden; i++) {
         dbias[i % hidden] += dx[i];
     }
@@ -295,7 +295,7 @@ static void gelu(struct golden_run *g, enum activation activation) {
     dev->linear_gelu_forward(dev, y, (struct mat){0}, x, one, op_vector(&g->op, 1, 0, 0),
                              activation);
     dev->linear_gelu_backward(dev, dx, op_vector(&g->op, 1, 0, 0), dy, one, x, activation);
-    const double *at = wanted(g, "x");
+    const double *at = expected_values(g, "x");
     check_each(g, "y", y, at, tolerance(g, 3e-7, 6e-3));
     check_each(g, "dx", dx, at, tolerance(g, 3e-7, 6e-3));
 }
@@ -355,11 +355,11 @@ enum { SLACK = 3 }; // rows after those of the sequences
 
 // A derivative or a value near 0 must be right in its own size.
 static void check_relative(struct golden_run *g, const char *name, struct mat m, double within) {
-    const double *want = wanted(g, name);
+    const double *want = expected_values(g, name);
     for (int64_t c = 0; c < m.cols; c++) {
         double error = fabs(op_number_at(m, 0, c) - want[c]);
         if (!(error <= within * fabs(want[c]))) {
-            op_complain(&g->op, name, "is off by", error);
+            op_fail(&g->op, name, "is off by", error);
         }
     }
 }
@@ -379,10 +379,10 @@ static void tanh_alone(struct golden_run *g) {
     dev->tanh_backward(dev, du, dy, t, (struct dropout){0}, &g->op.batch);
     check_relative(g, "y", t, 3e-7);
     check_relative(g, "y", y, 3e-7);
-    const double *want = wanted(g, "du");
+    const double *want = expected_values(g, "du");
     for (int64_t c = 0; c < count; c++) {
         if (!(fabs(op_number_at(du, 0, c) - want[c]) <= 3e-7)) {
-            op_complain(&g->op, "du", "is off by", op_number_at(du, 0, c) - want[c]);
+            op_fail(&g->op, "du", "is off by", op_number_at(du, 0, c) - want[c]);
         }
     }
 }
@@ -452,7 +452,7 @@ static void head_backward(struct golden_run *g, const struct head *h) {
 }
 
 static void head_check(struct golden_run *g, const char *name, struct mat m) {
-    op_check(&g->op, name, m, wanted(g, name), size_of(g, name, 0), 2e-6);
+    op_check(&g->op, name, m, expected_values(g, name), size_of(g, name, 0), 2e-6);
 }
 
 static void head(struct golden_run *g) {
@@ -482,13 +482,13 @@ enum { RATE, BETA1, BETA2, EPSILON, DECAY, CORRECTION1, CORRECTION2, MAX_NORM, L
 // The gradients are passed scaled by four, as with a loss scale.
 static void adamw(struct golden_run *g) {
     struct device *dev = g->op.dev;
-    const double *s = wanted(g, "settings");
+    const double *s = expected_values(g, "settings");
     const int64_t count = size_of(g, "parameters", 0);
     const int half = g->op.compute != DTYPE_F32;
-    struct grad_stats *stats = op_keep(&g->op, sizeof *stats);
-    struct device_range *range = op_keep(&g->op, sizeof *range);
-    int64_t *blocks = op_keep(&g->op, 2 * sizeof *blocks);
-    double *sums = op_keep(&g->op, sizeof *sums);
+    struct grad_stats *stats = op_alloc(&g->op, sizeof *stats);
+    struct device_range *range = op_alloc(&g->op, sizeof *range);
+    int64_t *blocks = op_alloc(&g->op, 2 * sizeof *blocks);
+    double *sums = op_alloc(&g->op, sizeof *sums);
     *range = (struct device_range){.count = count, .weight_decay = s[DECAY]};
     blocks[1] = 1; // of the few elements
     struct adamw_args args = {
@@ -516,14 +516,15 @@ static void adamw(struct golden_run *g) {
     dev->squares(dev, sums, args.gradients, range, 1);
     dev->norms(dev, stats, sums, blocks, 1, args.gradient_scale);
     if (!(fabs(sqrt(stats->sum_squares) / number(g, "norm") - 1) <= 1e-6)) {
-        op_complain(&g->op, "norm", "is", sqrt(stats->sum_squares));
+        op_fail(&g->op, "norm", "is", sqrt(stats->sum_squares));
     }
     dev->adamw(dev, &args);
     check_floats(g, "new_parameters", args.parameters, 1e-7);
     check_floats(g, "new_first_moment", args.first_moment, 1e-6);
     check_floats(g, "new_second_moment", args.second_moment, 1e-6);
     if (half) {
-        op_check(&g->op, "compute copy", args.compute, wanted(g, "new_parameters"), 1, 4e-3);
+        op_check(&g->op, "compute copy", args.compute, expected_values(g, "new_parameters"), 1,
+                 4e-3);
     }
 }
 
@@ -539,10 +540,10 @@ static void convert(struct golden_run *g) {
     const enum dtype dtype = g->op.compute;
     struct mat to = mat_of(op_output(&g->op, 1, count, dtype).data, 1, count, dtype);
     g->op.dev->convert(g->op.dev, to, vector_of(g, "x"));
-    const double *expected = wanted(g, dtype == DTYPE_F32 ? "x" : "bf16");
+    const double *expected = expected_values(g, dtype == DTYPE_F32 ? "x" : "bf16");
     for (int64_t i = 0; i < count; i++) {
         if (!same_number(op_number_at(to, 0, i), expected[i], dtype)) {
-            op_complain(&g->op, "x", "is converted to", op_number_at(to, 0, i));
+            op_fail(&g->op, "x", "is converted to", op_number_at(to, 0, i));
         }
     }
 }
@@ -581,11 +582,11 @@ static int run_case(int index, struct device *dev, const struct safetensors *fil
     op_begin(&g.op);
     cases[index].run(&g);
     op_end(&g.op);
-    if (g.op.complaint[0] != '\0') {
+    if (g.op.failure[0] != '\0') {
         print_error("%s %s, %s: %s\n", cases[index].prefix, dtype_name(compute), dev->describe(dev),
-                    g.op.complaint);
+                    g.op.failure);
     }
-    return g.op.complaint[0] != '\0';
+    return g.op.failure[0] != '\0';
 }
 
 static void against_pytorch(void **state) {
@@ -601,14 +602,14 @@ static void against_pytorch(void **state) {
     assert_int_equal(status, BERTH_OK);
     struct safetensors file;
     golden_file_open(&file, BERTH_TEST_SOURCE_DIR "/tests/golden/ops.safetensors");
-    int complaints = 0;
+    int failures = 0;
     for (int i = 0; i < CASES; i++) {
-        complaints += run_case(i, dev, &file, DTYPE_F32);
-        complaints += run_case(i, dev, &file, DTYPE_BF16);
+        failures += run_case(i, dev, &file, DTYPE_F32);
+        failures += run_case(i, dev, &file, DTYPE_BF16);
     }
     safetensors_close(&file);
     dev->close(dev);
-    assert_int_equal(complaints, 0);
+    assert_int_equal(failures, 0);
 }
 
 // Every case must be run by a test.

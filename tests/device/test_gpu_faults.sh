@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a GPU's errors become: the emulation makes a call of its fail as BERTH_EMULATION_FAULT=CALL:N:CODE says, with
-# CUDA's numbers. The message names the device, the call and what can be done; the exit code tells a missing or faulty
-# GPU (69) from a fault of the program (70); checkpoints of before are complete and the run continues from them
-# to the same bytes. BERTH: the program.
+# How a GPU's errors are reported: BERTH_EMULATION_FAULT=CALL:N:CODE makes a call of the emulation fail with one of CUDA's
+# numbers. The message names the device, the call and a remedy; the exit code distinguishes a missing or faulty GPU (69)
+# from a fault of the program (70); earlier checkpoints are complete, and the run continues from them to the same bytes.
+# BERTH: the program.
 . "$(dirname "$0")/../cli/lib.sh"
 BERTH_MODULE_PATH=$(dirname "$BERTH")
 export BERTH_MODULE_PATH
@@ -19,7 +19,7 @@ train() { # OUTPUT [ARGUMENT...]
 train whole --quiet
 expect_code 0
 
-# The N-th call of CALL fails in the third update, or as the checkpoint of the fourth is written.
+# The N-th call of CALL fails in the third update, or while the checkpoint of the fourth is written.
 fault() { # CALL N CODE EXIT TEXT...
     local text
     rm -rf broken
@@ -42,7 +42,7 @@ fault span_loss 6 226 69 "span_loss: contained memory error (error 226)" "Xid 94
 fault mark 20 999 70 "mark: unknown error (error 999)"
 fault embed_forward 5 700 70 "embed_forward: illegal memory access (error 700)" "Xid 31"
 
-# Before anything is computed there is nothing to leave behind.
+# An error before anything is computed leaves nothing behind.
 early() { # CALL N CODE EXIT TEXT...
     local text
     what="$1 $2 fails with $3"
@@ -58,7 +58,7 @@ early open 1 209 69 "no code for this GPU" "BERTH_CUDA_ARCHITECTURES"
 early open 1 3 69 "the driver cannot be initialized (error 3)" "forked"
 early open 1 222 69 "the driver is too old for the module's code (error 222)" "BERTH_CUDA_ARCHITECTURES"
 early open 1 805 69 "MPS does not answer (error 805)" "CUDA_MPS_PIPE_DIRECTORY"
-early open 1 400 70 "a handle of another GPU (error 400)" "a bug of Berth"
+early open 1 400 70 "a handle belongs to another GPU (error 400)" "a bug in Berth"
 early memory 3 999 70 "unknown error (error 999)"
 early memory 1 2 70 "out of memory: " "MiB left; --per_device_train_batch_size 1 would fit"
 early memory 7 2 70 "out of memory: " "MiB left; --per_device_train_batch_size 1 would fit"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests that processes whose models are in a GPU's memory exchange what those of the CPU exchange. The guarded device
-# (guarded_device.h) must give the CPU's bytes, copies to the host made as late as they may be; the emulated GPU those
-# of one process. GUARDED: the program with the guarded device; BERTH_MPIS: the modules that were built.
+# Tests that processes with models in a GPU's memory exchange the same as on the CPU. The guarded device
+# (guarded_device.h), which copies to the host as late as possible, must give the CPU's bytes; the emulated GPU must give
+# those of one process. GUARDED: the program with the guarded device; BERTH_MPIS: the modules that were built.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/../comm/launch.sh"
 export BERTH_MODULE_PATH

@@ -24,10 +24,10 @@ typedef void misuse(struct device *dev, float *block);
 
 // Returns the signal that ends a process that does this, 0 for none. Writes its last output to
 // `words`.
-static int end_of(misuse *use, char words[200]) {
-    int ends[2];
-    memset(words, 0, 200);
-    assert_int_equal(pipe(ends), 0);
+static int run_misuse(misuse *use, char output[200]) {
+    int pipe_ends[2];
+    memset(output, 0, 200);
+    assert_int_equal(pipe(pipe_ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -35,14 +35,14 @@ static int end_of(misuse *use, char words[200]) {
         setrlimit(RLIMIT_CORE, &no_core);
         signal(SIGSEGV, SIG_DFL); // a sanitizer's handler would report it
         signal(SIGABRT, SIG_DFL);
-        dup2(ends[1], STDERR_FILENO);
+        dup2(pipe_ends[1], STDERR_FILENO);
         struct device *dev = opened();
         use(dev, dev->memory_new(dev, COUNT * sizeof(float)));
         _exit(0);
     }
-    close(ends[1]);
-    assert_true(read(ends[0], words, 199) >= 0);
-    close(ends[0]);
+    close(pipe_ends[1]);
+    assert_true(read(pipe_ends[0], output, 199) >= 0);
+    close(pipe_ends[0]);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -109,7 +109,7 @@ static void misuse_ends_the_program(void **state) {
     static const struct {
         misuse *use;
         int signal;
-        const char *words;
+        const char *output;
     } misuses[] = {
         {read_by_host, SIGSEGV, ""},
         {written_by_host, SIGSEGV, ""},
@@ -125,10 +125,10 @@ static void misuse_ends_the_program(void **state) {
         {never_freed, SIGABRT, "close: 1 blocks of the device are not freed\n"},
     };
     for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
-        char words[200];
-        assert_int_equal(end_of(misuses[i].use, words), misuses[i].signal);
-        if (strncmp(words, misuses[i].words, strlen(misuses[i].words)) != 0) {
-            fail_msg("found \"%s\", expected \"%s\"", words, misuses[i].words);
+        char output[200];
+        assert_int_equal(run_misuse(misuses[i].use, output), misuses[i].signal);
+        if (strncmp(output, misuses[i].output, strlen(misuses[i].output)) != 0) {
+            fail_msg("found \"%s\", expected \"%s\"", output, misuses[i].output);
         }
     }
 }

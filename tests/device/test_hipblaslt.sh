@@ -26,9 +26,9 @@ expect_code 69
 expect_err "libhipblaslt.so is older than 0.6, that of ROCm 6.0 (error 303): install it"
 BERTH_TEST_HIPBLASLT_FULL=1 run embed --model model texts.txt --device emulated
 expect_code 70
-expect_err "hipBLASLt cannot allocate (error 2)"
+expect_err "hipBLASLt cannot allocate memory (error 2)"
 BERTH_TEST_HIPBLASLT_REFUSES=1 run embed --model model texts.txt --device emulated
 expect_code 69
-expect_err "matrix product: hipBLASLt refuses a value (error 10002): install the release of the library"
+expect_err "matrix product: hipBLASLt rejects an argument (error 10002): install the release of the library"
 expect_no "$err" "Xid"
 finish

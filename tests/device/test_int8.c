@@ -67,24 +67,24 @@ static int is_wide(const struct int8_layout *layout, int64_t column) {
 }
 
 // Writes the columns at the places of a group from `place` on and returns its end.
-static int64_t lay_out_group(struct arrays *a, int64_t group, int64_t place) {
+static int64_t lay_out_group(struct arrays *a, int64_t group, int64_t position) {
     const int64_t count = a->layout.columns / a->layout.groups;
     for (int64_t c = group * count; c < (group + 1) * count; c++) {
-        a->columns[place++] = (int32_t)c;
+        a->columns[position++] = (int32_t)c;
     }
     for (int64_t c = group * count; c < (group + 1) * count; c++) {
         for (int copy = 1; copy < 4 && is_wide(&a->layout, c); copy++) {
-            a->columns[place++] = (int32_t)c;
+            a->columns[position++] = (int32_t)c;
         }
     }
-    for (; place % 4 != 0; place++) {
-        a->columns[place] = -1;
+    for (; position % 4 != 0; position++) {
+        a->columns[position] = -1;
     }
-    return place;
+    return position;
 }
 
 static void lay_out(struct arrays *a, const struct kernel_case *k) {
-    int64_t place = 0;
+    int64_t position = 0;
     a->layout = (struct int8_layout){.columns = k->columns,
                                      .groups = k->columns % 64 == 0 ? k->columns / 64 : 1,
                                      .wide = wide_columns(k->columns),
@@ -92,10 +92,10 @@ static void lay_out(struct arrays *a, const struct kernel_case *k) {
     a->ends = memory_array((size_t)a->layout.groups, sizeof *a->ends);
     a->columns = memory_array((size_t)a->rows.depth, sizeof *a->columns);
     for (int64_t g = 0; g < a->layout.groups; g++) {
-        place = lay_out_group(a, g, place);
-        a->ends[g] = (int32_t)place;
+        position = lay_out_group(a, g, position);
+        a->ends[g] = (int32_t)position;
     }
-    assert_true(place <= a->rows.depth);
+    assert_true(position <= a->rows.depth);
     a->layout.ends = a->ends;
 }
 
@@ -154,10 +154,11 @@ static void run_kernels(const struct int8_kernels *table, const struct kernel_ca
 
 // The weight of an output at a place of the depth.
 static int weight_of(const struct kernel_case *k, const struct arrays *a, int64_t output,
-                     int64_t place) {
+                     int64_t position) {
     const int64_t panel = output / INT8_PANEL * INT8_PANEL, left = k->outputs - panel;
     const int64_t width = left < INT8_PANEL ? int8_round_up(left, 16) : INT8_PANEL;
-    return a->panels[panel * a->rows.depth + (place / 4 * width + output - panel) * 4 + place % 4];
+    return a->panels[panel * a->rows.depth + (position / 4 * width + output - panel) * 4 +
+                     position % 4];
 }
 
 // What a quantized row says its columns are.

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Ranks on GPUs that exchange by NCCL, by the emulation with an NCCL of the tests: several ranks give the bytes of one
-# process, whatever they divide and in whatever type gradients travel; where a rank has no NCCL all go through their
-# hosts' memory; a rank that is lost ends the job before the deadline, and checkpoints stay. MODULE: the file of
-# that module; BERTH_MPIS: the modules that were built.
+# Ranks on GPUs that exchange by NCCL: the emulation with the tests' NCCL. Several ranks give the bytes of one process in
+# every ZeRO stage and with gradients sent in either type; if a rank has no NCCL, all exchange through their hosts' memory;
+# a lost rank ends the job soon. MODULE: the file of that module; BERTH_MPIS: the modules that were built.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/../comm/launch.sh"
 export BERTH_MODULE_PATH
@@ -35,17 +34,17 @@ done
 
 # Gradients in bf16, of three ranks, whose tree is not even: what the exchange through the hosts' memory gives.
 for stage in 0 2; do
-    for way in mpi nccl; do
-        launch "$mpi" 3 $settings --precision bf16 --train_batch_size 6 --zero_stage $stage --gpu_exchange $way \
-            --output "$work/$way-bf16-$stage"
+    for exchange in mpi nccl; do
+        launch "$mpi" 3 $settings --precision bf16 --train_batch_size 6 --zero_stage $stage --gpu_exchange $exchange \
+            --output "$work/$exchange-bf16-$stage"
         expect_code 0
-        [ $way = nccl ] || expect_err "through the hosts' memory (as --gpu_exchange says)"
+        [ $exchange = nccl ] || expect_err "through the hosts' memory (as --gpu_exchange says)"
     done
     cmp "$work/mpi-bf16-$stage/model.safetensors" "$work/nccl-bf16-$stage/model.safetensors" ||
         fail "other bytes than those of the exchange through the hosts' memory"
 done
 
-# A library that cannot be used by one of the ranks.
+# A library that one of the ranks cannot use.
 export BERTH_TEST_NCCL
 BERTH_TEST_NCCL=old:1 launch "$mpi" 2 $settings --precision fp32 --virtual_ranks 4 --zero_stage 1 --output "$work/old"
 expect_code 0
@@ -56,7 +55,7 @@ BERTH_TEST_NCCL=old:1 launch "$mpi" 2 $settings --precision fp32 --gpu_exchange 
 [ $code -ne 0 ] || fail "nccl is asked for and missing, and it trains"
 expect_err "--gpu_exchange nccl: rank 1: "
 
-# Ranks that are lost: while the library opens, in a group, and by an error that the library finds.
+# Lost ranks: while the library opens, in a group, and by an error of the library.
 for fault in refused:1 refused:-1 alone:1; do
     BERTH_TEST_NCCL=$fault launch "$mpi" 2 $settings --precision fp32 --virtual_ranks 4 --comm_timeout 5 \
         --output "$work/$fault"
@@ -70,7 +69,7 @@ for fault in silent broken; do
     [ $code -ne 0 ] || fail "it trains on"
     [ $((SECONDS - began)) -lt 60 ] || fail "it took $((SECONDS - began)) seconds to end"
     case $fault in
-    silent) expect_err "did not get here before the deadline" ;;
+    silent) expect_err "did not arrive before the deadline" ;;
     broken) expect_err "remote process exited or there was a network error" ;;
     esac
     expect_err "exchange with other ranks"

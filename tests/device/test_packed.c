@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests packed weights: their products have the bytes of those with the same weights as they are,
-// whatever the number of rows, threads and instructions, and take the memory of the weights.
+// Tests packed weights: products with them have the bytes of products with the same weights
+// unpacked, whatever the number of rows, threads and instructions, and they take the same memory.
 #include "core/device.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -22,7 +22,7 @@ struct packed_case {
     enum activation activation;
 };
 
-// The depths are multiplied at once, but for the last two.
+// All depths but the last two are multiplied in one go.
 static const struct packed_case cases[] = {
     {16, 2, DTYPE_F32, DTYPE_F32, ACTIVATION_LINEAR},
     {48, 30, DTYPE_F32, DTYPE_F32, ACTIVATION_GELU_ERF},
@@ -55,7 +55,7 @@ static size_t bytes_of(struct mat m) {
     return (size_t)(m.rows * m.cols) * dtype_size(m.dtype);
 }
 
-static void drop(struct mat m) {
+static void free_mat(struct mat m) {
     memory_pages_free(m.data, bytes_of(m));
 }
 
@@ -74,11 +74,11 @@ static struct fixture fixture_of(struct device *dev, const struct packed_case *c
 }
 
 static void fixture_done(struct fixture *f) {
-    drop(f->x);
-    drop(f->w);
-    drop(f->packed);
-    drop(f->wanted);
-    drop(f->found);
+    free_mat(f->x);
+    free_mat(f->w);
+    free_mat(f->packed);
+    free_mat(f->wanted);
+    free_mat(f->found);
     memory_free(f->bias);
 }
 
@@ -124,7 +124,7 @@ static void test_bytes(void **state) {
     }
 }
 
-// Shapes that would need more memory, and odd depths of bf16, are left as they are.
+// Shapes that would need more memory, and odd depths of bf16, are not packed.
 static void test_shapes(void **state) {
     (void)state;
     static const char *const instructions[] = {"avx512bf16", "avx512", "avx2", "generic"};

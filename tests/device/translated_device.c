@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Replaces the addresses of an operation's operands; see translated_device.h.
 #include "translated_device.h"
 
 #include "core/int8.h"
@@ -67,7 +68,7 @@ void *translated_memory(struct translated_device *translated, const char *operat
 
 // --- operands -----------------------------------------------------------------------------------
 
-// An operation under way.
+// The operation being called.
 struct call {
     struct translated_device *translated;
     struct device *inner;
@@ -151,7 +152,7 @@ static void check_word_rows(const struct device *dev, const struct call *call,
     }
 }
 
-// How far the ranges extend in the buffers of the table, in those of the moments, and in sums.
+// How far the ranges extend: in the table's buffers, in the moments, and in arrays of sums.
 struct reach {
     int64_t table, moments, blocks, tensors;
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that runs another one's operations: callers hold addresses of blocks that need not be
-// memory, and each pointer among an operation's operands is replaced by the place in the other
-// device's memory that belongs to it. translated_operations.inc is the one list of the operands of
-// all operations and of how far each reaches. A pointer into no block, or an operand that reaches
-// past the end of its block, ends the program with the names of operation and operand.
+// A device that runs another device's operations. Callers hold addresses of blocks, which need not
+// be memory; each pointer among an operation's operands is replaced by the corresponding address in
+// the other device's memory. translated_operations.inc lists all operations, their operands and how
+// far each one reaches. A pointer into no block, or an operand that reaches past the end of its
+// block, ends the program with the names of operation and operand.
 //
-// Leaves out memory_new, memory_free, upload, download, zero and close, which are the owner's.
+// The owner implements memory_new, memory_free, upload, download, zero and close.
 #ifndef BERTH_TESTS_DEVICE_TRANSLATED_DEVICE_H
 #define BERTH_TESTS_DEVICE_TRANSLATED_DEVICE_H
 
@@ -18,8 +18,8 @@ enum device_operation {
 #undef OPTIONAL
 #undef OPERATION
     OPERATION_COUNT,
-    OPERATION_EVERYWHERE = OPERATION_linear_int8_forward, // so many every device has
-    OPERATION_ROWS = OPERATION_int8_pack                  // and so many compute something
+    OPERATION_EVERYWHERE = OPERATION_linear_int8_forward, // the number that every device has
+    OPERATION_ROWS = OPERATION_int8_pack                  // the number that compute something
 };
 
 extern const char *const device_operation_names[OPERATION_COUNT];

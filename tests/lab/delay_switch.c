@@ -5,8 +5,8 @@
 //   delay_switch LAB HOSTS MILLISECONDS
 //
 // Each network namespace LABh1 ... LABhHOSTS gets a tap as its eth0, without an address. The switch
-// learns which host has which address, keeps the order of frames and ends when it is killed.
-// Not simulated: jitter, loss, the rate of a link (hosts.sh shapes the host's side).
+// learns the hosts' addresses, keeps frames in order and runs until it is killed. Not simulated:
+// jitter, loss, the rate of a link (hosts.sh shapes the host's side).
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ enum {
     FRAME_BYTES = 1600,
     QUEUE_FRAMES = 16384, // 10 ms of eight hosts at 1 Gbit/s are 6,700 full frames
     ADDRESS_BYTES = 6,
-    BURST = 64, // frames that are read from one host before the next one's turn
+    BURST = 64, // frames read from one host before the next one
 };
 
 struct frame {
@@ -57,7 +57,7 @@ static void die(const char *what) {
     exit(1);
 }
 
-// The tap is eth0 of the namespace that makes it; its descriptor works in any.
+// The tap becomes eth0 of the namespace in which it is created; its descriptor works in any.
 static int open_tap(const char *lab, int host) {
     char path[256];
     snprintf(path, sizeof path, "/run/netns/%sh%d", lab, host + 1);
@@ -98,7 +98,7 @@ static void take_frames(struct switch_state *state, int host) {
     }
 }
 
-// A frame is lost where the host's queue is full or its network is down.
+// A frame is lost if the host's queue is full or its network is down.
 static void deliver(int tap, const struct frame *frame) {
     if (write(tap, frame->data, (size_t)frame->bytes) < 0 && errno != EAGAIN && errno != EIO)
         die("write");

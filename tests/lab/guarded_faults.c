@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes one of the mistakes that guarded_memory.c is to find, the one that its word numbers; 0:
-// none. dev/check-guarded sees that each ends the program.
+// Makes one of the mistakes that guarded_memory.c must detect; its argument is the number of the
+// mistake, 0 for none. dev/check-guarded checks that each one ends the program.
 #include <stdlib.h>
 #include <sys/mman.h>
 
-// Not known to the compiler, which would report the mistake.
+// Volatile, so that the compiler does not see and report the mistake.
 static char *volatile block;
 
 static char *map(void) {
@@ -16,27 +16,27 @@ int main(int count, char **words) {
     char *const mapped = map();
     block = malloc(32);
     switch (mistake) {
-    case 1: // behind a block
+    case 1: // after a block
         block[32] = 1;
         break;
-    case 2: // behind one that ends before its alignment does
+    case 2: // after a block whose size is no multiple of its alignment
         block = realloc(block, 21);
         block[21] = 1;
         break;
     case 3: // before a block
         block[-1] = 1;
         break;
-    case 4: // behind a mapping
+    case 4: // after a mapping
         mapped[128] = 1;
         break;
-    case 5: // a mapping given back with another size
+    case 5: // a mapping unmapped with another size
         munmap(mapped, 64);
         break;
-    case 6: // what is freed is written
+    case 6: // write after free
         free(block);
         block[0] = 1;
         return 0;
-    case 7: // freed twice
+    case 7: // double free
         free(block);
         break;
     default:

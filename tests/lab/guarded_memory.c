@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory whose ends are guarded, preloaded into a program (dev/check-guarded). Each block, from
-// malloc or mmap, ends at a page that may not be accessed, so that what the sanitizers do not see
-// is found too: code that was generated while running, and libraries. What is freed may no longer
-// be accessed. The bytes between a block and that page, fewer than the block's alignment, and those
-// before the block are compared when it is freed. Left out: mremap, and mappings of files, which
-// are the system's.
+// An allocator with guard pages, preloaded into a program (dev/check-guarded). Each block, from
+// malloc or mmap, ends at an inaccessible page, so that errors in code that the sanitizers do not
+// instrument are found too: code generated at run time, and libraries. Freed memory is
+// inaccessible. The bytes between a block and its guard page, fewer than the block's alignment, and
+// those before the block are checked when it is freed. Not covered: mremap, and mappings of files.
 #include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
@@ -20,11 +19,11 @@
 #define WIDE_ALIGNMENT 64 // of mmap: that of a cache line is enough for the programs under test
 #define MARK UINT64_C(0x5afe5afe5afe5afe)
 #define FILL 0xa5  // of new blocks
-#define SLACK 0xc7 // behind blocks
-#define FREED 8192 // that stay inaccessible
+#define SLACK 0xc7 // after blocks
+#define FREED 8192 // freed blocks that stay inaccessible
 #define MAPS 4096
 
-// Where a block is: at the start of its first page, and found by the two words before the block.
+// The header of a block, at the start of its mapping; two words before the block point to it.
 struct head {
     size_t mapped, size;
     char *block;
@@ -102,7 +101,7 @@ static void give_back(void *block) {
     errno = saved;
 }
 
-// --- of the C library ---------------------------------------------------------------------------
+// --- functions of the C library -----------------------------------------------------------------
 
 void *malloc(size_t size) {
     void *block = take(size, ALIGNMENT);
@@ -169,7 +168,7 @@ static int forget(void *block) {
     return 0;
 }
 
-// What the program maps as memory alone; the rest goes to the system.
+// Handles plain anonymous memory; all other mappings go to the system.
 void *mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
     if (address != NULL || protection != (PROT_READ | PROT_WRITE) ||
         flags != (MAP_PRIVATE | MAP_ANONYMOUS)) {

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Hosts on one machine: network namespaces on a bridge that is in a namespace of its own, so that nothing
+# Hosts on one machine: network namespaces on a bridge that is itself in a namespace, so that nothing
 # leaves the machine. Sourced; needs root. Not simulated: other clocks, other processors, lost packets.
 #
-#   hosts_up N [MS]        hosts 1 to N, named ${lab}h1 ...; 77 where they cannot be made. With MS a
-#                          message arrives that many milliseconds after it was sent (DELAY_SWITCH: program)
-#   hosts_rate K 1gbit     shapes what host K sends and receives; `off` ends it. A third word is the
-#                          most milliseconds in the queue before packets are lost, usually 20
-#   hosts_link K up|down   its cable
-#   hosts_bytes K          bytes that host K has sent to others
-#   hosts_exec K COMMAND   as on host K: its name, its network, its shared memory; sw is the bridge's
+#   hosts_up N [MS]        starts hosts 1 to N, named ${lab}h1 ...; 77 if they cannot be created. With
+#                          MS, messages are delayed by so many milliseconds (DELAY_SWITCH: the program)
+#   hosts_rate K 1gbit     limits the rate of what host K sends and receives; `off` lifts the limit. A
+#                          third argument is the longest queue in milliseconds, by default 20
+#   hosts_link K up|down   connects or disconnects the host
+#   hosts_bytes K          prints the bytes that host K has sent to others
+#   hosts_exec K COMMAND   runs COMMAND on host K, with its name, network and shared memory; K = sw
+#                          is the host of the bridge
 #   hosts_down
 #   hosts_openmpi N SLOTS WORDS...    mpirun of Open MPI on N hosts of SLOTS processes, from host 1
 #   hosts_mpich N SLOTS WORDS...      mpiexec of MPICH
 #
-# Two labs at once have different names, and may have the same addresses.
+# Two labs that exist at once have different names; they may have the same addresses.
 lab=${LAB:-b$BASHPID}
 lab_net=10.77.0
 lab_tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -71,7 +72,7 @@ hosts_rate() {
         ip netns exec "${lab}sw" tc qdisc add dev "p$1" root tbf rate "$2" burst 256kb latency "${3:-20}ms"
 }
 
-# Those who looked for a host in vain would refuse to reach it for a second more.
+# Without the flush, a host that failed to resolve another's address would refuse it for a second.
 hosts_link() {
     local k
     ip -n "${lab}sw" link set "p$1" "$2" || return
@@ -114,8 +115,8 @@ hosts_list() { # N SLOTS
     seq -s, -f "${lab}h%g:$2" "$1"
 }
 
-# mpirun notices a host without network after three to four seconds, instead of never, and kills what it ends at once,
-# instead of within four seconds.
+# With these settings, mpirun notices a disconnected host after three to four seconds instead of never, and kills
+# processes at once instead of within four seconds.
 hosts_openmpi() {
     local n=$1 slots=$2
     shift 2

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Slurm on the hosts of hosts.sh, which are up. Sourced after it.
+# Slurm on the hosts of hosts.sh, which must be up. Sourced after it.
 #
-#   find_slurm         77 where a package is missing
-#   slurm_up FOLDER    munge, the controller and a daemon for each host; 77 where a package is missing.
-#                      A job of the partition "urgent" takes the nodes of those of the partition "all", which
-#                      have a minute to stop
-#   slurm WORDS...     srun, salloc, sinfo ... on the bridge's host
-#   slurm_down         nothing where slurm_up has not begun
+#   find_slurm         77 if a package is missing
+#   slurm_up FOLDER    starts munge, the controller and a daemon for each host; 77 if a package is missing.
+#                      Jobs in the partition "urgent" preempt those in the partition "all", which have a
+#                      minute to stop
+#   slurm WORDS...     runs srun, salloc, sinfo, ... on the bridge's host
+#   slurm_down         stops it; harmless if slurm_up was not called
 slurm_dir=
 find_slurm() {
     local tool
@@ -28,7 +28,7 @@ slurm_up() {
     munged --force --key-file="$slurm_dir/munge.key" --socket="$slurm_dir/munge" \
         --pid-file="$slurm_dir/munged.pid" --log-file="$slurm_dir/munged.log" \
         --seed-file="$slurm_dir/munge.seed" || return 1
-    echo "PMIxCliTmpDirBase=/dev/shm" >"$slurm_dir/mpi.conf" # each host's own
+    echo "PMIxCliTmpDirBase=/dev/shm" >"$slurm_dir/mpi.conf" # private to each host
     {
         cat <<END
 ClusterName=lab

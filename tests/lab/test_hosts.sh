@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Jobs over several hosts (hosts.sh), started by each MPI's own launcher and by Slurm: results, what
-# travels between hosts, shaped links, and launches that cannot be served. Skipped without root.
-export TMPDIR=/tmp # which the hosts share, unlike /dev/shm
+# Jobs over several hosts (hosts.sh), started by each MPI's own launcher and by Slurm: results,
+# traffic between hosts, limited links, and launches that cannot work. Skipped without root.
+export TMPDIR=/tmp # the hosts share it, unlike /dev/shm
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/hosts.sh"
 . "$(dirname "$0")/slurm.sh"
@@ -28,8 +28,8 @@ expect_lines() { # COUNT PATTERN
 }
 sent() { echo $(($(hosts_bytes 1) + $(hosts_bytes 2))); }
 
-# A range of 4 MB over two hosts of two ranks: each host sends the other half of it when sums are
-# made and half of it when they are gathered, whatever the number of ranks; 5 % are headers.
+# A range of 4 MB over two hosts of two ranks: each host sends half of it in the reduce and half of
+# it in the gather, whatever the number of ranks; headers add 5 %.
 elements=1000000
 expect_traffic() { # BYTES BEFORE
     local bytes=$(($(sent) - $1))
@@ -45,10 +45,10 @@ for mpi in openmpi mpich; do
     before=$(sent)
     as "$mpi, a range over 2 hosts of 2" hosts_$mpi 2 2 "$LAUNCHED" auto ranks $elements
     expect_code 0
-    expect_lines 2 "^$mpi rank [01] of 4, place [01] of 2 on host 0 of 2, .*: 0 wrong\$"
-    expect_lines 2 "^$mpi rank [23] of 4, place [01] of 2 on host 1 of 2, .*: 0 wrong\$"
+    expect_lines 2 "^$mpi rank [01] of 4, local rank [01] of 2 on host 0 of 2, .*: 0 wrong\$"
+    expect_lines 2 "^$mpi rank [23] of 4, local rank [01] of 2 on host 1 of 2, .*: 0 wrong\$"
     expect_traffic "$before"
-    # 8 MB at 40 Mbit/s in both directions at once are 0.8 s at least.
+    # 4 MB in each direction at 40 Mbit/s take at least 0.8 s.
     hosts_rate 1 40mbit
     hosts_rate 2 40mbit
     start=$(date +%s%N)
@@ -60,7 +60,7 @@ for mpi in openmpi mpich; do
 done
 [ $tried -gt 0 ] || { echo "no MPI and its launcher are installed: skipped"; exit 77; }
 
-# Training on two hosts has the bytes of one process, also when four processes begin and two finish.
+# Training on two hosts gives the bytes of one process, also if four processes begin and two finish.
 make_wide_model "$work/model"
 make_questions "$work/data.json" 40
 settings="$(training_settings) --virtual_ranks 4 --max_grad_norm 0.1"
@@ -90,7 +90,7 @@ for mpi in $BERTH_MPIS; do
     same alone-adamw $mpi-resumed
 done
 
-# The first process loses the lock of the output folder: srun ends all, with this exit code.
+# The first process loses the lock of the output folder; srun must end all, with this exit code.
 fail_alone() { # CODE SRUN WORDS...
     local expected=$1
     shift
@@ -109,7 +109,7 @@ if slurm_up "$work/slurm"; then
     if has openmpi; then
         as "srun --mpi=pmix" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix "$LAUNCHED" auto ranks 10000
         expect_code 0
-        expect_lines 4 '^openmpi rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
+        expect_lines 4 '^openmpi rank [0-3] of 4, local rank [01] of 2 on host [01] of 2, .*: 0 wrong$'
         optimizer=adamw stage=1 train srun-pmix slurm timeout 120 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix
         same alone-adamw srun-pmix
         fail_alone 74 --mpi=pmix
@@ -118,7 +118,7 @@ if slurm_up "$work/slurm"; then
         as "srun --mpi=pmi2" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmi2 \
             env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0 "$LAUNCHED" auto ranks 10000
         expect_code 0
-        expect_lines 4 '^mpich rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
+        expect_lines 4 '^mpich rank [0-3] of 4, local rank [01] of 2 on host [01] of 2, .*: 0 wrong$'
         optimizer=adamw stage=2 train srun-pmi2 slurm timeout 120 srun -N2 -n2 --mpi=pmi2 \
             env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0
         same alone-adamw srun-pmi2
@@ -142,7 +142,7 @@ fi
 slurm_down
 hosts_down
 
-# A message takes 10 ms: a refused connection takes two, and training has the same bytes.
+# With a delay of 10 ms, a refused connection takes twice that, and training gives the same bytes.
 if hosts_up 2 10; then
     microseconds=$(hosts_exec 1 bash -c 'start=${EPOCHREALTIME/./}
         (: <>/dev/tcp/10.77.0.2/9) 2>/dev/null

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The launch lines of the systems that Berth replaces, on hosts of hosts.sh and under Slurm: 8 hosts with one process
-# (Piz Daint), 2 with 4 (LUMI), one process a socket (Intel) and 4 with 8 (Voyager), each with the variables and files
-# that its scripts set. Every one has the bytes of one process. Not as there: the model is small, four processes share a
-# core of Voyager's sockets instead of having six each, and the two sockets are a synthetic topology of hwloc. Skipped
-# without root.
-export TMPDIR=/tmp # which the hosts share, unlike /dev/shm
+# The launch commands of the systems that Berth replaces, on hosts of hosts.sh and under Slurm: 8 hosts with one process
+# each (Piz Daint), 2 with 4 (LUMI), one process per socket (Intel) and 4 with 8 (Voyager), each with the variables and
+# files that its scripts set. Each must give the bytes of one process. Differences: the model is small, four processes
+# share a core of Voyager's sockets instead of having six each, and the two sockets are a synthetic topology of hwloc.
+# Skipped without root.
+export TMPDIR=/tmp # the hosts share it, unlike /dev/shm
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/hosts.sh"
 . "$(dirname "$0")/slurm.sh"
 . "$(dirname "$0")/../comm/launch.sh"
 export LAB=$lab OMP_NUM_THREADS=1 BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(cd "$(dirname "$BERTH")" && pwd)
-# Not in the lines: processes share few processors, and run as root on networks without InfiniBand.
+# Not part of the commands: processes share few processors, and run as root on networks without InfiniBand.
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0
 trap '[ "$BASHPID" -ne $$ ] || { slurm_down; hosts_down; rm -rf "$work"; }' EXIT
@@ -64,10 +64,10 @@ for system in daint lumi intel voyager; do
     expect_code 0
 done
 
-# What scripts set for torch.distributed and against downloads.
+# What the scripts set for torch.distributed, and to prevent downloads.
 export MASTER_ADDR=${lab}h1 MASTER_PORT=29500 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1
 
-# Runs a launch line with berth's words after it.
+# Runs a launch command followed by berth and its arguments.
 starts() { # SYSTEM MPI HOSTS RANKS LINE...
     local system=$1 mpi=$2 hosts=$3 ranks=$4 folder=$work/$1-$2
     shift 4
@@ -88,7 +88,7 @@ starts() { # SYSTEM MPI HOSTS RANKS LINE...
 
 # --- Piz Daint and LUMI: within an allocation of Slurm -------------------------------------------------------
 
-batch() { # HOSTS TASKS_PER_NODE WORDS...: what they print, and their exit code
+batch() { # HOSTS TASKS_PER_NODE WORDS...: prints their output and returns their exit code
     local nodes=$1 tasks=$2 code
     shift 2
     cat >"$work/batch.sh" <<END_OF_FILE
