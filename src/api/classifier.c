@@ -118,7 +118,7 @@ static void take(void *context, size_t index, const float *logits, int64_t count
 static enum berth_status run(const struct berth_classifier *classifier, struct pass *pass,
                              struct berth_error *error) {
     const struct packer_source source = texts_source(&pass->texts);
-    const struct infer_args args = {.source = &source, .take = take, .context = pass};
+    const struct infer_args args = {.source = &source, .receive = take, .context = pass};
     return inference_run(&classifier->inference, args, error);
 }
 

@@ -231,9 +231,9 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
         const struct infer_args args = {.source = &source,
                                         .group = request->group,
                                         .reads_first = request->how.pooling == BERTH_POOL_CLS,
-                                        .keep = keep,
-                                        .kept_count = (int64_t)pass.size,
-                                        .take = take,
+                                        .extract = keep,
+                                        .extracted_count = (int64_t)pass.size,
+                                        .receive = take,
                                         .context = &pass};
         status = inference_run(inference, args, error);
     }
@@ -343,7 +343,7 @@ static enum berth_status compute_rows(const struct berth_encoder *encoder, struc
     }
     if (status == BERTH_OK) {
         const struct packer_source source = texts_source(&pass.texts);
-        const struct infer_args infer = {.source = &source, .take = take_rows, .context = &pass};
+        const struct infer_args infer = {.source = &source, .receive = take_rows, .context = &pass};
         status = inference_run(&encoder->inference, infer, error);
     }
     texts_done(&pass.texts);

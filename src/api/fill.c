@@ -201,9 +201,9 @@ static void take(void *context, size_t index, const float *found, int64_t count)
 static enum berth_status find_words(struct pass *pass, struct berth_error *error) {
     const struct packer_source source = {.get = get, .data = pass, .count = pass->masked_count};
     const struct infer_args args = {.source = &source,
-                                    .keep_words = keep_words,
-                                    .kept_count = (int64_t)(2 * pass->top_k),
-                                    .take = take,
+                                    .extract_words = keep_words,
+                                    .extracted_count = (int64_t)(2 * pass->top_k),
+                                    .receive = take,
                                     .context = pass};
     return inference_run(&pass->filler->inference, args, error);
 }

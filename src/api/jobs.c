@@ -65,7 +65,7 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
     if (!config->dry_run && launch_find().rank == 0) {
         TRY(save_formats_write(config, result->steps, &log, error));
     }
-    return found->predicts_apart && !config->dry_run && task_predicts(config)
+    return found->predicts_separately && !config->dry_run && task_predicts(config)
                ? predict_trained(found, config, log, stop, error)
                : BERTH_OK;
 }

@@ -185,7 +185,7 @@ static void take(void *context, size_t index, const float *logits, int64_t count
 static enum berth_status run(const struct pass *pass, struct berth_error *error) {
     const struct packer_source source = {
         .get = word_windows_sequence, .data = &pass->windows, .count = pass->windows.count};
-    const struct infer_args args = {.source = &source, .take = take, .context = (void *)pass};
+    const struct infer_args args = {.source = &source, .receive = take, .context = (void *)pass};
     return inference_run(&pass->tagger->inference, args, error);
 }
 

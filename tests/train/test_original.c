@@ -332,7 +332,7 @@ static void test_written_without_a_moment(void **state) {
 static void assert_found(const char *path, const char *file_name, int64_t step) {
     char *found;
     int64_t number;
-    assert_int_equal(original_at(path, &found, &number, NULL), BERTH_OK);
+    assert_int_equal(original_locate(path, &found, &number, NULL), BERTH_OK);
     assert_int_equal(number, step);
     if (file_name == NULL) {
         assert_null(found);

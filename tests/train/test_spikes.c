@@ -13,7 +13,7 @@
 static int follow(struct spikes *spikes, double loss, double grad_norm) {
     const struct spike_limits limits = spikes_limits(spikes, 3);
     const int is_spike = spike_limits_exceeded(&limits, loss, grad_norm);
-    spikes_follow(spikes, &limits, loss, grad_norm);
+    spikes_record(spikes, &limits, loss, grad_norm);
     return is_spike;
 }
 

@@ -21,7 +21,7 @@ struct bench {
     struct berth_log log;
     struct comm *comm, silent;  // the second leaves the exchanges out
     struct berth_config config; // with the optimizer's defaults
-    struct state_share share;
+    struct state_sharding sharding;
     int64_t parts; // of an update
     int pairs;     // each update is measured with its exchanges and without
     struct bench_data data;
@@ -95,7 +95,7 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     bench->silent.reduce_begin = bench->silent.gather_begin = exchange_nothing;
     bench->config = *settings->config;
     TRY(optimizer_settle(&bench->config, error));
-    TRY(all_reduce_share(&bench->config, bench->comm, &bench->log, &bench->share, error));
+    TRY(all_reduce_sharding(&bench->config, bench->comm, &bench->log, &bench->sharding, error));
     bench->pairs =
         settings->no_exchange && bench->comm->size > 1 && !forecasts(bench) && !replays(bench);
     if (bench->pairs && settings->config->replica_check_steps > 0) {
@@ -133,14 +133,14 @@ static enum berth_status make_engine(struct bench *bench, const struct engine_sh
         return BERTH_OK;
     }
     const struct update_rules rules = rules_of(bench);
-    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.most, error);
+    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.max_sequences, error);
 }
 
-static enum berth_status take_state(struct bench *bench, struct berth_error *error) {
+static enum berth_status init_state(struct bench *bench, struct berth_error *error) {
     const struct param_table *table = &bench->data.files.table;
     const enum dtype compute = bench->state.compute;
-    return trains(bench) ? state_init_share(&bench->state, bench->device, table, compute,
-                                            &bench->share, error)
+    return trains(bench) ? state_init_sharded(&bench->state, bench->device, table, compute,
+                                              &bench->sharding, error)
            : bench->state.is_int8
                ? state_init_int8(&bench->state, bench->device, table, compute, error)
                : state_init(&bench->state, bench->device, table, compute, 0, error);
@@ -166,10 +166,10 @@ static enum berth_status describe_state(struct bench *bench, struct berth_error 
                                   .table = table,
                                   .compute = compute,
                                   .is_int8 = is_int8,
-                                  .share = bench->share};
+                                  .sharding = bench->sharding};
     if (forecasts(bench)) {
         TRY(recorder_init(&bench->recorder, bench->cluster, table, error));
-        bench->recorder.times.zero_stage = bench->share.stage;
+        bench->recorder.times.zero_stage = bench->sharding.stage;
         bench->comm = &bench->recorder.comm;
     }
     return replays(bench) ? rank_times_read(&bench->read, bench->settings->replay_compute, error)
@@ -193,7 +193,7 @@ static struct bench_replay replay_of(struct bench *bench, const struct rank_time
 static enum berth_status prepare_replay(struct bench *bench, struct berth_error *error) {
     const struct bench_replay replay = replay_of(bench, &bench->read);
     TRY(bench_replay_check(&replay, bench->settings->replay_compute, error));
-    TRY(take_state(bench, error));
+    TRY(init_state(bench, error));
     return all_reduce_init(&bench->all_reduce, bench->comm, &bench->state, &replay.rules, error);
 }
 
@@ -240,16 +240,16 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     const struct engine_shape shape = shape_of(bench);
     const struct update_rules rules = rules_of(bench);
     const size_t levels = updater_level_bytes(&data->files.table, (int)(bench->parts / comm->size));
-    struct plan_args plan = {.state = &bench->state,
-                             .config = &data->files.shape,
-                             .shape = &shape,
-                             .comm = forecasts(bench) ? NULL : comm,
-                             .exchange = comm->bytes + levels,
-                             .shared =
-                                 all_reduce_shared_bytes(comm, &bench->share, update_wire(&rules)),
-                             .log = &bench->log};
+    struct plan_args plan = {
+        .state = &bench->state,
+        .config = &data->files.shape,
+        .shape = &shape,
+        .comm = forecasts(bench) ? NULL : comm,
+        .exchange = comm->bytes + levels,
+        .shared = all_reduce_shared_bytes(comm, &bench->sharding, update_wire(&rules)),
+        .log = &bench->log};
     uint64_t total;
-    TRY(division_init(&bench->division, (size_t)bench->parts, (size_t)data->most, error));
+    TRY(division_init(&bench->division, (size_t)bench->parts, (size_t)data->max_sequences, error));
     if (replays(bench)) {
         return prepare_replay(bench, error);
     }
@@ -257,7 +257,7 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     figures->plan_bytes = (int64_t)total;
     figures->host_plan_bytes =
         comm->local_size * (int64_t)(total - plan.shared) + (int64_t)comm->host_bytes;
-    TRY(take_state(bench, error));
+    TRY(init_state(bench, error));
     TRY(model_files_initialise(&data->files, config, &bench->state, error));
     return make_engine(bench, &shape, error);
 }
@@ -466,8 +466,8 @@ enum berth_status bench_run(const struct bench_settings *settings, struct bench_
     }
     figures->rank = bench.comm->rank;
     figures->ranks = bench.comm->size;
-    updater_end(&bench.updater);
-    all_reduce_end(&bench.all_reduce);
+    updater_finish(&bench.updater);
+    all_reduce_finish(&bench.all_reduce);
     bench.comm->close(bench.comm); // before the memory that it may still exchange
     updater_done(&bench.updater);
     all_reduce_done(&bench.all_reduce);

@@ -208,8 +208,8 @@ static void cut_steps(struct bench_data *data, const struct bench_settings *sett
     }
 }
 
-static enum berth_status take_orders(struct bench_data *data, const struct bench_settings *settings,
-                                     struct berth_error *error) {
+static enum berth_status make_order(struct bench_data *data, const struct bench_settings *settings,
+                                    struct berth_error *error) {
     // A sequence has four tokens at least, so this many epochs always suffice; short data sets are
     // repeated.
     const int by_count = settings->update_sequences > 0, once = settings->steps == 0;
@@ -248,9 +248,10 @@ static enum berth_status find_worst(struct bench_data *data, int64_t parts,
     struct division division;
     for (int64_t i = 0; i < data->updates; i++) {
         const int64_t own = (int64_t)(data->cuts[i + 1] - data->cuts[i]);
-        data->most = own > data->most ? own : data->most;
+        data->max_sequences = own > data->max_sequences ? own : data->max_sequences;
     }
-    enum berth_status status = division_init(&division, (size_t)parts, (size_t)data->most, error);
+    enum berth_status status =
+        division_init(&division, (size_t)parts, (size_t)data->max_sequences, error);
     for (int64_t i = 0; i < data->updates && status == BERTH_OK; i++) {
         const size_t first = data->cuts[i], count = data->cuts[i + 1] - first;
         division_make(&division, &data->source, data->order + first, count, &data->files.shape,
@@ -359,7 +360,7 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     if (settings->pad_to > 0) {
         TRY_DONE(pad(data, settings->pad_to, error));
     }
-    TRY_DONE(take_orders(data, settings, error));
+    TRY_DONE(make_order(data, settings, error));
     TRY_DONE(find_worst(data, parts, error));
     return BERTH_OK;
 done:

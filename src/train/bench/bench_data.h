@@ -25,7 +25,7 @@ struct bench_data {
     int64_t updates;             // including warm-up
     int64_t warm_up;             // not measured
     struct batch_extent worst;   // the largest extent of a part of an update, as computed
-    int64_t most;                // sequences of an update
+    int64_t max_sequences;       // sequences of an update
     int64_t row_length; // max_seq_length; for shards without that setting, the length of the
                         // longest sequence
 };

@@ -39,7 +39,7 @@ struct rank_times {
 };
 
 // 1: seconds before such an event grow with the rank's load; 0: those of the optimizer's step.
-int rank_event_is_of_part(enum rank_event event);
+int rank_event_scales_with_load(enum rank_event event);
 // Appends a moment. BERTH_NO_MEMORY.
 enum berth_status rank_times_add(struct rank_times *times, enum rank_event event, int64_t index,
                                  double seconds, struct berth_error *error);

@@ -17,22 +17,22 @@ static void count(struct recorder *recorder, enum rank_event event, int64_t inde
     struct rank_times *times = &recorder->times;
     if (recorder->updates == 0) {
         (void)rank_times_add(times, event, index, seconds, &recorder->error);
-    } else if (recorder->at < times->count && times->moments[recorder->at].event == event &&
-               times->moments[recorder->at].index == index) {
-        times->moments[recorder->at].seconds += seconds;
+    } else if (recorder->next < times->count && times->moments[recorder->next].event == event &&
+               times->moments[recorder->next].index == index) {
+        times->moments[recorder->next].seconds += seconds;
     } else {
         (void)error_set(&recorder->error, BERTH_INTERNAL,
                         "the exchanges of an update are not those of the one before");
     }
-    recorder->at++;
+    recorder->next++;
 }
 
 // Pieces of one range are one event.
 static int is_again(const struct recorder *recorder, enum rank_event event, int64_t index) {
     const struct rank_moment *moments = recorder->times.moments;
-    const size_t at = recorder->at;
-    return event != RANK_SUMS && at > 0 && moments[at - 1].event == event &&
-           moments[at - 1].index == index;
+    const size_t next = recorder->next;
+    return event != RANK_SUMS && next > 0 && moments[next - 1].event == event &&
+           moments[next - 1].index == index;
 }
 
 static void record(struct recorder *recorder, enum rank_event event, int64_t index) {
@@ -40,8 +40,8 @@ static void record(struct recorder *recorder, enum rank_event event, int64_t ind
         is_again(recorder, event, index)) {
         return;
     }
-    count(recorder, event, index, clock_now() - recorder->since);
-    recorder->since = clock_now();
+    count(recorder, event, index, clock_now() - recorder->last_time);
+    recorder->last_time = clock_now();
 }
 
 // --- the communicator's functions ---------------------------------------------------------------
@@ -146,8 +146,8 @@ void recorder_done(struct recorder *recorder) {
 
 void recorder_start(struct recorder *recorder) {
     recorder->is_recording = 1;
-    recorder->at = 0;
-    recorder->since = clock_now();
+    recorder->next = 0;
+    recorder->last_time = clock_now();
 }
 
 enum berth_status recorder_stop(struct recorder *recorder, double load, struct berth_error *error) {

@@ -13,8 +13,8 @@ struct recorder {
     struct rank_times times; // sums over the updates that were recorded
     int64_t updates;
     int is_recording;
-    size_t at;    // moment of the update
-    double since; // when the moment before was
+    size_t next;      // index of the next moment of the update
+    double last_time; // of the moment before
     // The last ticket of each range's gradients and weights.
     int64_t *gradients, *weights, tickets;
     struct berth_error error;

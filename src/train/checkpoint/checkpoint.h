@@ -41,23 +41,23 @@ enum berth_status checkpoint_write(const struct checkpoint_content *content, con
 
 // The steps of checkpoint_write, for saver.h: the first rank creates the files, each rank fills in
 // the numbers that it owns, the first rank publishes.
-struct checkpoint_writing;
+struct checkpoint_writer;
 // All ranks call it and agree: the first one writes all but the numbers. *writing is NULL after a
 // failure.
 enum berth_status checkpoint_begin(const struct checkpoint_content *content, const char *output_dir,
-                                   struct checkpoint_writing **writing, struct berth_error *error);
+                                   struct checkpoint_writer **writer, struct berth_error *error);
 // Writes this rank's numbers, from `state`; needs no other rank, and may run in any thread.
-enum berth_status checkpoint_fill(const struct checkpoint_writing *writing,
-                                  const struct state *state, struct berth_error *error);
+enum berth_status checkpoint_fill(const struct checkpoint_writer *writer, const struct state *state,
+                                  struct berth_error *error);
 // All ranks call it when they have read the state, before they publish.
 enum berth_status checkpoint_check(const struct checkpoint_content *content,
                                    struct berth_error *error);
 // After all ranks have filled in theirs: does nothing on other ranks than the first, needs none of
 // them, and may run in any thread.
-enum berth_status checkpoint_publish(const struct checkpoint_writing *writing,
+enum berth_status checkpoint_publish(const struct checkpoint_writer *writer,
                                      struct berth_error *error);
 // Removes what was created, unless `status` is BERTH_OK, and frees.
-void checkpoint_end(struct checkpoint_writing *writing, enum berth_status status);
+void checkpoint_end(struct checkpoint_writer *writer, enum berth_status status);
 
 // Writes only the model (config.json, model.safetensors, tokenizer files) and trainer_state.json
 // into an existing folder, each file atomically. All ranks call it.
@@ -71,7 +71,7 @@ struct checkpoint_limits {
     int64_t originals_after; // not -1: the same for files of original_write.h with higher steps
 };
 // Removes the others. Checkpoints after `newest`, which are damaged or of a run that had gone
-// further (earlier.h), are left alone.
+// further (leftovers.h), are left alone.
 // Removes nothing unless checkpoint `newest` verifies.
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
@@ -126,9 +126,9 @@ int checkpoint_is_temporary(const char *name);
 // --- the output folder --------------------------------------------------------------------------
 
 // BERTH_CANT_CREATE if config->output_dir cannot be created or written to, or contains files and
-// overwrite_output_dir is not set. Creates nothing. `otherwise` is appended to the advice about
+// overwrite_output_dir is not set. Creates nothing. `advice` is appended to the advice about
 // those files ("" or ", or ..."); NULL: the job continues with existing files.
-enum berth_status output_check(const struct berth_config *config, const char *otherwise,
+enum berth_status output_check(const struct berth_config *config, const char *advice,
                                struct berth_error *error);
 
 // The same for a job that writes only predictions and scores. A training run's folder, which has

@@ -14,21 +14,21 @@
 
 // The parts of a checkpoint's name before and after the step. By the first ones it is found.
 static const struct form {
-    const char *prefix, *ending;
+    const char *prefix, *suffix;
 } forms[] = {{"ckpt_", ".pt"},
              {"model.ckpt-", ".index"},
              {"model.ckpt-", ".meta"},
              {"model.ckpt-", ".data-00000-of-00001"}};
-enum { FOUND_BY = 2, FORMS = sizeof forms / sizeof *forms };
+enum { PRIMARY_FORMS = 2, FORMS = sizeof forms / sizeof *forms };
 
 // The step in a name of that form; -1: another form.
 static int64_t step_of(const struct form *form, const char *name) {
-    const size_t prefix = strlen(form->prefix), ending = strlen(form->ending);
+    const size_t prefix = strlen(form->prefix), suffix = strlen(form->suffix);
     const size_t length = strlen(name);
     int64_t step = -1;
-    if (length > prefix + ending && strncmp(name, form->prefix, prefix) == 0 &&
-        text_ends_with(name, form->ending)) {
-        (void)number_parse_digits(name + prefix, length - prefix - ending, &step);
+    if (length > prefix + suffix && strncmp(name, form->prefix, prefix) == 0 &&
+        text_ends_with(name, form->suffix)) {
+        (void)number_parse_digits(name + prefix, length - prefix - suffix, &step);
     }
     return step;
 }
@@ -42,7 +42,7 @@ static int64_t step_of_first(size_t count, const char *name) {
 }
 
 static int64_t step_of_any(const char *name) {
-    return step_of_first(FOUND_BY, name);
+    return step_of_first(PRIMARY_FORMS, name);
 }
 
 int original_is_name(const char *name) {
@@ -52,23 +52,23 @@ int original_is_name(const char *name) {
 // --- finding ------------------------------------------------------------------------------------
 
 // PATH with a suffix, newly allocated.
-static char *with_ending(const char *path, const char *ending) {
-    const size_t length = strlen(path), size = strlen(ending) + 1;
+static char *with_suffix(const char *path, const char *suffix) {
+    const size_t length = strlen(path), size = strlen(suffix) + 1;
     char *whole = memory_new(length + size);
     if (whole != NULL) {
         memcpy(whole, path, length);
-        memcpy(whole + length, ending, size);
+        memcpy(whole + length, suffix, size);
     }
     return whole;
 }
 
-enum berth_status original_at(const char *path, char **file, int64_t *step,
-                              struct berth_error *error) {
-    static const char *const endings[] = {"", ".index"};
+enum berth_status original_locate(const char *path, char **file, int64_t *step,
+                                  struct berth_error *error) {
+    static const char *const suffixes[] = {"", ".index"};
     *file = NULL;
     *step = -1;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings && *file == NULL; i++) {
-        char *whole = with_ending(path, endings[i]);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && *file == NULL; i++) {
+        char *whole = with_suffix(path, suffixes[i]);
         if (whole == NULL) {
             return file_no_path(error);
         }

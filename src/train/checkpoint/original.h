@@ -17,8 +17,8 @@
 
 // Sets *file (memory_free) to the file of weights that `path` denotes, and *step to its step;
 // "model.ckpt-5" means model.ckpt-5.index. NULL and -1 if there is no such checkpoint.
-enum berth_status original_at(const char *path, char **file, int64_t *step,
-                              struct berth_error *error);
+enum berth_status original_locate(const char *path, char **file, int64_t *step,
+                                  struct berth_error *error);
 // Finds the one with the highest step in a folder, or the one of step `wanted` (-1: any); *file is
 // NULL if there is none.
 enum berth_status original_find(const char *folder, int64_t wanted, char **file, int64_t *step,

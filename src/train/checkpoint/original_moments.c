@@ -74,8 +74,8 @@ static size_t count_decaying(const struct reading *reading, decay_rule *decays) 
 }
 
 // Moves those that decay to the front; the order is otherwise unchanged.
-static enum berth_status divide(struct reading *reading, decay_rule *decays,
-                                struct berth_error *error) {
+static enum berth_status sort_by_group(struct reading *reading, decay_rule *decays,
+                                       struct berth_error *error) {
     const struct weight **sorted = memory_array(reading->count, sizeof *sorted);
     size_t used = 0;
     if (sorted == NULL) {
@@ -116,7 +116,7 @@ static enum berth_status number_parameters(struct reading *reading, int *is_know
         if (count == GROUPS_MAX && all == reading->count &&
             count_decaying(reading, rules[i]) == sizes[0]) {
             *is_known = 1;
-            return divide(reading, rules[i], error);
+            return sort_by_group(reading, rules[i], error);
         }
     }
     return BERTH_OK;
@@ -124,7 +124,7 @@ static enum berth_status number_parameters(struct reading *reading, int *is_know
 
 // --- the tensors --------------------------------------------------------------------------------
 
-static size_t number_of(const struct reading *reading, const char *name) {
+static size_t index_of(const struct reading *reading, const char *name) {
     size_t i = 0;
     while (i < reading->count && strcmp(reading->parameters[i]->name, name) != 0) {
         i++;
@@ -156,7 +156,7 @@ static enum berth_status find_all(struct reading *reading, const struct param_ta
     }
     *is_found = 1;
     for (size_t i = 0; i < table->count && *is_found; i++) {
-        const size_t number = number_of(reading, table->params[i].name);
+        const size_t number = index_of(reading, table->params[i].name);
         for (size_t k = 0; k < MOMENTS && *is_found; k++) {
             const struct tensor_entry *found =
                 number < reading->count ? find_moment(reading, number, moments[k]) : NULL;
@@ -209,7 +209,7 @@ static enum berth_status read_all(struct reading *reading, struct state *state, 
     }
     const struct moments_source source = {&reading->from->weights->file, reading->entries};
     TRY(read_updates(reading, updates, error));
-    return state_file_take_moments(state, &source, error);
+    return state_file_import_moments(state, &source, error);
 }
 
 enum berth_status original_moments_read(const struct original_moments *from, struct state *state,

@@ -22,7 +22,7 @@ struct saver {
     const char *output_dir;
     struct device host; // where the copy is
     struct state copy;  // of what this rank owns of the state
-    struct checkpoint_writing *writing;
+    struct checkpoint_writer *writer;
     struct checkpoint_limits limits; // once it is published
     enum saver_phase phase;
     int64_t step; // that is saved
@@ -34,7 +34,7 @@ struct saver {
 };
 
 // Bytes of the copy: at most what the largest part of any rank takes.
-size_t saver_bytes(const struct param_table *table, const struct state_share *share);
+size_t saver_bytes(const struct param_table *table, const struct state_sharding *sharding);
 
 // Takes the memory. Borrows content and output_dir. saver_done frees, also after a failure; what is
 // still being written is given up then.

@@ -36,7 +36,8 @@ struct moments_source {
     const struct tensor_file *file;
     const struct tensor_entry *const *entries; // [2 * table->count]
 };
-enum berth_status state_file_take_moments(struct state *state, const struct moments_source *source,
-                                          struct berth_error *error);
+enum berth_status state_file_import_moments(struct state *state,
+                                            const struct moments_source *source,
+                                            struct berth_error *error);
 
 #endif

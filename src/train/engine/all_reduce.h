@@ -20,15 +20,15 @@
 
 // A part of a param_range with its owners. All of a range but a short end, which belongs to the
 // owner of what follows it, is one piece.
-struct all_reduce_piece {
+struct all_reduce_segment {
     int64_t first, count;
     int64_t *starts; // [size + 1] as in struct comm_range
 };
 
 struct all_reduce_rules {
-    enum dtype wire;             // of gradients
-    int waits;                   // 1: computing waits for every exchange; 0: it goes on
-    enum range_exchange_way way; // on GPUs
+    enum dtype wire;               // of gradients
+    int blocking;                  // 1: computing waits for every exchange; 0: it goes on
+    enum range_exchange_mode mode; // on GPUs
     // Most elements to exchange at a time; 0: as many as the communicator's memory holds.
     int64_t gradient_bucket, weight_bucket;
 };
@@ -38,9 +38,9 @@ struct all_reduce {
     struct state *state;
     struct range_exchange exchange;
     struct all_reduce_rules rules;
-    struct all_reduce_piece *pieces;
-    size_t *first_piece; // of each range, [ranges + 1]
-    int64_t *starts;     // of all pieces
+    struct all_reduce_segment *segments;
+    size_t *first_segment; // of each range, [ranges + 1]
+    int64_t *starts;       // of all pieces
     // Tickets of each range's exchange under way; 0: there is none.
     int64_t *gradients, *weights;
 };
@@ -48,25 +48,25 @@ struct all_reduce {
 // How the ranks divide the state, as config->zero_stage and the optimizer say, which
 // optimizer_settle has settled; stage 3 is BERTH_CONFIG. One process divides nothing: settings for
 // several are noted.
-enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
-                                   const struct berth_log *log, struct state_share *share,
-                                   struct berth_error *error);
+enum berth_status all_reduce_sharding(const struct berth_config *config, const struct comm *comm,
+                                      const struct berth_log *log, struct state_sharding *sharding,
+                                      struct berth_error *error);
 
 // Bytes that a rank uses, for its exchanges, of the memory that the ranks of its host share.
-size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share *share,
+size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_sharding *sharding,
                                enum dtype wire);
 
 // Borrows comm and state. all_reduce_done frees, also after a failure. A communicator that failed
-// may read and write what it was given until it is closed: all_reduce_end waits for exchanges that
-// were begun, then it is closed, then comes all_reduce_done.
+// may read and write what it was given until it is closed: all_reduce_finish waits for exchanges
+// that were begun, then it is closed, then comes all_reduce_done.
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
                                   struct state *state, const struct all_reduce_rules *rules,
                                   struct berth_error *error);
-void all_reduce_end(struct all_reduce *all_reduce); // zeroed: nothing
+void all_reduce_finish(struct all_reduce *all_reduce); // zeroed: nothing
 void all_reduce_done(struct all_reduce *all_reduce);
 
 // 1: there are other ranks.
-int all_reduce_is_shared(const struct all_reduce *all_reduce);
+int all_reduce_has_peers(const struct all_reduce *all_reduce);
 
 // 1: a forward pass reads the compute copy of the range alone, where there is one. The heads read
 // master weights, as the embeddings, biases and norms do.

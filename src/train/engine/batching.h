@@ -32,7 +32,7 @@ struct batching {
     int64_t updates_per_epoch;
     int64_t total_steps;
     int64_t schedule_steps; // length of the schedule: total_steps, unless steps_rule says otherwise
-    int runs_on;
+    int crosses_epochs;
 };
 
 // The number of parts of an update: config->virtual_ranks, a multiple of the number of ranks, or
@@ -50,8 +50,9 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
 
 // Makes the resolved sizes those of groups of `group` items (packer.h). BERTH_CONFIG: updates, or
 // the micro-batches asked for, are no whole groups.
-enum berth_status batching_group(struct batching *batching, const struct berth_config *config,
-                                 int64_t group, int64_t ranks, struct berth_error *error);
+enum berth_status batching_round_to_groups(struct batching *batching,
+                                           const struct berth_config *config, int64_t group,
+                                           int64_t ranks, struct berth_error *error);
 
 // dataloader_drop_last: leaves out the smaller update at the end of an epoch. BERTH_CONFIG: an
 // epoch is smaller than an update.
@@ -61,13 +62,15 @@ enum berth_status batching_drop_last(struct batching *batching, const struct ber
 // Turns resolved sizes into those of updates that continue across epochs. Micro-batches limited by
 // tokens also get a limit on sequences and masked tokens (`max_predictions` per sequence), because
 // these are not known in advance.
-enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
-                                  int64_t max_predictions, struct berth_error *error);
+enum berth_status batching_cross_epochs(struct batching *batching,
+                                        const struct berth_config *config, int64_t max_predictions,
+                                        struct berth_error *error);
 
 // steps_rule, of resolved sizes: the length of the schedule and, by examples, that of the run.
 // `examples` are those of an epoch before windows. An unknown rule is BERTH_USAGE.
-enum berth_status batching_follow_rule(struct batching *batching, const struct berth_config *config,
-                                       int64_t examples, struct berth_error *error);
+enum berth_status batching_apply_steps_rule(struct batching *batching,
+                                            const struct berth_config *config, int64_t examples,
+                                            struct berth_error *error);
 
 // The number of completed epochs after `step` updates, and whether one ended within the last
 // update.
@@ -75,20 +78,20 @@ double batching_epochs(const struct batching *batching, int64_t step);
 int batching_ends_epoch(const struct batching *batching, int64_t step);
 
 // The sequences of an update: order[first .. first + count) of its epoch.
-struct update_place {
+struct update_slice {
     int64_t epoch;  // from 0
     int64_t update; // within the epoch, from 0
     size_t first, count;
 };
-struct update_place batching_place(const struct batching *batching, int64_t step);
+struct update_slice batching_slice(const struct batching *batching, int64_t step);
 
 // The number of sequences from order[0 .. count) that form the next micro-batch.
-size_t batching_cut(const struct batching *batching, const struct packer_source *source,
+size_t batching_fit(const struct batching *batching, const struct packer_source *source,
                     const uint32_t *order, size_t count);
 
 // Of an update of `count` sequences in `parts`, the most that a part may get: an equal number where
 // micro-batches have a number of sequences, so that parts have equal numbers of micro-batches.
-size_t batching_most_sequences(const struct batching *batching, size_t count, size_t parts);
+size_t batching_max_part_sequences(const struct batching *batching, size_t count, size_t parts);
 
 // A rank and the model that it trains, by whose predicted times updates are divided (division.h).
 struct batching_rank {

@@ -16,7 +16,7 @@ struct division {
     size_t parts;
     size_t capacity;  // items: sequences, batches
     uint32_t *order;  // sequences part by part, in each as the update has them
-    int64_t *places;  // the place of each in the update; of other items, their numbers
+    int64_t *indices; // the place of each in the update; of other items, their numbers
     size_t *starts;   // [parts + 1] in both
     double *costs;    // [capacity] predicted times, of each item
     uint32_t *owners; // [capacity] part of each item, or group of items
@@ -33,21 +33,21 @@ enum berth_status division_init(struct division *division, size_t parts, size_t 
 void division_done(struct division *division);
 
 // Divides order[0 .. count) so that the parts' predicted times (bert_forward_flops) are close. A
-// part gets whole groups of items (packer.h), and at most `most` items, rounded up to a group; the
-// parts together have room for all.
+// part gets whole groups of items (packer.h), and at most `max_items` items, rounded up to a group;
+// the parts together have room for all.
 void division_make(struct division *division, const struct packer_source *source,
                    const uint32_t *order, size_t count, const struct bert_config *config,
-                   size_t most);
+                   size_t max_items);
 
 // Divides items 0, 1, ... count - 1, whose costs the caller has filled in, in the same way; `order`
 // is left as it is.
-void division_by_cost(struct division *division, size_t count, size_t most);
+void division_by_cost(struct division *division, size_t count, size_t max_items);
 
 // Gives all sequences to one part of as many as there are ranks, each of which knows its own. The
 // part has `count` places from part * count on; the others' loads are 0.
-void division_take(struct division *division, const struct packer_source *source,
-                   const uint32_t *order, size_t count, const struct bert_config *config,
-                   size_t part);
+void division_assign_all(struct division *division, const struct packer_source *source,
+                         const uint32_t *order, size_t count, const struct bert_config *config,
+                         size_t part);
 
 // The largest part's predicted time, divided by the mean of all.
 double division_imbalance(const struct division *division);

@@ -69,7 +69,7 @@ struct engine_load {
     const struct packer_source *source;
     const uint32_t *order;
     size_t count;
-    const int64_t *places; // [count]; NULL: 0, 1, ...
+    const int64_t *indices; // [count]; NULL: 0, 1, ...
     float masked_weight;
 };
 const struct batch *engine_load(struct engine *engine, const struct engine_load *load);

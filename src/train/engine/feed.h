@@ -28,7 +28,7 @@ struct feed_update {
     double waited; // seconds spent waiting for data
 };
 
-struct feed_kind {
+struct feed_ops {
     // Computes batch sizes and the number of updates from settings, data and ranks, before any
     // other function is called.
     enum berth_status (*resolve)(struct feed *feed, struct batching *batching,
@@ -39,8 +39,9 @@ struct feed_kind {
                                     const struct batching_rank *rank, struct batching_worst *worst,
                                     struct berth_error *error);
     // Returns the sequences of update `step` of the phase, from 0; valid until the next call.
-    enum berth_status (*take)(struct feed *feed, const struct batching *batching, int64_t step,
-                              struct feed_update *update, struct berth_error *error);
+    enum berth_status (*get_update)(struct feed *feed, const struct batching *batching,
+                                    int64_t step, struct feed_update *update,
+                                    struct berth_error *error);
     // Returns what a resumed run must find unchanged, and the position of update `step`, as a JSON
     // object that the caller frees; NULL: out of memory. The function is NULL where a resumed run
     // finds its data by itself.
@@ -51,7 +52,7 @@ struct feed_kind {
 };
 
 struct feed {
-    const struct feed_kind *kind;
+    const struct feed_ops *ops;
     // For features in memory:
     struct packer_source source;
     uint64_t checksum; // of all of them (packer.h); 0 for shards
@@ -90,8 +91,8 @@ struct feed_files {
     size_t count;       // 0: the features are in memory
 };
 // Of update `step` of the phase.
-enum berth_status feed_files_of(struct feed *feed, const struct batching *batching, int64_t step,
-                                struct feed_files *files, struct berth_error *error);
+enum berth_status feed_list_files(struct feed *feed, const struct batching *batching, int64_t step,
+                                  struct feed_files *files, struct berth_error *error);
 
 // The most bytes that the updates will allocate in addition to what is already in memory.
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching);

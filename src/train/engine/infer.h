@@ -47,22 +47,22 @@ struct infer_args {
     size_t group;    // batches have sequences of one group of so many neighbours; 0: of all
     int reads_first; // of an encoder: 1 if a sequence's logits are its first row alone; then no
                      // token is masked
-    // Makes kept[kept_count] of a sequence's logits, which `take` then receives in place of them;
-    // called by the rank that computed them. NULL: the logits are kept.
-    void (*keep)(void *context, const float *logits, int64_t count, float *kept);
-    int64_t kept_count;
+    // Makes kept[extracted_count] of a sequence's logits, which `receive` then receives in place of
+    // them; called by the rank that computed them. NULL: the logits are kept.
+    void (*extract)(void *context, const float *logits, int64_t count, float *extracted);
+    int64_t extracted_count;
     // Receives each sequence's logits once, by groups, in any order: logits[count], the rows of the
     // sequence (bert.h's bert_logit_rows) one after the other, valid during the call. Called by the
     // first rank only.
-    void (*take)(void *context, size_t index, const float *logits, int64_t count);
+    void (*receive)(void *context, size_t index, const float *logits, int64_t count);
     // For a head that decodes: receives the losses of the sequence's masked tokens, and whether
     // the model's first choice was correct. NULL: they are not computed.
-    void (*take_masked)(void *context, size_t index, const struct infer_masked *masked);
-    // For a head that decodes, in place of `keep`: makes kept[kept_count] of a masked token's
-    // logits over the vocabulary; called by any thread of the rank that computed them. `take`
-    // receives those of a sequence's masked tokens, one after the other. NULL: they are not
-    // computed.
-    void (*keep_words)(void *context, const float *logits, int64_t words, float *kept);
+    void (*receive_masked)(void *context, size_t index, const struct infer_masked *masked);
+    // For a head that decodes, in place of `extract`: makes kept[extracted_count] of a masked
+    // token's logits over the vocabulary; called by any thread of the rank that computed them.
+    // `receive` receives those of a sequence's masked tokens, one after the other. NULL: they are
+    // not computed.
+    void (*extract_words)(void *context, const float *logits, int64_t words, float *extracted);
     void *context;
 };
 // Called by all ranks with the same sequences; if they differ, it is BERTH_BAD_DATA. An error of

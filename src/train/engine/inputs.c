@@ -64,7 +64,7 @@ static struct tokenizer_options options_of(const struct berth_config *config,
     };
 }
 
-static void ask_settings(const struct berth_config *config, struct text_rules *rules) {
+static void apply_settings(const struct berth_config *config, struct text_rules *rules) {
     if (config->do_lower_case >= 0) {
         rules->lower_case = config->do_lower_case;
     }
@@ -88,7 +88,7 @@ static enum berth_status read_tokenizer(struct model_files *files,
     if (folder != NULL) {
         TRY(folder_text_rules(folder, own != NULL ? file : NULL, &files->rules, error));
     }
-    ask_settings(config, &files->rules);
+    apply_settings(config, &files->rules);
     const struct tokenizer_options options = options_of(config, &files->rules, file);
     return tokenizer_open_memory(files->vocab_path, file->bytes, file->length, &options,
                                  &files->tokenizer, error);
@@ -161,21 +161,21 @@ static enum berth_status check_vocabulary(const struct model_files *files, const
     return BERTH_OK;
 }
 
-static int length_was_asked_for(const struct berth_config *config) {
+static int length_is_chosen(const struct berth_config *config) {
     return option_is_chosen(config, option_find("max_seq_length"));
 }
 
 enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,
                                     const struct berth_log *log, struct berth_error *error) {
     const int64_t positions = limits->positions;
-    const int was_asked_for = length_was_asked_for(config);
-    if (!was_asked_for && limits->usual > 0) {
+    const int is_chosen = length_is_chosen(config);
+    if (!is_chosen && limits->usual > 0) {
         config->max_seq_length = limits->usual;
     }
     if (config->max_seq_length <= positions) {
         return BERTH_OK;
     }
-    if (was_asked_for) {
+    if (is_chosen) {
         return error_set(error, BERTH_CONFIG,
                          "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
                          " of %s; use at most that many tokens",
@@ -203,7 +203,7 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
                                   .source = source};
 }
 
-int model_files_tell_pairs(const struct model_files *files) {
+int model_files_distinguish_pairs(const struct model_files *files) {
     return files->shape.type_vocab_size >= 2;
 }
 
@@ -214,7 +214,7 @@ static int reads_pairs(enum param_head head) {
 
 static enum berth_status check_types(const struct model_files *files, const char *folder,
                                      struct berth_error *error) {
-    if (!model_files_tell_pairs(files) && reads_pairs(files->table.head)) {
+    if (!model_files_distinguish_pairs(files) && reads_pairs(files->table.head)) {
         return error_set(error, BERTH_CONFIG,
                          "%s: type_vocab_size %" PRId64
                          " in its configuration cannot tell the second text of a pair, which %s "
@@ -244,7 +244,7 @@ static enum berth_status find_norms(struct model_files *files, const struct bert
 static enum berth_status check_norms(const struct model_files *files,
                                      const struct berth_config *config, const char *folder,
                                      struct berth_error *error) {
-    static const char *const places[] = {"after", "before"};
+    static const char *const sides[] = {"after", "before"};
     int found = files->shape.pre_layer_norm;
     if (config->pre_layer_norm < 0 || config->pre_layer_norm == found) {
         return BERTH_OK;
@@ -252,7 +252,7 @@ static enum berth_status check_norms(const struct model_files *files,
     return error_set(error, BERTH_CONFIG,
                      "pre_layer_norm: expected a model with layer norms %s its sub-layers, but %s "
                      "has them %s; omit the option: the model's tensors determine it",
-                     places[!found], folder, places[found]);
+                     sides[!found], folder, sides[found]);
 }
 
 // Pre-training reads tokens: of the vocabulary it needs only the size, which the configuration has.
@@ -272,14 +272,14 @@ static enum berth_status leave_out_vocabulary(struct model_files *files,
     memory_free(files->vocab_path);
     files->vocab_path = NULL;
     TRY(folder_text_rules(folder, NULL, &files->rules, error));
-    ask_settings(config, &files->rules);
+    apply_settings(config, &files->rules);
     return check_types(files, folder, error);
 }
 
 // Opens vocabulary and tokenizer, and checks that they fit the shape read from `config_path`.
-static enum berth_status open_text(struct model_files *files, struct berth_config *config,
-                                   const char *folder, const char *config_path,
-                                   const struct berth_log *log, struct berth_error *error) {
+static enum berth_status open_vocabulary(struct model_files *files, struct berth_config *config,
+                                         const char *folder, const char *config_path,
+                                         const struct berth_log *log, struct berth_error *error) {
     struct vocabulary_file file = {0};
     enum berth_status status = find_vocabulary(files, config, folder, &file, error);
     const int leaves_out = status == BERTH_OK && works_without_vocabulary(files, config);
@@ -320,7 +320,7 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
     if (config_path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = open_text(files, config, folder, config_path, log, error);
+    enum berth_status status = open_vocabulary(files, config, folder, config_path, log, error);
     memory_free(config_path);
     TRY(status);
     TRY(find_norms(files, config, folder, log, error));
@@ -331,7 +331,7 @@ static enum berth_status open_new(struct model_files *files, struct berth_config
                                   const struct berth_log *log, struct berth_error *error) {
     const char *path = config->config_file;
     const int64_t multiple = config->vocab_multiple;
-    TRY(open_text(files, config, path, path, log, error));
+    TRY(open_vocabulary(files, config, path, path, log, error));
     files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
     files->shape.pre_layer_norm |= config->pre_layer_norm > 0;
     files->shape.truncated_initializer =
@@ -400,14 +400,14 @@ enum berth_status model_files_merge(struct model_files *files, const json *objec
 // Joins newline-separated names as "a, b, c", truncated after 200 characters.
 static void join_names(const char *names, char text[256]) {
     size_t length = 0;
-    for (const char *at = names; *at != '\0' && length < 200; at++) {
-        if (*at == '\n') {
-            if (at[1] != '\0') {
+    for (const char *name = names; *name != '\0' && length < 200; name++) {
+        if (*name == '\n') {
+            if (name[1] != '\0') {
                 text[length++] = ',';
                 text[length++] = ' ';
             }
         } else {
-            text[length++] = *at;
+            text[length++] = *name;
         }
     }
     strcpy(text + length, length >= 200 ? ", ..." : "");

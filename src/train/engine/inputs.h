@@ -41,7 +41,7 @@ enum berth_status model_files_open_new(struct model_files *files, struct berth_c
 void model_files_done(struct model_files *files);
 
 // Whether the model can tell the second text of a pair from the first, by token types.
-int model_files_tell_pairs(const struct model_files *files);
+int model_files_distinguish_pairs(const struct model_files *files);
 
 // Overrides keys of the model's config.json (id2label, ...), and rebuilds the table.
 enum berth_status model_files_merge(struct model_files *files, const struct json_t *object,

@@ -46,7 +46,7 @@ struct plan_limit_args {
     const struct engine_shape *shape;
     int64_t update_sequences; // the suggested micro-batch divides this; 0: any
     int64_t texts, group;     // sequences of one of these, and how many stay together; 0: 1
-    struct plan_room {
+    struct plan_budget {
         uint64_t available; // bytes
         const char *limit;  // what imposes the limit
     } host, device;

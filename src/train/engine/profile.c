@@ -74,7 +74,7 @@ void profile_add(struct profile *profile, const char *category, const char *name
     static void traced_##name(struct device *dev, LIST parameters) {                               \
         struct profile *profile = dev->observer;                                                   \
         const double begin = profile_now();                                                        \
-        profile->device_was.name(dev, LIST arguments);                                             \
+        profile->saved_device.name(dev, LIST arguments);                                           \
         profile_add(profile, category, #name, begin);                                              \
     }
 #define OPERATION(name, parameters, arguments) TRACED("operation", name, parameters, arguments)
@@ -109,12 +109,12 @@ static void traced_mark(struct device *dev, enum device_phase phase) {
         profile->phase = phase;
         profile->phase_began = profile_now();
     }
-    profile->device_was.mark(dev, phase);
+    profile->saved_device.mark(dev, phase);
 }
 
 static void observe_device(struct profile *profile, struct device *device) {
     profile->device = device;
-    profile->device_was = *device;
+    profile->saved_device = *device;
     device->observer = profile;
 #define OPERATION(name, ...) device->name = traced_##name;
 #include "train/engine/operations.inc"
@@ -131,7 +131,7 @@ static enum berth_status traced_agree(struct comm *comm, enum berth_status own, 
                                       struct berth_error *error) {
     struct profile *profile = comm->observer;
     const double begin = profile_now();
-    const enum berth_status status = profile->comm_was.agree(comm, own, stop, error);
+    const enum berth_status status = profile->saved_comm.agree(comm, own, stop, error);
     profile_add(profile, "communication", "agree", begin);
     return status;
 }
@@ -140,7 +140,7 @@ static enum berth_status traced_agree(struct comm *comm, enum berth_status own, 
     static void traced_##name(struct comm *comm, LIST parameters) {                                \
         struct profile *profile = comm->observer;                                                  \
         const double begin = profile_now();                                                        \
-        profile->comm_was.name(comm, LIST arguments);                                              \
+        profile->saved_comm.name(comm, LIST arguments);                                            \
         profile_add(profile, "communication", #name, begin);                                       \
     }
 TRACED_CALL(broadcast, (void *data, size_t bytes, int root), (data, bytes, root))
@@ -151,7 +151,7 @@ TRACED_CALL(wait, (int64_t ticket), (ticket))
     static int64_t traced_##name(struct comm *comm, const struct comm_range *range) {              \
         struct profile *profile = comm->observer;                                                  \
         const double begin = profile_now();                                                        \
-        const int64_t ticket = profile->comm_was.name(comm, range);                                \
+        const int64_t ticket = profile->saved_comm.name(comm, range);                              \
         profile_add(profile, "communication", #name, begin);                                       \
         return ticket;                                                                             \
     }
@@ -164,7 +164,7 @@ static void observe_comm(struct profile *profile, struct comm *comm) {
         return;
     }
     profile->comm = comm;
-    profile->comm_was = *comm;
+    profile->saved_comm = *comm;
     comm->observer = profile;
     comm->agree = traced_agree;
     comm->broadcast = traced_broadcast;
@@ -176,8 +176,8 @@ static void observe_comm(struct profile *profile, struct comm *comm) {
 
 // --- the window ---------------------------------------------------------------------------------
 
-void profile_follow(struct profile *profile, int64_t update, struct device *device,
-                    struct comm *comm) {
+void profile_start_update(struct profile *profile, int64_t update, struct device *device,
+                          struct comm *comm) {
     profile->update = update;
     if (!profile->is_on && update >= profile->first && update <= profile->last) {
         profile->is_on = 1;
@@ -191,9 +191,9 @@ void profile_stop(struct profile *profile) {
         return;
     }
     end_phase(profile);
-    *profile->device = profile->device_was;
+    *profile->device = profile->saved_device;
     if (profile->comm != NULL) {
-        *profile->comm = profile->comm_was;
+        *profile->comm = profile->saved_comm;
         profile->comm = NULL;
     }
     profile->is_on = 0;

@@ -28,9 +28,9 @@ struct profile {
     size_t count, capacity;
     size_t lost; // spans that no memory was left for
     struct device *device;
-    struct device device_was; // before its operations were replaced
-    struct comm *comm;        // NULL: one process
-    struct comm comm_was;
+    struct device saved_device; // before its operations were replaced
+    struct comm *comm;          // NULL: one process
+    struct comm saved_comm;
     enum device_phase phase; // of the device
     double phase_began;
 };
@@ -42,8 +42,8 @@ enum berth_status profile_init(struct profile *profile, const char *updates,
 void profile_done(struct profile *profile);
 
 // Before update `update` (from 1): begins to record where it is the first of them.
-void profile_follow(struct profile *profile, int64_t update, struct device *device,
-                    struct comm *comm);
+void profile_start_update(struct profile *profile, int64_t update, struct device *device,
+                          struct comm *comm);
 // Gives device and communicator their operations back. Without effect where nothing is recorded.
 void profile_stop(struct profile *profile);
 // The time to pass to profile_add.

@@ -17,7 +17,7 @@
 struct mirrored_range;
 
 // How ranges of a GPU's memory are exchanged.
-enum range_exchange_way {
+enum range_exchange_mode {
     RANGE_EXCHANGE_AUTO,    // directly where all ranks can
     RANGE_EXCHANGE_DIRECT,  // by the devices, or BERTH_UNAVAILABLE
     RANGE_EXCHANGE_MIRRORED // by the communicator
@@ -27,26 +27,26 @@ struct range_exchange {
     struct comm *comm;
     struct device *device;
     int is_direct;
-    char why_not[512]; // where another way than directly was asked for or taken
-    void *mirror;      // of the whole table; NULL: none is needed
+    char mirror_reason[512]; // where another way than directly was asked for or taken
+    void *mirror;            // of the whole table; NULL: none is needed
     size_t mirror_bytes;
-    struct mirrored_range *ranges;  // a ring of those that nobody has waited for
-    int64_t most;                   // in the ring
-    int64_t begun, given, finished; // tickets: of the caller's, at the communicator, waited for
+    struct mirrored_range *ranges;      // a ring of those that nobody has waited for
+    int64_t capacity;                   // in the ring
+    int64_t begun, submitted, finished; // tickets: of the caller's, at the communicator, waited for
 };
 
 // Bytes of the mirror of a table of that many elements, as if one were needed.
 size_t range_exchange_bytes(const struct comm *comm, const struct device *device, int64_t elements);
 
-// For at most `most` ranges of a table under way at a time. Zeroed, it is closed without harm.
+// For at most `capacity` ranges of a table under way at a time. Zeroed, it is closed without harm.
 enum berth_status range_exchange_init(struct range_exchange *exchange, struct comm *comm,
-                                      struct device *device, int64_t elements, int64_t most,
-                                      enum range_exchange_way way, struct berth_error *error);
+                                      struct device *device, int64_t elements, int64_t capacity,
+                                      enum range_exchange_mode mode, struct berth_error *error);
 // How a GPU's ranges are exchanged, for the log.
 void range_exchange_note(const struct range_exchange *exchange, const struct berth_log *log);
 // Closes the GPUs' exchange, once all that was begun is done or a rank is lost: before the
 // communicator is closed, which is asked for lost ranks.
-void range_exchange_end(struct range_exchange *exchange);
+void range_exchange_close(struct range_exchange *exchange);
 void range_exchange_done(struct range_exchange *exchange);
 
 // As in core/comm.h, of ranges in the device's memory. `starts` must remain until a wait.
@@ -57,6 +57,6 @@ void range_exchange_wait(struct range_exchange *exchange, int64_t ticket);
 
 // Before waits for all that was begun: gives the communicator each range as soon as the device has
 // computed it.
-void range_exchange_give_all(struct range_exchange *exchange);
+void range_exchange_submit_all(struct range_exchange *exchange);
 
 #endif

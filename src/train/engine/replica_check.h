@@ -28,8 +28,8 @@ enum replica_kind { REPLICA_MASTER, REPLICA_MOMENT1, REPLICA_MOMENT2, REPLICA_CO
 // Elements of a parameter, at most DEVICE_SUM_BLOCK, that one rank owns (state->own).
 struct replica_part {
     const struct param *param;
-    int64_t first, count; // of the table
-    int64_t at;           // of the moments, if this rank has them
+    int64_t first, count;  // of the table
+    int64_t moment_offset; // in the moments, if this rank has them
     int owner;
 };
 

@@ -58,8 +58,8 @@ struct updater {
         *counts;   // [2 * parts + 1]: predicted times and micro-batches of the parts, masked tokens
     int own_parts; // of this rank
     int level_count;
-    size_t announced, before; // ranges whose gradients were announced, and the last of them
-    float *class_weights;     // [num_labels] in device memory; NULL: none
+    size_t announced, previous; // ranges whose gradients were announced, and the last of them
+    float *class_weights;       // [num_labels] in device memory; NULL: none
     // [own_parts - 1][ENGINE_LOSSES] in device memory: the losses of all parts of this rank but the
     // last, whose are in engine->sums; NULL: there is one part.
     double *earlier_losses;
@@ -71,12 +71,13 @@ struct updater {
 size_t updater_level_bytes(const struct param_table *table, int own_parts);
 
 // Borrows the engine, whose state has gradients and moments, for updates of up to `sequences`. The
-// updater must not move. updater_done frees, also after a failure; with several ranks updater_end
-// comes first, then the communicator is closed (all_reduce_end). Both do nothing if it is zeroed.
+// updater must not move. updater_done frees, also after a failure; with several ranks
+// updater_finish comes first, then the communicator is closed (all_reduce_finish). Both do nothing
+// if it is zeroed.
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                const struct update_rules *rules, int64_t sequences,
                                struct berth_error *error);
-void updater_end(struct updater *updater);
+void updater_finish(struct updater *updater);
 void updater_done(struct updater *updater);
 
 struct update_args {
@@ -90,29 +91,29 @@ struct update_args {
     double learning_rate;
     double loss_scale; // multiplies the loss's gradient and is divided out by the optimizer; 0
                        // means 1
-    double most_loss, most_grad_norm; // above one of them nothing is changed; 0: no limit
-    const volatile int *stop;         // may be NULL; 2: leave between two micro-batches
+    double loss_limit, grad_norm_limit; // above one of them nothing is changed; 0: no limit
+    const volatile int *stop;           // may be NULL; 2: leave between two micro-batches
 };
 
 struct update_result {
     double loss;
     double masked_loss;     // the masked tokens' part of the loss
     double grad_norm;       // before clipping, unscaled; not finite: nothing was changed
-    int is_held;            // 1: above a limit, so that nothing was changed
+    int exceeds_limit;      // 1: above a limit, so that nothing was changed
     int64_t tokens, masked; // of all ranks
     double total_flops;     // needed, of all ranks
-    double needed_flops;    // of this rank's parts, as are the next
+    double required_flops;  // of this rank's parts, as are the next
     int64_t micro_batches;
     double imbalance; // of the parts' predicted times: the largest by their mean
     // By the device's marks. An update that a GPU still computes as update_run returns gives the
     // seconds of its step to the next update.
     double forward_seconds, backward_seconds, step_seconds;
-    int stop; // maximum of *stop over the ranks, read once
-    int left; // 1: left early, between two micro-batches; the weights are unchanged
+    int stop;    // maximum of *stop over the ranks, read once
+    int aborted; // 1: left early, between two micro-batches; the weights are unchanged
 };
 
 // A gradient or loss that is not finite is not an error: the weights stay unchanged and the caller
-// decides (blame.h finds the cause). Errors are those of the device and the ranks.
+// decides (nonfinite.h finds the cause). Errors are those of the device and the ranks.
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
 

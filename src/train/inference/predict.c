@@ -175,7 +175,7 @@ static enum berth_status settle(struct predict_job *job, struct berth_error *err
 }
 
 // The first rank has the output folder.
-static enum berth_status look_at_output(struct predict_job *job, struct berth_error *error) {
+static enum berth_status check_output_folder(struct predict_job *job, struct berth_error *error) {
     TRY(output_check_predictions(&job->config, error));
     return !job->config.dry_run && dir_exists(job->config.output_dir)
                ? output_take(&job->config, &job->lock, error)
@@ -214,7 +214,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     const struct berth_config *config = &job->config;
     TRY(comm_settle(comm, settle(job, error), error));
     TRY(rank_settings_compare(comm, config, error));
-    TRY(comm_settle(comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(comm, is_first(job) ? check_output_folder(job, error) : BERTH_OK, error));
     TRY(comm_settle(comm, prepare(job, error), error));
     TRY(comm_settle(comm, make_plan(job, error), error));
     if (config->dry_run) {

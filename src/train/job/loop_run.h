@@ -6,7 +6,7 @@
 
 #include "train/engine/profile.h"
 #include "train/job/lengths.h"
-#include "train/job/paces.h"
+#include "train/job/stragglers.h"
 #include "train/job/training_loop.h"
 
 // Counters since the last step record.
@@ -16,7 +16,7 @@ struct window {
     double last_loss; // of the last update
     double seconds, forward, backward, step, waited;
     double imbalance; // of the parts of updates, added up
-    double needed_flops;
+    double required_flops;
 };
 
 struct run {
@@ -26,7 +26,7 @@ struct run {
     struct window window;
     struct schedule schedule;    // including where it starts
     struct comm_stats exchanged; // until the last step record
-    struct paces paces;
+    struct stragglers stragglers;
     struct profile profile; // --profile
     struct lengths lengths; // of shards' sequences
     double ema_loss;        // over the step records; NaN before the first
@@ -76,7 +76,7 @@ enum berth_status loop_save(struct run *run, struct berth_error *error);
 enum berth_status loop_rotate(struct run *run, struct berth_error *error);
 // The checkpoint that is written beside the updates, if there is one: its next steps, or with
 // `waits` all of them.
-enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_error *error);
+enum berth_status loop_continue_saving(struct run *run, int waits, struct berth_error *error);
 
 // loop_records.c
 // Counts an update that took `seconds`, whatever became of it.
@@ -92,11 +92,11 @@ void loop_report_lengths(const struct run *run, int is_end);
 
 // loop_spikes.c
 // An update that was not made because it is a spike: it is skipped, or the run goes back.
-enum berth_status loop_hold(struct run *run, const struct update_result *update,
-                            const struct spike_limits *limits, struct berth_error *error);
+enum berth_status loop_handle_spike(struct run *run, const struct update_result *update,
+                                    const struct spike_limits *limits, struct berth_error *error);
 void loop_report_spike(const struct run *run, const struct update_result *update,
                        const struct spike_limits *limits, const char *outcome);
-void loop_follow_spikes(struct run *run, const struct update_result *update,
+void loop_record_spikes(struct run *run, const struct update_result *update,
                         const struct spike_limits *limits);
 
 #endif

@@ -35,17 +35,17 @@ void loop_report_spike(const struct run *run, const struct update_result *update
     log_fields(run->loop->log, BERTH_RECORD_WARNING, text, fields, sizeof fields / sizeof *fields);
 }
 
-void loop_follow_spikes(struct run *run, const struct update_result *update,
+void loop_record_spikes(struct run *run, const struct update_result *update,
                         const struct spike_limits *limits) {
     if (run->spike_policy != SPIKE_NONE) {
-        spikes_follow(&run->progress->spikes, limits, update->loss, update->grad_norm);
+        spikes_record(&run->progress->spikes, limits, update->loss, update->grad_norm);
     }
 }
 
 static void skip_spike(struct run *run, const struct update_result *update,
                        const struct spike_limits *limits, const char *outcome) {
     loop_report_spike(run, update, limits, outcome);
-    loop_follow_spikes(run, update, limits);
+    loop_record_spikes(run, update, limits);
     update_discard(run->loop->updater);
     run->progress->step++;
     run->progress->skipped++;
@@ -74,7 +74,7 @@ static enum berth_status go_back(struct run *run, const char *folder, struct ber
 static enum berth_status roll_back(struct run *run, const struct update_result *update,
                                    const struct spike_limits *limits, struct berth_error *error) {
     char *folder = NULL, outcome[96];
-    TRY(loop_go_on_saving(run, 1, error));
+    TRY(loop_continue_saving(run, 1, error));
     enum berth_status status =
         checkpoint_locate(run->loop->updater->engine->comm, run->loop->config->output_dir,
                           run->saved_step, &folder, error);
@@ -98,8 +98,8 @@ static enum berth_status roll_back(struct run *run, const struct update_result *
     return status;
 }
 
-enum berth_status loop_hold(struct run *run, const struct update_result *update,
-                            const struct spike_limits *limits, struct berth_error *error) {
+enum berth_status loop_handle_spike(struct run *run, const struct update_result *update,
+                                    const struct spike_limits *limits, struct berth_error *error) {
     if (run->spike_policy == SPIKE_ROLLBACK) {
         return roll_back(run, update, limits, error);
     }

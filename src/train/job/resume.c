@@ -22,7 +22,7 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     char **found = &resume->folder;
     enum berth_status status = BERTH_OK;
     if (!dir_exists(folder)) {
-        status = name != NULL ? original_at(name, found, &resume->original_step, error)
+        status = name != NULL ? original_locate(name, found, &resume->original_step, error)
                               : original_find(config->output_dir, config->resume_step, found,
                                               &resume->original_step, error);
     }
@@ -76,8 +76,8 @@ enum berth_status resume_find(struct resume *resume, const struct berth_config *
                                                     : find_newest(resume, config, log, error);
 }
 
-enum berth_status resume_share(struct resume *resume, struct comm *comm,
-                               struct berth_error *error) {
+enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,
+                                   struct berth_error *error) {
     const int is_first = comm->rank == 0;
     struct {
         int64_t original_step;

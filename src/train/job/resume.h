@@ -24,7 +24,8 @@ enum berth_status resume_find(struct resume *resume, const struct berth_config *
                               const struct berth_log *log, struct berth_error *error);
 
 // Replaces every rank's *resume by the first rank's. All succeed or all fail.
-enum berth_status resume_share(struct resume *resume, struct comm *comm, struct berth_error *error);
+enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,
+                                   struct berth_error *error);
 
 // Sets *saved to `step`, at which the run begins, if the run resumes from the output folder's
 // checkpoint of that step, as the first rank sees it; else to -1. All succeed or all fail.

@@ -6,10 +6,10 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "model/folder.h"
-#include "train/checkpoint/earlier.h"
+#include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original.h"
 #include "train/engine/profile.h"
-#include "train/job/job_parts.h"
+#include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
 #include "train/machine/rank_settings.h"
@@ -30,7 +30,7 @@ static int is_worker(const struct training_job *job) {
 
 // A run without a checkpoint starts from a model or, except for a second phase, from random
 // weights.
-static enum berth_status need_start(const struct training_job *job, struct berth_error *error) {
+static enum berth_status require_start(const struct training_job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
     const int pretrains = (job->task->jobs & JOB_FROM_SCRATCH) != 0;
     if (config->phase2 && config->model_name_or_path == NULL) {
@@ -109,10 +109,10 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
     TRY(check_profile(job, error));
     TRY(optimizer_settle(config, error));
     TRY(scale_rates(job, error));
-    TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
+    TRY(all_reduce_sharding(config, job->comm, &job->log, &job->sharding, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
-        TRY(need_start(job, error));
+        TRY(require_start(job, error));
     }
     return log_settings(&job->log, config, job->task->jobs, error);
 }
@@ -179,7 +179,7 @@ static enum berth_status open_feed(struct training_job *job, struct berth_error 
 // the end.
 static enum berth_status settle_unscored(struct training_job *job, struct berth_error *error) {
     const char *where = job->has_evaluation ? "the validation_file has no answers to compare with"
-                                            : job->task->held_out;
+                                            : job->task->validation_advice;
     if (is_worker(job)) {
         return error_set(error, BERTH_CONFIG,
                          "--workers independent needs evaluations to choose the best worker, and "
@@ -213,7 +213,7 @@ static enum berth_status check_prediction(const struct training_job *job,
     static const struct berth_log silent = {0};
     struct task_open args = *training;
     struct task_set set;
-    if (!job->task->predicts_apart || !task_predicts(&job->config)) {
+    if (!job->task->predicts_separately || !task_predicts(&job->config)) {
         return BERTH_OK;
     }
     args.use = TASK_PREDICT;
@@ -231,7 +231,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
         job->model_folder);
     TRY(inputs_fit_length(config, &limits, &job->log, error));
     // A missing file is reported before the training file is read.
-    TRY(job->task->validates(config, &job->has_evaluation, error));
+    TRY(job->task->has_validation(config, &job->has_evaluation, error));
     struct task_open args = {
         .use = TASK_TRAIN, .config = config, .files = &job->files, .log = &job->log};
     TRY(job->task->open(&job->train, &args, error));
@@ -246,9 +246,9 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     }
     TRY(check_prediction(job, &args, error));
     TRY(open_feed(job, error));
-    TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
-    TRY(batching_follow_rule(&job->batching, config, job->train.examples, error));
-    strategy_count(config, job->batching.total_steps, &job->log);
+    TRY(job->feed.ops->resolve(&job->feed, &job->batching, config, job->comm, error));
+    TRY(batching_apply_steps_rule(&job->batching, config, job->train.examples, error));
+    strategy_resolve_ratios(config, job->batching.total_steps, &job->log);
     TRY(schedule_init(&job->schedule, config, job->batching.schedule_steps, error));
     if (schedule_is_zero(&job->schedule, job->batching.total_steps)) {
         log_warning(&job->log,
@@ -266,7 +266,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
 // A checkpoint that provided the model's shape and vocabulary, or that is in the output folder, may
 // be removed before the run ends. The tokenizer's files are then taken from the output folder,
 // which needs them anyway.
-static enum berth_status keep_tokenizer(struct training_job *job, struct berth_error *error) {
+static enum berth_status copy_tokenizer(struct training_job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
     if (job->model_folder != job->resume.folder && !file_lies_in(job->model_folder, folder)) {
         return BERTH_OK;
@@ -283,8 +283,8 @@ static enum berth_status keep_tokenizer(struct training_job *job, struct berth_e
     return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
-// Gives back what fill_state took, complete or not.
-static void empty_state(struct training_job *job) {
+// Gives back what load_state took, complete or not.
+static void release_state(struct training_job *job) {
     saver_done(&job->saver);
     updater_done(&job->updater);
     engine_done(&job->engine);
@@ -293,11 +293,12 @@ static void empty_state(struct training_job *job) {
     }
 }
 
-static enum berth_status fill_state(struct training_job *job, struct berth_error *error) {
+static enum berth_status load_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
     rules.class_weights = job->train.class_weights;
-    TRY(state_init_share(&job->state, job->device, &job->files.table, compute, &job->share, error));
+    TRY(state_init_sharded(&job->state, job->device, &job->files.table, compute, &job->sharding,
+                           error));
     job->content = (struct checkpoint_content){.config = &job->config,
                                                .files = &job->files,
                                                .model_folder = job->model_folder,
@@ -329,7 +330,7 @@ static enum berth_status fill_state(struct training_job *job, struct berth_error
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
     TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
     range_exchange_note(&job->updater.all_reduce.exchange, &job->log);
-    return job_takes_copy(job)
+    return job_saves_in_background(job)
                ? saver_init(&job->saver, &job->content, job->config.output_dir, error)
                : BERTH_OK;
 }
@@ -413,8 +414,8 @@ static enum berth_status find_best(struct training_job *job, char **folder,
     return BERTH_OK;
 }
 
-static enum berth_status take_best(struct training_job *job, struct training_result *done,
-                                   struct berth_error *error) {
+static enum berth_status use_best(struct training_job *job, struct training_result *done,
+                                  struct berth_error *error) {
     const struct progress *progress = &job->progress;
     if (!job->config.load_best_model_at_end || isnan(progress->best_metric) ||
         progress->best_step == progress->step) {
@@ -461,7 +462,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                  .schedule = &job->schedule,
                                  .feed = &job->feed,
                                  .content = &job->content,
-                                 .saver = job_takes_copy(job) ? &job->saver : NULL,
+                                 .saver = job_saves_in_background(job) ? &job->saver : NULL,
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct training_result done;
     job->stop = stop;
@@ -471,13 +472,13 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
     enum berth_status status =
         comm_settle(job->comm, training_loop_run(&loop, &done, error), error);
     if (status == BERTH_OK) {
-        status = take_best(job, &done, error);
+        status = use_best(job, &done, error);
     }
     fill_outcome(job, &done, outcome);
     TRY(comm_settle(job->comm, status, error));
     // To measure the peak takes seconds, which a job that has failed or was stopped does not have.
     outcome->result.mfu =
-        machine_mfu(job->device, job->state.compute, done.needed_flops, done.seconds);
+        machine_mfu(job->device, job->state.compute, done.required_flops, done.seconds);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = &outcome->result,
@@ -490,7 +491,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
 }
 
 // The output folder and what to resume from, by the first rank. Others resume from the same.
-static enum berth_status look_at_output(struct training_job *job, struct berth_error *error) {
+static enum berth_status check_output_folder(struct training_job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with --resume_from_checkpoint auto";
     TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
@@ -500,16 +501,16 @@ static enum berth_status look_at_output(struct training_job *job, struct berth_e
         return BERTH_OK;
     }
     TRY(resume_find(&job->resume, &job->config, &job->log, error));
-    return job->resume.folder != NULL ? BERTH_OK : need_start(job, error);
+    return job->resume.folder != NULL ? BERTH_OK : require_start(job, error);
 }
 
 static int overwrites(const struct training_job *job) {
     return job->config.overwrite_output_dir && job->resume.folder == NULL;
 }
 
-static enum berth_status look(struct training_job *job, struct berth_error *error) {
-    TRY(look_at_output(job, error));
-    return overwrites(job) ? earlier_check(&job->config, error) : BERTH_OK;
+static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
+    TRY(check_output_folder(job, error));
+    return overwrites(job) ? leftovers_check(&job->config, error) : BERTH_OK;
 }
 
 // All that needs no other rank: input and device.
@@ -524,9 +525,9 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
     const struct state planned = job->state;
-    enum berth_status status = fill_state(job, error);
+    enum berth_status status = load_state(job, error);
     if (status == BERTH_NO_MEMORY && !job->device->is_host) {
-        empty_state(job);
+        release_state(job);
         job->state = planned;
         const struct plan_args memory = job_memory(job);
         plan_memory_advise(&memory, error);
@@ -541,9 +542,9 @@ static enum berth_status make_output(struct training_job *job, struct berth_erro
         TRY(take_output(job, error));
         TRY(output_check(&job->config, ", or resume with --resume_from_checkpoint auto", error));
     }
-    TRY(keep_tokenizer(job, error));
+    TRY(copy_tokenizer(job, error));
     TRY(run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error));
-    return overwrites(job) ? earlier_remove(job->config.output_dir, error) : BERTH_OK;
+    return overwrites(job) ? leftovers_remove(job->config.output_dir, error) : BERTH_OK;
 }
 
 static enum berth_status open_log(struct training_job *job, struct berth_error *error) {
@@ -565,8 +566,8 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(comm_settle(peers, open_log(job, error), error));
     TRY(comm_settle(peers, settle(job, error), error));
     TRY(compare_settings(job, error));
-    TRY(comm_settle(peers, job_is_first(job) ? look(job, error) : BERTH_OK, error));
-    TRY(resume_share(&job->resume, job->comm, error));
+    TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
+    TRY(resume_broadcast(&job->resume, job->comm, error));
     TRY(comm_settle(peers, prepare(job, error), error));
     TRY(comm_settle(peers, job_measure_plan(job, error), error));
     TRY(job_settle_saving(job, error));
@@ -610,9 +611,9 @@ void training_job_close(struct training_job *job) {
         return;
     }
     saver_done(&job->saver);
-    updater_end(&job->updater);
+    updater_finish(&job->updater);
     job->comm->close(job->comm); // before the memory that it may still exchange
-    empty_state(job);
+    release_state(job);
     progress_done(&job->progress);
     if (job->device != NULL) {
         job->device->close(job->device);

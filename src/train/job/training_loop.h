@@ -37,8 +37,8 @@ struct training_loop {
 // The result of a run, since its start or its resumption.
 struct training_result {
     int64_t updates, sequences, tokens;
-    double seconds;      // of updates only
-    double needed_flops; // of this rank
+    double seconds;        // of updates only
+    double required_flops; // of this rank
     double forward_seconds, backward_seconds, step_seconds, save_seconds, evaluation_seconds;
     struct comm_stats exchanged; // with other ranks, by this one
     double waited_seconds;       // part of `seconds` spent waiting for data

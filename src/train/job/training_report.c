@@ -60,7 +60,7 @@ static void report_data(const struct training_plan *plan, const struct berth_log
 // The meaning of numbers for which the original programs use the same words differently.
 static size_t add_meanings(const struct batching *batching, struct berth_field *fields,
                            size_t count) {
-    if (!batching->runs_on) {
+    if (!batching->crosses_epochs) {
         return count;
     }
     int by_tokens = batching->accumulation == 0;
@@ -203,7 +203,7 @@ static void report_summary(const struct training_summary *summary, const struct 
     const struct berth_field rest[] = {
         log_real("samples_per_second", result->samples_per_second),
         log_real("tokens_per_second", result->tokens_per_second),
-        log_real("model_flops", loop->seconds > 0 ? loop->needed_flops / loop->seconds : NAN),
+        log_real("model_flops", loop->seconds > 0 ? loop->required_flops / loop->seconds : NAN),
         log_real("mfu", result->mfu),
         log_real("train_seconds", loop->seconds),
         log_real("forward_seconds", loop->forward_seconds),

@@ -7,7 +7,7 @@
 #include "core/options.h"
 #include "report/html.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/earlier.h"
+#include "train/checkpoint/leftovers.h"
 #include "train/job/training_job.h"
 #include "train/job/worker_table.h"
 #include "train/machine/machine.h"
@@ -71,7 +71,7 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
         TRY(output_check(
             given, option_resumes(given) ? NULL : ", or resume with --resume_from_checkpoint auto",
             error));
-        TRY(overwrites(given) ? earlier_check(given, error) : BERTH_OK);
+        TRY(overwrites(given) ? leftovers_check(given, error) : BERTH_OK);
     }
     if (given->seed > INT64_MAX - comm->rank) {
         return error_set(error, BERTH_CONFIG, "--seed %" PRId64 " leaves no seed for worker %d",
@@ -115,7 +115,7 @@ static enum berth_status take_output(struct worker *worker, struct berth_error *
     const struct berth_config *given = worker->given;
     TRY(output_take(given, &worker->lock, error));
     TRY(checkpoint_clean(given->output_dir, error));
-    return overwrites(given) ? earlier_remove(given->output_dir, error) : BERTH_OK;
+    return overwrites(given) ? leftovers_remove(given->output_dir, error) : BERTH_OK;
 }
 
 static enum berth_status start(struct worker *worker, struct berth_error *error) {
@@ -133,7 +133,7 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
 enum { STOP, STOP_AT_ONCE, COUNTS };
 
 // This process obeys a request at once, the others when they have heard of it.
-static void tell(void *context, int is_done, double *own) {
+static void send_requests(void *context, int is_done, double *own) {
     struct worker *worker = context;
     const int request = worker->request != NULL ? *worker->request : 0;
     worker->stop = request > worker->stop ? request : worker->stop;
@@ -141,7 +141,7 @@ static void tell(void *context, int is_done, double *own) {
     own[STOP_AT_ONCE] = worker->stop >= 2;
 }
 
-static void hear(void *context, const double *sums) {
+static void receive_requests(void *context, const double *sums) {
     struct worker *worker = context;
     worker->stop = sums[STOP_AT_ONCE] > 0 ? 2 : sums[STOP] > 0;
 }
@@ -171,8 +171,11 @@ static enum berth_status report_alone(struct worker *worker, const struct berth_
 }
 
 static enum berth_status train_all(struct worker *worker, struct berth_error *error) {
-    const struct meeting_rules rules = {
-        .comm = worker->comm, .count = COUNTS, .tell = tell, .hear = hear, .context = worker};
+    const struct meeting_rules rules = {.comm = worker->comm,
+                                        .count = COUNTS,
+                                        .tell = send_requests,
+                                        .hear = receive_requests,
+                                        .context = worker};
     struct comm *comm = worker->comm;
     struct berth_error lost;
     enum berth_status status = meeting_work(&rules, train_alone, &lost);

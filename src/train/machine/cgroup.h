@@ -9,7 +9,7 @@
 // group, reaches its limit. The page cache of files counts as free, because the kernel drops it
 // before it kills. UINT64_MAX: no readable limit. `root` is a prefix of the paths of /proc and of
 // the groups, "" except in tests.
-uint64_t cgroup_memory_rest(const char *root);
+uint64_t cgroup_memory_available(const char *root);
 
 // Processors whose time the group and all groups around it allow, rounded up. UINT64_MAX: no limit.
 uint64_t cgroup_processors(const char *root);

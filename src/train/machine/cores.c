@@ -23,21 +23,21 @@ static int forked;
 // The threads that OpenMP keeps for the calling thread exist only in the parent, and the next
 // parallel region would wait for them for ever. Without an active level each region has one thread,
 // whatever number it asks for.
-static void work_alone(void) {
+static void use_one_thread(void) {
     forked = 1;
     omp_set_max_active_levels(0);
 }
 
-static void watch(void) {
-    (void)pthread_atfork(NULL, NULL, work_alone);
+static void register_handler(void) {
+    (void)pthread_atfork(NULL, NULL, use_one_thread);
 }
 
 void cores_watch_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
+    pthread_once(&once, register_handler);
 }
 
-int cores_are_forked(void) {
+int cores_is_forked_child(void) {
     return forked;
 }
 
@@ -58,7 +58,7 @@ static cpu_set_t own_processors(void) {
     return set;
 }
 
-int cores_threads(int asked) {
+int cores_threads(int requested) {
     const cpu_set_t set = own_processors();
     const uint64_t quota = cgroup_processors("");
     const int64_t launched = launch_processors();
@@ -67,8 +67,8 @@ int cores_threads(int asked) {
     if (forked) {
         return 1;
     }
-    if (asked > 0 || omp_threads() > 0) {
-        return asked > 0 ? asked : omp_threads();
+    if (requested > 0 || omp_threads() > 0) {
+        return requested > 0 ? requested : omp_threads();
     }
     count = quota >= 1 && quota < (uint64_t)count ? (int)quota : count;
     return launched >= 1 && launched < count ? (int)launched : count;
@@ -146,7 +146,7 @@ static int compare_processors(const void *left, const void *right) {
 }
 
 // The part of `sharing->own` that is this rank's: neighbours by socket and core.
-static cpu_set_t part_of(const struct sharing *sharing) {
+static cpu_set_t choose_processors(const struct sharing *sharing) {
     static struct processor processors[CPU_SETSIZE];
     const uint64_t quota = cgroup_processors("");
     int count = 0;
@@ -171,7 +171,7 @@ static cpu_set_t part_of(const struct sharing *sharing) {
 }
 
 // Open MPI binds two ranks to a core each, whatever there is.
-static void tell_of_idle_processors(const struct sharing *sharing, const struct comm *comm,
+static void warn_of_idle_processors(const struct sharing *sharing, const struct comm *comm,
                                     const struct berth_log *log) {
     const struct launch launch = launch_find();
     cpu_set_t launcher;
@@ -187,15 +187,15 @@ static void tell_of_idle_processors(const struct sharing *sharing, const struct 
     }
 }
 
-enum berth_status cores_divide(struct comm *comm, int asked, const struct berth_log *log,
+enum berth_status cores_divide(struct comm *comm, int requested, const struct berth_log *log,
                                struct berth_error *error) {
     struct sharing sharing;
     TRY(collect(comm, &sharing, error));
-    tell_of_idle_processors(&sharing, comm, log);
-    if (sharing.count <= 1 || asked > 0 || omp_threads() > 0) {
+    warn_of_idle_processors(&sharing, comm, log);
+    if (sharing.count <= 1 || requested > 0 || omp_threads() > 0) {
         return BERTH_OK;
     }
-    const cpu_set_t part = part_of(&sharing);
+    const cpu_set_t part = choose_processors(&sharing);
     sched_setaffinity(0, sizeof part, &part);
     log_note(log,
              "%d ranks of this host may run on the same %d processors: each keeps to a part of "

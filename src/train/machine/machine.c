@@ -54,7 +54,7 @@ uint64_t machine_peak_resident(void) {
     return read_kilobytes("/proc/self/status", "VmHWM:", 0);
 }
 
-static uint64_t rest(uint64_t limit, uint64_t used) {
+static uint64_t remaining(uint64_t limit, uint64_t used) {
     if (limit == UINT64_MAX) {
         return UINT64_MAX;
     }
@@ -70,26 +70,26 @@ static const struct {
 
 // The rest of such a limit minus the reserve, because a failed mapping within a library may end the
 // process.
-static uint64_t rest_of_limit(size_t i) {
+static uint64_t remaining_under_limit(size_t i) {
     struct rlimit limit;
     if (getrlimit(process_limits[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
         return UINT64_MAX;
     }
     uint64_t used = read_kilobytes("/proc/self/status", process_limits[i].used, 0);
-    return rest(limit.rlim_cur, used + RESERVED_ADDRESSES);
+    return remaining(limit.rlim_cur, used + RESERVED_ADDRESSES);
 }
 
 uint64_t machine_memory_available(const char **limit) {
     uint64_t least = read_kilobytes("/proc/meminfo", "MemAvailable:", UINT64_MAX);
     *limit = "the system's available memory";
     for (size_t i = 0; i < sizeof process_limits / sizeof *process_limits; i++) {
-        uint64_t space = rest_of_limit(i);
+        uint64_t space = remaining_under_limit(i);
         if (space < least) {
             least = space;
             *limit = process_limits[i].name;
         }
     }
-    uint64_t group = cgroup_memory_rest("");
+    uint64_t group = cgroup_memory_available("");
     if (group < least) {
         least = group;
         *limit = "the cgroup's memory limit";
@@ -120,7 +120,7 @@ static __attribute__((noinline)) void start_threads(int threads) {
 enum berth_status machine_start_threads(const struct berth_config *config,
                                         struct berth_error *error) {
     const int threads = machine_threads(config);
-    const uint64_t space = rest_of_limit(0), each = stack_size();
+    const uint64_t space = remaining_under_limit(0), each = stack_size();
     if (space == UINT64_MAX) {
         return BERTH_OK;
     }
@@ -219,7 +219,7 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                      .ranks = comm->size,
                                      .tf32 = config->tf32};
     TRY(option_check_choice(config, "device", error));
-    if (cores_are_forked()) {
+    if (cores_is_forked_child()) {
         log_note(log, "threads: 1, because this process was forked from one that had used the "
                       "library; one that starts afresh uses all that it may");
     }

@@ -9,8 +9,8 @@
 
 enum { TEXT_SIZE = 256 };
 
-static enum berth_status differ(const struct comm *comm, const char *what, const char *own,
-                                const char *first, struct berth_error *error) {
+static enum berth_status report_mismatch(const struct comm *comm, const char *what, const char *own,
+                                         const char *first, struct berth_error *error) {
     return error_set(error, BERTH_CONFIG,
                      "rank %d (host %s): %s is %s, and %s on rank 0: all processes of a job need "
                      "the same; compare their command lines and the files that these name",
@@ -29,7 +29,8 @@ enum berth_status rank_settings_compare_job(struct comm *comm, const char *job,
     comm->broadcast(comm, first, sizeof first, 0);
     TRY(comm->status(comm, error));
     return comm_settle(
-        comm, strcmp(own, first) == 0 ? BERTH_OK : differ(comm, "the job", own, first, error),
+        comm,
+        strcmp(own, first) == 0 ? BERTH_OK : report_mismatch(comm, "the job", own, first, error),
         error);
 }
 
@@ -40,14 +41,14 @@ static enum berth_status compare(const struct comm *comm, const struct berth_con
         char own[TEXT_SIZE];
         option_print(config, &option_rows[i], own, sizeof own);
         if (!option_rows[i].local && strcmp(own, first[i]) != 0) {
-            return differ(comm, option_rows[i].name, own, first[i], error);
+            return report_mismatch(comm, option_rows[i].name, own, first[i], error);
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status share(struct comm *comm, const struct berth_config *config,
-                               char (*first)[TEXT_SIZE], struct berth_error *error) {
+static enum berth_status broadcast_settings(struct comm *comm, const struct berth_config *config,
+                                            char (*first)[TEXT_SIZE], struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {
         option_print(config, &option_rows[i], first[i], TEXT_SIZE);
     }
@@ -66,7 +67,7 @@ enum berth_status rank_settings_compare(struct comm *comm, const struct berth_co
                       : error_no_memory(error, option_row_count * TEXT_SIZE, "the settings");
     status = comm_settle(comm, status, error);
     if (status == BERTH_OK) {
-        status = share(comm, config, first, error);
+        status = broadcast_settings(comm, config, first, error);
     }
     if (status == BERTH_OK) {
         status = comm_settle(comm, compare(comm, config, first, error), error);

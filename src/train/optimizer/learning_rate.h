@@ -4,8 +4,8 @@
 // rates.
 //
 // Leaves out: OneCycle and LRRangeTest of DeepSpeed, and every schedule that depends on the loss.
-#ifndef BERTH_TRAIN_SCHEDULE_H
-#define BERTH_TRAIN_SCHEDULE_H
+#ifndef BERTH_TRAIN_LEARNING_RATE_H
+#define BERTH_TRAIN_LEARNING_RATE_H
 
 #include "core/error.h"
 
@@ -30,8 +30,8 @@ struct schedule {
 
 // The meaning of warmup_proportion, a fraction of the updates.
 enum schedule_warmup {
-    WARMUP_SHARE, // an update that begins within the fraction is part of the warm-up
-    WARMUP_WHOLE, // an update that ends within the fraction is part of the warm-up
+    WARMUP_CEIL,  // an update that begins within the fraction is part of the warm-up
+    WARMUP_FLOOR, // an update that ends within the fraction is part of the warm-up
     WARMUP_NONE   // no warm-up
 };
 

@@ -76,7 +76,7 @@ int optimizer_freezes(const struct optimizer *optimizer, const char *parameter);
 int optimizer_scales(const struct optimizer *optimizer, const char *parameter);
 
 // Whether an update needs norms of single tensors, for coefficients or clipping.
-int optimizer_is_by_tensor(const struct optimizer *optimizer);
+int optimizer_needs_tensor_norms(const struct optimizer *optimizer);
 
 // BERTH_CONFIG if a part of the user's own list occurs in no parameter's name, or more layers are
 // frozen than there are.

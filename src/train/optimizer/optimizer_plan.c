@@ -43,15 +43,16 @@ static size_t run_end(const struct optimizer_plan *plan, size_t first, int64_t r
 }
 
 // Appends the parts of a range that this process holds. Blocks are counted from the range's start.
-static void put(const struct optimizer_plan *plan, struct device_range *list, int64_t *count,
-                struct device_range range) {
+static void append_owned(const struct optimizer_plan *plan, struct device_range *list,
+                         int64_t *count, struct device_range range) {
     const struct partition *partition = &plan->state->partition;
     for (size_t i = 0; i < partition->count; i++) {
-        const struct partition_span part = partition_part(partition, i, range.first, range.count);
+        const struct partition_span part =
+            partition_intersect(partition, i, range.first, range.count);
         if (part.count > 0) {
             list[*count] = range;
             list[*count].first = part.first;
-            list[*count].at = part.at;
+            list[*count].at = part.offset;
             list[*count].count = part.count;
             list[(*count)++].block = range.block + (part.first - range.first) / DEVICE_SUM_BLOCK;
         }
@@ -71,12 +72,12 @@ static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists
     range.tensor = (int64_t)index;
     if (optimizer_scales(plan->optimizer, param->name)) {
         plan->scales = 1;
-        put(plan, lists->scaled, &plan->scaled_count, range);
+        append_owned(plan, lists->scaled, &plan->scaled_count, range);
     } else {
-        put(plan, lists->plain, &plan->plain_count, range);
+        append_owned(plan, lists->plain, &plan->plain_count, range);
     }
     if (is_clipped(plan->optimizer)) {
-        put(plan, lists->clipped, &plan->clipped_count, range);
+        append_owned(plan, lists->clipped, &plan->clipped_count, range);
     }
     return block + device_sum_blocks(range.count);
 }
@@ -111,7 +112,8 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
             continue;
         }
         const size_t end = run_end(plan, i, range.first + range.count, decays);
-        put(plan, lists->plain, &plan->plain_count,
+        append_owned(
+            plan, lists->plain, &plan->plain_count,
             range_of(optimizer, table->params[i].offset, end_of(&table->params[end - 1]), decays));
         for (; i < end; i++) {
             lists->tensor_blocks[i] = block;
@@ -121,7 +123,7 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
         (void)begin_range(plan, ranges++);
     }
     lists->tensor_blocks[table->count] = plan->tensor_block_count = block;
-    put(plan, lists->all, &plan->all_count, range_of(optimizer, 0, table->total, 0));
+    append_owned(plan, lists->all, &plan->all_count, range_of(optimizer, 0, table->total, 0));
     lists->all_blocks[0] = 0;
     lists->all_blocks[1] = device_sum_blocks(table->total);
 }
@@ -142,14 +144,14 @@ static struct range_lists carve_lists(struct arena *arena, const struct state *s
 }
 
 // The largest number of blocks of sums: a tensor's blocks start at the tensor.
-static size_t most_blocks(const struct param_table *table) {
+static size_t max_blocks(const struct param_table *table) {
     return (size_t)device_sum_blocks(table->total) + table->count;
 }
 
 static void carve_plan(struct optimizer_plan *plan, struct arena *arena) {
     const struct param_table *table = plan->state->table;
     const struct range_lists lists = carve_lists(arena, plan->state);
-    const size_t blocks = most_blocks(table);
+    const size_t blocks = max_blocks(table);
     plan->all = lists.all;
     plan->plain = lists.plain;
     plan->scaled = lists.scaled;
@@ -178,9 +180,9 @@ static enum berth_status upload_lists(struct optimizer_plan *plan, struct berth_
     return BERTH_OK;
 }
 
-static enum berth_status take_host(struct optimizer_plan *plan, struct berth_error *error) {
+static enum berth_status allocate_host(struct optimizer_plan *plan, struct berth_error *error) {
     const struct param_table *table = plan->state->table;
-    const size_t sums = 2 * most_blocks(table), ranges = param_range_count(table) + 1;
+    const size_t sums = 2 * max_blocks(table), ranges = param_range_count(table) + 1;
     plan->host_sums = memory_array(sums, sizeof *plan->host_sums);
     plan->plain_first = memory_array(ranges, sizeof *plan->plain_first);
     plan->scaled_first = memory_array(ranges, sizeof *plan->scaled_first);
@@ -195,7 +197,8 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       struct comm *comm, struct berth_error *error) {
     *plan = (struct optimizer_plan){.optimizer = optimizer, .state = state, .comm = comm};
     TRY(optimizer_check(optimizer, state->table, error));
-    assert(state->share.size == 1 || state->share.by_tensor || !optimizer_is_by_tensor(optimizer));
+    assert(state->sharding.size == 1 || state->sharding.by_tensor ||
+           !optimizer_needs_tensor_norms(optimizer));
     struct arena arena = {0};
     carve_plan(plan, &arena);
     plan->block = state->device->memory_new(state->device, arena.used);
@@ -205,7 +208,7 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
     }
     arena = (struct arena){.base = plan->block, .size = plan->bytes};
     carve_plan(plan, &arena);
-    return take_host(plan, error);
+    return allocate_host(plan, error);
 }
 
 void optimizer_plan_done(struct optimizer_plan *plan) {
@@ -222,16 +225,16 @@ void optimizer_plan_done(struct optimizer_plan *plan) {
 // --- one update ---------------------------------------------------------------------------------
 
 // Whether the moments are divided among processes. Of a small model one may hold all of them.
-static int is_part(const struct optimizer_plan *plan) {
-    const struct state_share *share = &plan->state->share;
-    return share->size > 1 && share->stage > 0;
+static int is_sharded(const struct optimizer_plan *plan) {
+    const struct state_sharding *sharding = &plan->state->sharding;
+    return sharding->size > 1 && sharding->stage > 0;
 }
 
 // Clears the sums before this process's blocks are computed, so that blocks of other processes
 // count nothing.
 static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
     struct device *device = plan->state->device;
-    if (is_part(plan)) {
+    if (is_sharded(plan)) {
         device->zero(device, plan->sums, (size_t)count * sizeof *plan->sums);
     }
 }
@@ -240,7 +243,7 @@ static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
 // addition is exact.
 static void exchange_sums(const struct optimizer_plan *plan, int64_t count) {
     struct device *device = plan->state->device;
-    if (is_part(plan)) {
+    if (is_sharded(plan)) {
         const size_t bytes = (size_t)count * sizeof *plan->sums;
         device->download(device, plan->host_sums, plan->sums, bytes);
         plan->comm->sum(plan->comm, plan->host_sums, (size_t)count);
@@ -266,8 +269,8 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
     const struct optimizer *optimizer = plan->optimizer;
     const struct state *state = plan->state;
     const double t = (double)step->number + 1;
-    const double rest1 = optimizer->bias_correction ? 1 - pow(optimizer->beta1, t) : 1;
-    const double rest2 = optimizer->bias_correction ? 1 - pow(optimizer->beta2, t) : 1;
+    const double correction1 = optimizer->bias_correction ? 1 - pow(optimizer->beta1, t) : 1;
+    const double correction2 = optimizer->bias_correction ? 1 - pow(optimizer->beta2, t) : 1;
     const int in_rate = optimizer->row->corrects_rate;
     const int tensors = (optimizer->clips & CLIP_TENSOR) != 0;
     // With both: the global clipping is part of the scale of the tensors' norms.
@@ -278,12 +281,12 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
         .first_moment = state->moment1,
         .second_moment = state->moment2,
         .compute = state_copy(state),
-        .learning_rate = step->learning_rate * (in_rate ? sqrt(rest2) / rest1 : 1),
+        .learning_rate = step->learning_rate * (in_rate ? sqrt(correction2) / correction1 : 1),
         .beta1 = optimizer->beta1,
         .beta2 = optimizer->beta2,
         .epsilon = optimizer->epsilon,
-        .correction1 = in_rate ? 1 : rest1,
-        .correction2 = in_rate ? 1 : rest2,
+        .correction1 = in_rate ? 1 : correction1,
+        .correction2 = in_rate ? 1 : correction2,
         .gradient_scale =
             step->gradient_scale * (both ? clip_factor(optimizer, step->grad_norm) : 1),
         .max_grad_norm = optimizer->clips != 0 ? optimizer->max_grad_norm : 0,

@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Elements [first, first + count) of the table; in the buffers of a part they start at `at`.
+// Elements [first, first + count) of the table; in the buffers of a part they start at `offset`.
 struct partition_span {
-    int64_t first, count, at;
+    int64_t first, count, offset;
 };
 
 struct partition {
@@ -48,7 +48,7 @@ int64_t partition_elements(const struct param_table *table, const struct partiti
                            int rank, int64_t end);
 
 // The part of [first, first + count) in span number `index`; count 0: none.
-struct partition_span partition_part(const struct partition *partition, size_t index, int64_t first,
-                                     int64_t count);
+struct partition_span partition_intersect(const struct partition *partition, size_t index,
+                                          int64_t first, int64_t count);
 
 #endif

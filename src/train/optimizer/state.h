@@ -20,28 +20,28 @@
 // there is a compute copy, the master weights of the layers' matrices, which only their owner
 // reads; 2 the gradients as well. Master weights and gradients keep the table's layout, but take
 // memory only where they are in use (device->discard).
-struct state_share {
+struct state_sharding {
     int rank, size, stage;
     int by_tensor; // as in struct partition_rule
 };
-struct partition_rule state_partition_rule(const struct state_share *share);
+struct partition_rule state_partition_rule(const struct state_sharding *sharding);
 
 struct state {
     struct device *device;
     const struct param_table *table;
     enum dtype compute;
-    float *master;                // f32 [total]; zero where another rank keeps them
-    void *copy;                   // compute dtype [matrix_count]; NULL in f32, where master is used
-    int is_int8;                  // 1: weights in int8, for inference: what they replace
-    struct int8_weights int8;     // of master takes no memory, and there is no copy
-    int is_packed;                // 1: the layers' matrices are packed, for inference (bert_pack)
-    float *gradients;             // f32 [total]; NULL for inference, like the moments
-    float *moment1, *moment2;     // f32 [partition.elements]
-    struct partition partition;   // whose moments this process holds; empty for inference
-    struct partition own;         // what it writes of a checkpoint: its part, whatever the stage
-    struct state_share share;     // of inference: size 1
-    int is_compared;              // 1: loading weights makes their digest, as in a divided state
-    char digest[DIGEST_HEX_SIZE]; // of all weights, as they were loaded
+    float *master;              // f32 [total]; zero where another rank keeps them
+    void *copy;                 // compute dtype [matrix_count]; NULL in f32, where master is used
+    int is_int8;                // 1: weights in int8, for inference: what they replace
+    struct int8_weights int8;   // of master takes no memory, and there is no copy
+    int is_packed;              // 1: the layers' matrices are packed, for inference (bert_pack)
+    float *gradients;           // f32 [total]; NULL for inference, like the moments
+    float *moment1, *moment2;   // f32 [partition.elements]
+    struct partition partition; // whose moments this process holds; empty for inference
+    struct partition own;       // what it writes of a checkpoint: its part, whatever the stage
+    struct state_sharding sharding; // of inference: size 1
+    int is_compared;                // 1: loading weights makes their digest, as in a divided state
+    char digest[DIGEST_HEX_SIZE];   // of all weights, as they were loaded
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -55,8 +55,8 @@ struct state_bytes state_measure_int8(const struct param_table *table, struct de
 // run with a compute copy, except head, tables and vectors, which all ranks read in f32;
 // `gradients` in stage 2 of its part, of the range that is computed and of the one that is
 // exchanged.
-struct state_bytes state_measure_share(const struct param_table *table, enum dtype compute,
-                                       const struct state_share *share);
+struct state_bytes state_measure_sharded(const struct param_table *table, enum dtype compute,
+                                         const struct state_sharding *sharding);
 
 // Takes the buffers, zeroed, of a process that trains alone, or for inference.
 enum berth_status state_init(struct state *state, struct device *device,
@@ -67,9 +67,10 @@ enum berth_status state_init_int8(struct state *state, struct device *device,
                                   const struct param_table *table, enum dtype compute,
                                   struct berth_error *error);
 // The same for training by several ranks.
-enum berth_status state_init_share(struct state *state, struct device *device,
-                                   const struct param_table *table, enum dtype compute,
-                                   const struct state_share *share, struct berth_error *error);
+enum berth_status state_init_sharded(struct state *state, struct device *device,
+                                     const struct param_table *table, enum dtype compute,
+                                     const struct state_sharding *sharding,
+                                     struct berth_error *error);
 void state_done(struct state *state);
 
 // That of the products of the encoder.

@@ -152,24 +152,24 @@ static int set_pretraining(json *own, const struct progress *progress,
     int failed = json_set(own, "phase_start", json_new_integer(progress->phase_start));
     failed |= json_set(own, "masked_loss_sum", json_new_real(progress->masked_loss_sum));
     failed |= json_set(own, "last_masked_loss", json_new_real(progress->last_masked_loss));
-    if (progress->feed != NULL && progress->feed->kind->record != NULL) {
+    if (progress->feed != NULL && progress->feed->ops->record != NULL) {
         int64_t updates = progress->step - progress->phase_start;
         const int64_t step = progress_data_step(progress, batching, updates);
         failed |=
-            json_set(own, "data", progress->feed->kind->record(progress->feed, batching, step));
+            json_set(own, "data", progress->feed->ops->record(progress->feed, batching, step));
     }
     return failed;
 }
 
 // In text, because JSON readers lose bits of large integers.
-static void spell_checksum(const struct feed *feed, char text[CHECKSUM_TEXT]) {
+static void print_checksum(const struct feed *feed, char text[CHECKSUM_TEXT]) {
     snprintf(text, CHECKSUM_TEXT, "%016" PRIx64, feed->checksum);
 }
 
 static json *checksum_text(const struct feed *feed) {
     char text[CHECKSUM_TEXT] = "";
     if (feed != NULL) {
-        spell_checksum(feed, text);
+        print_checksum(feed, text);
     }
     return json_new_text(text);
 }
@@ -181,7 +181,7 @@ static json *own_keys(const struct progress *progress, const struct berth_config
     const int has_spikes = spike_policy_of(config) != SPIKE_NONE;
     const int has_scale = loss_scale_is_dynamic(&progress->loss_scale);
     const int has_checksum = progress->feed != NULL && progress->feed->checksum != 0;
-    const int64_t in_epoch = batching->runs_on ? 0 : updates % batching->updates_per_epoch;
+    const int64_t in_epoch = batching->crosses_epochs ? 0 : updates % batching->updates_per_epoch;
     json *own = JSON_OBJECT(
         {"format_version", json_new_integer(HISTORY_FORMAT)},
         {"skipped_steps", json_new_integer(progress->skipped)},
@@ -191,7 +191,7 @@ static json *own_keys(const struct progress *progress, const struct berth_config
         {has_spikes ? "spikes" : NULL, spikes_object(&progress->spikes)},
         {progress->data_shift > 0 ? "data_shift" : NULL, json_new_integer(progress->data_shift)},
         {has_scale ? "loss_scale" : NULL, loss_scale_object(&progress->loss_scale)},
-        {batching->runs_on ? NULL : "update_in_epoch", json_new_integer(in_epoch)},
+        {batching->crosses_epochs ? NULL : "update_in_epoch", json_new_integer(in_epoch)},
         {"updates_per_epoch", json_new_integer(batching->updates_per_epoch)},
         {"train_features", json_new_integer(batching->features)},
         {has_checksum ? "train_checksum" : NULL, checksum_text(progress->feed)},
@@ -332,9 +332,9 @@ static enum berth_status read_skipped(struct progress *progress, const json *own
     TRY(json_get_integer(own, path, "schedule_start", &progress->schedule_start, error));
     TRY(json_get_integer(own, path, "phase_start", &progress->phase_start, error));
     TRY(json_get_integer(own, path, "moments_start", &progress->moments_start, error));
-    int64_t made = progress->step - progress->phase_start - progress->skipped;
-    if (progress->skipped < 0 || progress->phase_start < 0 || made < 0 ||
-        progress->schedule_start < 0 || progress->schedule_start > made ||
+    int64_t applied = progress->step - progress->phase_start - progress->skipped;
+    if (progress->skipped < 0 || progress->phase_start < 0 || applied < 0 ||
+        progress->schedule_start < 0 || progress->schedule_start > applied ||
         progress->moments_start < 0 || progress->moments_start > progress->step) {
         return error_set(
             error, BERTH_BAD_DATA,
@@ -391,20 +391,21 @@ static enum berth_status read_numbers(struct progress *progress,
 }
 
 // Whether a flag was set in the run to resume.
-static int had(const struct progress_source *source, const char *flag) {
+static int was_set(const struct progress_source *source, const char *flag) {
     const char *then =
         json_text(json_member(json_member(progress_own_keys(source->state), "settings"), flag));
     return then != NULL && strcmp(then, "true") == 0;
 }
 
 // Data may change, as some of the settings that they are made by may.
-static void note_other_data(const struct progress *found, const struct progress_source *source) {
+static void warn_of_changed_data(const struct progress *found,
+                                 const struct progress_source *source) {
     const char *then = json_text(json_member(progress_own_keys(source->state), "train_checksum"));
     char now[CHECKSUM_TEXT];
     if (then == NULL || found->feed == NULL || found->feed->checksum == 0) {
         return;
     }
-    spell_checksum(found->feed, now);
+    print_checksum(found->feed, now);
     if (strcmp(then, now) != 0) {
         log_warning(source->log,
                     "resume: the training examples have changed since %s was written: as many, but "
@@ -424,13 +425,13 @@ static enum berth_status check_same_run(struct progress *found,
     TRY(check_number(progress_own_keys(source->state), path, "train_features", batching->features,
                      error));
     TRY(check_settings(source, error));
-    note_other_data(found, source);
-    if (found->feed != NULL && found->feed->kind->record != NULL) {
+    warn_of_changed_data(found, source);
+    if (found->feed != NULL && found->feed->ops->record != NULL) {
         const json *record = json_member(progress_own_keys(source->state), "data");
-        TRY(found->feed->kind->check(found->feed, record, path, error));
+        TRY(found->feed->ops->check(found->feed, record, path, error));
     }
     // If the run restarted its schedule and is itself resumed, that schedule continues.
-    if (source->config->rewarmup && !had(source, "rewarmup")) {
+    if (source->config->rewarmup && !was_set(source, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
     }
     return BERTH_OK;
@@ -441,7 +442,7 @@ static enum berth_status check_phase(const struct progress *found,
                                      struct berth_error *error) {
     const struct berth_config *config = source->config;
     const char *path = source->path;
-    const int in_second = had(source, "phase2");
+    const int in_second = was_set(source, "phase2");
     int64_t first = in_second ? found->phase_start : found->step;
     if (!config->phase2 && in_second) {
         return error_set(error, BERTH_CONFIG,
@@ -475,7 +476,7 @@ enum berth_status progress_restore(struct progress *progress, const struct progr
     struct progress found = *progress;
     TRY(read_numbers(&found, source, error));
     TRY(check_phase(&found, source, error));
-    if (source->config->phase2 && !had(source, "phase2")) {
+    if (source->config->phase2 && !was_set(source, "phase2")) {
         begin_phase(&found);
         log_note(source->log, "second phase, after %" PRId64 " updates of the first", found.step);
     } else {

@@ -35,7 +35,7 @@ static inline int spike_limits_exceeded(const struct spike_limits *limits, doubl
 }
 
 // Both must be finite, and `limits` those from before.
-void spikes_follow(struct spikes *spikes, const struct spike_limits *limits, double loss,
+void spikes_record(struct spikes *spikes, const struct spike_limits *limits, double loss,
                    double grad_norm);
 
 #endif

@@ -17,7 +17,8 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
 
 // Once the run's number of updates is known: logging_steps, eval_steps and save_steps that are
 // shares of it become numbers.
-void strategy_count(struct berth_config *config, int64_t updates, const struct berth_log *log);
+void strategy_resolve_ratios(struct berth_config *config, int64_t updates,
+                             const struct berth_log *log);
 
 // --save_steps auto: the time between two checkpoints that loses the least: that of saving, and
 // with each failure half an interval of work. Young's formula, sqrt(2 saving mean_time_to_failure),

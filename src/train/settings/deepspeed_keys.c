@@ -160,7 +160,7 @@ static const json *member(const json *value, const char *name) {
 }
 
 // The object or value at a dotted path, including "auto".
-static const json *at(const json *root, const char *path) {
+static const json *lookup(const json *root, const char *path) {
     char part[64];
     while (path[0] != '\0' && root != NULL) {
         size_t length = strcspn(path, ".");
@@ -176,12 +176,12 @@ static const json *at(const json *root, const char *path) {
 }
 
 int deepspeed_is_auto(const json *root, const char *path) {
-    return is_auto(at(root, path));
+    return is_auto(lookup(root, path));
 }
 
 int deepspeed_has_auto(const json *root) {
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-        struct json_walk walk = {.object = at(root, sections[i])};
+        struct json_walk walk = {.object = lookup(root, sections[i])};
         while (json_is_object_value(walk.object) && json_walk_next(&walk)) {
             if (is_auto(walk.value)) {
                 return 1;
@@ -192,11 +192,11 @@ int deepspeed_has_auto(const json *root) {
 }
 
 const json *deepspeed_value(const json *root, const char *path) {
-    const json *value = at(root, path);
+    const json *value = lookup(root, path);
     return value == NULL || is_auto(value) || json_is_null_value(value) ? NULL : value;
 }
 
-int deepspeed_lies_in(const char *path, const char *section, const char **name) {
+int deepspeed_is_in_section(const char *path, const char *section, const char **name) {
     const size_t length = strlen(section);
     if (path == NULL || strncmp(path, section, length) != 0 ||
         (length > 0 && path[length] != '.')) {
@@ -232,7 +232,7 @@ static int find(struct key *key) {
     }
     for (size_t i = 0; i < option_row_count; i++) {
         const char *name;
-        if (deepspeed_lies_in(option_rows[i].deepspeed, key->section, &name) &&
+        if (deepspeed_is_in_section(option_rows[i].deepspeed, key->section, &name) &&
             strcmp(name, key->name) == 0) {
             key->type = types[option_rows[i].type];
             key->use = KEY_READ;
@@ -251,7 +251,7 @@ static void find_nearest(const struct key *key, struct option_spelling *nearest)
         }
     }
     for (size_t i = 0; i < option_row_count; i++) {
-        if (deepspeed_lies_in(option_rows[i].deepspeed, key->section, &name)) {
+        if (deepspeed_is_in_section(option_rows[i].deepspeed, key->section, &name)) {
             option_nearer(key->name, name, nearest);
         }
     }
@@ -326,7 +326,7 @@ static enum berth_status check_type(const char *path, const struct key *key, con
 
 static enum berth_status check_section(const json *root, const char *path, const char *section,
                                        struct berth_error *error) {
-    struct json_walk walk = {.object = at(root, section)};
+    struct json_walk walk = {.object = lookup(root, section)};
     while (walk.object != NULL && json_walk_next(&walk)) {
         struct key key = {.section = section, .name = walk.key};
         if (!find(&key)) {
@@ -370,7 +370,7 @@ static void note(const json *root, const char *path, const struct deepspeed_keys
     while (option_next_name(&names, name)) {
         const struct key key = {.section = keys->section, .name = name};
         join(full, &key);
-        const json *value = at(root, full);
+        const json *value = lookup(root, full);
         if (value != NULL && needs_note(keys->use, value)) {
             words_add(found, sizeof found, full);
         }

@@ -31,7 +31,7 @@ extern const struct deepspeed_keys deepspeed_keys[];
 extern const size_t deepspeed_keys_count;
 
 // 1 when the dotted path is `section`, a dot and a name without dots, which *name then is.
-int deepspeed_lies_in(const char *path, const char *section, const char **name);
+int deepspeed_is_in_section(const char *path, const char *section, const char **name);
 
 // The value at a dotted path, in arrays by number; NULL when it is absent or the text "auto".
 const json *deepspeed_value(const json *root, const char *path);

@@ -118,7 +118,7 @@ int class_names_has(const struct class_names *names, const char *name) {
     return i < names->count;
 }
 
-int class_names_say_nothing(const struct class_names *names) {
+int class_names_are_placeholders(const struct class_names *names) {
     const struct label_names classes = {names->list, names->count};
     return label_names_are_placeholders(&classes);
 }
@@ -166,15 +166,15 @@ static const char *parse_weight(const char *text, double *weight) {
 
 static enum berth_status parse_weights(double *weights, const struct class_names *names,
                                        const char *text, struct berth_error *error) {
-    const char *at = text;
+    const char *rest = text;
     size_t count = 0;
-    for (double weight; at != NULL && *at != '\0'; count++) {
-        at = parse_weight(at, &weight);
-        if (at != NULL && count < names->count) {
+    for (double weight; rest != NULL && *rest != '\0'; count++) {
+        rest = parse_weight(rest, &weight);
+        if (rest != NULL && count < names->count) {
             weights[count] = weight;
         }
     }
-    return at != NULL && count == names->count
+    return rest != NULL && count == names->count
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "--class_weights: expected \"balanced\" or %zu numbers above 0, one for "

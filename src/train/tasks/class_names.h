@@ -23,7 +23,7 @@ enum berth_status class_names_check(const struct model_files *files, const char 
                                     struct berth_error *error);
 int class_names_has(const struct class_names *names, const char *name);
 // 1 for LABEL_0, LABEL_1, ..., and without names.
-int class_names_say_nothing(const struct class_names *names);
+int class_names_are_placeholders(const struct class_names *names);
 // Logs that the labels of the file `path` were taken in order for such classes.
 void class_names_note_order(const char *path, const char *const *labels, size_t count,
                             const struct berth_log *log);

@@ -75,9 +75,9 @@ static enum glue_split split_of(const struct berth_config *config, enum task_use
                                        : GLUE_TEST;
 }
 
-static enum berth_status validates(const struct berth_config *config, int *answer,
-                                   struct berth_error *error) {
-    TRY(task_validates(config, "a table of texts", answer, error));
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    TRY(task_has_validation(config, "a table of texts", answer, error));
     if (*answer || !config->do_eval || config->task_name == NULL || config->data_dir == NULL) {
         return BERTH_OK;
     }
@@ -181,7 +181,7 @@ static enum berth_status settings_of(const struct classify *own, const struct cl
 
 static enum berth_status check_types(const struct classify *own, const struct pair_dataset *dataset,
                                      const struct model_files *files, struct berth_error *error) {
-    if (dataset->text_pair_column == NULL || model_files_tell_pairs(files)) {
+    if (dataset->text_pair_column == NULL || model_files_distinguish_pairs(files)) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
@@ -326,7 +326,7 @@ static void close_set(struct task_set *set) {
 
 // --- predictions ---------------------------------------------------------------------------------
 
-static void take(void *set, size_t index, const float *logits, int64_t count) {
+static void receive(void *set, size_t index, const float *logits, int64_t count) {
     struct classify *own = ((struct task_set *)set)->own;
     memcpy(own->logits + index * own->width, logits, (size_t)count * sizeof *logits);
 }
@@ -334,16 +334,16 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
 const struct task task_classify = {.name = "classify",
                                    .title = "finetune classify",
                                    .jobs = JOB_FINETUNE,
-                                   .predicts_apart = 1,
+                                   .predicts_separately = 1,
                                    .head = PARAM_HEAD_CLASS,
                                    .has_loss = 1,
-                                   .held_out = "name a table with --validation_file",
+                                   .validation_advice = "name a table with --validation_file",
                                    .defaults = JOB_FINETUNE_CLASSIFY,
                                    .settle = settle,
-                                   .validates = validates,
+                                   .has_validation = has_validation,
                                    .open = open_set,
                                    .close = close_set,
-                                   .take = take,
+                                   .receive = receive,
                                    .score = classify_score,
                                    .detail = classify_detail,
                                    .write = classify_write};

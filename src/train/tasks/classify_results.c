@@ -90,7 +90,7 @@ static enum glue_metric metric_of(const struct classify *own) {
 // all decisions correct.
 static void score_labels(const struct classify *own, const struct classify_part *part,
                          struct task_score *score) {
-    size_t both = 0, said = 0, held = 0, right = 0;
+    size_t both = 0, predicted = 0, actual = 0, exact = 0;
     for (size_t i = 0; i < part->features.count; i++) {
         const float *logits = own->logits + (part->first + i) * own->width;
         const struct pair_feature *feature = &part->features.features[i];
@@ -101,14 +101,15 @@ static void score_labels(const struct classify *own, const struct classify_part 
                 holds |= (size_t)feature->labels[n] == k;
             }
             both += holds && logits[k] > 0;
-            said += logits[k] > 0;
-            held += (size_t)holds;
+            predicted += logits[k] > 0;
+            actual += (size_t)holds;
             wrong += holds != (logits[k] > 0);
         }
-        right += wrong == 0;
+        exact += wrong == 0;
     }
-    task_score_add(score, "accuracy", (double)right / (double)part->features.count);
-    task_score_add(score, "f1", said + held > 0 ? 2.0 * (double)both / (double)(said + held) : 0);
+    task_score_add(score, "accuracy", (double)exact / (double)part->features.count);
+    task_score_add(score, "f1",
+                   predicted + actual > 0 ? 2.0 * (double)both / (double)(predicted + actual) : 0);
 }
 
 static enum berth_status score_part(struct classify *own, const struct classify_part *part,

@@ -32,9 +32,9 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return task_need_file(config, use, "", error);
 }
 
-static enum berth_status validates(const struct berth_config *config, int *answer,
-                                   struct berth_error *error) {
-    TRY(task_validates(config, "text", answer, error));
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    TRY(task_has_validation(config, "text", answer, error));
     *answer |= config->do_eval && config->validation_file == NULL &&
                config->validation_split_percentage > 0;
     return BERTH_OK;
@@ -207,14 +207,14 @@ static void close_set(struct task_set *set) {
 // --- predictions --------------------------------------------------------------------------------
 
 // The head has no logits of sequences.
-static void take(void *set, size_t index, const float *logits, int64_t count) {
+static void receive(void *set, size_t index, const float *logits, int64_t count) {
     (void)set;
     (void)index;
     (void)logits;
     (void)count;
 }
 
-static void take_masked(void *set, size_t index, const struct infer_masked *masked) {
+static void receive_masked(void *set, size_t index, const struct infer_masked *masked) {
     struct mlm *own = ((struct task_set *)set)->own;
     (void)index;
     task_masked_add(&own->masked, masked);
@@ -253,13 +253,14 @@ const struct task task_mlm = {.name = "mlm",
                               .defaults = JOB_PRETRAIN_MLM,
                               .head = PARAM_HEAD_MASKED,
                               .has_loss = 1,
-                              .held_out = "name text with --validation_file, or hold out lines of "
-                                          "train_file with --validation_split_percentage",
+                              .validation_advice =
+                                  "name text with --validation_file, or hold out lines of "
+                                  "train_file with --validation_split_percentage",
                               .settle = settle,
-                              .validates = validates,
+                              .has_validation = has_validation,
                               .open = open_set,
                               .close = close_set,
-                              .take = take,
-                              .take_masked = take_masked,
+                              .receive = receive,
+                              .receive_masked = receive_masked,
                               .score = score_set,
                               .write = write_results};

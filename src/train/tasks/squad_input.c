@@ -299,7 +299,7 @@ void squad_logits_done(struct squad_logits *logits) {
     *logits = (struct squad_logits){0};
 }
 
-void squad_logits_take(void *logits, size_t index, const float *numbers, int64_t count) {
+void squad_logits_receive(void *logits, size_t index, const float *numbers, int64_t count) {
     const struct squad_logits *own = logits;
     memcpy(own->values + 2 * (size_t)own->set->features[index].first, numbers,
            (size_t)count * sizeof *numbers);

@@ -83,27 +83,28 @@ struct task {
     unsigned jobs;     // jobs whose settings training has (core/options.h)
     unsigned defaults; // whose defaults these settings have
     enum param_head head;
-    const char *held_out; // what an evaluation during training requires: "name ... with --..."
-    int has_loss;         // of an evaluation
-    int predicts_apart;   // do_predict runs as a separate job after training, with the written
-                          // model
+    const char
+        *validation_advice;  // what an evaluation during training requires: "name ... with --..."
+    int has_loss;            // of an evaluation
+    int predicts_separately; // do_predict runs as a separate job after training, with the written
+                             // model
     // Sets the task's own defaults and checks that required settings are present.
     enum berth_status (*settle)(struct berth_config *config, enum task_use use,
                                 struct berth_error *error);
     // Sets *answer to 1 if the settings name a set for TASK_VALIDATE; a missing file is an error.
-    enum berth_status (*validates)(const struct berth_config *config, int *answer,
-                                   struct berth_error *error);
+    enum berth_status (*has_validation)(const struct berth_config *config, int *answer,
+                                        struct berth_error *error);
     // Reads a set. Call `close` even on failure.
     enum berth_status (*open)(struct task_set *set, const struct task_open *args,
                               struct berth_error *error);
     void (*close)(struct task_set *set);
     // Receives the logits of sequence `index` (infer.h). Of several ranks only the first one
     // receives and concludes, scores and writes.
-    void (*take)(void *set, size_t index, const float *logits, int64_t count);
+    void (*receive)(void *set, size_t index, const float *logits, int64_t count);
     // Receives the masked tokens of sequence `index`; NULL except for heads that decode.
-    void (*take_masked)(void *set, size_t index, const struct infer_masked *masked);
-    // Computes the result after all logits were received; NULL: it is what `take` received. May be
-    // called again after another prediction, and before any, as if all logits were zero.
+    void (*receive_masked)(void *set, size_t index, const struct infer_masked *masked);
+    // Computes the result after all logits were received; NULL: it is what `receive` received. May
+    // be called again after another prediction, and before any, as if all logits were zero.
     enum berth_status (*conclude)(struct task_set *set, const struct model_files *files,
                                   struct berth_error *error);
     enum berth_status (*score)(const struct task_set *set, struct task_score *score,
@@ -134,9 +135,9 @@ enum berth_status task_need(const char *value, const char *name, const char *oth
 // The same for the file named for a use.
 enum berth_status task_need_file(const struct berth_config *config, enum task_use use,
                                  const char *otherwise, struct berth_error *error);
-// Implements `validates` for a validation_file; `what` is the expected kind: "a SQuAD file".
-enum berth_status task_validates(const struct berth_config *config, const char *expected,
-                                 int *answer, struct berth_error *error);
+// Implements `has_validation` for a validation_file; `what` is the expected kind: "a SQuAD file".
+enum berth_status task_has_validation(const struct berth_config *config, const char *expected,
+                                      int *answer, struct berth_error *error);
 // Adds a score; there is room for BERTH_METRICS_MAX of them.
 void task_score_add(struct task_score *score, const char *name, double value);
 // -log softmax(logits)[label]

@@ -17,16 +17,16 @@ int32_t tokens_best_class(const float *logits, size_t classes);
 
 // The result of an evaluation: each word's class and the model's probability of it, NaN for a word
 // without tokens. [dataset->word_count]
-struct tokens_found {
+struct tokens_result {
     const struct tagged_dataset *dataset; // with tags
     const char *const *names;             // [classes]
     size_t classes;
     const int32_t *predicted;
-    const float *chances;
+    const float *probabilities;
 };
 
 // Logs the confusion matrix and sample words.
-enum berth_status tokens_details_log(const struct tokens_found *found, int64_t step,
+enum berth_status tokens_details_log(const struct tokens_result *found, int64_t step,
                                      const struct berth_log *log, struct berth_error *error);
 
 #endif

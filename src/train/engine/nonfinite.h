@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds where numbers stopped being finite in an update.
-#ifndef BERTH_TRAIN_BLAME_H
-#define BERTH_TRAIN_BLAME_H
+#ifndef BERTH_TRAIN_NONFINITE_H
+#define BERTH_TRAIN_NONFINITE_H
 
 #include "train/engine/update.h"
 
@@ -9,7 +9,7 @@
 // discarded. That is the first weight that is not finite; else the first part of the model with
 // such an output in the forward pass, which is recomputed; else the first gradient in the order of
 // the backward pass (head, last layer, ...). Writes a sentence to text[size].
-enum berth_status update_blame(struct updater *updater, const struct update_args *args, char *text,
-                               size_t size, struct berth_error *error);
+enum berth_status update_find_nonfinite(struct updater *updater, const struct update_args *args,
+                                        char *text, size_t size, struct berth_error *error);
 
 #endif

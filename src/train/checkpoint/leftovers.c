@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/checkpoint/earlier.h"
+#include "train/checkpoint/leftovers.h"
 
 #include "core/file.h"
 #include "core/memory.h"
@@ -43,7 +43,7 @@ static enum berth_status remove_entry(const char *path, void *context, struct be
                             : file_remove(path, error);
 }
 
-enum berth_status earlier_remove(const char *output_dir, struct berth_error *error) {
+enum berth_status leftovers_remove(const char *output_dir, struct berth_error *error) {
     return dir_each(output_dir, remove_entry, (char *)output_dir, error);
 }
 
@@ -84,7 +84,7 @@ static enum berth_status check_model(const char *output_dir, const char *model,
     return status;
 }
 
-enum berth_status earlier_check(const struct berth_config *config, struct berth_error *error) {
+enum berth_status leftovers_check(const struct berth_config *config, struct berth_error *error) {
     const char *model = config->model_name_or_path, *folder = config->output_dir;
     if (!dir_exists(folder)) {
         return BERTH_OK;
@@ -98,7 +98,7 @@ enum berth_status earlier_check(const struct berth_config *config, struct berth_
 // --- going back ---------------------------------------------------------------------------------
 
 // PATH.abandoned, or PATH.abandoned-2 and so on where that exists; newly allocated.
-static char *free_name(const char *path) {
+static char *unused_name(const char *path) {
     const size_t size = strlen(path) + 64;
     char *name = memory_new(size);
     if (name != NULL) {
@@ -110,7 +110,7 @@ static char *free_name(const char *path) {
     return name;
 }
 
-static enum berth_status find_later(const struct earlier_branch *branch, const char *path,
+static enum berth_status find_later(const struct leftovers_branch *branch, const char *path,
                                     int *is_later, struct berth_error *error) {
     const char *name = path_name(path);
     *is_later = branch->originals && torch_find_step(name) > branch->after;
@@ -123,7 +123,7 @@ static enum berth_status find_later(const struct earlier_branch *branch, const c
 }
 
 struct setting_aside {
-    const struct earlier_branch *branch;
+    const struct leftovers_branch *branch;
     const struct berth_log *log;
 };
 
@@ -134,7 +134,7 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
     if (!is_later) {
         return BERTH_OK;
     }
-    char *away = free_name(path);
+    char *away = unused_name(path);
     const enum berth_status status =
         away != NULL ? path_rename(path, away, error) : file_no_path(error);
     if (status == BERTH_OK) {
@@ -147,8 +147,8 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
     return status;
 }
 
-enum berth_status earlier_set_aside(const struct earlier_branch *branch,
-                                    const struct berth_log *log, struct berth_error *error) {
+enum berth_status leftovers_set_aside(const struct leftovers_branch *branch,
+                                      const struct berth_log *log, struct berth_error *error) {
     struct setting_aside all = {branch, log};
     return dir_each(branch->output_dir, set_aside, &all, error);
 }

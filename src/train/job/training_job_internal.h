@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training job, for the files that make it: training_job.c (opening, weights, results) and
 // job_plan.c. Nobody else includes it.
-#ifndef BERTH_TRAIN_JOB_PARTS_H
-#define BERTH_TRAIN_JOB_PARTS_H
+#ifndef BERTH_TRAIN_JOB_INTERNAL_H
+#define BERTH_TRAIN_JOB_INTERNAL_H
 
 #include "core/file.h"
 #include "report/run_log.h"
@@ -30,7 +30,7 @@ struct training_job {
     struct evaluation evaluation;
     int has_evaluation;
     struct device *device;
-    struct state_share share;
+    struct state_sharding sharding;
     struct batching batching;
     struct schedule schedule;
     struct engine_shape shape;
@@ -49,7 +49,7 @@ static inline int job_is_first(const struct training_job *job) {
 }
 
 // Whether checkpoints are written beside the updates, from a copy of weights and moments.
-static inline int job_takes_copy(const struct training_job *job) {
+static inline int job_saves_in_background(const struct training_job *job) {
     return job->config.async_save && !job->config.skip_checkpoint;
 }
 

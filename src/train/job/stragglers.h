@@ -4,8 +4,8 @@
 // the work does not count, and the waits for other ranks do not either. A rank is slow only if the
 // run would be faster without it, in each of several stretches of time that are long enough for the
 // scheduler's chances to even out.
-#ifndef BERTH_TRAIN_PACES_H
-#define BERTH_TRAIN_PACES_H
+#ifndef BERTH_TRAIN_STRAGGLERS_H
+#define BERTH_TRAIN_STRAGGLERS_H
 
 #include "core/comm.h"
 
@@ -24,7 +24,7 @@ struct pace {
     double seconds, work;
 };
 
-struct paces {
+struct stragglers {
     struct comm *comm;
     struct pace *sums;        // [size] scratch, for the exchange
     struct pace *stretch;     // [size]
@@ -39,13 +39,15 @@ struct paces {
     int reported;             // rank that was reported last; -1: none
 };
 
-// Called by all ranks. paces_done frees, also after an error.
-enum berth_status paces_init(struct paces *paces, struct comm *comm, struct berth_error *error);
-void paces_done(struct paces *paces);
+// Called by all ranks. stragglers_done frees, also after an error.
+enum berth_status stragglers_init(struct stragglers *stragglers, struct comm *comm,
+                                  struct berth_error *error);
+void stragglers_done(struct stragglers *stragglers);
 
-void paces_begin(struct paces *paces); // an update
+void stragglers_begin(struct stragglers *stragglers); // an update
 // After an update of so many seconds in which this rank did so much work, in any unit; called by
 // all ranks. 1: a rank has become slow, so that it should be reported.
-int paces_add(struct paces *paces, double seconds, double work, struct slow_rank *found);
+int stragglers_add(struct stragglers *stragglers, double seconds, double work,
+                   struct slow_rank *found);
 
 #endif
