@@ -6,7 +6,8 @@
 
 // --- the batch ----------------------------------------------------------------------------------
 
-// Sequences of one length with the same masked positions and words from the whole vocabulary.
+// A source of sequences of equal length with the same masked positions and words from the whole
+// vocabulary.
 struct synthetic {
     const struct bench_geometry *g;
     int32_t *ids;        // [rows]
@@ -83,9 +84,9 @@ static enum berth_status make_batch(struct bench_operands *b, struct berth_error
 
 // --- the operands -------------------------------------------------------------------------------
 
-enum { PATTERN = 4096 }; // numbers that repeat in every operand
+enum { PATTERN = 4096 }; // length of the random numbers that repeat in every operand
 
-// Also measures, where the arena has no memory yet.
+// Only measures if the arena has no memory yet.
 static void carve(struct bench_operands *b, struct op_call *call) {
     b->memory.used = 0;
     b->pattern = arena_take(&b->memory, PATTERN * sizeof *b->pattern);
@@ -146,7 +147,7 @@ static enum berth_status fill_int8(struct bench_operands *b, const struct op_cal
     return BERTH_OK;
 }
 
-// Other elements than those of matrices.
+// Fills operands whose elements are not those of matrices.
 static enum berth_status fill_elements(struct bench_operands *b, const struct op_call *call,
                                        int operand, struct berth_error *error) {
     const struct op_operand *o = &call->op->operands[operand];
@@ -163,7 +164,7 @@ static enum berth_status fill_elements(struct bench_operands *b, const struct op
     }
     if (o->set != NULL) {
         struct op_call of_host = *call;
-        of_host.batch = b->packer.batch; // the call's is in the device's memory
+        of_host.batch = b->packer.batch; // the call's own batch is in device memory
         o->set(&of_host, host);
     }
     b->dev->upload(b->dev, call->operands[operand].data, host, bytes);

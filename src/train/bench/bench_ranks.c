@@ -34,7 +34,7 @@ static void bench_replay_divide(const struct bench_replay *replay, int64_t step)
 // --- real ranks ---------------------------------------------------------------------------------
 
 struct sleeper {
-    double factor; // this rank's load by that of the times
+    double factor; // this rank's load / that of the measured times
 };
 
 static void sleep_for(void *context, const struct rank_moment *moment) {
@@ -84,7 +84,7 @@ static double mean_seconds(const struct bench_replay *replay, int ranks) {
     return rank_times_seconds(replay->times, load / ranks);
 }
 
-// Rank 0's view at the end of an update.
+// What rank 0 sees at the end of an update.
 struct view {
     double clock;
     struct comm_stats stats;

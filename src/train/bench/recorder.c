@@ -12,7 +12,7 @@ static struct recorder *recorder_of(struct comm *comm) {
 
 // --- moments ------------------------------------------------------------------------------------
 
-// In updates after the first one, the same things happen.
+// The events of every recorded update must be those of the first.
 static void count(struct recorder *recorder, enum rank_event event, int64_t index, double seconds) {
     struct rank_times *times = &recorder->times;
     if (recorder->updates == 0) {
@@ -27,7 +27,7 @@ static void count(struct recorder *recorder, enum rank_event event, int64_t inde
     recorder->next++;
 }
 
-// Pieces of one range are one event.
+// The segments of a range are one event.
 static int is_again(const struct recorder *recorder, enum rank_event event, int64_t index) {
     const struct rank_moment *moments = recorder->times.moments;
     const size_t next = recorder->next;
@@ -62,7 +62,7 @@ static int64_t recorder_reduce_begin(struct comm *comm, const struct comm_range 
     return recorder->gradients[index] = ++recorder->tickets;
 }
 
-// Of gradients in stage 0, together with their sum; of weights in the others.
+// Stage 0 gathers gradients, as part of their reduction; the others gather weights.
 static int64_t recorder_gather_begin(struct comm *comm, const struct comm_range *range) {
     struct recorder *recorder = recorder_of(comm);
     const size_t index = range_at(recorder, range->first);

@@ -124,14 +124,14 @@ static enum berth_status write_companions(const struct checkpoint_content *conte
     return write_state(content, folder, error);
 }
 
-// Removes a folder with all that is in it, or a file. Of a link only the link: a checkpoint may
-// have been moved to another disk.
+// Removes a folder and its contents, or a file. Of a link only the link: a checkpoint may have been
+// moved to another disk.
 static enum berth_status remove_entry(const char *path, struct berth_error *error) {
     return dir_exists(path) && !path_is_link(path) ? dir_remove(path, error)
                                                    : file_remove(path, error);
 }
 
-// A folder that cannot be removed keeps its name: the walk that syncs it fails first.
+// Renames durably. A folder that cannot be removed keeps its name, because syncing it fails first.
 static enum berth_status move_entry(const char *from, const char *path, struct berth_error *error) {
     return path_is_link(from) ? path_rename(from, path, error) : dir_publish(from, path, error);
 }
@@ -168,12 +168,12 @@ struct checkpoint_writer {
     const struct checkpoint_content *content;
     const char *output_dir;
     int64_t step;
-    char *temporary;                    // the folder in which they are created
+    char *temporary;                    // the folder in which the files are created
     char *path;                         // of the published folder, or file of weights
-    enum state_file files[STATE_FILES]; // to fill
+    enum state_file files[STATE_FILES]; // that all ranks write
     size_t file_count;
     struct feed_files shards; // for original_write; empty where it is not called
-    // What the first rank writes beside those files, before and after they are filled.
+    // What rank 0 does in addition, before and after those files are written.
     enum berth_status (*create)(struct checkpoint_writer *writer, struct berth_error *error);
     enum berth_status (*publish)(const struct checkpoint_writer *writer, struct berth_error *error);
 };
@@ -206,8 +206,8 @@ static enum berth_status create_checkpoint(struct checkpoint_writer *writer,
     return write_companions(writer->content, writer->temporary, error);
 }
 
-// Removes the old checkpoint (NULL: there was none), or brings it back where no other has its name.
-// What cannot be removed is a temporary folder, which the next run removes.
+// Removes the old checkpoint (NULL: there was none), or restores it if no new one has its name. If
+// removal fails, a temporary folder remains, which the next run removes.
 static void remove_or_restore_old(const char *away, const char *path) {
     if (away == NULL) {
         return;
@@ -279,7 +279,7 @@ void checkpoint_end(struct checkpoint_writer *writer, enum berth_status status) 
     memory_free(writer);
 }
 
-// A copy of `wanted`, whose paths it takes over, after the first step.
+// Makes a copy of `wanted`, takes over its paths and does the first step.
 static enum berth_status begin(const struct checkpoint_writer *wanted,
                                struct checkpoint_writer **writer, struct berth_error *error) {
     struct checkpoint_writer *copy = *writer = memory_new(sizeof *copy);
@@ -320,7 +320,7 @@ enum berth_status checkpoint_check(const struct checkpoint_content *content,
                                     : BERTH_OK;
 }
 
-// The steps one after the other. The state is checked once its numbers are in the files.
+// The remaining steps. The state is checked after it was written to the files.
 static enum berth_status finish(struct checkpoint_writer *writer, struct berth_error *error) {
     const struct checkpoint_content *content = writer->content;
     enum berth_status status =
@@ -407,7 +407,7 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
                : status;
 }
 
-// Whether the name in the folder is that of a log or report, or of a folder that holds it.
+// Whether the entry of the folder is this log or report, or a folder that contains it.
 static int is_log_path(const char *folder, const char *name, const char *log) {
     char *path = log != NULL ? path_join(folder, name) : NULL;
     const int is_of = path != NULL && file_lies_in(log, path);

@@ -23,7 +23,7 @@ static int is_one_of(const char *name, const char *const *names) {
     return *names != NULL;
 }
 
-// "checkpoint" names the newest of TensorFlow's.
+// "checkpoint" is TensorFlow's file that names its newest checkpoint.
 static int is_removed(const char *name) {
     static const char *const added[] = {"pytorch_model.bin", "bert_config.json", "checkpoint",
                                         NULL};
@@ -39,7 +39,7 @@ static enum berth_status remove_entry(const char *path, void *context, struct be
     if (checkpoint_step(name) >= 0) {
         return checkpoint_remove(output_dir, checkpoint_step(name), error);
     }
-    return dir_exists(path) ? BERTH_OK // of no run
+    return dir_exists(path) ? BERTH_OK // not written by any run
                             : file_remove(path, error);
 }
 
@@ -47,7 +47,7 @@ enum berth_status leftovers_remove(const char *output_dir, struct berth_error *e
     return dir_each(output_dir, remove_entry, (char *)output_dir, error);
 }
 
-// A file or folder that the run starts from.
+// A file or folder from which the run starts.
 struct start {
     const char *output_dir, *path;
 };
@@ -68,8 +68,8 @@ static enum berth_status check_start(const char *output_dir, const char *path,
     return path != NULL ? dir_each(output_dir, check_entry, &start, error) : BERTH_OK;
 }
 
-// A model that is the output folder itself, or is named without an ending, starts from files in it.
-// What cannot be read is reported when it is.
+// A model that is the output folder itself, or is named without a suffix, starts from files in that
+// folder. Unreadable files are reported when they are loaded.
 static enum berth_status check_model(const char *output_dir, const char *model,
                                      struct berth_error *error) {
     struct tensor_file weights;
@@ -95,7 +95,7 @@ enum berth_status leftovers_check(const struct berth_config *config, struct bert
     return model != NULL ? check_model(folder, model, error) : BERTH_OK;
 }
 
-// --- going back ---------------------------------------------------------------------------------
+// --- branches -----------------------------------------------------------------------------------
 
 // PATH.abandoned, or PATH.abandoned-2 and so on where that exists; newly allocated.
 static char *unused_name(const char *path) {

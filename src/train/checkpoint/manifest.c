@@ -29,9 +29,9 @@ static enum berth_status measure_file(const char *path, uint64_t *bytes, char he
 struct file_visit {
     const char *folder;
     json *made;         // the manifest's files, to be filled
-    const json *listed; // or to be compared with
+    const json *listed; // or the manifest's files, to be compared with
     int allows_extra;
-    const struct berth_log *log; // for notes of the others; NULL: none
+    const struct berth_log *log; // for notes about extra files; may be NULL
     enum berth_status (*file)(const struct file_visit *visit, const char *name,
                               struct berth_error *error);
 };
@@ -150,8 +150,8 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     return status;
 }
 
-// Whether a reader of the folder might look for a file of this name. It finds the weights in the
-// manifest's.
+// Whether a reader of the folder might open a file with this name. It opens only weights that are
+// in the manifest.
 static int may_be_read(const char *name) {
     const char *last = path_name(name);
     return name[0] != '.' && last[0] != '.' &&
@@ -176,7 +176,7 @@ static enum berth_status verify_name(const struct file_visit *visit, const char 
     return BERTH_OK;
 }
 
-// Compares the folder with its manifest, from the file `path`. `visit` is filled here.
+// Compares the folder with its manifest, which was read from `path`. Fills in the rest of `visit`.
 static enum berth_status verify(struct file_visit *visit, const json *manifest, const char *path,
                                 int64_t *count, struct berth_error *error) {
     int64_t format = 0;

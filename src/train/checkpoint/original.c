@@ -12,7 +12,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-// The parts of a checkpoint's name before and after the step. By the first ones it is found.
+// Prefix and suffix of the files of a checkpoint, around the step. The first PRIMARY_FORMS identify
+// a checkpoint.
 static const struct form {
     const char *prefix, *suffix;
 } forms[] = {{"ckpt_", ".pt"},
@@ -21,7 +22,7 @@ static const struct form {
              {"model.ckpt-", ".data-00000-of-00001"}};
 enum { PRIMARY_FORMS = 2, FORMS = sizeof forms / sizeof *forms };
 
-// The step in a name of that form; -1: another form.
+// The step in a name of this form; -1: another form.
 static int64_t step_of(const struct form *form, const char *name) {
     const size_t prefix = strlen(form->prefix), suffix = strlen(form->suffix);
     const size_t length = strlen(name);
@@ -111,7 +112,7 @@ enum berth_status original_find(const char *folder, int64_t wanted, char **file,
 
 // --- reading ------------------------------------------------------------------------------------
 
-// The number of updates of the first phase, for a run in its second.
+// Sets *start to the number of updates of the first phase, for a run in its second.
 static enum berth_status find_phase(const struct berth_config *config, const char *file,
                                     int64_t step, int64_t *start, struct berth_error *error) {
     *start = 0;
@@ -126,8 +127,8 @@ static enum berth_status find_phase(const struct berth_config *config, const cha
                                       file, step, *start);
 }
 
-// The bytes of the trainer_state.json in one of Berth's own files (original_write.h); *state is
-// NULL if there are none.
+// Reads trainer_state.json from a file that Berth wrote (original_write.h); *state is NULL for
+// others.
 static enum berth_status read_state(const struct weights *weights, json **state,
                                     struct berth_error *error) {
     const struct tensor_entry *entry = tensor_file_find(&weights->file, ORIGINAL_STATE_NAME);
@@ -148,7 +149,7 @@ static enum berth_status read_state(const struct weights *weights, json **state,
     return status;
 }
 
-// One of Berth's own files: everything is restored.
+// Restores everything from a file that Berth wrote.
 static enum berth_status restore(const struct checkpoint_content *content, const json *state,
                                  const char *missing, const char *file, const struct berth_log *log,
                                  struct berth_error *error) {
@@ -161,7 +162,7 @@ static enum berth_status restore(const struct checkpoint_content *content, const
     return BERTH_OK;
 }
 
-// Another program's file: only what it has.
+// Continues after the updates of another program's file, with what it has.
 static enum berth_status begin_after(const struct checkpoint_content *content, const char *file,
                                      const struct original_moments *from, int64_t updates,
                                      const char *missing, const struct berth_log *log,

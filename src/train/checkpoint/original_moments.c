@@ -15,7 +15,7 @@ static const char no_optimizer[] = "the optimizer's moments, of which the file h
 static const char other_numbers[] =
     "the optimizer's moments, whose parameters are not numbered as in NVIDIA's scripts";
 
-// Parts of the names of parameters that do not decay in NVIDIA's scripts.
+// Substrings of the names of parameters that do not decay in NVIDIA's scripts.
 static const char *const undecayed[] = {"bias", "gamma", "beta", "LayerNorm"};
 
 struct reading {
@@ -34,7 +34,7 @@ static int compare_entries(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-// The model's parameters in the order of the file, which is the module's.
+// Lists the model's parameters in the order of the file, which is that of the module.
 static enum berth_status list_parameters(struct reading *reading, struct berth_error *error) {
     const struct weights *weights = reading->from->weights;
     reading->parameters = memory_array(weights->count, sizeof *reading->parameters);
@@ -73,7 +73,7 @@ static size_t count_decaying(const struct reading *reading, decay_rule *decays) 
     return count;
 }
 
-// Moves those that decay to the front; the order is otherwise unchanged.
+// Moves parameters that decay to the front, keeping the order otherwise.
 static enum berth_status sort_by_group(struct reading *reading, decay_rule *decays,
                                        struct berth_error *error) {
     const struct weight **sorted = memory_array(reading->count, sizeof *sorted);
@@ -99,7 +99,7 @@ static const struct pickle_value *optimizer_member(const struct reading *reading
     return pickle_member(pickle, pickle_member(pickle, pickle->root, "optimizer"), name);
 }
 
-// Sets *is_known if the groups of the file are those of a rule.
+// Sets *is_known to whether a known rule yields the file's groups.
 static enum berth_status number_parameters(struct reading *reading, int *is_known,
                                            struct berth_error *error) {
     decay_rule *const rules[] = {decays_by_run, decays_by_script};
@@ -132,7 +132,7 @@ static size_t index_of(const struct reading *reading, const char *name) {
     return i;
 }
 
-// The moment, in the shape that its parameter has in the file; NULL: there is none.
+// The moment of a parameter; NULL if there is none with the parameter's shape.
 static const struct tensor_entry *find_moment(const struct reading *reading, size_t number,
                                               const char *moment) {
     char name[64];
@@ -146,7 +146,7 @@ static const struct tensor_entry *find_moment(const struct reading *reading, siz
     return fits ? found : NULL;
 }
 
-// Sets *is_found if every parameter of the table has both moments.
+// Sets *is_found to whether every parameter of the table has both moments.
 static enum berth_status find_all(struct reading *reading, const struct param_table *table,
                                   int *is_found, struct berth_error *error) {
     static const char *const moments[MOMENTS] = {"exp_avg", "exp_avg_sq"};
@@ -169,7 +169,7 @@ static enum berth_status find_all(struct reading *reading, const struct param_ta
 
 // --- the number of updates ----------------------------------------------------------------------
 
-// Of a group (FusedLAMB, FusedAdam), or of the first parameter, where torch has a tensor.
+// In the first group (FusedLAMB, FusedAdam), or with the first parameter, where torch has a tensor.
 static enum berth_status read_updates(const struct reading *reading, int64_t *updates,
                                       struct berth_error *error) {
     const struct pickle *pickle = &reading->torch->pickle;
@@ -189,7 +189,7 @@ static enum berth_status read_updates(const struct reading *reading, int64_t *up
     return BERTH_OK;
 }
 
-// --- all of it ----------------------------------------------------------------------------------
+// --- the interface ------------------------------------------------------------------------------
 
 static enum berth_status read_all(struct reading *reading, struct state *state, int64_t *updates,
                                   const char **missing, struct berth_error *error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The moments in ckpt_<step>.pt of NVIDIA's, Habana's and Berth's pre-training: of FusedLAMB,
+// The moments in ckpt_<step>.pt of NVIDIA's, Habana's and Berth's pre-training: those of FusedLAMB,
 // FusedAdam and torch's own optimizers, whose state_dict numbers the parameters in the order of the
 // module, first those that decay.
 #ifndef BERTH_TRAIN_ORIGINAL_MOMENTS_H
@@ -12,9 +12,9 @@
 
 #include <stdint.h>
 
-// Reads the moments from the open file. *updates is the number of updates that they are made of, or
-// `step` if the file does not say; *missing (a static text) says why the file has none that can be
-// used, or is NULL. The moments are then unchanged.
+// Reads the moments from the open file. Sets *updates to the number of updates that went into them,
+// or to `step` if the file does not say. Sets *missing to NULL, or to a static text that says why
+// the file has no usable moments, which are then unchanged.
 struct original_moments {
     const struct weights *weights;
     const struct optimizer *optimizer; // of the run that resumes

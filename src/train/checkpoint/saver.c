@@ -8,7 +8,7 @@
 
 // --- the copy -----------------------------------------------------------------------------------
 
-// Elements copied by a thread at a time.
+// Elements that a thread copies at a time.
 #define CHUNK ((int64_t)1 << 20)
 
 size_t saver_bytes(const struct param_table *table, const struct state_sharding *sharding) {
@@ -21,8 +21,8 @@ static enum berth_status host_status(struct device *device, struct berth_error *
     return BERTH_OK;
 }
 
-// The copy's weights have the layout of the whole table, though only the owned part of it takes
-// memory; its moments have the layout of that part.
+// The copy's weights have the layout of the whole table, but only the owned part takes memory; its
+// moments have the layout of that part.
 static enum berth_status allocate(struct saver *saver, struct berth_error *error) {
     const struct state *state = saver->content->state;
     struct state *copy = &saver->copy;
@@ -97,7 +97,7 @@ static void *run(void *context) {
     return NULL;
 }
 
-// Without a thread the phase is done at once.
+// If no thread can be started, the phase runs in this one.
 static void start(struct saver *saver, enum saver_phase phase) {
     saver->phase = phase;
     saver->status = BERTH_OK;
@@ -140,7 +140,7 @@ enum berth_status saver_begin(struct saver *saver, const struct checkpoint_limit
     return BERTH_OK;
 }
 
-// All ranks leave: none may write to the folder any more when the first one removes it.
+// Called by all ranks: none may still be writing to the folder when rank 0 removes it.
 static enum berth_status abandon(struct saver *saver, enum berth_status status) {
     int stop = 0;
     join(saver);
@@ -171,7 +171,7 @@ enum berth_status saver_poll(struct saver *saver, int waits, int64_t *saved,
         if (waits) {
             join(saver);
         }
-        int is_busy = !atomic_load(&saver->is_done); // the largest of all ranks'
+        int is_busy = !atomic_load(&saver->is_done); // becomes the maximum over all ranks
         enum berth_status status = is_busy ? BERTH_OK : saver->status;
         if (status != BERTH_OK && error != NULL) {
             *error = saver->error;

@@ -15,9 +15,9 @@
 
 static const struct contents {
     const char *name;
-    const char *format;      // in the metadata; transformers refuses weights that do not say "pt"
-    size_t count;            // of the buffers in the file
-    const char *prefixes[2]; // of the names of each buffer's tensors
+    const char *format;      // in the metadata; transformers refuses weights without "pt"
+    size_t count;            // number of buffers in the file
+    const char *prefixes[2]; // of the tensor names of each buffer
 } contents[STATE_FILES] = {
     [STATE_FILE_WEIGHTS] = {FOLDER_WEIGHTS, "pt", 1, {""}},
     [STATE_FILE_MOMENTS] = {"optimizer.safetensors", "berth", 2, {"exp_avg.", "exp_avg_sq."}},
@@ -73,7 +73,7 @@ enum berth_status state_file_make(enum state_file file, const struct param_table
     return status;
 }
 
-// --- copying the elements of this rank -----------------------------------------------------------
+// --- transfers -----------------------------------------------------------------------------------
 
 struct transfer;
 
@@ -82,7 +82,7 @@ typedef enum berth_status transfer_chunk(struct transfer *transfer,
                                          const struct tensor_entry *entry, int64_t first,
                                          int64_t count, float *values, struct berth_error *error);
 
-// State of copying between the device and an open file.
+// A transfer between the device and an open file.
 struct transfer {
     const struct state *state;
     const char *path;
@@ -95,7 +95,7 @@ struct transfer {
     const struct moments_source *source; // read from it instead of `file`; NULL: from `file`
 };
 
-// No file gets weights of a run that has diverged: nothing could be done with them.
+// Weights of a run that has diverged are never written: they would be useless.
 static enum berth_status check_finite(const struct tensor_entry *entry, int64_t first,
                                       int64_t count, const float *values,
                                       struct berth_error *error) {
@@ -196,8 +196,8 @@ static enum berth_status transfer_param(struct transfer *transfer, size_t buffer
     float *device_values = buffer_of(transfer, buffer);
     const struct tensor_entry *entry;
     TRY(find_tensor(transfer, buffer, param, &entry, error));
-    // Weights, and moments that every rank holds, have the table's layout. Each rank writes its
-    // part.
+    // Weights, and moments of which this rank holds all, have the table's layout. Each rank writes
+    // only its part.
     const int is_whole =
         transfer->kind == STATE_FILE_WEIGHTS || state->partition.elements == state->table->total;
     const struct partition *spans = transfer->writes ? &state->own : &state->partition;

@@ -5,9 +5,9 @@
 #include "core/options.h"
 #include "train/optimizer/optimizer.h"
 
-// --- pieces -------------------------------------------------------------------------------------
+// --- segments -----------------------------------------------------------------------------------
 
-// The owner of what follows a range: the rank whose part of a later range is the first.
+// The rank that owns the first element after the range.
 static int owner_after(const struct state *state, size_t range, int64_t *starts) {
     const struct partition_rule rule = state_partition_rule(&state->sharding);
     for (size_t later = range + 1; later < param_range_count(state->table); later++) {
@@ -27,7 +27,7 @@ static void add_body(struct all_reduce *all_reduce, struct all_reduce_segment *s
     const struct partition_rule rule = state_partition_rule(&all_reduce->state->sharding);
     partition_starts(all_reduce->state->table, &rule, range, segment->starts);
     for (int rank = 0; rank <= size; rank++) {
-        // What lies before the range was reduced with the range before.
+        // Elements before the range were reduced with the previous range.
         segment->starts[rank] =
             segment->starts[rank] > range.first ? segment->starts[rank] : range.first;
     }
@@ -70,7 +70,7 @@ static void list_segments(struct all_reduce *all_reduce) {
     all_reduce->first_segment[ranges] = count;
 }
 
-// Settings that have no effect with so many processes or in this stage are noted.
+// Notes settings that have no effect with this number of processes or in this stage.
 static void note_unused(const struct berth_config *config, const struct state_sharding *sharding,
                         const struct berth_log *log) {
     static const char *const names[] = {"zero_stage",         "communication_data_type",
@@ -109,7 +109,7 @@ enum berth_status all_reduce_sharding(const struct berth_config *config, const s
                                            "processes, which is not supported: use --zero_stage 2");
 }
 
-// In stage 0 sums are gathered as they travelled, later heads, tables and vectors in f32.
+// Stage 0 gathers sums in their wire type; the others gather heads, tables and vectors in f32.
 size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_sharding *sharding,
                                enum dtype wire) {
     const enum dtype gathered = sharding->stage == 0 ? wire : DTYPE_F32;
@@ -119,7 +119,8 @@ size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_shard
     return bytes < comm->host_bytes ? bytes : comm->host_bytes;
 }
 
-// Of a piece that may be under way: its gradients' sums, these gathered, its weights.
+// Exchanges of one segment that may be in progress: its gradients reduced, then gathered, its
+// weights gathered.
 enum { EXCHANGES = 3 };
 
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
@@ -240,7 +241,7 @@ void all_reduce_gather(struct all_reduce *all_reduce, size_t range) {
     }
 }
 
-// The compute copy of a range whose master weights were gathered.
+// Updates the compute copy of a range whose master weights were gathered.
 static void copy_range(const struct all_reduce *all_reduce, size_t index) {
     const struct state *state = all_reduce->state;
     const struct param_range range = param_range(state->table, index);
@@ -253,7 +254,7 @@ static void copy_range(const struct all_reduce *all_reduce, size_t index) {
     }
 }
 
-// Waits for the exchange whose ticket this is; 0: there was none.
+// Waits for an exchange; returns 0 if there was none.
 static int wait(struct all_reduce *all_reduce, int64_t *ticket) {
     const int is_begun = *ticket > 0;
     if (is_begun) {
@@ -287,7 +288,7 @@ void all_reduce_wait_all_weights(struct all_reduce *all_reduce) {
     }
 }
 
-// Stage 2 gives their memory back as well.
+// Stage 2 also returns their memory to the system.
 static void clear(const struct state *state, int64_t from, int64_t to) {
     struct device *device = state->device;
     void (*const remove)(struct device *, void *, size_t) =

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <string.h>
 
-// Number of epochs whose order is walked to find the worst case; a longer run gets an upper bound.
+// Number of epochs that are walked through to find the worst case; a longer run gets an upper
+// bound.
 #define WALKED_EPOCHS 32
 
 // For a micro-batch limited by tokens: sequences are longer than FEW_TOKENS on average, and at most
@@ -18,7 +19,7 @@
 #define FEW_TOKENS 16
 #define FEW_MASKED 4
 
-// Names what was given; of three sizes the third follows from two.
+// Names the sizes that the user gave; two of the three determine the third.
 static enum berth_status refuse_sizes(const struct berth_config *config, int64_t ranks,
                                       struct berth_error *error) {
     const int64_t update = config->train_batch_size, micro = config->per_device_train_batch_size;
@@ -53,8 +54,8 @@ static int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-// A micro-batch is of one part, and with a number of parts of their own (virtual_ranks) its size
-// must not depend on the number of processes.
+// A micro-batch belongs to one part. With virtual_ranks its size must not depend on the number of
+// processes.
 static void divide_among_parts(struct batching *b, int64_t ranks, int is_derived) {
     const int64_t own_parts = b->parts / ranks;
     if (is_derived) {
@@ -136,7 +137,7 @@ enum berth_status batching_round_to_groups(struct batching *b, const struct bert
                                            int64_t group, int64_t ranks,
                                            struct berth_error *error) {
     const int counts_micro = b->micro.tokens == INT64_MAX;
-    // That of virtual ranks is a quotient which nobody asked for.
+    // With virtual ranks the size is a quotient, not a request.
     const int was_asked_for = config->per_device_train_batch_size > 0 || config->virtual_ranks == 0;
     const int64_t micro = counts_micro ? divide_up(b->micro.sequences, group) * group : 0;
     if (b->update_sequences % group != 0) {
@@ -189,7 +190,7 @@ enum berth_status batching_cross_epochs(struct batching *batching,
                        (double)batching->features / (double)batching->update_sequences, error);
 }
 
-// Updates of all epochs, which nothing ends earlier.
+// The number of updates of all epochs, without max_steps and max_steps_per_epoch.
 static int64_t whole_epochs(const struct batching *b, const struct berth_config *config) {
     const int64_t updates = config->dataloader_drop_last
                                 ? b->features / b->update_sequences
@@ -197,7 +198,8 @@ static int64_t whole_epochs(const struct batching *b, const struct berth_config 
     return (int64_t)updates_of_epochs(config, (double)updates);
 }
 
-// As Google's programs count: int(examples / train_batch_size * num_train_epochs).
+// The number of updates by the rule of Google's programs: int(examples / train_batch_size *
+// num_train_epochs).
 static int64_t whole_updates(const struct batching *b, const struct berth_config *config,
                              int64_t examples) {
     const int64_t steps =
@@ -246,7 +248,7 @@ size_t batching_max_part_sequences(const struct batching *batching, size_t count
     return batching->micro.tokens == INT64_MAX ? (count + parts - 1) / parts : count;
 }
 
-// A walk through the updates of a run, for one rank's parts of each.
+// A walk through the updates of a run, of which it looks at one rank's parts.
 struct walk {
     const struct batching *batching;
     const struct packer_source *source;
@@ -296,7 +298,7 @@ static int32_t longest(const struct packer_source *source) {
     return length;
 }
 
-// For more epochs than were walked, uses a bound that holds for every order.
+// For epochs that were not walked through: a bound that holds for every order.
 static void bound_every_order(const struct batching *b, const struct packer_source *source,
                               struct batching_worst *worst) {
     const int64_t length = longest(source), texts = (int64_t)packer_texts(source);

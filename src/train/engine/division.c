@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The longest sequence first, each to the part that has the least to do so far (Graham's rule for
-// machines that work side by side).
+// Longest sequence first, each to the part with the least load so far (Graham's LPT rule).
 #include "train/engine/division.h"
 
 #include "core/memory.h"
@@ -57,7 +56,7 @@ static int is_less_loaded(const struct division *division, size_t a, size_t b) {
     return loads[a] < loads[b] || (loads[a] == loads[b] && a < b);
 }
 
-// Moves the first of `count` parts, which has got more to do, to its place in the heap.
+// Restores the order of a heap of `count` parts after the load of the first has grown.
 static void sift_down(struct division *division, size_t count) {
     size_t *heap = division->heap;
     for (size_t position = 0, least = 1; least < count; least = 2 * position + 1) {
@@ -99,7 +98,8 @@ void division_by_cost(struct division *division, size_t count, size_t max_items)
     division->starts[0] = 0;
     for (size_t part = 0; part < division->parts; part++) {
         division->starts[part + 1] = division->starts[part] + division->counts[part];
-        division->counts[part] = division->starts[part]; // from here on where the next one goes
+        division->counts[part] =
+            division->starts[part]; // from here on: index of the part's next item
     }
     for (size_t i = 0; i < count; i++) {
         division->indices[division->counts[division->owners[i]]++] = (int64_t)i;
@@ -116,8 +116,8 @@ static double cost_of(const struct packer_source *source, size_t item,
     return flops;
 }
 
-// Turns numbers of groups into those of their items, of which the last group may have fewer. Begins
-// with the last one, so that nothing is overwritten before it was read.
+// Replaces the indices of groups by those of their items; the last group may be smaller. Works
+// backwards, so that nothing is overwritten before it is read.
 static void expand_groups(struct division *division, size_t group, size_t count) {
     size_t position = count, end = division->starts[division->parts];
     division->starts[division->parts] = count;

@@ -9,7 +9,7 @@ static struct bert model_of(const struct state *state, const struct bert_config 
     struct bert model = state_model(state, config);
     model.max_masked = batch_extent_larger(&shape->train, &shape->infer).masked;
     model.max_length = shape->train.max_length;
-    model.reads_first = 1; // as a prediction may choose: fewer rows need memory of their own
+    model.reads_first = 1; // as a prediction may: then fewer rows need memory of their own
     return model;
 }
 
@@ -42,7 +42,7 @@ static struct device_shape device_shape_of(const struct state *state,
     };
 }
 
-// Both kinds of activations start at the beginning of the same arena.
+// Activations of training and inference both start at the beginning of the arena.
 static enum berth_status carve(const struct bert *model, const struct engine_shape *shape,
                                struct arena *arena, struct bert_activations **training,
                                struct bert_activations **inference, struct berth_error *error) {

@@ -58,7 +58,7 @@ enum berth_status feed_open_source(struct feed *feed, const struct packer_source
 
 // --- text in memory -----------------------------------------------------------------------------
 
-// Any token may be masked.
+// As text_ops.find_worst: any token may be masked.
 static enum berth_status worst_of_text(const struct feed *feed, const struct batching *batching,
                                        const struct batching_rank *rank,
                                        struct batching_worst *worst, struct berth_error *error) {
@@ -67,7 +67,7 @@ static enum berth_status worst_of_text(const struct feed *feed, const struct bat
     return BERTH_OK;
 }
 
-// The copies of the update's sequences, in its order.
+// The source is a masked copy of the update's sequences, in order.
 static enum berth_status get_text_update(struct feed *feed, const struct batching *batching,
                                          int64_t step, struct feed_update *update,
                                          struct berth_error *error) {
@@ -124,14 +124,14 @@ static enum berth_status check_by_rank(const struct batching *batching,
                            batching->update_sequences, ranks);
 }
 
-// The sequences of this rank in an update.
+// The number of sequences of an update that this rank gets.
 static int64_t own_sequences(const struct feed *feed, const struct batching *batching) {
     return feed->settings.by_rank ? batching->update_sequences / feed->settings.ranks
                                   : batching->update_sequences;
 }
 
-// Leaves out the rest of an epoch after its whole updates; of a rank's own files, that of each
-// after its whole micro-batches, if these have a number of sequences.
+// Drops what remains of an epoch after its whole updates; of a rank's own files, what remains of
+// each file after its whole micro-batches, if these are limited by sequences.
 static enum berth_status drop_last(struct feed *feed, struct batching *batching,
                                    const struct berth_config *config, struct berth_error *error) {
     struct shard_stream_settings *settings = &feed->settings;
@@ -166,7 +166,7 @@ static enum berth_status resolve_shards(struct feed *feed, struct batching *batc
     return shard_stream_open(feed->shards, settings, &feed->stream, error);
 }
 
-// The lengths of sequences are known only when they are read, so these are bounds.
+// Lengths are known only when sequences are read, so these are upper bounds.
 static enum berth_status worst_of_shards(const struct feed *feed, const struct batching *batching,
                                          const struct batching_rank *rank,
                                          struct batching_worst *worst, struct berth_error *error) {
@@ -306,7 +306,7 @@ enum berth_status feed_list_files(struct feed *feed, const struct batching *batc
     return BERTH_OK;
 }
 
-// --- both ---------------------------------------------------------------------------------------
+// --- every feed ---------------------------------------------------------------------------------
 
 void feed_done(struct feed *feed) {
     memory_free(feed->order);

@@ -76,11 +76,11 @@ enum berth_status infer_find_worst(const struct packer_source *source,
 
 // --- the batches --------------------------------------------------------------------------------
 
-// Batches that each rank computes between two exchanges; of one process, one. Few, because a rank
-// that is asked to stop, or fails, is noticed only then.
+// Batches that each rank computes between two exchanges; a single process computes one. Few,
+// because only an exchange shows that a rank was asked to stop or has failed.
 #define ROUND_BATCHES 4
 
-// Masked tokens whose logits over the vocabulary are on the host at a time.
+// Number of masked tokens whose logits over the vocabulary are on the host at a time.
 #define WORDS_ROWS BATCH_ROUNDING
 
 // A prediction. Batch b has the sequences order[starts[b] .. starts[b + 1]).
@@ -92,11 +92,13 @@ struct prediction {
     size_t *starts, batch_count;
     size_t round;             // batches of all ranks between two exchanges
     struct division division; // of a round's batches
-    // The results of a round, rank by rank, batch by batch, as far as they are this rank's or were
-    // exchanged: of a sequence what is kept of its logits, then its masked tokens' losses and hits.
+    // The results of a round, rank by rank and batch by batch; until the exchange only this rank's.
+    // A sequence has its logits or what was extracted from them, then its masked tokens' losses and
+    // hits.
     float *results;
-    int64_t *rank_starts, *cursors; // [ranks + 1] where each rank's begin; how far they were taken
-    // The output of a batch, on the host.
+    int64_t *rank_starts,
+        *cursors; // [ranks + 1] where each rank's results begin; how far they were read
+    // The output of a batch on the host.
     float *logits;
     float *masked_losses; // only for a head that decodes
     unsigned char *masked_hits;
@@ -127,7 +129,7 @@ static void cut_batches(struct prediction *prediction) {
     }
 }
 
-// The numbers that are kept of the logits of the sequence at a place of the order.
+// How many numbers are extracted from the logits of the sequence at a position of the order.
 static int64_t extracted_at(const struct prediction *prediction, size_t position) {
     const struct infer_args *args = prediction->args;
     if (args->extract_words != NULL) {
@@ -243,7 +245,8 @@ static enum berth_status allocate(struct prediction *prediction, struct berth_er
                                  "the logits of a batch");
 }
 
-// Files may differ from host to host. Ranks would then divide and exchange different things.
+// Files may differ from host to host. Ranks would then divide different batches and exchange
+// results of different sizes.
 static enum berth_status check_sequences(const struct prediction *prediction,
                                          struct berth_error *error) {
     struct comm *comm = prediction->engine->comm;
@@ -325,7 +328,7 @@ static void extract_words(struct prediction *prediction) {
     }
 }
 
-// Copies the output of a batch to its place among the results.
+// Copies what extract_words made of a batch to the results.
 static void copy_words(const struct prediction *prediction, size_t batch, float *to) {
     const size_t first = prediction->starts[batch];
     int64_t count = 0;
@@ -335,7 +338,7 @@ static void copy_words(const struct prediction *prediction, size_t batch, float 
     memcpy(to, prediction->extracted_words, (size_t)count * sizeof *to);
 }
 
-// Likewise, of a batch without extract_words.
+// The same for a batch without extract_words.
 static void extract_batch(const struct prediction *prediction, size_t batch, float *to) {
     const struct infer_args *args = prediction->args;
     const struct engine *engine = prediction->engine;
@@ -394,7 +397,7 @@ static enum berth_status run_batch(struct prediction *prediction, size_t number,
 
 // --- a round ------------------------------------------------------------------------------------
 
-// Divides the batches [first, end) among the ranks by the time that they are predicted to take.
+// Divides the batches [first, end) among the ranks by predicted time.
 static void divide(struct prediction *prediction, size_t first, size_t end) {
     struct division *division = &prediction->division;
     for (size_t i = first; i < end; i++) {
@@ -452,7 +455,7 @@ static const float *deliver_sequence(const struct prediction *prediction, size_t
     return results + 2 * masked;
 }
 
-// In the order of the batches, whoever computed them.
+// In the order of the batches, whichever rank computed them.
 static void deliver_results(const struct prediction *prediction, size_t first, size_t end) {
     memcpy(prediction->cursors, prediction->rank_starts,
            prediction->division.parts * sizeof *prediction->cursors);

@@ -25,8 +25,8 @@ static enum berth_status find_vocabulary(struct model_files *files,
 }
 
 // Refuses a requested casing that contradicts both the folder's settings and its name, as Google's
-// programs do, which know their own models by name. Another vocabulary may have another casing, and
-// sentence-transformers may lower-case before a cased tokenizer.
+// programs do, which recognise their own models by name. With another vocabulary the casing may
+// differ, and sentence-transformers may lower-case before a cased tokenizer.
 static enum berth_status check_casing(const struct model_files *files,
                                       const struct berth_config *config, const char *folder,
                                       struct berth_error *error) {
@@ -78,11 +78,11 @@ static void apply_settings(const struct berth_config *config, struct text_rules 
     }
 }
 
-// Opens files->vocab_path, which *file may hold already.
+// Opens files->vocab_path, whose content *file may already hold.
 static enum berth_status read_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
                                         struct vocabulary_file *file, struct berth_error *error) {
-    const char *own = config->vocab_file == NULL ? folder : NULL; // whose vocabulary it is
+    const char *own = config->vocab_file == NULL ? folder : NULL; // owner of the vocabulary
     TRY(folder_read_vocabulary(own, files->vocab_path, file, error));
     files->rules = file->rules;
     if (folder != NULL) {
@@ -207,7 +207,7 @@ int model_files_distinguish_pairs(const struct model_files *files) {
     return files->shape.type_vocab_size >= 2;
 }
 
-// Of the heads, these always read two texts at once.
+// Whether the head always reads pairs of texts.
 static int reads_pairs(enum param_head head) {
     return head == PARAM_HEAD_SPAN || head == PARAM_HEAD_PRETRAINING;
 }
@@ -225,8 +225,8 @@ static enum berth_status check_types(const struct model_files *files, const char
     return BERTH_OK;
 }
 
-// Takes the kind of layer norms from the weights, or from config.json if a plan is made before the
-// weights exist.
+// Finds from the weights whether layer norms are before or after the sub-layers. A dry run without
+// weights uses config.json.
 static enum berth_status find_norms(struct model_files *files, const struct berth_config *config,
                                     const char *folder, const struct berth_log *log,
                                     struct berth_error *error) {
@@ -240,7 +240,7 @@ static enum berth_status find_norms(struct model_files *files, const struct bert
     return status == BERTH_OK ? BERTH_OK : error_copy(error, &missing);
 }
 
-// Refuses a request that contradicts the model, whose weights would be meaningless.
+// Refuses a request that contradicts the model: its weights would be meaningless.
 static enum berth_status check_norms(const struct model_files *files,
                                      const struct berth_config *config, const char *folder,
                                      struct berth_error *error) {
@@ -255,7 +255,8 @@ static enum berth_status check_norms(const struct model_files *files,
                      sides[!found], folder, sides[found]);
 }
 
-// Pre-training reads tokens: of the vocabulary it needs only the size, which the configuration has.
+// Pre-training reads token ids: it needs only the size of the vocabulary, which the configuration
+// has.
 static int works_without_vocabulary(const struct model_files *files,
                                     const struct berth_config *config) {
     return files->table.head == PARAM_HEAD_PRETRAINING && config->vocab_file == NULL &&
@@ -291,14 +292,15 @@ static enum berth_status open_vocabulary(struct model_files *files, struct berth
     if (leaves_out) {
         return leave_out_vocabulary(files, config, folder, log, error);
     }
-    if (files->shape.vocab_size == 0) { // as the vocabulary
+    if (files->shape.vocab_size == 0) { // not in the configuration
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
     }
     TRY(check_vocabulary(files, config_path, error));
     return check_types(files, folder, error);
 }
 
-// The configuration of weights: the one named, or else the one beside them. Newly allocated.
+// The path of the configuration: config->config_file, or else the file beside the weights. Newly
+// allocated.
 static char *config_path_of(const struct berth_config *config, const char *folder) {
     return config->config_file != NULL ? memory_string(config->config_file)
                                        : folder_config_path(folder);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Whether all numbers of a parameter that this rank owns are finite.
+// Whether all elements of a parameter that this rank owns are finite.
 static int is_finite(const struct state *state, const float *values, const struct param *param) {
     for (size_t i = 0; i < state->own.count; i++) {
         const struct partition_span own =
@@ -22,8 +22,8 @@ static int is_finite(const struct state *state, const float *values, const struc
     return 1;
 }
 
-// affected[i] becomes the number of ranks that own a number of parameter i that is not finite.
-// affected NULL: out of memory.
+// Sets affected[i] to the number of ranks that own a non-finite element of parameter i. `affected`
+// NULL: its allocation failed.
 static enum berth_status count_not_finite(const struct engine *engine, const float *buffer,
                                           double *affected, struct berth_error *error) {
     const struct state *state = engine->state;
@@ -45,8 +45,7 @@ static enum berth_status count_not_finite(const struct engine *engine, const flo
     return BERTH_OK;
 }
 
-// The order in which the backward pass reaches a parameter: head and final norm first, the
-// embeddings last.
+// When the backward pass reaches a parameter: head and final norm at 0, the embeddings last.
 static int64_t backward_position(const struct param *param, int64_t layers) {
     int layer;
     if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
@@ -86,7 +85,7 @@ static int describe_affected(const struct engine *engine, const double *affected
     return first != NULL;
 }
 
-// Sets *found to whether a number in `buffer` is not finite, on any rank, and describes it.
+// Sets *found to whether any rank has a non-finite number in `buffer`, and describes the first.
 static enum berth_status describe_not_finite(const struct engine *engine, const float *buffer,
                                              const char *kind, const struct sentence *out,
                                              int *found, struct berth_error *error) {
@@ -112,8 +111,9 @@ static void describe_output(const struct engine *engine, int64_t output, int64_t
              name, micro_batch + 1);
 }
 
-// Computes this rank's micro-batches again until an output is not finite: at `outputs` times the
-// micro-batch plus the place; -1: nowhere.
+// Recomputes this rank's micro-batches until an output is not finite. Returns micro-batch * outputs
+// + output, where output 0 is that of the embeddings and the last one that of the head; -1: all are
+// finite.
 static int64_t find_output(struct updater *updater, const struct update_args *args,
                            int64_t outputs) {
     struct engine *engine = updater->engine;
@@ -137,7 +137,7 @@ static int64_t find_output(struct updater *updater, const struct update_args *ar
     return -1;
 }
 
-// Sets *found to whether an output is not finite, on any rank, and names the first.
+// Sets *found to whether any rank has a non-finite output, and describes the first.
 static enum berth_status find_in_forward(struct updater *updater, const struct update_args *args,
                                          const struct sentence *out, int *found,
                                          struct berth_error *error) {
@@ -145,7 +145,8 @@ static enum berth_status find_in_forward(struct updater *updater, const struct u
     struct comm *comm = engine->comm;
     const int64_t outputs = engine->model.config->num_hidden_layers + 2;
     const int64_t own = find_output(updater, args, outputs);
-    *found = own >= 0 ? INT_MAX - (int)own : 0; // the largest of all ranks' is the first output's
+    *found =
+        own >= 0 ? INT_MAX - (int)own : 0; // so that the maximum over the ranks is the first output
     TRY(comm->agree(comm, BERTH_OK, found, error));
     if (*found) {
         const int64_t first = INT_MAX - *found;

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Memory that the process uses and the plan does not count: thread stacks, library tables, small
-// blocks.
+// Memory that the plan does not list: thread stacks, tables of libraries, small blocks.
 #define UNCOUNTED_BYTES ((uint64_t)24 << 20)
 
 static struct state_bytes state_bytes_of(const struct state *state, int training) {
@@ -19,7 +18,7 @@ static struct state_bytes state_bytes_of(const struct state *state, int training
                : state_measure(state->table, state->compute, training);
 }
 
-// What loading takes of the host's memory beyond what the run takes later.
+// Host memory for loading weights, beyond what the run needs later.
 static uint64_t staging_of(const struct state *state, uint64_t later) {
     const uint64_t staging = state_loader_bytes(state);
     return !state->device->is_host ? staging : staging > later ? staging - later : 0;
@@ -69,24 +68,24 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
     log_fields(log, BERTH_RECORD_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
 }
 
-// Adds the parts that plan_memory_make does not know to the totals.
+// Adds to the totals what plan_memory_make does not know.
 static void add_totals(struct plan_memory *memory, const struct device *device) {
     memory->total += memory->data + memory->exchange + memory->shared + memory->saving;
     *(device->is_host ? &memory->total : &memory->device) += memory->levels;
 }
 
-// Bytes that are still to be allocated, and where.
+// Bytes still to be allocated, and the budget that they exceed.
 struct need {
     uint64_t bytes;
     const struct plan_budget *budget;
 };
 
-// Memory that is already resident is not subtracted from the available memory again.
+// Resident memory is no longer part of the available memory, so it is not counted again.
 static uint64_t host_need(const struct plan_memory *memory) {
     return memory->total - memory->resident + UNCOUNTED_BYTES;
 }
 
-// Returns the first of the two memories that is too small; room NULL: both are large enough.
+// The first of the two budgets that is too small; budget NULL: both are large enough.
 static struct need find_shortage(const struct plan_limit_args *args,
                                  const struct plan_memory *memory) {
     const uint64_t host = host_need(memory);
@@ -115,8 +114,8 @@ static int64_t at_least_one(int64_t count) {
     return count > 0 ? count : 1;
 }
 
-// Whether micro-batches (or prediction batches) of `sequences` full-length sequences fit; in
-// training, of as many examples of several texts.
+// Whether micro-batches (in prediction: batches) of this many sequences of full length fit. In
+// training each has its `texts`.
 static int fits_with(const struct plan_limit_args *args, int64_t sequences) {
     struct engine_shape shape = *args->shape;
     const struct batch_extent worst = batch_extent_larger(&shape.train, &shape.infer);
@@ -141,8 +140,8 @@ static int fits_checkpointing(const struct plan_limit_args *args) {
     return is_new && fits(args, &shape);
 }
 
-// The next smaller size to try: half, or the largest number of whole groups that divides the
-// update.
+// The next smaller size to try: half; in training the next smaller one that divides the update and
+// is a whole number of groups.
 static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequences) {
     const int64_t group = at_least_one(args->group);
     if (args->update_sequences == 0) {
@@ -154,7 +153,7 @@ static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequence
     return sequences;
 }
 
-// The largest size tried below `sequences` whose plan fits; 0: not even one sequence.
+// The first size below `sequences` whose plan fits; 0: not even one sequence does.
 static int64_t largest_fitting(const struct plan_limit_args *args, int64_t sequences) {
     do {
         sequences = next_smaller(args, sequences);
@@ -198,14 +197,14 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
 
 // --- several ranks ------------------------------------------------------------------------------
 
-#define MAX_NAMED 16 // ranks, or hosts, that are reported one by one
+#define MAX_NAMED 16 // ranks, or hosts, up to which each is reported
 
-// In bytes; the memory that the ranks of a host share counts once for each host.
+// In bytes. Memory that the ranks of a host share counts once for the host.
 struct totals {
     double *ranks; // [size] plan of each
-    double *units; // [size] the GPU of each, none twice in the job
-    double *hosts; // [host_count] of all ranks of each
-    double *needs; // [host_count] still to be allocated there
+    double *units; // [size] number of each rank's GPU, unique in the job
+    double *hosts; // [host_count] plans of all its ranks
+    double *needs; // [host_count] bytes still to be allocated
 };
 
 static struct totals totals_of(const struct comm *comm, double *values) {
@@ -213,12 +212,13 @@ static struct totals totals_of(const struct comm *comm, double *values) {
     return (struct totals){values, values + comm->size, hosts, hosts + comm->host_count};
 }
 
-// A number that is exact as a double.
+// The GPU's number in the job, exact as a double.
 static double unit_of(const struct comm *comm, const struct device *device) {
     return (double)(device->unit + ((uint64_t)comm->host % 4096 << 40));
 }
 
-// Every rank gets those of all: values[2 size + 2 host_count]; NULL: out of memory.
+// Fills values[2 size + 2 host_count] with the totals of all ranks. `values` NULL: its allocation
+// failed.
 static enum berth_status exchange_totals(const struct plan_args *args,
                                          const struct plan_memory *memory, double *values,
                                          size_t count, struct berth_error *error) {
@@ -240,7 +240,7 @@ struct named_field {
     char name[48];
 };
 
-// "rank_0_plan_bytes", ... for few of them, else the least and the most.
+// Adds "rank_0_plan_bytes", ... if there are few, else the smallest and the largest.
 static size_t add_each(struct berth_field *fields, size_t count, struct named_field *names,
                        const char *noun, const double *values, int size) {
     double least = values[0], most = values[0];
@@ -275,7 +275,7 @@ static void report_ranks(const struct plan_args *args, const struct totals *tota
     log_fields(args->log, BERTH_RECORD_PLAN, "memory of ranks and hosts", fields, count);
 }
 
-// This rank's part of what is available.
+// This rank's fraction of the available memory.
 struct fraction {
     double host, device;
 };
@@ -288,7 +288,8 @@ static double device_fraction(const struct comm *comm, const struct totals *tota
     return 1.0 / sharers;
 }
 
-// Reports the plans of all ranks. Sets *part: of the host by what each rank needs, of a GPU evenly.
+// Reports the plans of all ranks and sets *fraction: host memory in proportion to need, a GPU's
+// memory in equal parts.
 static enum berth_status plan_ranks(const struct plan_args *args, const struct plan_memory *memory,
                                     struct fraction *fraction, struct berth_error *error) {
     struct comm *comm = args->comm;
@@ -354,7 +355,7 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
     TRY(status);
     add_job_memory(&memory, args);
     plan_memory_report(&memory, args->log);
-    struct plan_limit_args limit = limit_of(args, &memory); // while no rank has allocated
+    struct plan_limit_args limit = limit_of(args, &memory); // before any rank allocates
     if (args->comm != NULL && args->comm->size > 1) {
         TRY(plan_ranks(args, &memory, &fraction, error));
     }

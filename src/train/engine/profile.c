@@ -17,8 +17,8 @@ enum berth_status profile_init(struct profile *profile, const char *updates,
     if (updates == NULL || strcmp(updates, "false") == 0) {
         return BERTH_OK;
     }
-    if (strcmp(updates, "true") == 0) { // the switch of other programs
-        profile->first = 2;             // the first update prepares products
+    if (strcmp(updates, "true") == 0) { // as a flag, as in other programs
+        profile->first = 2;             // the first update creates primitives and is not typical
         profile->last = 4;
         return BERTH_OK;
     }
@@ -158,7 +158,7 @@ TRACED_CALL(wait, (int64_t ticket), (ticket))
 TRACED_BEGIN(reduce_begin)
 TRACED_BEGIN(gather_begin)
 
-// The communicator of one process is shared by all, and exchanges nothing.
+// comm_self is a shared object and exchanges nothing, so it is left alone.
 static void observe_comm(struct profile *profile, struct comm *comm) {
     if (comm->size == 1) {
         return;
@@ -174,7 +174,7 @@ static void observe_comm(struct profile *profile, struct comm *comm) {
     comm->gather_begin = traced_gather_begin;
 }
 
-// --- the window ---------------------------------------------------------------------------------
+// --- recording ----------------------------------------------------------------------------------
 
 void profile_start_update(struct profile *profile, int64_t update, struct device *device,
                           struct comm *comm) {
@@ -205,7 +205,7 @@ static int64_t nanoseconds(double seconds) {
     return (int64_t)(seconds * 1e9 + 0.5);
 }
 
-// Whole numbers, because a locale may write fractions with a comma.
+// Prints microseconds as two integers, because a locale may have a decimal comma.
 static void put_span(struct file_writer *writer, const struct profile_span *span, double origin,
                      int rank) {
     const int64_t begin = nanoseconds(span->begin - origin),
@@ -222,7 +222,7 @@ static void put_span(struct file_writer *writer, const struct profile_span *span
 static double origin_of(const struct profile *profile) {
     double origin = profile->count > 0 ? profile->spans[0].begin : 0;
     for (size_t i = 0; i < profile->count;
-         i++) { // a span is added at its end, after those within it
+         i++) { // spans are added when they end, so outer ones come later
         origin = profile->spans[i].begin < origin ? profile->spans[i].begin : origin;
     }
     return origin;

@@ -10,12 +10,12 @@ enum operation { REDUCE, GATHER };
 
 struct mirrored_range {
     enum operation operation;
-    struct comm_range range; // in the device's memory
-    int64_t fetch;           // the copy to the mirror; 0: the mirror has it already
-    int64_t ticket;          // the communicator's
+    struct comm_range range; // in device memory
+    int64_t fetch;           // ticket of the copy to the mirror; 0: the mirror has it already
+    int64_t ticket;          // of the communicator
 };
 
-// Elements of the mirror have room for the widest type of the table.
+// The mirror has room for the widest type of an element.
 static const size_t element_bytes = sizeof(float);
 
 static int is_on_gpu(const struct comm *comm, const struct device *device) {
@@ -41,7 +41,7 @@ static enum berth_status open_mirror(struct range_exchange *exchange, int64_t el
                                  "the copy of gradients and weights that is exchanged");
 }
 
-// Each rank says why its device cannot, "" if it can; all get the first reason.
+// Each rank passes the reason why its device cannot exchange, or NULL; all get the first reason.
 static void agree_on_reason(struct range_exchange *exchange, const char *own) {
     struct comm *comm = exchange->comm;
     const size_t size = sizeof exchange->mirror_reason;
@@ -53,7 +53,7 @@ static void agree_on_reason(struct range_exchange *exchange, const char *own) {
     }
 }
 
-// Whether the devices exchange; all ranks find the same.
+// Whether the devices can exchange directly; the same on all ranks.
 static int open_peers(struct range_exchange *exchange) {
     struct comm *comm = exchange->comm;
     struct device *device = exchange->device;
@@ -121,7 +121,7 @@ void range_exchange_done(struct range_exchange *exchange) {
     *exchange = (struct range_exchange){0};
 }
 
-// --- ranges under way ---------------------------------------------------------------------------
+// --- exchanges in progress ----------------------------------------------------------------------
 
 static struct mirrored_range *slot_of(const struct range_exchange *exchange, int64_t ticket) {
     return &exchange->ranges[ticket % exchange->capacity];
@@ -131,7 +131,7 @@ static void *mirror_of(const struct range_exchange *exchange, int64_t element) {
     return (char *)exchange->mirror + (size_t)element * element_bytes;
 }
 
-// Whether one of the ranges under way from that ticket on is of the same elements.
+// Whether an exchange from that ticket on is of the same elements.
 static int is_under_way(const struct range_exchange *exchange, enum operation operation,
                         int64_t ticket, const struct comm_range *range) {
     for (; ticket <= exchange->begun; ticket++) {
@@ -143,8 +143,8 @@ static int is_under_way(const struct range_exchange *exchange, enum operation op
     return 0;
 }
 
-// Begins to copy elements from..to of a range, also where there are none: the wait for it ensures
-// that earlier uploads have read the mirror, which is written next.
+// Starts copying elements [from, to) of a range to the mirror, even if there are none: waiting for
+// the copy ensures that earlier uploads have read the mirror before it is written.
 static int64_t fetch(const struct range_exchange *exchange, const struct comm_range *range,
                      int64_t from, int64_t to) {
     struct device *device = exchange->device;
@@ -193,7 +193,7 @@ static void copy_back(const struct range_exchange *exchange, const struct comm_r
                    (size_t)(to - from) * size);
 }
 
-// Copies back what the exchange wrote. Sums that are gathered are copied with the others'.
+// Copies back what the exchange wrote. Sums that are also gathered are copied back then.
 static void finish(struct range_exchange *exchange, int64_t ticket) {
     const struct mirrored_range *own = slot_of(exchange, ticket);
     const struct comm_range *range = &own->range;
@@ -206,7 +206,7 @@ static void finish(struct range_exchange *exchange, int64_t ticket) {
     }
 }
 
-// --- what callers see ---------------------------------------------------------------------------
+// --- the interface ------------------------------------------------------------------------------
 
 int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm_range *range) {
     if (exchange->is_direct) {

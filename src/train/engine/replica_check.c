@@ -18,7 +18,7 @@ static const struct {
 
 // --- parts --------------------------------------------------------------------------------------
 
-// Parameters are cut where blocks of the buffer begin, as partitions are, so a part has one owner.
+// Parts end where blocks of the buffer begin, as partitions do, so a part has one owner.
 static int64_t part_end(const struct param *param, int64_t first) {
     const int64_t end = param->offset + param->rows * param->cols;
     const int64_t block_end = first - first % DEVICE_SUM_BLOCK + DEVICE_SUM_BLOCK;
@@ -35,7 +35,7 @@ static int64_t moment_offset(const struct state *state, int64_t first) {
     return -1;
 }
 
-// Lists the parts, or with parts NULL counts them.
+// Lists the parts; with `parts` NULL it only counts them.
 static size_t list_parts(const struct state *state, struct replica_part *parts) {
     size_t count = 0;
     for (size_t i = 0; i < state->table->count; i++) {
@@ -83,12 +83,12 @@ static void find_owners(struct replica_check *check, int64_t *starts) {
     }
 }
 
-// --- what a rank has ----------------------------------------------------------------------------
+// --- replicas -----------------------------------------------------------------------------------
 
 enum { WRITTEN = 1, GATHERED = 2 };
 
-// What a rank has of a part: numbers that its optimizer writes, that it gathers from the owner, or
-// 0, none.
+// How a rank gets its copy of a part: its optimizer writes it, or it gathers it from the owner; 0:
+// it has none.
 static int holding_of(const struct replica_check *check, enum replica_kind kind, size_t range,
                       const struct replica_part *part, int rank) {
     const struct state *state = check->all_reduce->state;
@@ -108,7 +108,7 @@ static size_t range_count(const struct replica_check *check) {
     return param_range_count(check->all_reduce->state->table);
 }
 
-// Where each range's parts begin in `held`, those to write and those to gather.
+// Where each range's written and gathered parts begin in `held`.
 static size_t *first_held_of(const struct replica_check *check, enum replica_kind kind) {
     return check->first_held + (size_t)kind * (2 * range_count(check) + 1);
 }
@@ -165,7 +165,7 @@ static struct mat values_of(const struct state *state, enum replica_kind kind) {
     }
 }
 
-// The device makes checksums of the parts [first, end) that this rank has of a kind.
+// The device computes checksums of held parts [first, end) of a kind.
 static void make_sums(const struct replica_check *check, enum replica_kind kind, size_t first,
                       size_t end, enum set set) {
     const struct device_part *held = check->held + (size_t)kind * check->count;
@@ -183,7 +183,7 @@ static void checksum_range(struct replica_check *check, size_t range, int holdin
     }
 }
 
-// The same on all ranks: each adds what it has kept once a comparison.
+// Every rank adds its checksums once per comparison, so that histories of replicas are equal.
 static void add_histories(struct replica_check *check) {
     const uint64_t *kept = sums_of(check, check->fetched, KEPT, 0);
     for (size_t i = 0; i < REPLICA_KINDS * check->count; i++) {
@@ -222,7 +222,7 @@ void replica_check_begin(struct replica_check *check) {
     }
 }
 
-// --- memory -------------------------------------------------------------------------------------
+// --- allocation ---------------------------------------------------------------------------------
 
 static enum berth_status allocate_host(struct replica_check *check, struct berth_error *error) {
     const size_t ranges = range_count(check), count = check->count;
@@ -259,7 +259,7 @@ static enum berth_status allocate_device(struct replica_check *check, struct ber
     if (check->fetched == NULL) {
         return device_no_memory(device, sums_bytes(check), "checksums of the state", error);
     }
-    memset(check->fetched, 0, sums_bytes(check)); // also where the device fails before it fetches
+    memset(check->fetched, 0, sums_bytes(check)); // in case the device fails before the first fetch
     return BERTH_OK;
 }
 
@@ -343,7 +343,7 @@ static const char *location_of(const struct replica_check *check, int rank,
     return text;
 }
 
-// "the first moment of NAME, elements 0 to 65535"
+// As in "the first moment of NAME, elements 0 to 65535".
 static const char *describe_elements(enum replica_kind kind, const struct replica_part *part,
                                      char text[2 * LOCATION_SIZE]) {
     const int64_t first = part->first - part->param->offset;
@@ -352,7 +352,7 @@ static const char *describe_elements(enum replica_kind kind, const struct replic
     return text;
 }
 
-// "update 4", or those since the ranks were the same
+// "update 4", or the updates since the ranks last agreed.
 static const char *describe_updates(const struct replica_check *check, int64_t updates,
                                     char text[LOCATION_SIZE]) {
     if (check->compared < 0 || check->compared + 1 >= updates) {
@@ -364,7 +364,7 @@ static const char *describe_updates(const struct replica_check *check, int64_t u
     return text;
 }
 
-// --- the memory of a rank -----------------------------------------------------------------------
+// --- comparing memory ---------------------------------------------------------------------------
 
 static enum berth_status compare_memory(struct replica_check *check, enum replica_kind kind,
                                         size_t range, int64_t updates, struct berth_error *error) {
@@ -395,9 +395,9 @@ static enum berth_status compare_all_memory(struct replica_check *check, int64_t
     return BERTH_OK;
 }
 
-// --- the ranks ----------------------------------------------------------------------------------
+// --- comparing ranks ----------------------------------------------------------------------------
 
-// Halves of a checksum, which a sum of doubles leaves exact.
+// Splits a checksum into halves, which sums of doubles keep exact.
 static void put_halves(double *halves, uint64_t sum) {
     halves[0] = (double)(uint32_t)sum;
     halves[1] = (double)(sum >> 32);
@@ -412,8 +412,8 @@ static int is_on_several(const struct replica_check *check, enum replica_kind ki
     return holding_of(check, kind, range, part, -1) != 0;
 }
 
-// differs[i] becomes 1 where this rank has, or had, other numbers than the owner. Returns how often
-// that is so on all ranks.
+// Sets differs[i] to 1 where this rank has, or had, other numbers than the owner. Returns the
+// number of differences on all ranks.
 static double find_differences(struct replica_check *check, enum replica_kind kind) {
     struct comm *comm = check->all_reduce->comm;
     const uint64_t *histories = check->histories + (size_t)kind * check->count;
@@ -434,7 +434,7 @@ static double find_differences(struct replica_check *check, enum replica_kind ki
     return differences;
 }
 
-// The first part in which ranks differ, and how many of them from the owner.
+// The first part in which ranks differ. Sets *ranks to how many differ from the owner.
 static const struct replica_part *first_difference(struct replica_check *check, int *ranks) {
     struct comm *comm = check->all_reduce->comm;
     double *counts = check->exchanged;
@@ -458,8 +458,8 @@ static int first_rank(const struct replica_check *check, const struct replica_pa
     return comm->size - lowest;
 }
 
-// Where most ranks differ from the owner, it is the owner whose numbers are wrong. Two halves are
-// equal if all ranks compute the same numbers (stage 0); else the owner is right.
+// If most ranks differ from the owner, the owner is wrong. If half of them do, either half may be
+// wrong where all ranks compute the same numbers (stage 0); elsewhere the owner is right.
 static enum berth_status compare_ranks(struct replica_check *check, enum replica_kind kind,
                                        int64_t updates, struct berth_error *error) {
     const struct comm *comm = check->all_reduce->comm;
@@ -492,7 +492,7 @@ static enum berth_status compare_all_ranks(struct replica_check *check, int64_t 
     return BERTH_OK;
 }
 
-// All ranks have the same error; the first one says it.
+// All ranks have the same error; only rank 0 reports it.
 static enum berth_status report_once(struct comm *comm, enum berth_status status,
                                      struct berth_error *error) {
     return status == BERTH_OK || comm->rank == 0 || comm->status(comm, NULL) != BERTH_OK

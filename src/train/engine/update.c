@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// Messages have no f16: a sum over ranks overflows it where no rank's gradient does.
+// Never f16: a sum over ranks may overflow it though no rank's gradient does.
 static enum dtype wire_of(const struct berth_config *config, enum dtype compute) {
     const char *name = config->communication_data_type;
     const int is_bf16 = name == NULL ? compute == DTYPE_BF16 : strcmp(name, "bf16") == 0;
@@ -52,7 +52,7 @@ enum dtype update_wire(const struct update_rules *rules) {
 
 // --- opening ------------------------------------------------------------------------------------
 
-// Sums of 1, 2, 4, ... parts that wait for their neighbours.
+// The number of partial sums of 1, 2, 4, ... parts.
 static int levels_of(int own_parts) {
     int levels = 0;
     while (own_parts > 1 << levels) {
@@ -212,7 +212,7 @@ static double loss_scale_of(const struct update_args *args) {
 
 enum graph_part { GRAPH_FORWARD, GRAPH_BACKWARD, GRAPH_ANNOUNCING_BACKWARD, GRAPH_PARTS };
 
-// The size of a batch in eighths of a power of two: batches of about one size have the same
+// The size of a batch in eighths of a power of two. Batches of about the same size have the same
 // operations, and mostly the same algorithms.
 static uint64_t size_class(int64_t rows) {
     uint64_t bits = 0, size = (uint64_t)rows;
@@ -224,13 +224,12 @@ static uint64_t size_class(int64_t rows) {
 
 #define SHAPE_CLASSES 2048 // more than the classes of rows below 2^63
 
-// With slack rows there is one operation more.
+// Slack rows need one more operation.
 static uint64_t shape_class(int64_t rows, int64_t used) {
     return 2 * size_class(rows) + (rows > used);
 }
 
-// Only of a rank that is alone: where others exchange what it computes, it begins that between two
-// operations.
+// Only for a single process: with several ranks, exchanges start between two operations.
 static int begin_graph(const struct update_split *split, const struct batch *batch,
                        enum graph_part part) {
     struct device *device = split->engine->state->device;
@@ -257,7 +256,7 @@ static void forward(const struct update_split *split, const struct batch *batch)
     end_graph(split, begun);
 }
 
-// To the losses of part `part` of this rank's.
+// Adds the losses of a micro-batch to those of this rank's part `part`.
 static void add_losses(const struct updater *updater, int part, const struct micro_batch *micro) {
     struct engine *engine = updater->engine;
     struct device *device = engine->state->device;
@@ -275,7 +274,7 @@ static void add_losses(const struct updater *updater, int part, const struct mic
 
 // --- the sum over parts -------------------------------------------------------------------------
 
-// gradients += levels[level], which becomes 0: elements [first, first + count).
+// Adds elements [first, first + count) of a level to the gradients and clears them.
 static void add_level(const struct updater *updater, int level, int64_t first, int64_t count) {
     const struct state *state = updater->engine->state;
     float *sum = updater->levels[level] + first;
@@ -283,7 +282,7 @@ static void add_level(const struct updater *updater, int level, int64_t first, i
     state->device->zero(state->device, sum, (size_t)count * sizeof *sum);
 }
 
-// Adds the gradient of part `part` of this rank's to those before it, as a binary counter carries,
+// Adds the gradient of this rank's part `part` to the partial sums, as a binary counter carries,
 // and clears it.
 static void accumulate_part(const struct updater *updater, int part) {
     const struct state *state = updater->engine->state;
@@ -296,14 +295,15 @@ static void accumulate_part(const struct updater *updater, int part) {
     state->device->zero(state->device, state->gradients, (size_t)total * sizeof *state->gradients);
 }
 
-// Waits until the gradients of a range were added over the ranks, and clears those of other owners.
+// Waits until the gradients of a range are summed over the ranks, and clears those that other ranks
+// own.
 static void discard_foreign(struct updater *updater, size_t range) {
     all_reduce_wait_gradients(&updater->all_reduce, range);
     all_reduce_clear(&updater->all_reduce, range);
 }
 
-// Stage 2 holds the gradients of few ranges that others own: those of the range before the last are
-// dropped, so that one is exchanged while the next is computed.
+// Stage 2 keeps foreign gradients of only two ranges: one is exchanged while the next is computed,
+// and that before them is discarded.
 static void discard_previous(struct updater *updater, size_t range) {
     if (updater->engine->state->sharding.stage == 2) {
         if (updater->announced > 0) {
@@ -314,7 +314,8 @@ static void discard_previous(struct updater *updater, size_t range) {
     }
 }
 
-// The gradient of the last part is final in this range: the sum over this rank's parts is.
+// Called when the gradient of this rank's last part is final in a range: completes the sum over
+// this rank's parts and starts its exchange.
 static void range_ready(void *context, size_t range) {
     struct updater *updater = context;
     const struct param_range elements = param_range(updater->engine->state->table, range);
@@ -331,11 +332,11 @@ static void discard_all_foreign(struct updater *updater) {
     for (size_t i = 0; i < param_range_count(updater->engine->state->table); i++) {
         discard_foreign(updater, i);
     }
-    updater->announced = 0; // what the next micro-batch adds to the last range stays
+    updater->announced = 0; // the next micro-batch adds to all ranges again
 }
 
-// All ranges in the order of the backward pass, for a rank that has no micro-batch where others
-// have one.
+// Announces all ranges in the order of the backward pass, for a rank that has no micro-batch when
+// others have one.
 static void announce_all(struct updater *updater) {
     const size_t layers = (size_t)updater->engine->state->table->layer_count;
     const struct param_table *table = updater->engine->state->table;
@@ -350,14 +351,14 @@ static void announce_all(struct updater *updater) {
 
 // --- micro-batches ------------------------------------------------------------------------------
 
-// Stage 2 adds the gradients over the ranks after each micro-batch; the next one is added to what a
-// rank owns. Not where the number of parts is set: their sums have an order of their own.
+// Whether gradients are summed over the ranks after each micro-batch, as in stage 2. Not with
+// virtual_ranks, whose sums have a fixed order.
 static int reduces_each(const struct updater *updater) {
     return updater->engine->state->sharding.stage == 2 && updater->rules.parts == 0 &&
            all_reduce_has_peers(&updater->all_reduce);
 }
 
-// One part on its way.
+// The part being computed.
 struct part {
     int index;         // among this rank's
     size_t end;        // in the division
@@ -403,7 +404,7 @@ static void run_micro(const struct update_split *split, const struct micro_batch
     result->required_flops += 3 * engine_forward_flops(engine);
 }
 
-// 0 when it was left at once.
+// Returns 0 if the update was aborted.
 static int run_part(const struct update_split *split, int index, struct update_result *result) {
     struct updater *updater = split->updater;
     const struct update_args *args = split->args;
@@ -452,7 +453,7 @@ static int run_backward(const struct update_split *split, struct update_result *
 
 // --- waiting and the step ------------------------------------------------------------------------
 
-// The sum of values[0], values[ENGINE_LOSSES], ... of `parts` parts.
+// The sum of values[0], values[ENGINE_LOSSES], ... over `parts` parts, along the tree.
 static double sum_of_parts(const double *values, int parts) {
     if (parts == 1) {
         return *values;
@@ -462,8 +463,8 @@ static double sum_of_parts(const double *values, int parts) {
            sum_of_parts(values + (size_t)first * ENGINE_LOSSES, parts - first);
 }
 
-// Adds this rank's parts, so that the sum over the ranks does not depend on how many parts each
-// rank has.
+// Adds the losses of this rank's parts along the tree, so that the sum over the ranks does not
+// depend on how many parts each rank has.
 static void sum_losses(const struct updater *updater, const struct engine_sums *last,
                        double sums[ENGINE_LOSSES]) {
     struct device *device = updater->engine->state->device;
@@ -478,7 +479,7 @@ static void sum_losses(const struct updater *updater, const struct engine_sums *
     }
 }
 
-// The only place where an update waits for the device and for the other ranks.
+// The only point where an update waits for the device and the other ranks.
 static enum berth_status collect_results(const struct update_split *split,
                                          struct update_result *result, struct berth_error *error) {
     const struct engine *engine = split->engine;
@@ -493,7 +494,8 @@ static enum berth_status collect_results(const struct update_split *split,
     device->download(device, &own, engine->sums, sizeof own);
     sum_losses(split->updater, &own, sums);
     const enum berth_status status = device->status(device, error);
-    if (status == BERTH_OK) { // else the others need not come here to learn of it
+    if (status ==
+        BERTH_OK) { // else agree() tells the other ranks, which may not have come this far
         comm->sum(comm, sums, SUMS);
     }
     result->loss = sums[ENGINE_SEQUENCE_LOSS] + sums[ENGINE_MASKED_LOSS];
@@ -506,7 +508,7 @@ static enum berth_status collect_results(const struct update_split *split,
     return comm->agree(comm, status, &result->stop, error);
 }
 
-// This rank's part of a range has its new weights.
+// Called when this rank's part of a range has its new weights.
 static void range_updated(void *context, size_t range) {
     struct updater *updater = context;
     all_reduce_clear(&updater->all_reduce, range);

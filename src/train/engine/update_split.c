@@ -22,7 +22,7 @@ struct divisors {
     double sequences, masked;
 };
 
-// The weight of a class; that of one that is ignored is 0, because its loss is.
+// The weight of a class; 0 for an ignored label, whose loss is 0.
 static double class_weight(const struct update_split *split, int32_t label) {
     const double *weights = split->updater->rules.class_weights;
     return label >= 0 && label < split->engine->model.config->num_labels ? weights[label] : 0;
@@ -51,7 +51,7 @@ static struct divisors divisors_of(const struct update_split *split, const uint3
     return sums;
 }
 
-// Counts what this rank knows: all of the update, or its own part.
+// Counts the sequences that this rank knows: the whole update or its own part.
 static void count_parts(const struct update_split *split) {
     const struct update_args *args = split->args;
     const struct division *division = &split->updater->division;
@@ -63,8 +63,8 @@ static void count_parts(const struct update_split *split) {
     counts[2 * division->parts] = divisors_of(split, args->order, args->count).masked;
 }
 
-// Where each rank knows its own part, all get the sums before the first micro-batch, so that its
-// loss is divided by the counts of the whole update.
+// If each rank knows only its own part, sums the counts over the ranks before the first
+// micro-batch, so that losses are divided by the counts of the whole update.
 static void sum_counts(const struct update_split *split) {
     struct comm *comm = split->engine->comm;
     struct division *division = &split->updater->division;

@@ -33,12 +33,12 @@ static void log_start(const struct evaluation *evaluation, const struct berth_lo
 
 // --- numbers that are not finite ----------------------------------------------------------------
 
-// What a task receives, and the first number of it that is not finite: scores would hide it,
+// Passes results on to the task and remembers the first non-finite number: scores would hide it,
 // because comparisons with NaN are false.
 struct receiver {
     const struct task *task;
     struct task_set *set;
-    const char *found; // what it is; NULL: all are finite
+    const char *found; // what is not finite; NULL: nothing
     size_t sequence;
     int64_t position, count;
 };
@@ -79,7 +79,7 @@ static enum berth_status check_finite(const struct receiver *receiver, struct be
 
 // --- scores -------------------------------------------------------------------------------------
 
-// intake NULL: of logits that are all zero.
+// receiver NULL: scores all-zero logits.
 static enum berth_status score_set(struct evaluation *evaluation, const struct model_files *files,
                                    const struct receiver *receiver, struct task_score *score,
                                    struct berth_error *error) {
@@ -97,7 +97,7 @@ enum berth_status evaluation_rehearse(struct evaluation *evaluation,
     return BERTH_OK;
 }
 
-// The first rank alone has the results.
+// Rank 0 only, which has the results.
 static enum berth_status conclude(struct evaluation *evaluation, const struct evaluation_run *run,
                                   const struct receiver *receiver, struct task_score *score,
                                   struct berth_error *error) {

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- a model ready to answer --------------------------------------------------------------------
+// --- the predictor ------------------------------------------------------------------------------
 
 // The decoder of the masked tokens multiplies with the word table, in the compute dtype.
 static enum berth_status check_int8(const struct predictor *predictor, struct berth_error *error) {
@@ -28,7 +28,7 @@ static enum berth_status check_int8(const struct predictor *predictor, struct be
                : BERTH_OK;
 }
 
-// All that needs no other rank: files and device.
+// What needs no other rank: files and device.
 static enum berth_status open_alone(struct predictor *predictor, struct berth_config *config,
                                     enum param_head head, int64_t usual_length,
                                     const struct berth_log *log, struct berth_error *error) {
@@ -83,7 +83,7 @@ void predictor_done(struct predictor *predictor) {
     model_files_done(&predictor->files);
 }
 
-// --- a whole set --------------------------------------------------------------------------------
+// --- predicting a set ---------------------------------------------------------------------------
 
 struct predict_job {
     const struct task *task;
@@ -174,7 +174,7 @@ static enum berth_status settle(struct predict_job *job, struct berth_error *err
     return log_settings(&job->log, &job->config, JOB_PREDICT, error);
 }
 
-// The first rank has the output folder.
+// Rank 0 only.
 static enum berth_status check_output_folder(struct predict_job *job, struct berth_error *error) {
     TRY(output_check_predictions(&job->config, error));
     return !job->config.dry_run && dir_exists(job->config.output_dir)

@@ -14,7 +14,7 @@
 
 #define STREAM_SAMPLES 0x53414D50u // stream of random numbers
 
-// The selected part of a data set, its features and logits.
+// The selected questions of a data set, their features and logits.
 struct show {
     struct berth_config config; // adjusted to the model
     struct predictor predictor;
@@ -64,8 +64,8 @@ static enum berth_status list_entries(const struct show_args *args, struct show 
                : error_no_memory(error, show->part.count * sizeof *show->entries, "the entries");
 }
 
-// Draws samples in ascending order, every choice with equal probability: each one is taken with
-// probability (still wanted) / (still left).
+// Selection sampling (Knuth's algorithm S): takes each question with probability (still wanted) /
+// (still left), so every subset is equally likely, and the samples are in ascending order.
 static void sample(const struct show *show, size_t all, size_t wanted) {
     uint64_t draws = 0, seed = (uint64_t)show->config.seed;
     size_t taken = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a training job: the largest batches, the memory, and what the report says of both.
+// The plan of a training job: the largest batches, the memory, and the report of both.
 #include "train/checkpoint/original_write.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"

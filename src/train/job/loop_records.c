@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training loop counts and reports of its updates.
+// What a training loop counts and reports about its updates.
 #include "core/memory.h"
 #include "train/job/loop_run.h"
 #include "train/machine/machine.h"
 
 #include <math.h>
 
-// Of shards, which are not read before; of the other sets the plan has them.
+// Only for shards, which were not read before training; for other sets the plan has the lengths.
 static void count_lengths(struct run *run, const struct feed_update *data) {
     if (run->loop->feed->shards == NULL) {
         return;
@@ -79,7 +79,8 @@ static size_t add_masked(const struct run *run, struct berth_field *fields, size
     return count;
 }
 
-// With several ranks: what this one exchanged since the last record, and how even the parts were.
+// With several ranks: what this one exchanged since the last record, and how balanced the parts
+// were.
 static size_t add_exchanges(struct run *run, struct berth_field *fields, size_t count) {
     struct comm *comm = run->loop->updater->engine->comm;
     const struct comm_stats now = comm->stats(comm), before = run->exchanged;
@@ -135,8 +136,8 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     run->window = (struct window){0};
 }
 
-// Reports the coefficients of a layer-wise optimizer in the last update: one number for each
-// parameter that has one.
+// Reports the trust ratios of a layer-wise optimizer in the last update, one for each parameter
+// that has one.
 static enum berth_status report_coefficients(const struct run *run, struct berth_error *error) {
     const struct updater *updater = run->loop->updater;
     const struct state *state = updater->engine->state;
@@ -167,7 +168,7 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
-// BingBertSquad's running mean; a record whose updates were all skipped does not change it.
+// BingBertSquad's moving average. A record whose updates were all skipped does not change it.
 static void update_ema(struct run *run) {
     double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
     if (!isnan(loss)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a training loop saves checkpoints, beside its updates or between them, and what it does
-// where one cannot be written. How a checkpoint is written: train/checkpoint.
+// When a training loop saves checkpoints, in the background or between updates, and what it does if
+// one cannot be written. train/checkpoint writes them.
 #include "core/clock.h"
 #include "core/number.h"
 #include "core/options.h"
@@ -43,7 +43,7 @@ static void note_interval(const struct run *run, double saving, double update, i
     log_fields(loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof *fields);
 }
 
-// After the first update and each save: the first rank's clock decides for all.
+// Called after the first update and each save: rank 0's clock decides for all ranks.
 static void choose_next_save(struct run *run) {
     const struct training_loop *loop = run->loop;
     const struct training_result *result = run->result;
@@ -99,8 +99,8 @@ static void report_saved(struct run *run, int64_t step) {
     log_facts(loop->log, facts, loop->saver != NULL ? count : count - 1);
 }
 
-// What on_save_error says to an error of saving `step`; not to one of other ranks or of the state
-// itself, as of weights that are not finite.
+// Applies on_save_error to an error of saving `step`. Errors of other ranks, and of the state
+// itself, such as non-finite weights, are always errors.
 static enum berth_status handle_save_error(const struct run *run, int64_t step,
                                            enum berth_status status, const struct berth_error *own,
                                            struct berth_error *error) {
@@ -151,8 +151,8 @@ enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
     return handle_save_error(run, run->saved_step, rotate(run, &own), &own, error);
 }
 
-// Before the first checkpoint. A run resumed after a kill in between goes on from where this one
-// did.
+// Called before the first checkpoint: sets checkpoints of an abandoned branch aside. If the run is
+// killed right after that, a resumed one continues from the same step as this one.
 static enum berth_status leave_branch(struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
     struct comm *comm = run->loop->updater->engine->comm;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of an update that is a spike (--spike_policy): reported, skipped, or the run goes
-// back to its last checkpoint. train/progress/spikes.h says which updates are spikes.
+// What happens to an update that is a spike (--spike_policy): it is reported, skipped, or the run
+// rolls back to its last checkpoint. train/progress/spikes.h decides which updates are spikes.
 #include "core/memory.h"
 #include "core/number.h"
 #include "train/job/loop_run.h"
@@ -61,7 +61,7 @@ static enum berth_status restore(struct run *run, const char *folder, struct ber
     return comm_settle(comm, update_resume(loop->updater, error), error);
 }
 
-// The run goes on from the checkpoint's state, with the data after that of the spike.
+// Continues from the checkpoint's state, with the data after that of the spike.
 static enum berth_status go_back(struct run *run, const char *folder, struct berth_error *error) {
     struct progress *progress = run->progress;
     const int64_t spike = progress->step + progress->data_shift;

@@ -40,7 +40,7 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     return status;
 }
 
-// A run that was to resume does not overwrite a finished model.
+// A run that was meant to resume must not overwrite a finished model.
 static enum berth_status check_unfinished(const struct berth_config *config,
                                           struct berth_error *error) {
     int finished = 0;
@@ -81,7 +81,7 @@ enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,
     const int is_first = comm->rank == 0;
     struct {
         int64_t original_step;
-        uint64_t length; // of the folder's name with its end; 0: there is none
+        uint64_t length; // of the folder's name with its NUL; 0: there is none
     } found = {.original_step = resume->original_step};
     found.length = resume->folder != NULL ? strlen(resume->folder) + 1 : 0;
     comm->broadcast(comm, &found, sizeof found, 0);

@@ -5,13 +5,13 @@
 
 #include <stdlib.h>
 
-// Ranks tell each other their times every few updates. A stretch is as many of these as take a
-// second. A rank is slow when it is in so many stretches in a row: where an update takes a quarter
-// of a second or more, within 20 updates after it has become so.
+// Ranks exchange their times every UPDATES updates. A stretch takes at least a second. A rank is
+// reported after TIMES slow stretches in a row: if an update takes a quarter of a second or more,
+// within 20 updates of becoming slow.
 enum { UPDATES = 4, TIMES = 4 };
 #define STRETCH_SECONDS 1.0
-#define SLOW 1.5  // times as long as the others for as much work
-#define DELAY 0.1 // of an update: less is not worth a warning
+#define SLOW 1.5  // times the median of the others for the same work
+#define DELAY 0.1 // fraction of an update; less is not worth a warning
 
 enum berth_status stragglers_init(struct stragglers *stragglers, struct comm *comm,
                                   struct berth_error *error) {
@@ -36,7 +36,7 @@ static int by_value(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-// Seconds for a unit of work: the median of all ranks but one. 0: no other rank has done any.
+// Seconds per unit of work: the median of all ranks but one. 0: no other rank has done any work.
 static double median_without(const struct stragglers *stragglers, int left_out) {
     size_t known = 0;
     for (int rank = 0; rank < stragglers->comm->size; rank++) {
@@ -73,7 +73,7 @@ static struct slow_rank find_slowest(const struct stragglers *stragglers) {
     return slowest;
 }
 
-// 1: the stretch is long enough, which all ranks see alike.
+// Returns 1 if the stretch is long enough; the same on all ranks.
 static int exchange(struct stragglers *stragglers) {
     struct comm *comm = stragglers->comm;
     for (int rank = 0; rank < comm->size; rank++) {

@@ -21,7 +21,7 @@
 #include <math.h>
 #include <string.h>
 
-// One of several that train a model each.
+// Whether this is one of several independent workers.
 static int is_worker(const struct training_job *job) {
     return job->comm != job->peers;
 }
@@ -45,7 +45,7 @@ static enum berth_status require_start(const struct training_job *job, struct be
                            pretrains ? ", or --config_file for random weights" : "", error);
 }
 
-// Before anything is loaded.
+// Checked before anything is loaded.
 static enum berth_status check_profile(const struct training_job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
     struct profile profile;
@@ -73,7 +73,7 @@ static void note_precision(const struct training_job *job) {
     }
 }
 
-// --lr_scaling: all rates of the schedule, in proportion.
+// --lr_scaling: scales all rates of the schedule.
 static enum berth_status scale_rates(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     const int processes = job->peers->size;
@@ -117,7 +117,8 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
     return log_settings(&job->log, config, job->task->jobs, error);
 }
 
-// DeepSpeed's file is read by each rank on its own host. Workers have seeds of their own.
+// Compares again after settling, because each rank reads DeepSpeed's file on its own host. Workers
+// have different seeds.
 static enum berth_status compare_settings(const struct training_job *job,
                                           struct berth_error *error) {
     struct berth_config common = job->config;
@@ -175,8 +176,7 @@ static enum berth_status open_feed(struct training_job *job, struct berth_error 
     return BERTH_OK;
 }
 
-// Without scores nothing tells which model is the best. A set without answers is predicted once, at
-// the end.
+// Without scores no model is the best. A set without answers is predicted once, at the end.
 static enum berth_status settle_unscored(struct training_job *job, struct berth_error *error) {
     const char *where = job->has_evaluation ? "the validation_file has no answers to compare with"
                                             : job->task->validation_advice;
@@ -194,7 +194,7 @@ static enum berth_status settle_unscored(struct training_job *job, struct berth_
     return BERTH_OK;
 }
 
-// Before training, which may take long until the first evaluation.
+// Checks metric_for_best_model before training, because the first evaluation may come late.
 static enum berth_status check_metric(struct training_job *job, struct berth_error *error) {
     struct task_score score;
     struct best_metric best;
@@ -205,8 +205,8 @@ static enum berth_status check_metric(struct training_job *job, struct berth_err
     return strategy_best_metric(&job->config, &score, &best, error);
 }
 
-// Reads what will be predicted after training, so that an unusable file is reported before it. Its
-// messages come with the prediction.
+// Reads what will be predicted after training, so that an unusable file is reported before. The
+// prediction itself logs the messages.
 static enum berth_status check_prediction(const struct training_job *job,
                                           const struct task_open *training,
                                           struct berth_error *error) {
@@ -263,9 +263,9 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
 
 // --- weights ------------------------------------------------------------------------------------
 
-// A checkpoint that provided the model's shape and vocabulary, or that is in the output folder, may
-// be removed before the run ends. The tokenizer's files are then taken from the output folder,
-// which needs them anyway.
+// A checkpoint that the shape and vocabulary come from, or that is in the output folder, may be
+// removed before the run ends. So the tokenizer's files are copied to the output folder, which
+// needs them anyway, and taken from there.
 static enum berth_status copy_tokenizer(struct training_job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
     if (job->model_folder != job->resume.folder && !file_lies_in(job->model_folder, folder)) {
@@ -283,7 +283,7 @@ static enum berth_status copy_tokenizer(struct training_job *job, struct berth_e
     return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
-// Gives back what load_state took, complete or not.
+// Frees what load_state allocated, complete or not.
 static void release_state(struct training_job *job) {
     saver_done(&job->saver);
     updater_done(&job->updater);
@@ -368,7 +368,7 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
     all_reduce_wait_all_weights(&job->updater.all_reduce);
     TRY(comm_settle(job->comm, read_best(job, folder, error), error));
-    job->content.updater = NULL; // it has checksums of the last model
+    job->content.updater = NULL; // its checksums are those of the last model
     struct evaluation_run how = {.engine = &job->engine,
                                  .files = &job->files,
                                  .log = &job->log,
@@ -386,8 +386,8 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
     return BERTH_OK;
 }
 
-// Sets *folder to the best model's checkpoint, or to NULL if it is missing or damaged on any rank:
-// the last model is a result, too.
+// Sets *folder to the best model's checkpoint, or to NULL if any rank finds it missing or damaged:
+// then the last model is the result.
 static enum berth_status find_best(struct training_job *job, char **folder,
                                    struct berth_error *error) {
     struct berth_error damage = {.message = "as another process finds"};
@@ -476,7 +476,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
     }
     fill_outcome(job, &done, outcome);
     TRY(comm_settle(job->comm, status, error));
-    // To measure the peak takes seconds, which a job that has failed or was stopped does not have.
+    // Measuring the peak takes seconds, so only after success.
     outcome->result.mfu =
         machine_mfu(job->device, job->state.compute, done.required_flops, done.seconds);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
@@ -490,7 +490,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
     return job_is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }
 
-// The output folder and what to resume from, by the first rank. Others resume from the same.
+// Rank 0 only: checks the output folder and finds what to resume from.
 static enum berth_status check_output_folder(struct training_job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with --resume_from_checkpoint auto";
     TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
@@ -513,7 +513,7 @@ static enum berth_status check_output(struct training_job *job, struct berth_err
     return overwrites(job) ? leftovers_check(&job->config, error) : BERTH_OK;
 }
 
-// All that needs no other rank: input and device.
+// What needs no other rank: input and device.
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
@@ -535,8 +535,8 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     return status;
 }
 
-// Created only now, so that unusable input leaves no folder. Another run may have filled it in the
-// meantime.
+// Creates the output folder only now, so that unusable input leaves none behind. Another run may
+// have filled it in the meantime.
 static enum berth_status make_output(struct training_job *job, struct berth_error *error) {
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
@@ -560,7 +560,7 @@ static enum berth_status open_log(struct training_job *job, struct berth_error *
     return BERTH_OK;
 }
 
-// All peers start, or none.
+// All peers start, or none does.
 static enum berth_status open_all(struct training_job *job, struct berth_error *error) {
     struct comm *peers = job->peers;
     TRY(comm_settle(peers, open_log(job, error), error));
@@ -612,7 +612,7 @@ void training_job_close(struct training_job *job) {
     }
     saver_done(&job->saver);
     updater_finish(&job->updater);
-    job->comm->close(job->comm); // before the memory that it may still exchange
+    job->comm->close(job->comm); // before freeing memory that it may still access
     release_state(job);
     progress_done(&job->progress);
     if (job->device != NULL) {

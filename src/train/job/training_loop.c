@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Agrees on *stop if no update has done so (update.h).
+// Lets all ranks agree on *stop; an update does so itself (update.h).
 static enum berth_status agree_on_stop(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
@@ -86,7 +86,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     return agree_on_stop(run, error);
 }
 
-// After an evaluation: saves a best model that must be kept, and decides whether the run ends here.
+// After an evaluation: saves a best model that must be kept, and decides on early stopping.
 static enum berth_status act_on_evaluation(struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
     const struct progress *progress = run->progress;
@@ -149,8 +149,8 @@ static void report_skip(const struct run *run, const struct loss_scale *before,
     log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
 }
 
-// Handles an update that is not finite: ends the run without loss scaling or at the scale's floor,
-// otherwise skips the update.
+// Ends the run if there is no loss scaling or the scale is at its minimum, otherwise skips the
+// update.
 static enum berth_status handle_nonfinite(struct run *run, const struct update_args *args,
                                           const struct update_result *update,
                                           struct berth_error *error) {
@@ -187,7 +187,7 @@ static void record_loss(struct run *run, const struct update_result *update) {
     }
 }
 
-// An update that was made.
+// Counts an update that was applied.
 static void accept_update(struct run *run, const struct update_result *update,
                           const struct spike_limits *limits) {
     if (run->spike_policy == SPIKE_WARN &&
@@ -226,7 +226,7 @@ static void check_stragglers(struct run *run, const struct update_result *update
     }
 }
 
-// What becomes of an update whose loss and gradient are known.
+// Decides what becomes of an update, by its loss and gradient norm.
 static enum berth_status handle_update(struct run *run, const struct update_args *args,
                                        const struct update_result *update,
                                        const struct spike_limits *limits,
@@ -278,7 +278,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     TRY(handle_update(run, &args, &update, &limits, error));
     loop_count_update(run, &update, &data, clock_now() - begin);
     check_stragglers(run, &update, clock_now() - begin);
-    if (progress->step <= args.step) { // back at a checkpoint, whose records exist
+    if (progress->step <= args.step) { // rolled back; these steps were already reported
         run->window = (struct window){0};
     } else if (loop_log_is_due(loop, progress->step)) {
         TRY(loop_log_step(run, args.learning_rate, update.grad_norm, error));
@@ -289,7 +289,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 
 // --- the profile --------------------------------------------------------------------------------
 
-// The run goes on where the file cannot be written.
+// A file that cannot be written does not end the run.
 static void write_profile(struct run *run) {
     const struct training_loop *loop = run->loop;
     const struct berth_config *config = loop->config;
@@ -321,7 +321,8 @@ static void end_profile(struct run *run) {
     }
 }
 
-// Before an update: ends the profile after its last update and what was saved then, or begins it.
+// Before an update: ends the profile after its last update, including what was saved then, or
+// starts it.
 static void advance_profile(struct run *run) {
     struct engine *engine = run->loop->updater->engine;
     struct profile *profile = &run->profile;
@@ -334,12 +335,12 @@ static void advance_profile(struct run *run) {
 
 // --- the run ------------------------------------------------------------------------------------
 
-// The first rank has the lock of the output folder.
+// Rank 0 holds the lock of the output folder.
 static enum berth_status check_lock(const struct training_loop *loop, struct berth_error *error) {
     return loop->updater->engine->comm->rank == 0 ? file_lock_check(loop->lock, error) : BERTH_OK;
 }
 
-// After the last attempt to save, which on_save_error may have let fail.
+// Called after the last attempt to save, which may have failed under on_save_error.
 static const char *resume_advice(const struct run *run) {
     if (run->progress->step == run->first_step) {
         return "no update was done";
@@ -349,7 +350,7 @@ static const char *resume_advice(const struct run *run) {
                : "this update could not be saved: resume from the last checkpoint";
 }
 
-// Saves, unless that is already done or nothing was, and stops.
+// Saves, unless this step is saved or no update was done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->stop >= 2) {
         TRY(loop_continue_saving(run, 1, error));
@@ -364,12 +365,12 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
         TRY(loop_save(run, error));
         TRY(loop_continue_saving(run, 1, error));
     }
-    // The first rank may still have been deleting old checkpoints.
+    // Wait for rank 0, which may still be deleting old checkpoints.
     TRY(comm_settle(run->loop->updater->engine->comm, BERTH_OK, error));
     return interrupted(run, resume_advice(run), error);
 }
 
-// Before the first update: scores in the folder are of an earlier model.
+// Before the first update: removes scores in the folder, which are those of an earlier model.
 static enum berth_status begin_updates(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
@@ -409,8 +410,8 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     }
 }
 
-// After an error: what is being written is good. Not where other ranks may not have met the error:
-// they would not agree.
+// After an error: completes a checkpoint in the background, which is still good. Not if other ranks
+// may not have the error, because they would not take part.
 static void finish_saving(struct run *run, enum berth_status status) {
     struct berth_error own = {0};
     const int is_alone = run->loop->updater->engine->comm->size == 1;

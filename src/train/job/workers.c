@@ -42,10 +42,10 @@ struct worker {
     struct berth_config config;    // of its own job: with its seed and folder
     const struct berth_config *given;
     struct comm *comm;           // of all workers
-    const volatile int *request; // of the caller; NULL: none
-    volatile int stop;           // what has been requested in any process
+    const volatile int *request; // the caller's *stop; may be NULL
+    volatile int stop;           // the strongest request in any process
     char *folder;
-    struct file_lock lock; // of the common output folder, held by the first rank
+    struct file_lock lock; // of the common output folder; held by rank 0
     struct training_job *job;
     struct worker_table table;
 };
@@ -110,7 +110,7 @@ static void announce(const struct worker *worker) {
     memory_free(beyond);
 }
 
-// The first rank, after the folders of the workers were made in it.
+// Rank 0 only, after the workers' folders were created in it.
 static enum berth_status take_output(struct worker *worker, struct berth_error *error) {
     const struct berth_config *given = worker->given;
     TRY(output_take(given, &worker->lock, error));
@@ -132,7 +132,7 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
 
 enum { STOP, STOP_AT_ONCE, COUNTS };
 
-// This process obeys a request at once, the others when they have heard of it.
+// This process obeys a request at once, the others once they receive it.
 static void send_requests(void *context, int is_done, double *own) {
     struct worker *worker = context;
     const int request = worker->request != NULL ? *worker->request : 0;
@@ -157,7 +157,7 @@ static void train_alone(void *context) {
     }
 }
 
-// Another process is gone: what this one has is in its folder.
+// Another process is lost: reports what this one has done; its results are in its folder.
 static enum berth_status report_alone(struct worker *worker, const struct berth_error *lost,
                                       struct berth_error *error) {
     const struct worker_row *row = own_row(worker);
@@ -211,7 +211,7 @@ static void report_best(const struct worker_table *table, const struct berth_log
     log_fields(log, BERTH_RECORD_SUMMARY, "best of independent workers", fields, count);
 }
 
-// Of the first worker that has not finished; the first rank reports it.
+// The error of a worker that has not finished; only rank 0 has the message.
 static enum berth_status report_unfinished(const struct worker *worker, int rank,
                                            struct berth_error *error) {
     const struct worker_table *table = &worker->table;
@@ -256,7 +256,7 @@ static enum berth_status write_report(const struct worker *worker, struct run_se
     return html_write_report(set, given->report, error);
 }
 
-// The curves of all workers in one report; the models are there without it.
+// Writes the curves of all workers into one report. A failure is only a warning.
 static void report_all(const struct worker *worker) {
     struct run_set set = {0};
     struct berth_error error;

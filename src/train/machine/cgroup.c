@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the limits of memory and processor time of the process's control groups. /proc/self/cgroup
-// names the group of the process; /proc/self/mountinfo names the folder where its hierarchy is
-// mounted and the group that this folder shows, because a container may see only a part.
+// /proc/self/cgroup names the group of the process; /proc/self/mountinfo names the folder where its
+// hierarchy is mounted and the group at the root of that mount, because a container may see only a
+// part of the hierarchy.
 //
 // Leaves out swap, and groups of version 1 whose parents do not limit them (use_hierarchy 0, which
 // current kernels refuse): the parents' limits are assumed to apply.
@@ -19,14 +19,14 @@
 #define PROC_FILE_LIMIT ((size_t)1 << 20)
 #define PATH_SIZE (2 * PATH_MAX)
 
-// A version of a controller.
+// A controller in one version of control groups.
 struct version {
     const char *type;       // type of the mount's file system
     const char *controller; // in /proc/self/cgroup and in the mount's options; "" for version 2
-    // What a group leaves; UINT64_MAX: all there is.
+    // What a group's limit leaves; UINT64_MAX: no limit.
     uint64_t (*available)(const struct version *version, const char *folder);
     const char *limit;
-    const char *used;     // of memory; of processor time, the period
+    const char *used;     // usage of memory; period of the CPU quota
     const char *cache[2]; // lines of memory.stat
 };
 
@@ -63,7 +63,7 @@ static uint64_t cache_of(const struct version *version, const char *folder) {
     return bytes;
 }
 
-// If usage cannot be read, do not refuse the run.
+// Usage that cannot be read counts as 0, so that the run is not refused.
 static uint64_t available_memory(const struct version *version, const char *folder) {
     uint64_t limit = read_number(folder, version->limit, UINT64_MAX);
     if (limit == UINT64_MAX) {
@@ -190,7 +190,7 @@ static const char *path_in(const struct mount *mount, const char *group) {
     return is_within && strstr(group, "/..") == NULL ? group + length : "";
 }
 
-// --- the minimum ---------------------------------------------------------------------------------
+// --- the minimum over the groups -----------------------------------------------------------------
 
 // The minimum over the group and its parents, up to the mount.
 static uint64_t least_of_group(const struct version *version, const char *root,

@@ -13,16 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORD 32 // processors in a number that is summed exactly
+#define WORD 32 // processors per double, which is summed exactly
 #define WORDS (CPU_SETSIZE / WORD)
 
 // --- after a fork -------------------------------------------------------------------------------
 
 static int forked;
 
-// The threads that OpenMP keeps for the calling thread exist only in the parent, and the next
-// parallel region would wait for them for ever. Without an active level each region has one thread,
-// whatever number it asks for.
+// OpenMP's threads exist only in the parent, so the child's next parallel region would wait for
+// them forever. With no active levels each region has one thread, whatever number it requests.
 static void use_one_thread(void) {
     forked = 1;
     omp_set_max_active_levels(0);
@@ -78,7 +77,7 @@ int cores_threads(int requested) {
 
 struct sharing {
     cpu_set_t own, all; // of this rank; of all ranks of this host
-    int index, count;   // of this rank among those that may run on some of its processors
+    int index, count;   // of this rank among those that may run on any of its processors
 };
 
 static void find_sharing(const double *sets, const struct comm *comm, struct sharing *sharing) {
@@ -100,7 +99,7 @@ static void find_sharing(const double *sets, const struct comm *comm, struct sha
     }
 }
 
-// Every rank learns where the others may run.
+// Tells every rank where the others may run.
 static enum berth_status collect(struct comm *comm, struct sharing *sharing,
                                  struct berth_error *error) {
     const size_t count = (size_t)comm->size * WORDS;
@@ -120,7 +119,7 @@ static enum berth_status collect(struct comm *comm, struct sharing *sharing,
     return comm->status(comm, error);
 }
 
-// --- a part of them -----------------------------------------------------------------------------
+// --- this rank's processors ---------------------------------------------------------------------
 
 struct processor {
     int socket, core, number;
@@ -145,7 +144,7 @@ static int compare_processors(const void *left, const void *right) {
                                   : x->number - y->number;
 }
 
-// The part of `sharing->own` that is this rank's: neighbours by socket and core.
+// This rank's part of sharing->own: adjacent by socket and core.
 static cpu_set_t choose_processors(const struct sharing *sharing) {
     static struct processor processors[CPU_SETSIZE];
     const uint64_t quota = cgroup_processors("");
@@ -170,7 +169,7 @@ static cpu_set_t choose_processors(const struct sharing *sharing) {
     return part;
 }
 
-// Open MPI binds two ranks to a core each, whatever there is.
+// Open MPI binds each of two ranks to one core, however many there are.
 static void warn_of_idle_processors(const struct sharing *sharing, const struct comm *comm,
                                     const struct berth_log *log) {
     const struct launch launch = launch_find();

@@ -68,8 +68,8 @@ static const struct {
 } process_limits[] = {{RLIMIT_AS, "VmSize:", "the address space limit (ulimit -v)"},
                       {RLIMIT_DATA, "VmData:", "the data size limit (ulimit -d)"}};
 
-// The rest of such a limit minus the reserve, because a failed mapping within a library may end the
-// process.
+// What such a limit leaves, minus the reserve, because a failed mapping within a library may end
+// the process.
 static uint64_t remaining_under_limit(size_t i) {
     struct rlimit limit;
     if (getrlimit(process_limits[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -97,7 +97,7 @@ uint64_t machine_memory_available(const char **limit) {
     return least;
 }
 
-// Stack size of a thread that OpenMP starts.
+// Stack size of OpenMP's threads.
 static uint64_t stack_size(void) {
     pthread_attr_t attributes;
     size_t size = 0;
@@ -114,7 +114,7 @@ static __attribute__((noinline)) void start_threads(int threads) {
     // Otherwise glibc reserves 64 MiB of addresses as a heap for each thread, if available.
     mallopt(M_ARENA_MAX, 1);
 #pragma omp parallel num_threads(threads)
-    memory_free(memory_new(1)); // keeps the loop from being empty
+    memory_free(memory_new(1)); // keeps the region from being empty
 }
 
 enum berth_status machine_start_threads(const struct berth_config *config,
@@ -257,9 +257,9 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
     return comm_settle(comm, status, error);
 }
 
-// --- the other processes ------------------------------------------------------------------------
+// --- the ranks ----------------------------------------------------------------------------------
 
-// What all of them do is compared first, because the operations of other jobs are others.
+// The jobs are compared first, because different jobs make different calls.
 static enum berth_status compare_ranks(struct comm *comm, const char *job,
                                        const struct berth_config *config,
                                        struct berth_error *error) {
@@ -292,7 +292,7 @@ enum berth_status machine_comm_open(const char *job, const struct berth_config *
     return status;
 }
 
-// Of enum berth_precision, as --precision says them.
+// By enum berth_precision; names as in --precision.
 static const struct {
     const char *name;
     enum dtype dtype;
@@ -314,8 +314,8 @@ static enum berth_status check_dtype(const struct berth_config *config, const st
                            precisions[config->precision].name, device->name);
 }
 
-// The type in which the devices of all ranks are fast, else fp32: ranks that compute in different
-// types would not compute the same model.
+// bf16 if it is fast on the devices of all ranks, else fp32: ranks that compute in different types
+// would not train the same model.
 static enum berth_status find_fast_dtype(struct comm *comm, const struct device *device,
                                          const struct berth_log *log, enum dtype *fast,
                                          struct berth_error *error) {
@@ -358,7 +358,7 @@ enum berth_status machine_inference_dtype(struct berth_config *config, struct co
         return machine_compute_dtype(config, comm, device, log, compute, error);
     }
     TRY(find_fast_dtype(comm, device, log, compute, error));
-    // The host quantizes words and chooses wide columns where the weights are (model/int8.c).
+    // Only in host memory: model/int8.c quantizes words and chooses wide columns on the host.
     return device->is_host
                ? check_dtype(config, device, DTYPE_I8, error)
                : error_set(error, BERTH_CONFIG,

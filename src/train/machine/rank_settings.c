@@ -34,7 +34,7 @@ enum berth_status rank_settings_compare_job(struct comm *comm, const char *job,
         error);
 }
 
-// Names the first row in which this rank's texts differ from those of rank 0.
+// Reports the first setting in which this rank differs from rank 0.
 static enum berth_status compare(const struct comm *comm, const struct berth_config *config,
                                  char (*first)[TEXT_SIZE], struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {

@@ -22,7 +22,7 @@ static double rate_linear(const struct schedule *s, int64_t step) {
     return s->learning_rate * (s->warmup < 1 || x < s->warmup ? factor : 1);
 }
 
-// The scheduler of NVIDIA's and Habana's programs steps before the update.
+// In NVIDIA's and Habana's programs the scheduler steps before the update.
 static double rate_linear_ahead(const struct schedule *s, int64_t step) {
     return rate_linear(s, step + 1);
 }
@@ -62,7 +62,7 @@ static double rate_cosine(const struct schedule *s, int64_t step) {
     return s->learning_rate * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
 }
 
-// transformers' with its defaults: power 1, and a last rate of 1e-7.
+// As transformers with its defaults: power 1 and a final rate of 1e-7.
 static double rate_polynomial(const struct schedule *s, int64_t step) {
     const double end = fmin(1e-7, s->learning_rate);
     const int64_t length = s->total_steps - s->warmup_steps;
@@ -73,7 +73,7 @@ static double rate_polynomial(const struct schedule *s, int64_t step) {
     return end + (s->learning_rate - end) * at_least_zero(left);
 }
 
-// transformers' with its default: the time scale is the warm-up, or 10,000 updates without one.
+// As transformers with its default: the time scale is the warm-up, or 10,000 updates without one.
 static double rate_inverse_sqrt(const struct schedule *s, int64_t step) {
     const double scale = s->warmup_steps > 0 ? (double)s->warmup_steps : 10000;
     if (step < s->warmup_steps) {
@@ -149,7 +149,8 @@ static double rate_warmup_cosine_linear(const struct schedule *s, int64_t step) 
                                 : 0;
 }
 
-// BingBert's. Without a warm-up they decay from the first update on (the originals stay at 1).
+// BingBert's schedules. Without a warm-up they decay from the first update on (the originals stay
+// at 1).
 static double exponential(const struct schedule *s, int64_t step) {
     double end = s->warmup * (double)s->total_steps;
     return pow(s->decay_rate, ((double)step - end) / (double)s->decay_steps);

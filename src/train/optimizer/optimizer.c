@@ -60,7 +60,7 @@ const struct optimizer_row optimizer_rows[] = {
 };
 const size_t optimizer_row_count = sizeof optimizer_rows / sizeof optimizer_rows[0];
 
-// The lists of the original programs: parts of the names of parameters that do not decay.
+// The lists of the original programs: substrings of the names of parameters that do not decay.
 static const struct name_list {
     const char *name, *patterns;
 } lists[] = {
@@ -149,9 +149,9 @@ struct optimizer optimizer_of(const struct berth_config *config) {
     };
 }
 
-// --- groups -------------------------------------------------------------------------------------
+// --- parameter groups ---------------------------------------------------------------------------
 
-// The next part of a list; NULL at the end.
+// The next substring of a list; NULL at the end.
 static const char *next_pattern(const char **list, size_t *length) {
     *list += strspn(*list, ", ");
     *length = strcspn(*list, ", ");

@@ -25,9 +25,9 @@ static struct device_range range_of(const struct optimizer *optimizer, int64_t f
         .first = first, .count = end - first, .weight_decay = decays ? optimizer->weight_decay : 0};
 }
 
-// The end of the tensors from `first` on that may go together: one group, with or without a
-// compute copy all of them, of one param_range, which ends at `range_end`. The gaps between them
-// stay zero.
+// The end of the tensors from `first` on that can be merged: they are in one decay group and in one
+// param_range, which ends at `range_end`, and all or none have a compute copy. The gaps between
+// them stay zero.
 static size_t run_end(const struct optimizer_plan *plan, size_t first, int64_t range_end,
                       int decays) {
     const struct param_table *table = plan->state->table;
@@ -42,7 +42,8 @@ static size_t run_end(const struct optimizer_plan *plan, size_t first, int64_t r
     return end;
 }
 
-// Appends the parts of a range that this process holds. Blocks are counted from the range's start.
+// Appends the parts of a range that this process holds. Block numbers start at the range's first
+// element.
 static void append_owned(const struct optimizer_plan *plan, struct device_range *list,
                          int64_t *count, struct device_range range) {
     const struct partition *partition = &plan->state->partition;
@@ -63,7 +64,7 @@ static int is_clipped(const struct optimizer *optimizer) {
     return (optimizer->clips & CLIP_TENSOR) != 0;
 }
 
-// Appends a single tensor; returns the block after its last.
+// Appends a single tensor; returns the number after its last block.
 static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists *lists,
                            size_t index, int decays, int64_t block) {
     const struct param *param = &plan->state->table->params[index];
@@ -82,7 +83,7 @@ static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists
     return block + device_sum_blocks(range.count);
 }
 
-// The lists of param_range number `range` begin here.
+// Records that the lists of a param_range begin here.
 static struct param_range begin_range(struct optimizer_plan *plan, size_t range) {
     plan->plain_first[range] = plan->plain_count;
     plan->scaled_first[range] = plan->scaled_count;
@@ -128,7 +129,7 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
     lists->all_blocks[1] = device_sum_blocks(table->total);
 }
 
-// The lists' positions in one block; base NULL: only measures.
+// Lays out the lists in one block of memory; an arena without a base only measures.
 static struct range_lists carve_lists(struct arena *arena, const struct state *state) {
     const size_t tensors = state->table->count;
     const size_t ranges = (tensors + state->partition.count) * sizeof(struct device_range);
@@ -224,14 +225,15 @@ void optimizer_plan_done(struct optimizer_plan *plan) {
 
 // --- one update ---------------------------------------------------------------------------------
 
-// Whether the moments are divided among processes. Of a small model one may hold all of them.
+// Whether the moments are divided among processes. For a small model one process may still hold all
+// of them.
 static int is_sharded(const struct optimizer_plan *plan) {
     const struct state_sharding *sharding = &plan->state->sharding;
     return sharding->size > 1 && sharding->stage > 0;
 }
 
-// Clears the sums before this process's blocks are computed, so that blocks of other processes
-// count nothing.
+// Clears the sums before this process computes its blocks, so that the blocks of other processes
+// are 0.
 static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
     struct device *device = plan->state->device;
     if (is_sharded(plan)) {
@@ -273,7 +275,8 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
     const double correction2 = optimizer->bias_correction ? 1 - pow(optimizer->beta2, t) : 1;
     const int in_rate = optimizer->row->corrects_rate;
     const int tensors = (optimizer->clips & CLIP_TENSOR) != 0;
-    // With both: the global clipping is part of the scale of the tensors' norms.
+    // With both kinds of clipping, the global factor scales the gradients before the tensors'
+    // norms.
     const int both = tensors && (optimizer->clips & CLIP_GLOBAL) != 0;
     return (struct adamw_args){
         .parameters = state->master,
@@ -298,7 +301,8 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
     };
 }
 
-// What all of a layer-wise optimizer's tensors need before the first of them is updated.
+// Computes the sums that a layer-wise optimizer needs of all tensors before it updates the first
+// one.
 static void find_coefficients(const struct optimizer_plan *plan, struct adamw_args args) {
     struct device *device = plan->state->device;
     args.ranges = plan->scaled;
@@ -321,7 +325,7 @@ static void apply_scaled(const struct optimizer_plan *plan, const struct adamw_a
                                            .stats = plan->lamb});
 }
 
-// `args` with the part [first[0], first[1]) of a list.
+// `args` with the ranges [first[0], first[1]) of a list.
 static struct adamw_args with_ranges(const struct adamw_args *args, const struct device_range *list,
                                      const int64_t first[2]) {
     struct adamw_args some = *args;

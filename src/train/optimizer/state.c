@@ -29,7 +29,7 @@ struct partition_rule state_partition_rule(const struct state_sharding *sharding
     return (struct partition_rule){.size = sharding->size, .by_tensor = sharding->by_tensor};
 }
 
-// Elements that other ranks own of a range.
+// The number of elements of a range that other ranks own.
 static int64_t foreign_elements(const struct param_table *table,
                                 const struct state_sharding *sharding, struct param_range range) {
     const struct partition_rule rule = state_partition_rule(sharding);
@@ -38,8 +38,8 @@ static int64_t foreign_elements(const struct param_table *table,
             partition_elements(table, &rule, sharding->rank, range.first));
 }
 
-// The most of two ranges that follow each other in the backward pass: the head's, the layers' from
-// last to first, the rest.
+// The largest number of foreign elements in two consecutive ranges of the backward pass: head,
+// layers from last to first, rest.
 static int64_t max_foreign(const struct param_table *table, const struct state_sharding *sharding) {
     const size_t layers = (size_t)table->layer_count;
     int64_t before = 0, most = 0;
@@ -86,7 +86,7 @@ static size_t moment_bytes(const struct state *state) {
     return (size_t)state->partition.elements * sizeof(float);
 }
 
-// What training needs beside the weights.
+// Allocates what training needs besides the weights.
 static enum berth_status allocate_training(struct state *state, struct berth_error *error) {
     const struct state_sharding *sharding = &state->sharding;
     const struct partition_rule rule = state_partition_rule(sharding), whole = {.size = 1};
@@ -102,7 +102,7 @@ static enum berth_status allocate_training(struct state *state, struct berth_err
 
 static const struct state_sharding alone = {.size = 1};
 
-// share NULL: for inference.
+// sharding NULL: for inference.
 static enum berth_status init(struct state *state, struct device *device,
                               const struct param_table *table, enum dtype compute,
                               const struct state_sharding *sharding, struct berth_error *error) {
@@ -142,7 +142,7 @@ enum berth_status state_init_sharded(struct state *state, struct device *device,
 enum berth_status state_init_int8(struct state *state, struct device *device,
                                   const struct param_table *table, enum dtype compute,
                                   struct berth_error *error) {
-    // Without a copy; that of f32 has none.
+    // DTYPE_F32, because there is no compute copy.
     TRY(init(state, device, table, DTYPE_F32, NULL, error));
     state->compute = compute;
     state->is_int8 = 1;
@@ -225,7 +225,7 @@ static void discard(const struct state *state, int64_t from, int64_t to) {
     }
 }
 
-// Gives back the memory of master weights [first, first + count) that this rank does not keep.
+// Discards those of master weights [first, first + count) that this rank does not keep.
 static void discard_foreign(const struct state *state, int64_t first, int64_t count) {
     const int64_t most = state->table->head_first - first;
     count = count < most ? count : most;
@@ -243,7 +243,7 @@ static void discard_foreign(const struct state *state, int64_t first, int64_t co
     discard(state, done, first + count);
 }
 
-// The compute copy of master weights [first, first + count), as far as there is one.
+// Updates the compute copy of master weights [first, first + count), as far as they have one.
 static void convert(const struct state *state, int64_t first, int64_t count) {
     const int64_t most = state->table->matrix_count - first;
     count = count < most ? count : most;
@@ -294,7 +294,7 @@ void state_loader_done(struct state_loader *loader) {
     *loader = (struct state_loader){0};
 }
 
-// The digest of the parameters so far becomes that of itself and of the next one's.
+// Chains digests: the new one is that of the digest so far and of the next parameter's digest.
 static enum berth_status extend_digest(struct state *state, const float *values, size_t bytes,
                                        struct berth_error *error) {
     char both[2 * DIGEST_HEX_SIZE], own[DIGEST_HEX_SIZE];

@@ -41,7 +41,7 @@ int64_t progress_data_step(const struct progress *progress, const struct batchin
 
 // --- entries ------------------------------------------------------------------------------------
 
-// Without memory for an entry there is no log any more, and so no file of it.
+// If memory for an entry runs out, the log becomes NULL, and writing the file fails.
 static void add_entry(struct progress *progress, json *entry) {
     if (json_append(progress->log, entry) != 0) {
         json_free(progress->log);
@@ -122,7 +122,7 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
     return json_if_whole(settings, failed);
 }
 
-// The path is that of the Trainer, which looks for this folder.
+// The Trainer's form of the path: it looks for this folder.
 static json *best_checkpoint(const struct progress *progress, const struct berth_config *config) {
     char folder[4096 + 64];
     const char *output = config->output_dir != NULL ? config->output_dir : ".";
@@ -161,7 +161,7 @@ static int set_pretraining(json *own, const struct progress *progress,
     return failed;
 }
 
-// In text, because JSON readers lose bits of large integers.
+// As text, because JSON readers lose bits of large integers.
 static void print_checksum(const struct feed *feed, char text[CHECKSUM_TEXT]) {
     snprintf(text, CHECKSUM_TEXT, "%016" PRIx64, feed->checksum);
 }
@@ -174,7 +174,7 @@ static json *checksum_text(const struct feed *feed) {
     return json_new_text(text);
 }
 
-// Berth's own keys. The Trainer accepts no others beside its own, but keeps those of callbacks.
+// Berth's own keys. The Trainer accepts no unknown keys, but keeps those of callbacks.
 static json *own_keys(const struct progress *progress, const struct berth_config *config,
                       const struct batching *batching) {
     const int64_t updates = progress->step - progress->phase_start;
@@ -203,13 +203,13 @@ static json *own_keys(const struct progress *progress, const struct berth_config
     return json_if_whole(own, set_pretraining(own, progress, batching));
 }
 
-// An interval in updates. Without one the Trainer writes its default, and it divides by what it
-// reads.
+// An interval in updates; the Trainer's default if there is none, because the Trainer divides by
+// it.
 static json *interval(int64_t steps) {
     return json_new_integer(steps > 0 ? steps : TRAINER_STEPS);
 }
 
-// The switches of the Trainer, which looks for them when it saves after it has resumed.
+// The Trainer's switches, which it needs to save after resuming.
 static json *trainer_control(void) {
     json *switches = JSON_OBJECT(
         {"should_training_stop", json_new_boolean(0)}, {"should_epoch_stop", json_new_boolean(0)},
@@ -397,7 +397,7 @@ static int was_set(const struct progress_source *source, const char *flag) {
     return then != NULL && strcmp(then, "true") == 0;
 }
 
-// Data may change, as some of the settings that they are made by may.
+// Warns if the data has changed. That is allowed, as some settings for making it may change, too.
 static void warn_of_changed_data(const struct progress *found,
                                  const struct progress_source *source) {
     const char *then = json_text(json_member(progress_own_keys(source->state), "train_checksum"));
@@ -414,7 +414,7 @@ static void warn_of_changed_data(const struct progress *found,
     }
 }
 
-// Settings and data of a run must be the same as at its start.
+// Settings and data must be the same as at the start of the run.
 static enum berth_status check_same_run(struct progress *found,
                                         const struct progress_source *source,
                                         struct berth_error *error) {
@@ -458,7 +458,7 @@ static enum berth_status check_phase(const struct progress *found,
     return BERTH_OK;
 }
 
-// Keeps the moments and the log; everything else is counted from zero.
+// Keeps step, FLOPs and log; everything else starts from zero.
 static void begin_phase(struct progress *progress) {
     *progress = (struct progress){.jobs = progress->jobs,
                                   .feed = progress->feed,

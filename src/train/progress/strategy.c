@@ -81,7 +81,7 @@ static enum berth_status check_evaluations(const struct berth_config *config,
                                                      : "--evaluate_every_epoch false");
 }
 
-// The Trainer refuses these settings.
+// Notes a combination that the Trainer refuses.
 static void note_separate_saves(const struct berth_config *config, const struct berth_log *log) {
     const int64_t evaluations = config->eval_steps, saves = config->save_steps;
     const int at_steps = evaluations > 0 && (saves <= 0 || saves % evaluations != 0);

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <strings.h>
 
-// The state of reading one file.
+// Reading one file.
 struct reading {
-    struct berth_config *config; // modified; settings of the file count as given
-    struct berth_config before;  // as set by the command line
+    struct berth_config *config; // modified; settings from the file then count as given
+    struct berth_config before;  // as set on the command line
     const json *root;
     const char *path;
     const struct berth_log *log;
@@ -28,9 +28,9 @@ static int has_key(const struct reading *r, const char *key) {
     return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
 }
 
-// Sets a row from text unless the command line did; `key` is the file's name for it, which the file
-// may not have: then the text is DeepSpeed's default, and nothing is overridden. The text for a row
-// of type OPTION_TEXT must be a constant.
+// Sets a row from text unless the command line set it. `key` is its key in the file; if the file
+// lacks it, the text is DeepSpeed's default and nothing is overridden. The text for a row of type
+// OPTION_TEXT must be a constant.
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
     const struct option_row *row = option_find(name);
@@ -69,8 +69,8 @@ static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     }
 }
 
-// Copies the value of a key into a setting; `fallback` (may be NULL) is what DeepSpeed takes where
-// the key is absent. "auto" leaves the setting as it is: the run's own.
+// Copies the value of a key to a setting; `fallback` (may be NULL) is DeepSpeed's default. "auto"
+// leaves the setting unchanged.
 static enum berth_status apply_key(struct reading *r, const char *name, const char *key,
                                    const char *fallback, struct berth_error *error) {
     const json *value = deepspeed_value(r->root, key);
@@ -85,7 +85,7 @@ static enum berth_status apply_key(struct reading *r, const char *name, const ch
     return set_row(r, name, key, text, error);
 }
 
-// The same as the setting's row says.
+// The same with key and default of the setting's row.
 static enum berth_status apply_row(struct reading *r, const char *name, struct berth_error *error) {
     const struct option_row *row = option_find(name);
     return apply_key(r, name, row->deepspeed, row->deepspeed_default, error);
@@ -97,7 +97,7 @@ static int is_given(const struct reading *r, const char *name) {
 
 // --- the file's own keys ------------------------------------------------------------------------
 
-// fp16 is not among Berth's types; what it cannot hold, fp32 can.
+// Exchanges do not support fp16; fp32 can hold its values.
 static enum berth_status apply_communication(struct reading *r, struct berth_error *error) {
     static const char key[] = "communication_data_type";
     static const char *const types[][2] = {
@@ -160,7 +160,7 @@ static const struct deepspeed_optimizer {
     const char *name;    // Berth's name; NULL: not available
     const char *instead; // what to use instead
     int decoupled;       // adam_w_mode is always on, whatever the file says
-    const char *lacks;   // parameters of others, which do nothing here in DeepSpeed, or fail
+    const char *lacks;   // other optimizers' parameters, which DeepSpeed ignores or refuses here
 } optimizers[] = {
     {.type = "Adam", .name = "adam", .lacks = "max_coeff min_coeff eps_inside_sqrt"},
     {.type = "AdamW",
@@ -247,7 +247,7 @@ static enum berth_status apply_optimizer(struct reading *r, struct berth_error *
 static const struct deepspeed_schedule {
     const char *type;
     const char *log, *linear; // Berth's names by warmup_type; NULL: not available
-    int cosine;               // its numbers are fractions of the optimizer's rate
+    int cosine;               // its parameters are fractions of the optimizer's rate
 } schedules[] = {
     {.type = "WarmupLR", .log = "warmup_log", .linear = "warmup_linear"},
     {.type = "WarmupDecayLR", .log = "warmup_decay_log", .linear = "warmup_decay_linear"},
@@ -307,7 +307,7 @@ static enum berth_status apply_no_schedule(struct reading *r, struct berth_error
     return set_row(r, "schedule", "scheduler.type", "constant", error);
 }
 
-// Reads rates as fractions of the optimizer's, which remains the maximum.
+// WarmupCosineLR: rates are fractions of the optimizer's, which stays the maximum.
 static enum berth_status apply_ratios(struct reading *r, struct berth_error *error) {
     const json *ratio = deepspeed_value(r->root, "scheduler.params.warmup_min_ratio");
     char text[NUMBER_TEXT_SIZE];
@@ -317,7 +317,7 @@ static enum berth_status apply_ratios(struct reading *r, struct berth_error *err
     return apply_row(r, "cos_min_ratio", error);
 }
 
-// The schedule's own maximum replaces the optimizer's rate.
+// The schedule's maximum replaces the optimizer's rate.
 static enum berth_status apply_rates(struct reading *r, struct berth_error *error) {
     if (!has_key(r, "scheduler.params.warmup_max_lr") && !is_given(r, "learning_rate")) {
         log_note(r->log, "%s: no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001",
@@ -374,8 +374,8 @@ static enum berth_status apply_initial_scale(struct reading *r, int fallback,
     return set_row(r, "init_loss_scale", "fp16.initial_scale_power", text, error);
 }
 
-// A dynamic scale. If a file has none of the dynamic keys, DeepSpeed's ZeRO optimizers use the
-// defaults of their scaler, not those of the configuration.
+// If a file has none of the dynamic keys, DeepSpeed's ZeRO optimizers use the defaults of their
+// scaler, not those of the configuration.
 static enum berth_status apply_dynamic_scale(struct reading *r, struct berth_error *error) {
     const json *stage = deepspeed_value(r->root, "zero_optimization.stage");
     const int zero = stage != NULL && json_as_integer(stage) > 0;
@@ -407,14 +407,14 @@ static enum berth_status apply_loss_scale(struct reading *r, struct berth_error 
                                                      : apply_dynamic_scale(r, error);
 }
 
-// "auto" means what the run would use without the file, like the Trainer's --fp16 and --bf16.
+// "auto" means what the run would use without the file, as with the Trainer's --fp16 and --bf16.
 static int has_auto_precision(const struct reading *r) {
     return deepspeed_is_auto(r->root, "fp16.enabled") ||
            deepspeed_is_auto(r->root, "bf16.enabled") ||
            deepspeed_is_auto(r->root, "bfloat16.enabled");
 }
 
-// Only GPUs have it.
+// Only GPUs support fp16.
 static int has_fp16(const struct reading *r) {
     const char *device = r->config->device;
     return device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
@@ -478,7 +478,7 @@ enum berth_status deepspeed_logging_dir(const char *path, char **folder,
     return status;
 }
 
-// The reporter uses the scalars' folder; this only logs that the file's is overridden.
+// The reporter uses the folder of scalars; this only logs that the file's is overridden.
 static enum berth_status note_scalars(const struct reading *r, struct berth_error *error) {
     const char *own = r->before.logging_dir;
     char *folder;
@@ -517,7 +517,7 @@ static int has_one_of(const struct reading *r, const char *keys) {
     return found;
 }
 
-// Forgets what the file is to decide.
+// Forgets command-line settings that the file decides.
 static void prefer_file(struct reading *r) {
     for (size_t i = 0; i < sizeof engine_settings / sizeof *engine_settings; i++) {
         if (has_one_of(r, engine_settings[i].keys)) {
@@ -540,7 +540,7 @@ static void note_overridden(const struct reading *r, const struct berth_config *
     }
 }
 
-// Reports the unavailable type before keys that only it has.
+// Reports an unavailable type first, before errors about keys that only this type has.
 static enum berth_status check_names(const struct reading *r, struct berth_error *error) {
     const struct deepspeed_optimizer *optimizer;
     const struct deepspeed_schedule *schedule;

@@ -216,7 +216,7 @@ static int is_among(const char *name, const char *names) {
     return 0;
 }
 
-// 0 where the key is unknown.
+// Fills in type and use; returns 0 if the key is unknown.
 static int find(struct key *key) {
     static const enum key_type types[] = {[OPTION_INTEGER] = KEY_INTEGER,
                                           [OPTION_REAL] = KEY_REAL,
@@ -339,7 +339,7 @@ static enum berth_status check_section(const json *root, const char *path, const
 
 static int requests(const json *value);
 
-// A section that says whether it is enabled, or one of several.
+// Whether a section is enabled, or any section in it if it has no "enabled".
 static int section_requests(const json *section) {
     const json *enabled = json_member(section, "enabled");
     struct json_walk walk = {.object = section};
@@ -350,7 +350,7 @@ static int section_requests(const json *section) {
     return enabled != NULL ? json_truth(enabled) : found;
 }
 
-// Disabled features request nothing and need no message.
+// Whether a value requests something: disabled features need no message.
 static int requests(const json *value) {
     return json_is_object_value(value) ? section_requests(value)
            : json_is_boolean(value)    ? json_truth(value)
@@ -362,7 +362,7 @@ static int needs_note(enum key_use use, const json *value) {
                              : use == KEY_NEVER && requests(value);
 }
 
-// Logs the keys of a row of the table that the file has to no effect.
+// Logs the file's keys in this row of the table that have no effect.
 static void note(const json *root, const char *path, const struct deepspeed_keys *keys,
                  const struct berth_log *log) {
     const char *names = keys->names;

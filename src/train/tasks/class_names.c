@@ -43,7 +43,7 @@ static enum berth_status spell_names(json *model, struct berth_error *error) {
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "the labels");
 }
 
-// `name` is that of the configuration's file.
+// `name` is the name of the configuration file, for messages.
 static enum berth_status read_names(struct class_names *names, const struct bert_config *shape,
                                     const char *name, struct berth_error *error) {
     const char *source = shape->source_json;
@@ -155,7 +155,7 @@ static enum berth_status balance(double *weights, const struct class_names *name
     return BERTH_OK;
 }
 
-// A weight of the list; the end of its text.
+// Parses one weight of the list; returns the rest of the text, or NULL.
 static const char *parse_weight(const char *text, double *weight) {
     char number[NUMBER_TEXT_SIZE * 2];
     const size_t length = strcspn(text, ", ");
@@ -182,7 +182,7 @@ static enum berth_status parse_weights(double *weights, const struct class_names
                            names->count, names->list[0], text);
 }
 
-// Equal weights are those of a loss that is only smoothed.
+// A loss that is only smoothed has equal weights.
 static enum berth_status fill_weights(double *weights, const struct berth_config *config,
                                       const struct class_names *names, const size_t *counts,
                                       const char *path, struct berth_error *error) {

@@ -66,7 +66,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
 
-// --- which files ---------------------------------------------------------------------------------
+// --- files ---------------------------------------------------------------------------------------
 
 static enum glue_split split_of(const struct berth_config *config, enum task_use use) {
     const char *split = use == TASK_TRAIN ? "train" : use == TASK_VALIDATE ? "dev" : config->split;
@@ -154,7 +154,7 @@ static enum pair_target target_of(const struct task_open *args) {
                                                               : PAIR_AUTO;
 }
 
-// What messages about the labels of one's own files end with.
+// How messages about the labels in the user's own files end.
 #define ANOTHER_COLUMN "; --label_column names another column"
 static const char *const label_remedies[] = {
     [TASK_TRAIN] = ANOTHER_COLUMN,

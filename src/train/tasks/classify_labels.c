@@ -12,7 +12,7 @@ static int is_regression(const struct model_files *files) {
     return files->shape.problem == BERT_REGRESSION;
 }
 
-// Berth has no head with one output for each of several numbers.
+// There is no head with several regression outputs.
 enum berth_status classify_check_outputs(const struct model_files *files,
                                          struct berth_error *error) {
     return !is_regression(files) || files->shape.num_labels == 1
@@ -29,7 +29,7 @@ enum berth_status classify_read_names(struct class_names *names, const struct mo
     return is_regression(files) ? BERTH_OK : class_names_read(names, files, error);
 }
 
-// Makes the data's classes the model's; its head is newly initialised if it was for others.
+// Makes the data's classes the model's.
 static enum berth_status set_model_labels(struct classify_part *part, struct model_files *files,
                                           struct berth_error *error) {
     json *labels = json_new_object();

@@ -54,7 +54,7 @@ static enum berth_status outcome_init(struct outcome *outcome, const struct clas
     return BERTH_OK;
 }
 
-// The mean over the classes of the cross entropy of each class's sigmoid.
+// The mean over the classes of the binary cross entropy.
 static double sigmoid_loss(const float *logits, size_t width, const struct pair_feature *feature) {
     double sum = 0;
     for (size_t k = 0; k < width; k++) {
@@ -86,8 +86,8 @@ static enum glue_metric metric_of(const struct classify *own) {
                                      : GLUE_ACCURACY;
 }
 
-// As in transformers' run_classification: F1 over all decisions, and the fraction of examples with
-// all decisions correct.
+// As in transformers' run_classification: micro F1 over all decisions, and the fraction of examples
+// with all decisions correct.
 static void score_labels(const struct classify *own, const struct classify_part *part,
                          struct task_score *score) {
     size_t both = 0, predicted = 0, actual = 0, exact = 0;

@@ -91,7 +91,7 @@ static enum berth_status refuse_loss(const struct embed *own, const char *loss,
                      own->examples.table.name);
 }
 
-// No cosine comes near to a larger score, so that training would only stretch all vectors.
+// No cosine could reach a larger score, so training would only stretch all vectors.
 static enum berth_status check_scores(const struct embed *own, struct berth_error *error) {
     for (size_t i = 0; i < own->examples.count; i++) {
         const struct text_example *example = &own->examples.items[i];
@@ -141,7 +141,7 @@ static enum berth_status settle_loss(const struct embed *own, const struct task_
 }
 
 static const struct {
-    const char *option, *loss; // which alone it is for
+    const char *option, *loss; // the only loss that uses the option
 } loss_options[] = {{"negatives_batch", "negatives"},
                     {"similarity_scale", "negatives"},
                     {"triplet_margin", "triplet"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The task "mlm": masked words on one's own text, as Hugging Face's run_mlm. Masks are drawn
-// for each epoch (data/masked/word_masks.h), those of an evaluation once. Without a file to
-// evaluate on, the first lines of the training file are held out.
+// The task "mlm": masked language modelling on the user's own text, as Hugging Face's run_mlm.
+// Masks are drawn anew for each epoch (data/masked/word_masks.h), those of an evaluation once.
+// Without a file to evaluate on, the first lines of the training file are held out.
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -42,7 +42,7 @@ static enum berth_status has_validation(const struct berth_config *config, int *
 
 // --- sets ---------------------------------------------------------------------------------------
 
-// The part of a file that a set consists of.
+// The lines of a file that make up a set.
 struct part {
     const char *path;
     int is_held_out; // the first lines, or else the rest
@@ -65,7 +65,7 @@ static size_t held_out_lines(const struct part *part, size_t count) {
     return (size_t)rint((double)part->percent * (double)count / 100);
 }
 
-// Lines [first, end) of the file have no sequence.
+// Lines [first, end) of the file yield no sequence.
 static enum berth_status refuse_empty(const struct task_open *args, const struct part *part,
                                       size_t first, size_t end, struct berth_error *error) {
     const struct berth_config *config = args->config;

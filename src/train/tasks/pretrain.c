@@ -49,7 +49,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
                            "in their names are used)");
 }
 
-// The length in the settings, else that of the shards, for which the model must have enough
+// The row length in the settings; 0: that of the shards, which must not exceed the model's
 // positions.
 static int length_of(const struct berth_config *config) {
     return is_chosen(config, "max_seq_length") ? (int)config->max_seq_length : 0;

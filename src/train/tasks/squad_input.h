@@ -24,7 +24,7 @@ struct squad_answer_options squad_input_answer_options(const struct berth_config
 
 // A model that was trained with features other than Google's records this in its config.json
 // ("squad_features", "squad_answer_end"). `mark` records the settings in a model about to be
-// trained; `follow` sets settings that were not given by name to what the model records.
+// trained; `follow` sets settings that the user did not give to what the model records.
 enum berth_status squad_input_mark_model(struct model_files *files,
                                          const struct berth_config *config,
                                          struct berth_error *error);

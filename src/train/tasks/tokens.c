@@ -60,7 +60,7 @@ static struct pair_dataset view_of(const struct tagged_dataset *dataset) {
         .target = PAIR_CLASS, .labels = dataset->tag_names, .label_count = dataset->tag_count};
 }
 
-// Makes the data's tags the model's classes.
+// Makes the tags of the data the classes of the model.
 static enum berth_status set_model_labels(const struct tagged_dataset *dataset,
                                           struct model_files *files, struct berth_error *error) {
     const struct pair_dataset view = view_of(dataset);
@@ -337,7 +337,7 @@ static void put_sentence(const struct tokens *own, size_t sentence, struct file_
     (void)file_writer_put(writer, "\n", 1, error);
 }
 
-// A line for each sentence, a tag for each of its words.
+// Writes a line for each sentence, with the tags of its words.
 static enum berth_status write_tags(const struct tokens *own, const char *folder,
                                     struct berth_error *error) {
     struct file_writer writer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reports show of an evaluation of words' classes besides its scores: the confusion matrix,
-// and sample words in their sentences.
+// What reports show about an evaluation of tags besides its scores: the confusion matrix, and
+// sample words in their sentences.
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -30,7 +30,7 @@ static size_t sentence_of(const struct tagged_dataset *dataset, size_t word) {
     return low;
 }
 
-// The sentence with blanks between its words, and where the word is in it, in characters.
+// Writes the word's sentence, with blanks between words, and sets span to the word's characters.
 static void put_sentence(const struct tagged_dataset *dataset, size_t word, struct buffer *text,
                          int64_t span[2]) {
     const size_t sentence = sentence_of(dataset, word);
@@ -72,7 +72,7 @@ static enum berth_status log_word(const struct tokens_result *found, size_t word
     return failed ? error_no_memory(error, 0, "a sentence") : BERTH_OK;
 }
 
-// Words without tokens, which no model has seen, are left out.
+// Leaves out words without tokens, which the model never saw.
 static enum berth_status log_samples(const struct tokens_result *found, int64_t step,
                                      const struct berth_log *log, struct berth_error *error) {
     const size_t words = found->dataset->word_count;
