@@ -346,8 +346,8 @@ static void test_setting_aside(void **state) {
     assert_int_equal(checkpoints(), 1 << 2 | 1 << 4 | 1 << 8); // 8 is damaged
     assert_file_holds(scratch("checkpoint-6.abandoned/model.safetensors"), "weights");
     assert_file_holds(scratch("checkpoint-10.abandoned-2/model.safetensors"), "weights");
-    assert_non_null(strstr(notes, "checkpoint-10 is now "));
-    assert_non_null(strstr(notes, "this run went on from update 4 without it"));
+    assert_non_null(strstr(notes, "checkpoint-10 was renamed to "));
+    assert_non_null(strstr(notes, "this run continues from update 4 without it"));
     assert_int_equal(
         checkpoint_find(scratch_folder, &(struct berth_log){.write = keep_note}, &found, NULL),
         BERTH_OK);

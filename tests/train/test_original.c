@@ -237,7 +237,7 @@ static void test_moments_of_every_form(void **state) {
         {run, 2, STEP_AS_I64, 6, WHOLE, NULL, STEP},
         {run, 2, STEP_AS_TWO, 6, WHOLE, NULL, STEP},
         {run, 2, NO_STEP, 0, WHOLE, NULL, STEP},
-        {run, 0, NO_STEP, 0, WHOLE, "of which the file has none", 0},
+        {run, 0, NO_STEP, 0, WHOLE, "which the file does not have", 0},
         {run, 3, STEP_OF_GROUP, 7, WHOLE, other, 0},
         {"embeddings", 2, STEP_OF_GROUP, 7, WHOLE, other, 0},
         {run, 2, STEP_OF_GROUP, 7, NO_MOMENT, other, 0},

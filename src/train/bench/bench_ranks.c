@@ -16,8 +16,8 @@ enum berth_status bench_replay_check(const struct bench_replay *replay, const ch
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s has the times of %" PRId64 " ranks with zero_stage %" PRId64
-                     " and %" PRId64 " ranges of weights; here are %d, %d and %" PRId64
+                     "%s has times for %" PRId64 " ranks, zero_stage %" PRId64 " and %" PRId64
+                     " ranges of weights; expected %d, %d and %" PRId64
                      ": measure again with `berth bench ranks --save_times`",
                      path, times->ranks, times->zero_stage, times->ranges, sharding->size,
                      sharding->stage, ranges);

@@ -22,7 +22,7 @@ static void count(struct recorder *recorder, enum rank_event event, int64_t inde
         times->moments[recorder->next].seconds += seconds;
     } else {
         (void)error_set(&recorder->error, BERTH_INTERNAL,
-                        "the exchanges of an update are not those of the one before");
+                        "the exchanges of an update differ from those of the previous one");
     }
     recorder->next++;
 }

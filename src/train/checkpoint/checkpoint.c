@@ -483,9 +483,9 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
     if (status == BERTH_OK && *folder == NULL && count > 0) {
         status =
             error_set(error, BERTH_BAD_DATA,
-                      "%s: all %zu checkpoints are damaged, as the warnings say; mend one, use "
-                      "another --output_dir, or start over without --resume_from_checkpoint "
-                      "and with --overwrite_output_dir, which removes them",
+                      "%s: all %zu checkpoints are damaged, as the warnings say; repair one, use "
+                      "another --output_dir, or start over without --resume_from_checkpoint and "
+                      "with --overwrite_output_dir, which removes them",
                       output_dir, count);
     }
     memory_free(steps);

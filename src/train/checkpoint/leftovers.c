@@ -139,8 +139,8 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
         away != NULL ? path_rename(path, away, error) : file_no_path(error);
     if (status == BERTH_OK) {
         log_note(all->log,
-                 "%s is now %s: this run went on from update %" PRId64
-                 " without it; remove it if nobody needs it",
+                 "%s was renamed to %s, because this run continues from update %" PRId64
+                 " without it; remove it if you do not need it",
                  path, away, all->branch->after);
     }
     memory_free(away);

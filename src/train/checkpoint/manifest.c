@@ -166,7 +166,7 @@ static enum berth_status verify_name(const struct file_visit *visit, const char 
     if (!visit->allows_extra || may_be_read(name)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s/%s: not listed in the manifest, whose files are all intact; move it "
-                         "away",
+                         "out of the checkpoint",
                          visit->folder, name);
     }
     if (visit->log != NULL) {

@@ -11,7 +11,7 @@
 
 enum { MOMENTS = 2, GROUPS_MAX = 2 };
 
-static const char no_optimizer[] = "the optimizer's moments, of which the file has none";
+static const char no_optimizer[] = "the optimizer's moments, which the file does not have";
 static const char other_numbers[] =
     "the optimizer's moments, whose parameters are not numbered as in NVIDIA's scripts";
 

@@ -103,9 +103,9 @@ static enum berth_status check_finite(const struct tensor_entry *entry, int64_t 
     return finite == count
                ? BERTH_OK
                : error_set(error, BERTH_FAILURE,
-                           "number %" PRId64 " of the weight %s is not finite (%g): the training "
-                           "diverged; go on from an earlier checkpoint, or start over, with a "
-                           "lower learning_rate",
+                           "element %" PRId64
+                           " of the weight %s is not finite (%g): the training diverged; continue "
+                           "from an earlier checkpoint, or start over, with a lower learning_rate",
                            first + finite + 1, entry->name, (double)values[finite]);
 }
 

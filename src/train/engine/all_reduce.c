@@ -84,8 +84,8 @@ static void note_unused(const struct berth_config *config, const struct state_sh
         }
     }
     if (sharding->size == 1 && config->zero_stage == 3) {
-        log_note(log, "several processes refuse zero_stage 3, which would divide the weights: use "
-                      "--zero_stage 2 for them");
+        log_note(log, "zero_stage 3 works only in one process: dividing the weights is not "
+                      "supported; use --zero_stage 2 with several processes");
     }
     if (sharding->size > 1 && sharding->stage == 0 &&
         option_is_chosen(config, option_find("allgather_bucket_size"))) {
@@ -138,7 +138,7 @@ enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *co
         all_reduce->starts == NULL || all_reduce->gradients == NULL ||
         all_reduce->weights == NULL) {
         return error_no_memory(error, max_segments * width * sizeof *all_reduce->starts,
-                               "the pieces of an exchange");
+                               "the segments of an exchange");
     }
     list_segments(all_reduce);
     return range_exchange_init(&all_reduce->exchange, comm, state->device, state->table->total,

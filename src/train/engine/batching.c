@@ -148,9 +148,9 @@ enum berth_status batching_round_to_groups(struct batching *b, const struct bert
     }
     if (counts_micro && was_asked_for && micro != b->micro.sequences) {
         return error_set(error, BERTH_CONFIG,
-                         "micro-batches of %" PRId64 " examples are no whole groups of "
-                         "negatives_batch %" PRId64
-                         ", which are never divided; change --per_device_train_batch_size, "
+                         "micro-batches of %" PRId64
+                         " examples are not a whole number of groups of negatives_batch %" PRId64
+                         ", which are never split; change --per_device_train_batch_size, "
                          "--gradient_accumulation_steps or --negatives_batch",
                          b->micro.sequences, group);
     }

@@ -112,9 +112,10 @@ static enum berth_status check_by_rank(const struct batching *batching,
                                        const struct berth_config *config, int64_t ranks,
                                        struct berth_error *error) {
     if (config->virtual_ranks > 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "--shard_order rank and --virtual_ranks contradict each other: which "
-                         "sequences an update has depends on the number of processes");
+        return error_set(
+            error, BERTH_CONFIG,
+            "--shard_order rank cannot be combined with --virtual_ranks, because it makes the "
+            "sequences of an update depend on the number of processes; omit one of them");
     }
     return batching->update_sequences % ranks == 0
                ? BERTH_OK
@@ -141,11 +142,11 @@ static enum berth_status drop_last(struct feed *feed, struct batching *batching,
         TRY(batching_drop_last(batching, config, error));
     }
     batching->features = shard_stream_sequences(feed->shards, settings);
-    return batching->features > 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "--dataloader_drop_last leaves no sequence: no shard has %" PRId64,
-                           settings->batch);
+    return batching->features > 0 ? BERTH_OK
+                                  : error_set(error, BERTH_CONFIG,
+                                              "--dataloader_drop_last leaves no sequence: every "
+                                              "shard has fewer than %" PRId64,
+                                              settings->batch);
 }
 
 static enum berth_status resolve_shards(struct feed *feed, struct batching *batching,
@@ -249,8 +250,8 @@ static enum berth_status check_shards(const struct feed *feed, const json *recor
         TRY(json_get_integer(record, path, "ranks", &ranks, error));
         if (ranks != feed->settings.ranks) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: with --shard_order rank a run is resumed by as many processes as "
-                             "it had, %" PRId64 ": found %d",
+                             "%s: with --shard_order rank a run must be resumed with the same "
+                             "number of processes: expected %" PRId64 ", found %d",
                              path, ranks, feed->settings.ranks);
         }
     }

@@ -217,7 +217,7 @@ static enum berth_status check_types(const struct model_files *files, const char
     if (!model_files_distinguish_pairs(files) && reads_pairs(files->table.head)) {
         return error_set(error, BERTH_CONFIG,
                          "%s: type_vocab_size %" PRId64
-                         " in its configuration cannot tell the second text of a pair, which %s "
+                         ": the model cannot distinguish the second text of a pair, which %s "
                          "reads, from the first; use a model with type_vocab_size 2",
                          folder, files->shape.type_vocab_size,
                          param_head_row(files->table.head)->title);
@@ -455,9 +455,10 @@ static enum berth_status check_strict(const struct folder_report *report,
         return BERTH_OK;
     }
     join_names(list, names);
-    return error_set(error, BERTH_BAD_DATA, "%s: as %s it %s %s; omit --strict to continue anyway",
-                     origin->folder, origin->title,
-                     report->missing != NULL ? "lacks" : "should not hold", names);
+    return error_set(error, BERTH_BAD_DATA, "%s: %s for %s: %s; omit --strict to continue anyway",
+                     origin->folder,
+                     report->missing != NULL ? "missing tensors" : "unexpected tensors",
+                     origin->title, names);
 }
 
 enum berth_status model_files_load(const struct model_files *files, const char *folder,

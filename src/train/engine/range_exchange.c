@@ -59,8 +59,8 @@ static int open_peers(struct range_exchange *exchange) {
     struct device *device = exchange->device;
     char id[DEVICE_PEERS_ID] = {0};
     struct berth_error met;
-    const char *own =
-        device->peers_id == NULL ? "the device has none" : device->peers_id(device, id);
+    const char *own = device->peers_id == NULL ? "the device has no direct exchange"
+                                               : device->peers_id(device, id);
     agree_on_reason(exchange, own);
     if (exchange->mirror_reason[0] != '\0') {
         return 0;
@@ -83,7 +83,7 @@ enum berth_status range_exchange_init(struct range_exchange *exchange, struct co
     }
     if (mode == RANGE_EXCHANGE_MIRRORED) {
         (void)snprintf(exchange->mirror_reason, sizeof exchange->mirror_reason,
-                       "as --gpu_exchange says");
+                       "--gpu_exchange mpi");
     } else {
         exchange->is_direct = open_peers(exchange);
     }

@@ -70,8 +70,8 @@ enum berth_status job_settle_saving(struct training_job *job, struct berth_error
     TRY(job->comm->agree(job->comm, BERTH_OK, &is_short, error));
     if (is_short) {
         log_note(&job->log,
-                 "async_save: no memory for a copy of weights and moments, %zu MiB: checkpoints "
-                 "are written between updates",
+                 "async_save: not enough memory for a copy of weights and moments (%zu MiB): "
+                 "checkpoints are written between updates",
                  (size_t)(memory.saving >> 20));
         job->config.async_save = 0;
     }

@@ -88,7 +88,7 @@ static enum berth_status roll_back(struct run *run, const struct update_result *
                            run->progress->step + 1, ROLLBACKS_MOST, run->saved_step);
     } else if (status == BERTH_OK) {
         snprintf(outcome, sizeof outcome,
-                 "the run goes back to update %" PRId64 " and leaves out its data",
+                 "the run rolls back to update %" PRId64 " and leaves out its data",
                  run->saved_step);
         loop_report_spike(run, update, limits, outcome);
         run->rollbacks++;

@@ -252,7 +252,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     TRY(schedule_init(&job->schedule, config, job->batching.schedule_steps, error));
     if (schedule_is_zero(&job->schedule, job->batching.total_steps)) {
         log_warning(&job->log,
-                    "the learning rate of every update is 0, and nothing will be trained: schedule "
+                    "the learning rate of every update is 0, so nothing will be trained: schedule "
                     "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
                     ", learning_rate %g; --schedule constant has no warm-up",
                     config->schedule, job->batching.total_steps, job->schedule.warmup_steps,
@@ -390,7 +390,7 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
 // then the last model is the result.
 static enum berth_status find_best(struct training_job *job, char **folder,
                                    struct berth_error *error) {
-    struct berth_error damage = {.message = "as another process finds"};
+    struct berth_error damage = {.message = "found by another process"};
     TRY(checkpoint_locate(job->comm, job->config.output_dir, job->progress.best_step, folder,
                           error));
     if (*folder == NULL) {

@@ -192,7 +192,7 @@ static void accept_update(struct run *run, const struct update_result *update,
                           const struct spike_limits *limits) {
     if (run->spike_policy == SPIKE_WARN &&
         spike_limits_exceeded(limits, update->loss, update->grad_norm)) {
-        loop_report_spike(run, update, limits, "its change is kept");
+        loop_report_spike(run, update, limits, "it is applied");
     }
     loop_record_spikes(run, update, limits);
     record_loss(run, update);
@@ -301,7 +301,7 @@ static void write_profile(struct run *run) {
     const enum berth_status status =
         path == NULL ? file_no_path(&own) : profile_write(profile, path, 0, &own);
     if (status != BERTH_OK) {
-        log_warning(loop->log, "the profile is not written: %s", own.message);
+        log_warning(loop->log, "cannot write the profile: %s", own.message);
     } else {
         log_note(loop->log, "profile of updates %" PRId64 " to %" PRId64 ": %s", profile->first,
                  run->progress->step, path);

@@ -96,8 +96,8 @@ static void announce(const struct worker *worker) {
     const int count = worker->comm->size;
     char *beyond = worker_folder(given->output_dir, count);
     log_note(&worker->args.log,
-             "%d independent workers: worker R trains a model of its own with the seed %" PRId64
-             " + R in %s/worker-R; plan and reports are of worker 0",
+             "%d independent workers: worker R trains its own model with seed %" PRId64
+             " + R in %s/worker-R; the plan and reports are those of worker 0",
              count, given->seed, given->output_dir);
     if (given->report_every > 0) {
         log_note(&worker->args.log, "report_every has no effect: the report of all workers is "

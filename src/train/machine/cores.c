@@ -197,9 +197,8 @@ enum berth_status cores_divide(struct comm *comm, int requested, const struct be
     const cpu_set_t part = choose_processors(&sharing);
     sched_setaffinity(0, sizeof part, &part);
     log_note(log,
-             "%d ranks of this host may run on the same %d processors: each keeps to a part of "
-             "them, this one to %d (--threads, OMP_NUM_THREADS and the launcher's binding say "
-             "otherwise)",
+             "%d ranks of this host may run on the same %d processors and divide them: this one "
+             "uses %d (--threads, OMP_NUM_THREADS or the launcher's binding override this)",
              sharing.count, CPU_COUNT(&sharing.own), CPU_COUNT(&part));
     return BERTH_OK;
 }

@@ -220,8 +220,8 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                      .tf32 = config->tf32};
     TRY(option_check_choice(config, "device", error));
     if (cores_is_forked_child()) {
-        log_note(log, "threads: 1, because this process was forked from one that had used the "
-                      "library; one that starts afresh uses all that it may");
+        log_note(log, "threads: 1, because this process was forked from one that had already used "
+                      "the library; a newly started process uses all the threads it may");
     }
     if (strcmp(name, "auto") == 0) {
         TRY(open_best(&options, log, device, error));
@@ -229,11 +229,12 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
         TRY(open_named(name, &options, log, device, error));
     }
     if (config->tf32 && !(*device)->tf32) {
-        log_note(log, "tf32: no effect, the device %s has no such products", (*device)->name);
+        log_note(log, "tf32 has no effect: the device %s does not support it", (*device)->name);
     }
     if (config->instructions != NULL && strcmp(config->instructions, "auto") != 0 &&
         !(*device)->is_host) {
-        log_note(log, "instructions: no effect, they are the CPU's, and the device is %s",
+        log_note(log,
+                 "instructions has no effect: it selects those of the CPU, and the device is %s",
                  (*device)->name);
     }
     return BERTH_OK;
@@ -249,10 +250,11 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
     }
     comm->broadcast(comm, first, sizeof first, 0);
     if (strcmp(first, device->name) != 0) {
-        status = error_set(error, BERTH_CONFIG,
-                           "the device is %s, and %s on rank 0: their sums would differ; name one "
-                           "that all ranks have (--device), or start ranks on such hosts only",
-                           device->name, first);
+        status = error_set(
+            error, BERTH_CONFIG,
+            "the device is %s, but %s on rank 0, so their sums would differ; name a device that "
+            "all ranks have (--device), or start ranks only on hosts that have it",
+            device->name, first);
     }
     return comm_settle(comm, status, error);
 }

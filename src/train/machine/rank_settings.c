@@ -12,8 +12,8 @@ enum { TEXT_SIZE = 256 };
 static enum berth_status report_mismatch(const struct comm *comm, const char *what, const char *own,
                                          const char *first, struct berth_error *error) {
     return error_set(error, BERTH_CONFIG,
-                     "rank %d (host %s): %s is %s, and %s on rank 0: all processes of a job need "
-                     "the same; compare their command lines and the files that these name",
+                     "rank %d (host %s): %s is %s, but %s on rank 0: it must be the same in all "
+                     "processes of a job; compare their command lines and the files named there",
                      comm->rank, comm->host_names[comm->rank], what, *own != '\0' ? own : "not set",
                      *first != '\0' ? first : "not set");
 }

@@ -318,7 +318,7 @@ static enum berth_status check_finite(const struct state_loader *loader, const s
     return finite == count
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: number %" PRId64 " of the weight %s is not finite (%g): the file "
+                           "%s: element %" PRId64 " of the weight %s is not finite (%g): the file "
                            "is damaged, or the training that wrote it diverged; use another model "
                            "or an earlier checkpoint",
                            loader->source, finite + 1, param->name, (double)values[finite]);

@@ -25,7 +25,7 @@ enum berth_status progress_init(struct progress *progress, struct berth_error *e
                                   .last_masked_loss = NAN,
                                   .best_metric = NAN,
                                   .log = json_new_array()};
-    return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the log's progress");
+    return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the run's log");
 }
 
 void progress_done(struct progress *progress) {
@@ -408,8 +408,8 @@ static void warn_of_changed_data(const struct progress *found,
     print_checksum(found->feed, now);
     if (strcmp(then, now) != 0) {
         log_warning(source->log,
-                    "resume: the training examples have changed since %s was written: as many, but "
-                    "with other texts, labels or order",
+                    "resume: the training examples have changed since %s was written: their number "
+                    "is the same, but not their texts, labels or order",
                     source->path);
     }
 }

@@ -14,7 +14,7 @@
 #define FUSED "there is one implementation of each optimizer"
 #define MASTER "weights, gradients and moments are fp32"
 #define NOT_SUPPORTED "not supported"
-#define OFFLOAD "a device has all that belongs to it in its own memory"
+#define OFFLOAD "a device keeps everything in its own memory"
 #define STAGE_3 "for stage 3, which is not supported"
 
 const struct deepspeed_keys deepspeed_keys[] = {
@@ -27,7 +27,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"", KEY_BOOLEAN, KEY_ALWAYS, "managed_gradient_accumulation",
      "the run adds up the gradients of an update and applies them itself"},
     {"", KEY_BOOLEAN, KEY_NEVER, "zero_allow_untested_optimizer",
-     "ZeRO is for every optimizer here"},
+     "ZeRO works with every optimizer here"},
     {"", KEY_BOOLEAN, KEY_NEVER, "zero_force_ds_cpu_optimizer", OFFLOAD},
     {"", KEY_TEXT, KEY_NEVER, "seq_parallel_communication_data_type",
      "sequences are not divided among processes"},
@@ -44,7 +44,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"", KEY_OBJECT, KEY_NEVER, "wandb csv_monitor comet",
      "--json_summary and --logging_dir write records to files"},
     {"", KEY_OBJECT, KEY_NEVER, "flops_profiler timers",
-     "--profile, --wall_clock_breakdown and berth bench measure"},
+     "use --profile, --wall_clock_breakdown or berth bench"},
     {"", KEY_OBJECT, KEY_NEVER,
      "progressive_layer_drop sparse_attention autotuning curriculum_learning data_efficiency "
      "compression_training weight_quantization",
@@ -72,7 +72,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"scheduler.params", KEY_REAL, KEY_READ, "warmup_max_lr warmup_min_ratio", NULL},
     {"scheduler.params", KEY_TEXT, KEY_READ, "warmup_type", NULL},
     {"scheduler.params", KEY_INTEGER, KEY_NEVER, "last_batch_iteration",
-     "a checkpoint says how far its schedule is"},
+     "a checkpoint stores the progress of its schedule"},
     {"fp16", KEY_BOOLEAN, KEY_READ, "enabled", NULL},
     {"fp16", KEY_INTEGER, KEY_READ, "initial_scale_power", NULL},
     {"fp16", KEY_REAL, KEY_READ, "loss_scale", NULL},

@@ -298,7 +298,7 @@ enum berth_status recipe_apply(struct berth_config *config, const struct berth_c
         return option_set(config, option_find("recipe"), config->recipe, error);
     }
     if ((recipe->job & job) == 0) {
-        return error_set(error, BERTH_USAGE, "recipe %s is one of %s", recipe->name,
+        return error_set(error, BERTH_USAGE, "recipe %s is for %s", recipe->name,
                          job_name(recipe->job));
     }
     for (size_t i = 0; i < recipe->count; i++) {

@@ -129,8 +129,8 @@ void class_names_note_order(const char *path, const char *const *labels, size_t 
     const struct label_names taken = {labels, count};
     label_names_list(&taken, list, sizeof list);
     log_note(log,
-             "%s: the model's classes have no names: its classes from 0 on are taken to be %s; "
-             "names in id2label of its config.json say which they are",
+             "%s: the model's classes have no names; from class 0 on they are assumed to be %s; "
+             "id2label in its config.json would name them",
              path, list);
 }
 
@@ -219,8 +219,8 @@ enum berth_status class_weights_refuse(const struct berth_config *config,
     return is_plain(config)
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           "%s applies to a choice of one of several classes; this training has "
-                           "numbers or several labels at once: omit it",
+                           "%s applies only to a choice of one of several classes; this is a "
+                           "regression or has several labels at once: omit it",
                            config->class_weights != NULL ? "class_weights"
                                                          : "label_smoothing_factor");
 }

@@ -184,11 +184,12 @@ static enum berth_status check_types(const struct classify *own, const struct pa
     if (dataset->text_pair_column == NULL || model_files_distinguish_pairs(files)) {
         return BERTH_OK;
     }
-    return error_set(error, BERTH_CONFIG,
-                     "%s: column %s has second texts, and the model's type_vocab_size %" PRId64
-                     " cannot tell them from the first; use a model with type_vocab_size 2%s",
-                     dataset->name, dataset->text_pair_column, files->shape.type_vocab_size,
-                     own->task == NULL ? ", or --text_column without --text_pair_column" : "");
+    return error_set(
+        error, BERTH_CONFIG,
+        "%s: column %s has second texts, but with type_vocab_size %" PRId64
+        " the model cannot distinguish them from the first; use a model with type_vocab_size 2%s",
+        dataset->name, dataset->text_pair_column, files->shape.type_vocab_size,
+        own->task == NULL ? ", or --text_column without --text_pair_column" : "");
 }
 
 static enum berth_status read_part(const struct classify *own, struct classify_part *part,
@@ -208,8 +209,8 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     if (settings.text_column == NULL) {
         const char *pair = part->dataset.text_pair_column, *label = part->dataset.label_column;
         log_note(args->log,
-                 "%s: text_column %s, text_pair_column %s, label_column %s, by their "
-                 "names: options choose others",
+                 "%s: text_column %s, text_pair_column %s, label_column %s, chosen by name; the "
+                 "options choose others",
                  part->path, part->dataset.text_column, pair != NULL ? pair : "none",
                  label != NULL ? label : "none");
     }

@@ -97,8 +97,8 @@ static enum berth_status check_scores(const struct embed *own, struct berth_erro
         const struct text_example *example = &own->examples.items[i];
         if (fabs(example->score) > 1) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: line %zu, column \"%s\": score %g is no cosine: expected -1 to "
-                             "1; divide the scores by the largest",
+                             "%s: line %zu, column \"%s\": score %g is not a cosine: expected -1 "
+                             "to 1; divide the scores by the largest",
                              own->examples.table.name, example->line, own->examples.score_column,
                              example->score);
         }

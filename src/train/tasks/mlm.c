@@ -115,7 +115,7 @@ static void note_without_effect(const struct task_open *args, const struct part 
     const struct berth_config *config = args->config;
     const int is_read_twice = part->is_held_out && part->percent > 0; // the training set notes it
     if (config->text_column != NULL && lines->table.row_count == 0 && !is_read_twice) {
-        log_note(args->log, "text_column has no effect: %s is no table", part->path);
+        log_note(args->log, "text_column has no effect: %s is not a table", part->path);
     }
     if (args->use == TASK_TRAIN && part->percent == 0 &&
         option_is_chosen(config, option_find("validation_split_percentage"))) {

@@ -177,7 +177,7 @@ static enum berth_status make_windows(struct tokens *own, const struct task_open
              own->windows.token_count, own->windows.divided, clock_now() - begin);
     if (own->windows.cut > 0) {
         log_warning(args->log,
-                    "%s: %zu words are longer than max_seq_length %lld; their ends are cut",
+                    "%s: %zu words are longer than max_seq_length %lld and are truncated",
                     own->dataset.name, own->windows.cut, (long long)args->config->max_seq_length);
     }
     return BERTH_OK;
