@@ -27,8 +27,9 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_classifier *classifier = handle;
     struct inference *inference = &classifier->inference;
     const struct model_files *files = &inference->predictor.files;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_CLASS, TEXT_LENGTH,
-                       source->comm, source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_CLASS, TEXT_LENGTH};
+    TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
+                       error));
     TRY(classify_check_outputs(files, error));
     TRY(classify_read_names(&classifier->names, files, error));
     inference_set_extent(inference);

@@ -52,8 +52,8 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct inference *inference = &encoder->inference;
     struct berth_config *config = &inference->config;
     TRY(comm_settle(source->comm, read_sentence(encoder, error), error));
-    TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE,
-                       usual_length(&encoder->sentence), source->comm, source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_NONE, usual_length(&encoder->sentence)};
+    TRY(predictor_open(&inference->predictor, config, &kind, source->comm, source->log, error));
     note_other_length(config, &encoder->sentence,
                       inference->predictor.files.shape.max_position_embeddings, source->log);
     inference_set_extent(inference);

@@ -31,9 +31,9 @@ static enum berth_status infer(const char *name, enum task_use use,
                                const struct berth_config *config, struct berth_log log,
                                const volatile int *stop, struct berth_run_result *result,
                                struct berth_error *error) {
-    const struct task *task;
-    TRY(find_task(name, &task, error));
-    return predict(task, use, config, log, stop, result, error);
+    struct predict_args args = {.use = use, .config = config, .log = log, .stop = stop};
+    TRY(find_task(name, &args.task, error));
+    return predict(&args, result, error);
 }
 
 // Predicts the test set with the new model and the settings of its training.
@@ -48,7 +48,9 @@ static enum berth_status predict_trained(const struct task *task, const struct b
     own.model_name_or_path = own.output_dir;
     own.vocab_file = NULL; // the model's folder has it
     own.overwrite_output_dir = 1;
-    return predict(task, TASK_PREDICT, &own, log, stop, NULL, error);
+    const struct predict_args args = {
+        .task = task, .use = TASK_PREDICT, .config = &own, .log = log, .stop = stop};
+    return predict(&args, NULL, error);
 }
 
 enum berth_status berth_train(const char *task, const struct berth_config *config,

@@ -23,8 +23,9 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_model *model = handle;
     struct inference *inference = &model->inference;
     const struct berth_config *config = &inference->config;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, 0, source->comm,
-                       source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_SPAN, 0};
+    TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
+                       error));
     TRY(squad_input_feature_options(config, &model->features, error));
     model->answers = squad_input_answer_options(config);
     model->answers.all_spans = 1;

@@ -25,8 +25,9 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_tagger *tagger = handle;
     struct inference *inference = &tagger->inference;
     const struct model_files *files = &inference->predictor.files;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_TOKEN, 0, source->comm,
-                       source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_TOKEN, 0};
+    TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
+                       error));
     TRY(class_names_read(&tagger->names, files, error));
     tagger->rule = tokens_window_rule(&inference->config, files->tokenizer);
     inference_set_extent(inference);

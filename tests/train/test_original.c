@@ -198,7 +198,11 @@ static enum berth_status read_moments(const struct weights *weights, int64_t *up
                                       const char **missing) {
     const struct optimizer optimizer = {.no_decay = "bias"};
     const struct original_moments from = {weights, &optimizer, STEP};
-    return original_moments_read(&from, &numbers, updates, missing, NULL);
+    struct original_moments_found found;
+    const enum berth_status status = original_moments_read(&from, &numbers, &found, NULL);
+    *updates = found.updates;
+    *missing = found.missing;
+    return status;
 }
 
 static void read_form(const struct form *form) {

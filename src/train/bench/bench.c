@@ -157,15 +157,14 @@ static enum berth_status describe_state(struct bench *bench, struct berth_error 
     struct berth_config *config = bench->settings->config;
     const struct param_table *table = &bench->data.files.table;
     enum dtype compute;
-    int is_int8 = 0;
     TRY(trains(bench) ? machine_compute_dtype(config, bench->comm, bench->device, &bench->log,
                                               &compute, error)
                       : machine_inference_dtype(config, bench->comm, bench->device, &bench->log,
-                                                &compute, &is_int8, error));
+                                                &compute, error));
     bench->state = (struct state){.device = bench->device,
                                   .table = table,
                                   .compute = compute,
-                                  .is_int8 = is_int8,
+                                  .is_int8 = config->precision == BERTH_INT8,
                                   .sharding = bench->sharding};
     if (forecasts(bench)) {
         TRY(recorder_init(&bench->recorder, bench->cluster, table, error));

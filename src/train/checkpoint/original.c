@@ -164,14 +164,15 @@ static enum berth_status restore(const struct checkpoint_content *content, const
 
 // Continues after the updates of another program's file, with what it has.
 static enum berth_status begin_after(const struct checkpoint_content *content, const char *file,
-                                     const struct original_moments *from, int64_t updates,
-                                     const char *missing, const struct berth_log *log,
-                                     struct berth_error *error) {
+                                     int64_t step, const struct original_moments_found *found,
+                                     const struct berth_log *log, struct berth_error *error) {
     struct progress *progress = content->progress;
-    const int64_t step = from->step;
+    const char *missing = found->missing;
     TRY(find_phase(content->config, file, step, &progress->phase_start, error));
     progress->step = step;
-    progress->moments_start = missing != NULL ? step : updates < step ? step - updates : 0;
+    progress->moments_start = missing != NULL         ? step
+                              : found->updates < step ? step - found->updates
+                                                      : 0;
     log_warning(log,
                 "%s: resuming after update %" PRId64
                 " with its weights%s; not restored: %s%sthe loss scale, the order of the data and "
@@ -186,15 +187,14 @@ static enum berth_status read_open(const struct checkpoint_content *content,
                                    const struct berth_log *log, struct berth_error *error) {
     const struct optimizer optimizer = optimizer_of(content->config);
     const struct original_moments from = {weights, &optimizer, step};
-    const char *file = weights->file.path, *missing;
-    int64_t updates;
+    const char *file = weights->file.path;
+    struct original_moments_found found;
     json *state;
     TRY(read_state(weights, &state, error));
-    enum berth_status status =
-        original_moments_read(&from, content->state, &updates, &missing, error);
+    enum berth_status status = original_moments_read(&from, content->state, &found, error);
     if (status == BERTH_OK) {
-        status = state != NULL ? restore(content, state, missing, file, log, error)
-                               : begin_after(content, file, &from, updates, missing, log, error);
+        status = state != NULL ? restore(content, state, found.missing, file, log, error)
+                               : begin_after(content, file, step, &found, log, error);
     }
     json_free(state);
     return status;

@@ -213,16 +213,16 @@ static enum berth_status read_all(struct reading *reading, struct state *state, 
 }
 
 enum berth_status original_moments_read(const struct original_moments *from, struct state *state,
-                                        int64_t *updates, const char **missing,
+                                        struct original_moments_found *found,
                                         struct berth_error *error) {
     struct reading reading = {.from = from, .torch = torch_of(&from->weights->file)};
-    *updates = from->step;
-    *missing = NULL;
+    *found = (struct original_moments_found){.updates = from->step};
     if (reading.torch == NULL) {
-        *missing = no_optimizer;
+        found->missing = no_optimizer;
         return BERTH_OK;
     }
-    const enum berth_status status = read_all(&reading, state, updates, missing, error);
+    const enum berth_status status =
+        read_all(&reading, state, &found->updates, &found->missing, error);
     memory_free(reading.parameters);
     memory_free(reading.entries);
     return status;

@@ -12,16 +12,18 @@
 
 #include <stdint.h>
 
-// Reads the moments from the open file. Sets *updates to the number of updates that went into them,
-// or to `step` if the file does not say. Sets *missing to NULL, or to a static text that says why
-// the file has no usable moments, which are then unchanged.
 struct original_moments {
     const struct weights *weights;
     const struct optimizer *optimizer; // of the run that resumes
     int64_t step;
 };
+struct original_moments_found {
+    int64_t updates;     // that went into the moments; `step` if the file does not say
+    const char *missing; // why the file has no usable moments, a static text; NULL: it has some
+};
+// Reads the moments from the open file; leaves them unchanged if it has no usable ones.
 enum berth_status original_moments_read(const struct original_moments *from, struct state *state,
-                                        int64_t *updates, const char **missing,
+                                        struct original_moments_found *found,
                                         struct berth_error *error);
 
 #endif

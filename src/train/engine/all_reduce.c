@@ -141,8 +141,10 @@ enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *co
                                "the segments of an exchange");
     }
     list_segments(all_reduce);
-    return range_exchange_init(&all_reduce->exchange, comm, state->device, state->table->total,
-                               (int64_t)(EXCHANGES * max_segments), rules->mode, error);
+    const struct range_exchange_setup setup = {.elements = state->table->total,
+                                               .capacity = (int64_t)(EXCHANGES * max_segments),
+                                               .mode = rules->mode};
+    return range_exchange_init(&all_reduce->exchange, comm, state->device, &setup, error);
 }
 
 void all_reduce_finish(struct all_reduce *all_reduce) {

@@ -75,25 +75,27 @@ static int open_peers(struct range_exchange *exchange) {
 }
 
 enum berth_status range_exchange_init(struct range_exchange *exchange, struct comm *comm,
-                                      struct device *device, int64_t elements, int64_t capacity,
-                                      enum range_exchange_mode mode, struct berth_error *error) {
-    *exchange = (struct range_exchange){.comm = comm, .device = device, .capacity = capacity};
+                                      struct device *device,
+                                      const struct range_exchange_setup *setup,
+                                      struct berth_error *error) {
+    *exchange =
+        (struct range_exchange){.comm = comm, .device = device, .capacity = setup->capacity};
     if (!is_on_gpu(comm, device)) {
         return BERTH_OK;
     }
-    if (mode == RANGE_EXCHANGE_MIRRORED) {
+    if (setup->mode == RANGE_EXCHANGE_MIRRORED) {
         (void)snprintf(exchange->mirror_reason, sizeof exchange->mirror_reason,
                        "--gpu_exchange mpi");
     } else {
         exchange->is_direct = open_peers(exchange);
     }
-    if (mode == RANGE_EXCHANGE_DIRECT && !exchange->is_direct) {
+    if (setup->mode == RANGE_EXCHANGE_DIRECT && !exchange->is_direct) {
         return error_set(error, BERTH_UNAVAILABLE,
                          "--gpu_exchange nccl: %s: install it, give each rank a GPU of its own, or "
                          "use --gpu_exchange auto",
                          exchange->mirror_reason);
     }
-    return exchange->is_direct ? BERTH_OK : open_mirror(exchange, elements, error);
+    return exchange->is_direct ? BERTH_OK : open_mirror(exchange, setup->elements, error);
 }
 
 void range_exchange_note(const struct range_exchange *exchange, const struct berth_log *log) {

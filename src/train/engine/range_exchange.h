@@ -39,11 +39,17 @@ struct range_exchange {
 // Bytes of the mirror of a table with this many elements, if one is needed.
 size_t range_exchange_bytes(const struct comm *comm, const struct device *device, int64_t elements);
 
-// At most `capacity` exchanges of a table's ranges may be in progress at a time. A zeroed struct
-// may be closed.
+struct range_exchange_setup {
+    int64_t elements; // of the table
+    int64_t capacity; // exchanges of its ranges that may be in progress at a time
+    enum range_exchange_mode mode;
+};
+
+// A zeroed struct may be closed.
 enum berth_status range_exchange_init(struct range_exchange *exchange, struct comm *comm,
-                                      struct device *device, int64_t elements, int64_t capacity,
-                                      enum range_exchange_mode mode, struct berth_error *error);
+                                      struct device *device,
+                                      const struct range_exchange_setup *setup,
+                                      struct berth_error *error);
 // Logs how a GPU's ranges are exchanged.
 void range_exchange_note(const struct range_exchange *exchange, const struct berth_log *log);
 // Closes the direct exchange once all exchanges are done or a rank is lost. Call it before the

@@ -353,10 +353,8 @@ enum berth_status machine_compute_dtype(struct berth_config *config, struct comm
 
 enum berth_status machine_inference_dtype(struct berth_config *config, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
-                                          enum dtype *compute, int *is_int8,
-                                          struct berth_error *error) {
-    *is_int8 = config->precision == BERTH_INT8;
-    if (!*is_int8) {
+                                          enum dtype *compute, struct berth_error *error) {
+    if (config->precision != BERTH_INT8) {
         return machine_compute_dtype(config, comm, device, log, compute, error);
     }
     TRY(find_fast_dtype(comm, device, log, compute, error));

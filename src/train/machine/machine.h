@@ -56,12 +56,11 @@ const char *machine_precision_name(enum berth_precision precision);
 enum berth_status machine_compute_dtype(struct berth_config *config, struct comm *comm,
                                         const struct device *device, const struct berth_log *log,
                                         enum dtype *compute, struct berth_error *error);
-// The same for inference, whose weights may be int8. machine_compute_dtype refuses int8, which is
-// BERTH_CONFIG.
+// The same for inference, whose weights may be int8 (config->precision BERTH_INT8): then the dtype
+// of everything else. machine_compute_dtype refuses int8, which is BERTH_CONFIG.
 enum berth_status machine_inference_dtype(struct berth_config *config, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
-                                          enum dtype *compute, int *is_int8,
-                                          struct berth_error *error);
+                                          enum dtype *compute, struct berth_error *error);
 
 // Peak FLOP/s of fused multiply-adds in a dtype: the best of `readings` short measurements. NaN if
 // the device cannot measure it.
