@@ -394,11 +394,9 @@ static enum berth_status number_files(struct job *job, size_t first, size_t coun
     struct comm *comm = job->asked->comm;
     for (size_t i = first; i < first + count; i++) {
         struct window *window = &job->windows[i];
-        double parts = i - first == (size_t)stage_rank(comm) ? (double)window->parts : 0;
-        if (comm != NULL) {
-            comm->sum(comm, &parts, 1);
-            TRY(comm->status(comm, error));
-        }
+        double parts = i - first == (size_t)comm->rank ? (double)window->parts : 0;
+        comm->sum(comm, &parts, 1);
+        TRY(comm->status(comm, error));
         window->parts = (int64_t)parts;
         window->part = i > 0 ? window[-1].part + window[-1].parts : 0;
     }
@@ -412,7 +410,7 @@ static enum berth_status pack_all(struct job *job, struct berth_error *error) {
     }
     for (; job->round < job->window_count; job->round += items.count) {
         const size_t left = job->window_count - job->round;
-        const size_t ranks = (size_t)stage_ranks(job->asked->comm);
+        const size_t ranks = (size_t)job->asked->comm->size;
         items.count = left < ranks ? left : ranks;
         items.make = find_parts;
         TRY(stage_make(&job->work, &items, error));
@@ -484,7 +482,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->asked->comm;
     char *manifest = NULL;
-    enum berth_status status = stage_settle(comm, begin(job, settings, &manifest, error), error);
+    enum berth_status status = comm_settle(comm, begin(job, settings, &manifest, error), error);
     if (status == BERTH_OK) {
         const struct stage_place place = {job->asked->folder, manifest, comm};
         status = stage_open(&job->stage, &place, settings, error);
@@ -492,7 +490,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
     memory_free(manifest);
     TRY(status);
     TRY(pack_all(job, error));
-    TRY(stage_settle(comm, stage_rank(comm) == 0 ? conclude(job, error) : BERTH_OK, error));
+    TRY(comm_settle(comm, comm->rank == 0 ? conclude(job, error) : BERTH_OK, error));
     return job->stage.complete ? BERTH_OK : stage_finish(&job->stage, error);
 }
 

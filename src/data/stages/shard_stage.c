@@ -230,7 +230,7 @@ static enum berth_status share_tally(struct comm *comm, struct tally *tally, int
 }
 
 static enum berth_status share_tallies(struct job *job, struct berth_error *error) {
-    const int ranks = stage_ranks(job->asked->comm);
+    const int ranks = job->asked->comm->size;
     for (int i = 0; i < job->threads && ranks > 1; i++) {
         TRY(share_tally(job->asked->comm, &job->tallies[i], i % ranks, error));
     }
@@ -309,27 +309,25 @@ static void warn_of_long_lines(const struct job *job) {
 static enum berth_status find_places(struct job *job, struct berth_error *error) {
     struct comm *comm = job->asked->comm;
     job->tallies = memory_array_zeroed((size_t)job->threads, sizeof *job->tallies);
-    TRY(stage_settle(comm,
-                     job->tallies != NULL
-                         ? BERTH_OK
-                         : error_no_memory(error, (size_t)job->threads * sizeof *job->tallies,
-                                           "the articles' lengths"),
-                     error));
+    TRY(comm_settle(comm,
+                    job->tallies != NULL
+                        ? BERTH_OK
+                        : error_no_memory(error, (size_t)job->threads * sizeof *job->tallies,
+                                          "the articles' lengths"),
+                    error));
     TRY(count_parts(job, error));
     TRY(share_tallies(job, error));
-    TRY(stage_settle(comm, place(job, error), error));
+    TRY(comm_settle(comm, place(job, error), error));
     warn_of_long_lines(job);
-    return stage_settle(comm, check_shards(job, error), error);
+    return comm_settle(comm, check_shards(job, error), error);
 }
 
 // The threads of all ranks.
 static enum berth_status count_threads(struct job *job, struct berth_error *error) {
     struct comm *comm = job->asked->comm;
     double threads = job->asked->threads > 0 ? job->asked->threads : 1;
-    if (comm != NULL) {
-        comm->sum(comm, &threads, 1);
-        TRY(comm->status(comm, error));
-    }
+    comm->sum(comm, &threads, 1);
+    TRY(comm->status(comm, error));
     job->threads = (int)threads;
     return BERTH_OK;
 }
@@ -440,7 +438,7 @@ static enum berth_status find_groups(struct job *job, size_t *count, struct bert
 
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
     struct stage_items items = {.threads = job->asked->threads, .make = make_group, .context = job};
-    TRY(stage_settle(job->asked->comm, find_groups(job, &items.count, error), error));
+    TRY(comm_settle(job->asked->comm, find_groups(job, &items.count, error), error));
     job->work.phase = "shards";
     job->work.done = 0;
     job->work.total = (int64_t)(job->bytes * items.count);
@@ -482,7 +480,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->asked->comm;
     char *manifest = NULL;
-    enum berth_status status = stage_settle(comm, begin(job, settings, &manifest, error), error);
+    enum berth_status status = comm_settle(comm, begin(job, settings, &manifest, error), error);
     if (status == BERTH_OK) {
         const struct stage_place at = {job->asked->folder, manifest, comm};
         status = stage_open(&job->stage, &at, settings, error);

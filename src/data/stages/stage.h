@@ -40,7 +40,7 @@ void stage_set_real(struct stage_settings *settings, const char *name, double va
 // Where a stage's files and its manifest are, and who makes them.
 struct stage_place {
     const char *folder, *manifest;
-    struct comm *comm; // NULL: this process alone
+    struct comm *comm;
 };
 
 struct stage {
