@@ -66,15 +66,8 @@ def strata(lengths, tokens, count):
 
 def batch_of(features, rows, pad_to):
     import torch
-    width = pad_to or max(len(features[i].input_ids) for i in rows)
-    ids = torch.zeros(len(rows), width, dtype=torch.long)
-    types, mask = torch.zeros_like(ids), torch.zeros_like(ids)
-    for r, i in enumerate(rows):
-        n = len(features[i].input_ids)
-        ids[r, :n] = torch.tensor(features[i].input_ids)
-        types[r, :n] = torch.tensor(features[i].token_type_ids)
-        mask[r, :n] = 1
-    batch = {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
+    from torch_training import pad
+    batch = pad([features[i] for i in rows], pad_to)
     if isinstance(features[0], pair_features.Feature):
         return {**batch, "labels": torch.tensor([features[i].label for i in rows])}
     return {**batch, "start_positions": torch.tensor([features[i].start for i in rows]),
@@ -82,9 +75,8 @@ def batch_of(features, rows, pad_to):
 
 
 def worker(a):
-    import contextlib
-
     import torch
+    from torch_training import autocast, update
     from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
@@ -113,20 +105,15 @@ def worker(a):
         size = max(1, a.tokens // width)
         batches = [(batch_of(features, range(size), width), len(features))]
 
-    def cast():
-        return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
-
     def run(batch):
         if job == "predict":
-            with torch.inference_mode(), cast():
+            with torch.inference_mode(), autocast(precision):
                 call(**{k: v for k, v in batch.items() if not k.endswith("positions")})
             return
-        with cast():
+        with autocast(precision):
             loss = call(**batch).loss
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        update(model, optimizer)
 
     for batch, _ in batches:
         run(batch)

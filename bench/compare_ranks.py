@@ -16,7 +16,6 @@ matter. The result is the median of the rounds' ratios.
     compare_ranks.py --berth build/release/berth --data train-v1.1.json --vocab vocab.txt
 """
 import argparse
-import contextlib
 import json
 import os
 import platform
@@ -49,6 +48,7 @@ def worker(a):
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
+    from torch_training import autocast, update
     from transformers import BertConfig, BertForQuestionAnswering
     torch.set_num_threads(1)
     path = a.file or os.path.join(tempfile.mkdtemp(), "meeting")
@@ -76,13 +76,10 @@ def worker(a):
     assert all(len(batch["input_ids"]) == own for batch, _ in batches)
 
     def run(batch):
-        cast = torch.autocast("cpu", torch.bfloat16) if a.worker == "bf16" else contextlib.nullcontext()
-        with cast:
+        with autocast(a.worker):
             loss = call(**batch).loss
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        update(model, optimizer)
 
     def round_of_all():
         total = 0.0

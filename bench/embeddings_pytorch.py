@@ -14,12 +14,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.losses import MultipleNegativesRankingLoss
 from transformers import get_linear_schedule_with_warmup
 
-
-def groups_of(parameters):
-    plain = ("bias", "LayerNorm.weight")
-    named = [(name, p) for name, p in parameters if p.requires_grad]
-    return [{"params": [p for n, p in named if not n.endswith(plain)], "weight_decay": 0.01},
-            {"params": [p for n, p in named if n.endswith(plain)], "weight_decay": 0.0}]
+from torch_training import decay_groups, update
 
 
 def main():
@@ -42,7 +37,7 @@ def main():
     model.max_seq_length = args.length
     loss = MultipleNegativesRankingLoss(model)
     steps = (len(pairs) + args.batch - 1) // args.batch
-    optimizer = torch.optim.AdamW(groups_of(model.named_parameters()), lr=args.rate, eps=1e-8)
+    optimizer = torch.optim.AdamW(decay_groups(model, 0.01), lr=args.rate, eps=1e-8)
     schedule = get_linear_schedule_with_warmup(optimizer, int(0.1 * steps), steps)
     tokenize = getattr(model, "preprocess", None) or model.tokenize
     model.train()
@@ -50,10 +45,8 @@ def main():
         batch = pairs[step * args.batch:(step + 1) * args.batch]
         value = loss([tokenize([pair[i] for pair in batch]) for i in range(2)], None)
         value.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        update(model, optimizer)
         schedule.step()
-        optimizer.zero_grad()
         print(f"step {step + 1}/{steps} loss {value.item():.4f}", flush=True)
     model.save(args.output)
 

@@ -101,9 +101,8 @@ def new_model(hidden, layers, heads, intermediate, setting, dropout):
 # --- speed ---------------------------------------------------------------------------------------
 
 def worker(a):
-    import contextlib
-
     import torch
+    from torch_training import autocast, update
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     precision, length = a.worker.split("-")
@@ -123,12 +122,10 @@ def worker(a):
                       "torch": torch.__version__}), flush=True)
 
     def run(batch):
-        with torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext():
+        with autocast(precision):
             loss = loss_of(model, batch)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        update(model, optimizer)
 
     run(batches[0])
     for _ in sys.stdin:
@@ -195,14 +192,12 @@ def show(rows, a):
 def curve(a, folder):
     """PyTorch's losses; the weights it began with are left in `folder`."""
     import torch
+    from torch_training import decay_groups, update
     torch.set_num_threads(a.threads)
     torch.manual_seed(7)
     model = new_model(256, 4, 4, 1024, "eager", 0.0).train()
     model.save_pretrained(folder)
-    decayed = [p for n, p in model.named_parameters() if "LayerNorm" not in n and not n.endswith("bias")]
-    others = [p for n, p in model.named_parameters() if "LayerNorm" in n or n.endswith("bias")]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0}],
-                                  lr=a.learning_rate, eps=1e-6)
+    optimizer = torch.optim.AdamW(decay_groups(model, 0.01), lr=a.learning_rate, eps=1e-6)
     rows = read_rows(a.h5_python, a.curve, a.steps * a.batch_rows)
     if len(rows["input_ids"]) < a.steps * a.batch_rows:
         sys.exit(f"{a.curve} holds {len(rows['input_ids'])} rows; {a.steps * a.batch_rows} are needed")
@@ -211,9 +206,7 @@ def curve(a, folder):
         batch = batch_of(rows, slice(step * a.batch_rows, (step + 1) * a.batch_rows))
         loss = pretraining_loss(model, batch)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        update(model, optimizer)
         losses.append(loss.item())
     return losses
 

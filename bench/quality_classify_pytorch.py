@@ -23,20 +23,12 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, logging as hf_logging
 
 import pair_features
-from quality_pytorch import autocast, make_optimizer, schedule
+from quality_pytorch import make_optimizer, schedule, update_at
+from torch_training import autocast, pad
 
 
-def collate(features):
-    longest = max(len(f.input_ids) for f in features)
-    ids = torch.zeros(len(features), longest, dtype=torch.long)
-    types, mask = torch.zeros_like(ids), torch.zeros_like(ids)
-    for row, f in enumerate(features):
-        n = len(f.input_ids)
-        ids[row, :n] = torch.tensor(f.input_ids)
-        types[row, :n] = torch.tensor(f.token_type_ids)
-        mask[row, :n] = 1
-    return {"input_ids": ids, "token_type_ids": types, "attention_mask": mask,
-            "labels": torch.tensor([f.label for f in features])}
+def batch_of(features):
+    return {**pad(features), "labels": torch.tensor([f.label for f in features])}
 
 
 def make_model(path):
@@ -59,15 +51,11 @@ def train(model, features, a):
         order = list(range(len(features)))
         rng.shuffle(order)
         for at in range(0, len(order), a.train_batch_size):
-            batch = collate([features[i] for i in order[at:at + a.train_batch_size]])
+            batch = batch_of([features[i] for i in order[at:at + a.train_batch_size]])
             with autocast(a.precision):
                 loss = model(**batch).loss
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), a.max_grad_norm)
-            for group in optimizer.param_groups:
-                group["lr"] = a.learning_rate * schedule(step, total, warmup)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            update_at(a.learning_rate * schedule(step, total, warmup), model, optimizer, a)
             step += 1
             shown += loss.item()
             if step % 50 == 0:
@@ -83,7 +71,7 @@ def score(model, features, a):
     with torch.inference_mode(), autocast(a.precision):
         for at in range(0, len(features), 32):
             part = features[at:at + 32]
-            batch = collate(part)
+            batch = batch_of(part)
             labels = batch.pop("labels").tolist()
             for guess, label in zip(model(**batch).logits.argmax(-1).tolist(), labels):
                 right += guess == label

@@ -19,7 +19,8 @@ import time
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling, logging as hf_logging
 
-from quality_pytorch import autocast, make_optimizer, schedule
+from quality_pytorch import make_optimizer, schedule, update_at
+from torch_training import autocast
 
 GROUP = 1000  # the lines that datasets.map passes to run_mlm's functions at once
 
@@ -50,11 +51,7 @@ def train(model, data, collate, a):
             with autocast(a.precision):
                 loss = model(**batch).loss
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), a.max_grad_norm)
-            for group in optimizer.param_groups:
-                group["lr"] = a.learning_rate * schedule(step, total, warmup)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            update_at(a.learning_rate * schedule(step, total, warmup), model, optimizer, a)
             step += 1
 
 

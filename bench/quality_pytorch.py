@@ -19,7 +19,6 @@ Leaves out: several processes, intermediate checkpoints.
     quality_pytorch.py --model DIR --train train-v2.0.json --dev dev-v2.0.json --version_2_with_negative
 """
 import argparse
-import contextlib
 import json
 import math
 import os
@@ -35,6 +34,7 @@ import torch
 from transformers import BertConfig, BertForQuestionAnswering, logging as hf_logging
 
 import squad_features
+from torch_training import autocast, decay_groups, pad, update
 
 MEGA = 50
 
@@ -176,18 +176,6 @@ def decide(kept, null_score, threshold):
 
 # --- batches, model, training -------------------------------------------------------------------
 
-def collate(features):
-    longest = max(len(f.input_ids) for f in features)
-    ids = torch.zeros(len(features), longest, dtype=torch.long)
-    types, mask = torch.zeros_like(ids), torch.zeros_like(ids)
-    for row, f in enumerate(features):
-        n = len(f.input_ids)
-        ids[row, :n] = torch.tensor(f.input_ids)
-        types[row, :n] = torch.tensor(f.token_type_ids)
-        mask[row, :n] = 1
-    return {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
-
-
 def epoch_batches(lengths, size, rng):
     order = list(range(len(lengths)))
     rng.shuffle(order)
@@ -208,12 +196,6 @@ def span_loss(out, batch, starts, ends):
     return loss / 2
 
 
-def autocast(precision):
-    if precision == "bf16":
-        return torch.autocast("cpu", dtype=torch.bfloat16)
-    return contextlib.nullcontext()
-
-
 def make_model(path, attention):
     config = BertConfig.from_pretrained(path)
     config.initializer_range = 0.02
@@ -223,11 +205,8 @@ def make_model(path, attention):
 
 
 def make_optimizer(model, a):
-    decay = [p for n, p in model.named_parameters() if "LayerNorm" not in n and not n.endswith("bias")]
-    plain = [p for n, p in model.named_parameters() if "LayerNorm" in n or n.endswith("bias")]
-    return torch.optim.AdamW([{"params": decay, "weight_decay": a.weight_decay},
-                              {"params": plain, "weight_decay": 0.0}],
-                             lr=a.learning_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
+    return torch.optim.AdamW(decay_groups(model, a.weight_decay), lr=a.learning_rate,
+                             betas=(0.9, 0.999), eps=1e-8, fused=True)
 
 
 def schedule(step, total, warmup):
@@ -236,13 +215,19 @@ def schedule(step, total, warmup):
     return max(0.0, (total - step) / max(1, total - warmup))
 
 
+def update_at(learning_rate, model, optimizer, a):
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+    update(model, optimizer, a.max_grad_norm)
+
+
 def backward(model, chosen, a):
     """Adds the gradient of the mean loss of these features, in micro-batches; returns the loss."""
     size = a.per_device_train_batch_size or len(chosen)
     total = 0.0
     for at in range(0, len(chosen), size):
         part = chosen[at:at + size]
-        batch = collate(part)
+        batch = pad(part)
         with autocast(a.precision):
             out = model(**batch)
         loss = span_loss(out, batch, torch.tensor([f.start for f in part]),
@@ -263,11 +248,7 @@ def train(model, features, a):
     for _ in range(a.num_train_epochs):
         for rows in epoch_batches([len(f.input_ids) for f in features], a.train_batch_size, rng):
             shown += backward(model, [features[i] for i in rows], a)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), a.max_grad_norm)
-            for group in optimizer.param_groups:
-                group["lr"] = a.learning_rate * schedule(step, total, warmup)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            update_at(a.learning_rate * schedule(step, total, warmup), model, optimizer, a)
             step += 1
             shown_steps += 1
             if step % 25 == 0 or step == total:
@@ -284,7 +265,7 @@ def predict(model, features, a):
     with torch.inference_mode(), autocast(a.precision):
         for at in range(0, len(order), 32):
             rows = order[at:at + 32]
-            out = model(**collate([features[i] for i in rows]))
+            out = model(**pad([features[i] for i in rows]))
             for k, i in enumerate(rows):
                 n = len(features[i].input_ids)
                 result[i] = (out.start_logits[k, :n].float().tolist(),

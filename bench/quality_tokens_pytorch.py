@@ -21,7 +21,8 @@ import torch
 from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
 from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, logging as hf_logging
 
-from quality_pytorch import autocast, epoch_batches, make_optimizer, schedule
+from quality_pytorch import epoch_batches, make_optimizer, schedule, update_at
+from torch_training import autocast
 
 
 def read(path, most):
@@ -89,11 +90,7 @@ def train(model, features, weights, a):
             with autocast(a.precision):
                 logits = model(**batch).logits
             loss_of(a, logits, labels, weights).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), a.max_grad_norm)
-            for group in optimizer.param_groups:
-                group["lr"] = a.learning_rate * schedule(step, total, warmup)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            update_at(a.learning_rate * schedule(step, total, warmup), model, optimizer, a)
             step += 1
             if step % 50 == 0:
                 print(f"step {step}/{total}", file=sys.stderr, flush=True)

@@ -30,13 +30,9 @@ import tempfile
 import threading
 import time
 
+from serve_load import read_questions
+
 MEBIBYTE = 1 << 20
-
-
-def read_questions(path: str) -> list:
-    data = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["data"]
-    return [{"question": question["question"], "context": paragraph["context"]}
-            for article in data for paragraph in article["paragraphs"] for question in paragraph["qas"]]
 
 
 class Process:
@@ -251,7 +247,7 @@ def main() -> int:
     args = parser.parse_args()
     words = [word for model in args.model for word in ("--model", model)]
     server = Process([args.berth, "serve", *words, "--port", "0", "--idle_timeout", "3600"])
-    questions, models = read_questions(args.data), tasks_of(server)
+    questions, models = read_questions(args.data, seed=1), tasks_of(server)
     before = server.state()["descriptors"]
     loads = [Load(server, models, questions, seed) for seed in range(args.clients)]
     end = time.monotonic() + 60 * args.minutes

@@ -165,8 +165,7 @@ static void put_precisions(struct facts *facts, const struct device *device) {
     for (enum berth_precision i = 0; i < BERTH_PRECISION_AUTO; i++) {
         struct berth_config config = {.precision = i};
         enum dtype compute;
-        int is_int8;
-        if (machine_inference_dtype(&config, comm_self(), device, NULL, &compute, &is_int8, NULL) ==
+        if (machine_inference_dtype(&config, comm_self(), device, NULL, &compute, NULL) ==
             BERTH_OK) {
             const size_t used = strlen(found);
             snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? " " : "",
@@ -180,7 +179,6 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
                                     struct berth_error *error) {
     struct device *device;
     enum dtype compute;
-    int is_int8;
     char processors[1024] = "unknown";
     TRY(machine_device_open(config, comm_self(), NULL, &device, error));
     put_text(facts, "device", device->describe(device));
@@ -189,7 +187,7 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
     put_text(facts, "processors_usable", processors);
     put_integer(facts, "threads", machine_threads(config));
     enum berth_status status =
-        machine_inference_dtype(config, comm_self(), device, NULL, &compute, &is_int8, error);
+        machine_inference_dtype(config, comm_self(), device, NULL, &compute, error);
     put_text(facts, "precision", machine_precision_name(config->precision));
     put_precisions(facts, device);
     device->close(device);

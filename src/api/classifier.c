@@ -27,8 +27,9 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_classifier *classifier = handle;
     struct inference *inference = &classifier->inference;
     const struct model_files *files = &inference->predictor.files;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_CLASS, TEXT_LENGTH,
-                       source->comm, source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_CLASS, TEXT_LENGTH};
+    TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
+                       error));
     TRY(classify_check_outputs(files, error));
     TRY(classify_read_names(&classifier->names, files, error));
     inference_set_extent(inference);
@@ -118,7 +119,7 @@ static void take(void *context, size_t index, const float *logits, int64_t count
 static enum berth_status run(const struct berth_classifier *classifier, struct pass *pass,
                              struct berth_error *error) {
     const struct packer_source source = texts_source(&pass->texts);
-    const struct infer_args args = {.source = &source, .take = take, .context = pass};
+    const struct infer_args args = {.source = &source, .receive = take, .context = pass};
     return inference_run(&classifier->inference, args, error);
 }
 

@@ -52,8 +52,8 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct inference *inference = &encoder->inference;
     struct berth_config *config = &inference->config;
     TRY(comm_settle(source->comm, read_sentence(encoder, error), error));
-    TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE,
-                       usual_length(&encoder->sentence), source->comm, source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_NONE, usual_length(&encoder->sentence)};
+    TRY(predictor_open(&inference->predictor, config, &kind, source->comm, source->log, error));
     note_other_length(config, &encoder->sentence,
                       inference->predictor.files.shape.max_position_embeddings, source->log);
     inference_set_extent(inference);
@@ -231,9 +231,9 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
         const struct infer_args args = {.source = &source,
                                         .group = request->group,
                                         .reads_first = request->how.pooling == BERTH_POOL_CLS,
-                                        .keep = keep,
-                                        .kept_count = (int64_t)pass.size,
-                                        .take = take,
+                                        .extract = keep,
+                                        .extracted_count = (int64_t)pass.size,
+                                        .receive = take,
                                         .context = &pass};
         status = inference_run(inference, args, error);
     }
@@ -343,7 +343,7 @@ static enum berth_status compute_rows(const struct berth_encoder *encoder, struc
     }
     if (status == BERTH_OK) {
         const struct packer_source source = texts_source(&pass.texts);
-        const struct infer_args infer = {.source = &source, .take = take_rows, .context = &pass};
+        const struct infer_args infer = {.source = &source, .receive = take_rows, .context = &pass};
         status = inference_run(&encoder->inference, infer, error);
     }
     texts_done(&pass.texts);

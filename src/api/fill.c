@@ -27,9 +27,9 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_filler *filler = handle;
     struct inference *inference = &filler->inference;
     struct berth_config *config = &inference->config;
-    TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_MASKED,
-                       option_default_integer("max_seq_length", JOB_FILL), source->comm,
-                       source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_MASKED,
+                                        option_default_integer("max_seq_length", JOB_FILL)};
+    TRY(predictor_open(&inference->predictor, config, &kind, source->comm, source->log, error));
     if (tokenizer_special_ids(tokenizer_of(filler)).mask < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
                          inference->predictor.files.vocab_path);
@@ -201,9 +201,9 @@ static void take(void *context, size_t index, const float *found, int64_t count)
 static enum berth_status find_words(struct pass *pass, struct berth_error *error) {
     const struct packer_source source = {.get = get, .data = pass, .count = pass->masked_count};
     const struct infer_args args = {.source = &source,
-                                    .keep_words = keep_words,
-                                    .kept_count = (int64_t)(2 * pass->top_k),
-                                    .take = take,
+                                    .extract_words = keep_words,
+                                    .extracted_count = (int64_t)(2 * pass->top_k),
+                                    .receive = take,
                                     .context = pass};
     return inference_run(&pass->filler->inference, args, error);
 }

@@ -39,7 +39,9 @@ static enum berth_status predict_trained(const struct task *task, const struct b
     own.model_name_or_path = own.output_dir;
     own.vocab_file = NULL; // the model's folder has it
     own.overwrite_output_dir = 1;
-    return predict(task, TASK_PREDICT, &own, log, stop, NULL, error);
+    const struct predict_args args = {
+        .task = task, .use = TASK_PREDICT, .config = &own, .log = log, .stop = stop};
+    return predict(&args, NULL, error);
 }
 
 enum berth_status berth_train(const char *task, const struct berth_config *config,
@@ -56,7 +58,7 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
     if (!config->dry_run && launch_find().rank == 0) {
         TRY(save_formats_write(config, result->steps, &log, error));
     }
-    return found->predicts_apart && !config->dry_run && task_predicts(config)
+    return found->predicts_separately && !config->dry_run && task_predicts(config)
                ? predict_trained(found, config, log, stop, error)
                : BERTH_OK;
 }
@@ -68,7 +70,9 @@ enum berth_status berth_predict(const char *task, const struct berth_config *con
     REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
-    return predict(found, TASK_PREDICT, config, log, stop, result, error);
+    const struct predict_args args = {
+        .task = found, .use = TASK_PREDICT, .config = config, .log = log, .stop = stop};
+    return predict(&args, result, error);
 }
 
 enum berth_status berth_evaluate(const char *task, const struct berth_config *config,
@@ -78,7 +82,9 @@ enum berth_status berth_evaluate(const char *task, const struct berth_config *co
     REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
-    return predict(found, TASK_VALIDATE, config, log, stop, result, error);
+    const struct predict_args args = {
+        .task = found, .use = TASK_VALIDATE, .config = config, .log = log, .stop = stop};
+    return predict(&args, result, error);
 }
 
 double berth_run_metric(const struct berth_run_result *result, const char *name) {

@@ -23,8 +23,9 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_model *model = handle;
     struct inference *inference = &model->inference;
     const struct berth_config *config = &inference->config;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, 0, source->comm,
-                       source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_SPAN, 0};
+    TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
+                       error));
     TRY(squad_input_feature_options(config, &model->features, error));
     model->answers = squad_input_answer_options(config);
     model->answers.all_spans = 1;
@@ -239,13 +240,13 @@ static struct packer_sequence get_window(const void *data, size_t index) {
 static void take_window(void *context, size_t index, const float *logits, int64_t count) {
     const struct call *call = context;
     const struct window window = call->windows[index];
-    squad_logits_take(&call->asked[window.question].logits, window.feature, logits, count);
+    squad_logits_receive(&call->asked[window.question].logits, window.feature, logits, count);
 }
 
 static enum berth_status pass(struct call *call, struct berth_error *error) {
     const struct packer_source source = {
         .get = get_window, .data = call, .count = call->window_count};
-    const struct infer_args args = {.source = &source, .take = take_window, .context = call};
+    const struct infer_args args = {.source = &source, .receive = take_window, .context = call};
     return inference_run(&call->model->inference, args, error);
 }
 

@@ -25,8 +25,9 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_tagger *tagger = handle;
     struct inference *inference = &tagger->inference;
     const struct model_files *files = &inference->predictor.files;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_TOKEN, 0, source->comm,
-                       source->log, error));
+    const struct predictor_kind kind = {PARAM_HEAD_TOKEN, 0};
+    TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
+                       error));
     TRY(class_names_read(&tagger->names, files, error));
     tagger->rule = tokens_window_rule(&inference->config, files->tokenizer);
     inference_set_extent(inference);
@@ -185,7 +186,7 @@ static void take(void *context, size_t index, const float *logits, int64_t count
 static enum berth_status run(const struct pass *pass, struct berth_error *error) {
     const struct packer_source source = {
         .get = word_windows_sequence, .data = &pass->windows, .count = pass->windows.count};
-    const struct infer_args args = {.source = &source, .take = take, .context = (void *)pass};
+    const struct infer_args args = {.source = &source, .receive = take, .context = (void *)pass};
     return inference_run(&pass->tagger->inference, args, error);
 }
 

@@ -153,7 +153,7 @@ def check_groups():
     expect("train_batch_size 12 is not a multiple of negatives_batch 5" in done.stderr, "update of no whole groups")
     done = train("refused", "pairs.jsonl", *UPDATES, "--negatives_batch", 4, "--per_device_train_batch_size", 6,
                  code=78)
-    expect("micro-batches of 6 examples are no whole groups" in done.stderr, "micro-batch of no whole groups")
+    expect("micro-batches of 6 examples are not a whole number of groups" in done.stderr, "micro-batch of no whole groups")
 
 
 def check_ranks():
@@ -295,7 +295,7 @@ def check_errors():
             ("pairs.jsonl", ["--embedding_loss", "cosine"], 78, "expected pairs with scores, found pairs without"),
             ("pairs.jsonl", ["--embedding_loss", "triplet"], 78, "expected triplets, found pairs without scores"),
             ("scored.csv", ["--embedding_loss", "negatives"], 78, "found pairs with scores"),
-            ("large.jsonl", [], 65, 'line 1, column "score": score 4.5 is no cosine'),
+            ("large.jsonl", [], 65, 'line 1, column "score": score 4.5 is not a cosine'),
             ("word.jsonl", [], 65, 'expected a number, found "near"'),
             ("both.jsonl", [], 65, "found three texts and column \"label\""),
             ("four.jsonl", [], 65, "expected two or three columns of texts, found 4"),

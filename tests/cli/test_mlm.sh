@@ -41,7 +41,7 @@ part="--model model --train text.txt --max_seq_length 16 --max_steps 3 --precisi
 run pretrain --objective mlm $part --output whole --text_column text --phase1_end_step 3
 expect_code 0
 expect_err "--phase1_end_step has no effect in \`berth pretrain --objective mlm\`"
-[ "$(grep -c 'text_column has no effect: text.txt is no table' "$err")" -eq 1 ] || fail "a note twice"
+[ "$(grep -c 'text_column has no effect: text.txt is not a table' "$err")" -eq 1 ] || fail "a note twice"
 run pretrain --objective mlm $part --output parts --steps_this_run 2
 expect_code 0
 [ -s parts/checkpoint-2/model.safetensors ] || fail "no checkpoint"

@@ -81,9 +81,9 @@ test_copy_without_memory() {
     done
     planned $high || fail "no plan in $high KiB"
     grep -qE 'saving_bytes +95.09 MiB' "$out" || fail "no copy in $high KiB"
-    expect_no "$out" "no memory for a copy"
+    expect_no "$out" "not enough memory for a copy"
     planned $low || fail "no plan in $low KiB"
-    expect_out "async_save: no memory for a copy of weights and moments, 95 MiB"
+    expect_out "async_save: not enough memory for a copy of weights and moments (95 MiB)"
     grep -qE 'saving_bytes +0 B' "$out" || fail "a copy in $low KiB"
     rm -r "$work/large"
 }
@@ -413,7 +413,7 @@ expect_code 0
 run bench train --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" \
     --replay_compute "$work/times.json"
 expect_code 78
-expect_err 'has the times of 2 ranks'
+expect_err 'has times for 2 ranks'
 sed 's/"event": "announces"/"event": "announced"/' "$work/times.json" >"$work/bad.json"
 run bench train --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" \
     --replay_compute "$work/bad.json"

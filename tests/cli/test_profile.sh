@@ -96,7 +96,7 @@ expect_code 0
 expect_err "no profile: none of updates 7 to 9 was done"
 run finetune squad $settings --output "$work/nowhere" --profile 1:2 --max_steps 3 --profile_output "$work/none/p.json"
 expect_code 0
-expect_err "the profile is not written: cannot create $work/none/p.json"
+expect_err "cannot write the profile: cannot create $work/none/p.json"
 
 for mpi in $(find_mpis); do
     what="two processes of $mpi"

@@ -48,7 +48,7 @@ run answer --model "$work/hf" --question 'Where?' --context 'In Oslo.' $small
 expect_code 0
 run answer --model "$work/hf" --question 'Where?' --context 'In Oslo.' $small --strict
 expect_code 65
-expect_err 'it should not hold'
+expect_err 'unexpected tensors'
 run convert "$work/google" "$work/lacking" --quiet
 run answer --model "$work/lacking" --question 'Where?' --context 'In Oslo.' $small --strict
 expect_code 0

@@ -125,13 +125,13 @@ for mpi in $mpis; do
     rm -r "$work/$mpi-resumed/checkpoint-6"
     run $settings --shard_order rank --resume_from_checkpoint auto --output "$work/$mpi-resumed" --overwrite_output_dir
     expect_code 78
-    once "a run is resumed by as many processes as it had, 2"
+    once "a run must be resumed with the same number of processes: expected 2"
     launch "$mpi" 3 $settings --shard_order rank --output "$work/none"
     expect_code 78
     once "train_batch_size 16 is not a multiple of the number of processes, 3"
     launch "$mpi" 2 $settings --shard_order rank --virtual_ranks 2 --output "$work/none"
     expect_code 78
-    once "--shard_order rank and --virtual_ranks contradict each other"
+    once "--shard_order rank cannot be combined with --virtual_ranks"
     launch "$mpi" 3 $settings --shard_order rank --train_batch_size 18 --per_device_train_batch_size 2 \
         --dataloader_drop_last --output "$work/$mpi-rank-3"
     expect_code 0

@@ -147,7 +147,7 @@ failing 2 unknown_option predict squad --model model --input data.json --output 
 failing 73 squad-1 predict squad --model model --input data.json --output squad-1
 failing 66 absent embed --model model absent --output none
 failing 2 'expected one of mean' embed --model model lines --pooling none
-failing 78 'normalize is true, and false on rank 0' embed --model model lines --normalize=@
+failing 78 'normalize is true, but false on rank 0' embed --model model lines --normalize=@
 failing 73 nowhere embed --model model lines --output nowhere/none.npy
 failing 78 'init` is one process' init --config config.json --output none
 

@@ -84,15 +84,15 @@ for mpi in $mpis; do
     # The second process has another setting, another file of settings, another job.
     train="finetune squad $settings --output $work/none"
     unlike "$mpi" $train -- --learning_rate 5e-3
-    refused "learning_rate is 0.005, and 0.001"
+    refused "learning_rate is 0.005, but 0.001"
     unlike "$mpi" $train -- --train_batch_size 4
-    refused "train_batch_size is 4, and 8"
+    refused "train_batch_size is 4, but 8"
     unlike "$mpi" $train --deepspeed_config "$work/one.json" -- --deepspeed_config "$work/two.json"
-    refused "max_grad_norm is 0.25, and 0.5"
+    refused "max_grad_norm is 0.25, but 0.5"
     what="$mpi, two jobs"
     timeout 120 $(launcher_of "$mpi") -n 1 "$BERTH" $train : -n 1 "$BERTH" doctor >"$out" 2>"$err" </dev/null
     code=$?
-    refused "the job is \"doctor\" of $("$BERTH" --version), and \"train squad\" of $("$BERTH" --version)"
+    refused "the job is \"doctor\" of $("$BERTH" --version), but \"train squad\" of $("$BERTH" --version)"
     # It has other paths, threads and instructions. All then compute in a type in which every rank is fast.
     cp "$work/data.json" "$work/same.json"
     rm -rf "$work/unlike"

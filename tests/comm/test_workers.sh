@@ -88,15 +88,15 @@ compare() { # NAME COUNT SCORE least|most FILES -- WORDS...
 # The settings from which each worker derives its own must agree.
 unlike "${mpis[0]}" $questions --output none --seed 5 --workers independent -- --seed 6
 expect_code 78
-once "seed is 6, and 5 on rank 0"
+once "seed is 6, but 5 on rank 0"
 unlike "${mpis[0]}" $questions --output none --workers independent -- --workers synchronous
 expect_code 78
-once "workers is synchronous, and independent on rank 0"
+once "workers is synchronous, but independent on rank 0"
 
 compare squad 3 f1 most "model.safetensors predictions.json config.json vocab.txt" -- $questions
 [ "$best" -gt 0 ] || fail "the first of them is the best: choose other seeds"
 grep -qF "\"workers\":3,\"best_worker\":$best,\"best_seed\":$((5 + best))}" "$out" || fail "another result"
-once "3 independent workers: worker R trains a model of its own with the seed 5 + R in squad/worker-R"
+once "3 independent workers: worker R trains its own model with seed 5 + R in squad/worker-R"
 [ "$(grep -cE "^$best +$(hostname) +$((5 + best)) +6 .* worker-$best +best\$" "$err")" -eq 1 ] || fail "no line of the best"
 [ "$(grep -cE '^[0-2] .* worker-[0-2] +finished$' "$err")" -eq 2 ] || fail "no lines of the others"
 python3 - squad.jsonl $best <<'END' || fail "other records"

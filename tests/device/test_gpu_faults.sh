@@ -85,12 +85,12 @@ expect_code 0
 printf 'ada lived in oslo\n' >texts.txt
 run embed --model start texts.txt --device emulated --instructions avx2
 expect_code 0
-expect_err "instructions: no effect, they are the CPU's, and the device is emulated"
+expect_err "instructions has no effect: it selects those of the CPU, and the device is emulated"
 run embed --model start texts.txt --device emulated --tf32
 expect_code 0
-expect_no "$err" "no effect"
+expect_no "$err" "has no effect"
 run embed --model start texts.txt --device cpu --instructions generic --tf32
 expect_code 0
-expect_err "tf32: no effect, the device cpu has no such products"
-expect_no "$err" "instructions: no effect"
+expect_err "tf32 has no effect: the device cpu does not support it"
+expect_no "$err" "instructions has no effect"
 finish

@@ -13,8 +13,12 @@ enum { TESTS = 2 }; // test files
 const char wish_vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\none\ntwo\nthree\nfour\n"
                                "five\n##s\nbern\nzurich\nriver\nbridge\n0\n1\n2\n3\n4\n5\n";
 
+static struct comm *comm_of(const struct wish *wish) {
+    return wish->comm != NULL ? wish->comm : comm_self();
+}
+
 static int reports(const struct wish *wish) {
-    return wish->comm == NULL || wish->comm->rank == 0;
+    return comm_of(wish)->rank == 0;
 }
 
 struct wish wish_usual(const char *folder) {
@@ -74,7 +78,7 @@ enum berth_status make_shards(const struct wish *wish, struct berth_error *error
                                 .name = "few",
                                 .plan = {(uint32_t)wish->shards, TESTS, 0.3, wish->seed},
                                 .threads = wish->threads,
-                                .comm = wish->comm};
+                                .comm = comm_of(wish)};
     TRY(shard_stage_run(&stage, &silent, wish->stop, error));
     if (reports(wish)) {
         assert_int_equal(stage.articles, wish->articles);
@@ -103,7 +107,7 @@ enum berth_status make_instances(const struct wish *wish, const struct tokenizer
                                                .whole_word = wish->whole_word},
                                    .tfrecord = wish->tfrecord,
                                    .threads = wish->threads,
-                                   .comm = wish->comm,
+                                   .comm = comm_of(wish),
                                    .statistics = &statistics};
     TRY(instance_stage_run(&stage, &silent, wish->stop, error));
     if (reports(wish)) {
@@ -125,7 +129,7 @@ enum berth_status make_packs(const struct wish *wish, struct berth_error *error)
                                .seed = wish->seed,
                                .window = 2000,
                                .threads = wish->threads,
-                               .comm = wish->comm};
+                               .comm = comm_of(wish)};
     enum berth_status status = pack_stage_run(&stage, &silent, wish->stop, error);
     if (status == BERTH_OK && reports(wish)) {
         assert_true(stage.files > 1); // windows

@@ -33,7 +33,7 @@ struct wish {
     int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
     uint64_t seed;
     const volatile int *stop;
-    struct comm *comm;
+    struct comm *comm; // NULL: comm_self
 };
 
 struct wish wish_usual(const char *folder);

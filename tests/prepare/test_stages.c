@@ -229,7 +229,7 @@ static void test_lost_lock(void **state) {
     struct stage_settings settings = {0};
     struct berth_error error;
     const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
-                                            NULL};
+                                            comm_self()};
     stage_set_text(&settings, "key", "value");
     assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
     assert_int_equal(stage_open(&stage, &location, &settings, NULL), BERTH_OK);
@@ -260,7 +260,7 @@ static void test_manifest_of_many_files(void **state) {
     struct stage stage;
     struct stage_settings settings = {0};
     const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
-                                            NULL};
+                                            comm_self()};
     size_t listed = 0, writes = 0;
     assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
     assert_int_equal(stage_open(&stage, &location, &settings, NULL), BERTH_OK);
@@ -304,7 +304,7 @@ static void test_absurd_counts(void **state) {
                  cases[i].facts);
         scratch_write("made/manifest.json", text);
         const char *path = scratch("made/manifest.json");
-        const struct stage_location location = {scratch("made/files"), path, NULL};
+        const struct stage_location location = {scratch("made/files"), path, comm_self()};
         assert_int_equal(stage_open(&stage, &location, &settings, &error), cases[i].status);
         stage_close(&stage);
         assert_int_equal(stage_read_complete(path, "make it", &manifest, &error), cases[i].status);
@@ -370,7 +370,7 @@ static void test_setting_of_one_run(void **state) {
                  {1, 0, "made with strip \"false\", but it is \"default\" now"},
                  {0, 1, "made with strip \"default\", but it is \"false\" now"}};
     const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
-                                            NULL};
+                                            comm_self()};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct stage_settings settings[2] = {{.count = 0}};
         struct stage stage;
@@ -487,7 +487,8 @@ static void test_few_articles(void **state) {
                                 .folder = folder,
                                 .name = "few",
                                 .plan = {256, 256, 0.1, 7},
-                                .threads = 2};
+                                .threads = 2,
+                                .comm = comm_self()};
     write_articles(25);
     assert_int_equal(shard_stage_run(&stage, &silent, NULL, NULL), BERTH_OK);
     assert_int_equal(stage.articles, 25);
@@ -581,7 +582,7 @@ static void test_bad_packs(void **state) {
     const struct berth_log silent = {NULL, NULL};
     char input[512], folder[512];
     wish_path(folder, &wish, "packs");
-    struct pack_stage stage = {.input = input, .folder = folder, .threads = 1};
+    struct pack_stage stage = {.input = input, .folder = folder, .threads = 1, .comm = comm_self()};
     snprintf(input, sizeof input, "%s", scratch("whole/text"));
     assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "\"training\" in their name");
@@ -639,7 +640,8 @@ static void test_empty_files(void **state) {
     char input[512], folder[512];
     snprintf(input, sizeof input, "%s", scratch("whole/instances"));
     snprintf(folder, sizeof folder, "%s", scratch("packs"));
-    struct pack_stage stage = {.input = input, .folder = folder, .window = 1, .threads = 1};
+    struct pack_stage stage = {
+        .input = input, .folder = folder, .window = 1, .threads = 1, .comm = comm_self()};
     assert_int_equal(pack_stage_run(&stage, &silent, NULL, NULL), BERTH_OK);
     uint64_t sequences = stage.packing.sequences;
     packing_done(&stage.packing);

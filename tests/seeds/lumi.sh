@@ -38,5 +38,5 @@ expect_code 0
 grep -qE '^  total_steps +2$' "$out" || fail "not one epoch"
 run finetune squad --recipe bing-128 --model "$work/base" --train cache/data/train-v1.1.json --output none --dry-run
 expect_code 2
-expect_err "recipe bing-128 is one of pre-training"
+expect_err "recipe bing-128 is for pre-training"
 finish

@@ -128,15 +128,15 @@ void rank_open(struct rank *rank, const struct setting *setting, struct comm *co
     struct update_rules rules = update_rules_of(&config, &ranks_shape, DTYPE_F32);
     rules.parts = setting->parts;
     rules.exchange = (struct all_reduce_rules){.wire = setting->wire,
-                                               .waits = setting->waits,
+                                               .blocking = setting->blocking,
                                                .gradient_bucket = setting->bucket,
                                                .weight_bucket = setting->bucket};
     rules.check_every = setting->checks;
-    const struct state_share share = {comm->rank, comm->size, setting->stage,
-                                      optimizer_is_by_tensor(&rules.optimizer)};
+    const struct state_sharding sharding = {comm->rank, comm->size, setting->stage,
+                                            optimizer_needs_tensor_norms(&rules.optimizer)};
     CHECK(device_cpu_open(&options, &rank->device, NULL) == BERTH_OK);
-    CHECK(state_init_share(&rank->state, rank->device, &ranks_table, setting->compute, &share,
-                           NULL) == BERTH_OK);
+    CHECK(state_init_sharded(&rank->state, rank->device, &ranks_table, setting->compute, &sharding,
+                             NULL) == BERTH_OK);
     param_initialise(&ranks_table, &ranks_shape, 3, rank->state.master);
     state_set_weights(&rank->state, rank->state.master);
     CHECK(engine_init(&rank->engine, &rank->state, comm, &ranks_shape, &largest, NULL) == BERTH_OK);
@@ -144,7 +144,7 @@ void rank_open(struct rank *rank, const struct setting *setting, struct comm *co
 }
 
 void rank_close(struct rank *rank) {
-    updater_end(&rank->updater);
+    updater_finish(&rank->updater);
     updater_done(&rank->updater);
     engine_done(&rank->engine);
     state_done(&rank->state);
@@ -190,19 +190,19 @@ static void copy_spans(float *to, const float *from, const struct partition *par
                        int is_whole) {
     for (size_t i = 0; i < partition->count; i++) {
         const struct partition_span *span = &partition->spans[i];
-        memcpy(to + span->first, from + (is_whole ? span->first : span->at),
+        memcpy(to + span->first, from + (is_whole ? span->first : span->offset),
                (size_t)span->count * sizeof *to);
     }
 }
 
 static void collect(struct outcome *outcome, const struct rank *rank, const struct comm *comm) {
     const struct state *state = &rank->state;
-    const struct state_share *share = &state->share;
+    const struct state_sharding *sharding = &state->sharding;
     const void *compute = state->copy != NULL ? state->copy : state->master;
     pthread_mutex_lock(&outcome->mutex);
     copy_spans(outcome->numbers[0], state->master, &state->own, 1);
-    copy_spans(outcome->numbers[1], state->moment1, &state->own, share->stage == 0);
-    copy_spans(outcome->numbers[2], state->moment2, &state->own, share->stage == 0);
+    copy_spans(outcome->numbers[1], state->moment1, &state->own, sharding->stage == 0);
+    copy_spans(outcome->numbers[2], state->moment2, &state->own, sharding->stage == 0);
     if (outcome->compute == NULL) {
         outcome->compute_bytes = (size_t)ranks_table.matrix_count * dtype_size(state->compute);
         outcome->compute = memory_new(outcome->compute_bytes);
@@ -217,13 +217,14 @@ static void collect(struct outcome *outcome, const struct rank *rank, const stru
 static void check_foreign_weights(const struct rank *rank) {
     const struct state *state = &rank->state;
     const int divided =
-        state->share.stage > 0 && state->share.size > 1 && state->compute != DTYPE_F32;
+        state->sharding.stage > 0 && state->sharding.size > 1 && state->compute != DTYPE_F32;
     int64_t foreign = ranks_table.head_first, kept = 0;
     for (int64_t i = 0; i < ranks_table.head_first; i++) {
         kept += state->master[i] != 0;
     }
     for (size_t i = 0; i < state->own.count; i++) {
-        const struct partition_span own = partition_part(&state->own, i, 0, ranks_table.head_first);
+        const struct partition_span own =
+            partition_intersect(&state->own, i, 0, ranks_table.head_first);
         foreign -= own.count;
         for (int64_t k = own.first; k < own.first + own.count; k++) {
             kept -= state->master[k] != 0;

@@ -25,7 +25,7 @@ struct setting {
     enum dtype compute, wire;
     const char *optimizer, *average;
     int64_t micro; // sequences
-    int waits;
+    int blocking;
     int64_t bucket; // of gradients and weights
     int shares;     // every update has all sequences, and each rank knows its share alone
     int64_t checks; // replica_check_steps

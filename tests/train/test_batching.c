@@ -93,7 +93,7 @@ static void test_rules_of_the_number_of_updates(void **state) {
         if (cases[i].drop_last) {
             assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
         }
-        assert_int_equal(batching_follow_rule(&b, &config, 100, NULL), BERTH_OK);
+        assert_int_equal(batching_apply_steps_rule(&b, &config, 100, NULL), BERTH_OK);
         assert_int_equal(b.total_steps, cases[i].run);
         assert_int_equal(b.schedule_steps, cases[i].schedule);
     }
@@ -112,7 +112,7 @@ static void test_updates_by_examples(void **state) {
         config.steps_rule = "examples";
         config.num_train_epochs = cases[i].epochs;
         assert_int_equal(batching_resolve(&b, &config, 90000, 1, NULL), BERTH_OK);
-        assert_int_equal(batching_follow_rule(&b, &config, cases[i].examples, NULL), BERTH_OK);
+        assert_int_equal(batching_apply_steps_rule(&b, &config, cases[i].examples, NULL), BERTH_OK);
         assert_int_equal(b.total_steps, cases[i].steps);
         assert_int_equal(b.schedule_steps, cases[i].steps);
     }
@@ -120,7 +120,7 @@ static void test_updates_by_examples(void **state) {
     struct batching b;
     struct berth_error error;
     config.steps_rule = "passes";
-    assert_int_equal(batching_follow_rule(&b, &config, 1, &error), BERTH_USAGE);
+    assert_int_equal(batching_apply_steps_rule(&b, &config, 1, &error), BERTH_USAGE);
 }
 
 // With parts of their own, an update has the same micro-batches on any number of ranks, none of
@@ -156,11 +156,11 @@ static void test_updates_and_places(void **state) {
     assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.updates_per_epoch, 251);
     assert_int_equal(b.total_steps, 502);
-    struct update_place last = batching_place(&b, 250);
+    struct update_slice last = batching_slice(&b, 250);
     assert_int_equal(last.epoch, 0);
     assert_int_equal(last.first, 8000);
     assert_int_equal(last.count, 14);
-    struct update_place next = batching_place(&b, 251);
+    struct update_slice next = batching_slice(&b, 251);
     assert_int_equal(next.epoch, 1);
     assert_int_equal(next.first, 0);
     config.max_steps_per_epoch = 10;
@@ -184,7 +184,7 @@ static void test_ends_of_epochs(void **state) {
     assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     int64_t sequences = 0;
     for (int64_t step = 0; step < b.total_steps; step++) {
-        struct update_place place = batching_place(&b, step);
+        struct update_slice place = batching_slice(&b, step);
         assert_int_equal(place.epoch, step / 3);
         assert_int_equal(place.update, step % 3);
         assert_int_equal(place.count, step % 3 == 2 ? 6 : 32);
@@ -205,8 +205,8 @@ static void test_the_last_update_can_be_left_out(void **state) {
     assert_int_equal(b.updates_per_epoch, 2);
     assert_int_equal(b.total_steps, 6);
     for (int64_t step = 0; step < 6; step++) {
-        assert_int_equal(batching_place(&b, step).epoch, step / 2);
-        assert_int_equal(batching_place(&b, step).count, 32);
+        assert_int_equal(batching_slice(&b, step).epoch, step / 2);
+        assert_int_equal(batching_slice(&b, step).count, 32);
     }
     config.max_steps_per_epoch = 1;
     assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
@@ -225,7 +225,7 @@ static void test_ends_of_epochs_that_run_on(void **state) {
     config.num_train_epochs = 2;
     struct batching b;
     assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_run_on(&b, &config, 20, NULL), BERTH_OK);
+    assert_int_equal(batching_cross_epochs(&b, &config, 20, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 5); // ceil(140 / 32)
     assert_int_equal(b.micro.sequences, 32);
     assert_int_equal(b.micro.masked, BATCHING_TOKENS / 4);
@@ -260,11 +260,11 @@ static void test_worst_case_is_met_and_never_passed(void **state) {
         struct batch_extent met = {0};
         uint32_t order[500];
         for (int64_t step = 0; step < b.total_steps; step++) {
-            struct update_place place = batching_place(&b, step);
+            struct update_slice place = batching_slice(&b, step);
             packer_shuffle(b.seed, place.epoch, 500, order);
             for (size_t done = 0; done < place.count;) {
                 const uint32_t *own = order + place.first + done;
-                size_t cut = batching_cut(&b, &source, own, place.count - done);
+                size_t cut = batching_fit(&b, &source, own, place.count - done);
                 const struct batch_extent extent = packer_extent(&source, own, cut);
                 assert_true(extent.tokens <= BATCHING_TOKENS);
                 met = batch_extent_larger(&met, &extent);
@@ -330,11 +330,11 @@ static void test_worst_case_of_each_rank(void **state) {
         int different = 0;
         struct batching_worst worst[4], met[4] = {0};
         for (int64_t step = 0; step < b.total_steps; step++) {
-            const struct update_place place = batching_place(&b, step);
+            const struct update_slice place = batching_slice(&b, step);
             uint32_t order[500];
             packer_shuffle(b.seed, place.epoch, 500, order);
             division_make(&division, &source, order + place.first, place.count, &shape,
-                          batching_most_sequences(&b, place.count, division.parts));
+                          batching_max_part_sequences(&b, place.count, division.parts));
             for (int rank = 0; rank < 4; rank++) {
                 const size_t parts = division.parts / 4;
                 int64_t count = 0;
@@ -342,7 +342,7 @@ static void test_worst_case_of_each_rank(void **state) {
                      part++) {
                     for (size_t done = division.starts[part]; done < division.starts[part + 1];
                          count++) {
-                        const size_t cut = batching_cut(&b, &source, division.order + done,
+                        const size_t cut = batching_fit(&b, &source, division.order + done,
                                                         division.starts[part + 1] - done);
                         const struct batch_extent own =
                             packer_extent(&source, division.order + done, cut);
@@ -382,34 +382,34 @@ static void test_groups_stay_whole(void **state) {
             config.gradient_accumulation_steps = 5;
         }
         assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
-        assert_int_equal(batching_group(&b, &config, 8, 1, NULL), BERTH_OK);
+        assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, NULL), BERTH_OK);
         const struct batching_rank alone = {&shape, 0, 1};
         assert_int_equal(batching_find_worst(&b, &source, &alone, &worst, NULL), BERTH_OK);
         assert_int_equal(division_init(&division, (size_t)parts, 40, NULL), BERTH_OK);
         for (int64_t step = 0; step < b.total_steps; step++) {
-            const struct update_place place = batching_place(&b, step);
+            const struct update_slice place = batching_slice(&b, step);
             uint32_t order[150], seen[40] = {0};
             packer_shuffle(b.seed, place.epoch, 150, order);
             division_make(&division, &source, order + place.first, place.count, &shape,
-                          batching_most_sequences(&b, place.count, division.parts));
+                          batching_max_part_sequences(&b, place.count, division.parts));
             assert_int_equal(division.starts[parts], place.count);
             for (int64_t part = 0; part < parts; part++) {
                 for (size_t done = division.starts[part]; done < division.starts[part + 1];) {
-                    const size_t cut = batching_cut(&b, &source, division.order + done,
+                    const size_t cut = batching_fit(&b, &source, division.order + done,
                                                     division.starts[part + 1] - done);
                     const struct batch_extent own =
                         packer_extent(&source, division.order + done, cut);
                     met = batch_extent_larger(&met, &own);
                     for (size_t i = 0; i < cut; i++) {
-                        const size_t at = (size_t)division.places[done + i];
+                        const size_t at = (size_t)division.indices[done + i];
                         const size_t first = i / 8 * 8; // of the group in the micro-batch
                         assert_int_equal(at % 8, i % 8);
-                        assert_int_equal(at / 8, (size_t)division.places[done + first] / 8);
+                        assert_int_equal(at / 8, (size_t)division.indices[done + first] / 8);
                         assert_int_equal(division.order[done + i], order[place.first + at]);
                         seen[at]++;
                     }
                     assert_true(cut % 8 == 0 ||
-                                (size_t)division.places[done + cut - 1] + 1 == place.count);
+                                (size_t)division.indices[done + cut - 1] + 1 == place.count);
                     done += cut;
                 }
             }
@@ -427,15 +427,15 @@ static void test_sizes_of_no_whole_groups(void **state) {
     struct batching b;
     struct berth_config config = make(40, 0, 0);
     assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_group(&b, &config, 16, 1, &error), BERTH_CONFIG);
+    assert_int_equal(batching_round_to_groups(&b, &config, 16, 1, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "negatives_batch 16"));
     config = make(40, 0, 2);
     assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_group(&b, &config, 8, 1, &error), BERTH_CONFIG);
+    assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "micro-batches of 20 examples"));
     config.virtual_ranks = 3; // whose micro-batches are rounded up
     assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
-    assert_int_equal(batching_group(&b, &config, 8, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_round_to_groups(&b, &config, 8, 1, NULL), BERTH_OK);
     assert_int_equal(b.micro.sequences, 8);
     assert_int_equal(b.accumulation, 6);
 }

@@ -5,7 +5,7 @@
 #include "core/options.h"
 #include "core/scratch.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/earlier.h"
+#include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/manifest.h"
 
 #include <unistd.h>
@@ -125,7 +125,7 @@ static void test_names_that_are_no_checkpoints(void **state) {
     }
     assert_int_equal(checkpoint_find(scratch_folder, NULL, &found, NULL), BERTH_OK);
     assert_null(found);
-    assert_int_equal(earlier_remove(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(leftovers_remove(scratch_folder, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof names / sizeof *names);
 }
 
@@ -148,7 +148,7 @@ static void test_checkpoints_without_memory(void **state) {
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
         assert_true((checkpoints() & 1 << 10) != 0);
         memory_free(found);
-        assert_int_equal(earlier_remove(scratch_folder, NULL), BERTH_OK);
+        assert_int_equal(leftovers_remove(scratch_folder, NULL), BERTH_OK);
         assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
     } while (made >= call);
     assert_true(call > 10);
@@ -278,7 +278,7 @@ static void test_what_is_overwritten(void **state) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         scratch_write(kept[i], "kept");
     }
-    assert_int_equal(earlier_remove(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(leftovers_remove(scratch_folder, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof kept / sizeof *kept);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         assert_file_holds(scratch(kept[i]), "kept");
@@ -294,7 +294,7 @@ static enum berth_status check_start(const char *option, const char *name,
     config.output_dir = output;
     config.overwrite_output_dir = 1;
     assert_int_equal(option_set(&config, option_find(option), path, NULL), BERTH_OK);
-    const enum berth_status status = earlier_check(&config, error);
+    const enum berth_status status = leftovers_check(&config, error);
     memory_free(output);
     memory_free(path);
     return status;
@@ -329,9 +329,9 @@ static void test_what_a_run_starts_from_is_not_overwritten(void **state) {
 
 static enum berth_status set_aside(int64_t after, int originals) {
     const struct berth_log log = {.write = keep_note};
-    const struct earlier_branch branch = {scratch_folder, after, originals};
+    const struct leftovers_branch branch = {scratch_folder, after, originals};
     notes[0] = '\0';
-    return earlier_set_aside(&branch, &log, NULL);
+    return leftovers_set_aside(&branch, &log, NULL);
 }
 
 // A run that goes on from 4 leaves 6 to 10 behind, and none of them is lost.
@@ -346,8 +346,8 @@ static void test_setting_aside(void **state) {
     assert_int_equal(checkpoints(), 1 << 2 | 1 << 4 | 1 << 8); // 8 is damaged
     assert_file_holds(scratch("checkpoint-6.abandoned/model.safetensors"), "weights");
     assert_file_holds(scratch("checkpoint-10.abandoned-2/model.safetensors"), "weights");
-    assert_non_null(strstr(notes, "checkpoint-10 is now "));
-    assert_non_null(strstr(notes, "this run went on from update 4 without it"));
+    assert_non_null(strstr(notes, "checkpoint-10 was renamed to "));
+    assert_non_null(strstr(notes, "this run continues from update 4 without it"));
     assert_int_equal(
         checkpoint_find(scratch_folder, &(struct berth_log){.write = keep_note}, &found, NULL),
         BERTH_OK);

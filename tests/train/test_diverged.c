@@ -40,7 +40,7 @@ static void test_nan_in_a_model_is_refused(void **state) {
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
     fixture_assert_logged(
-        "/model: number 1 of the weight bert.encoder.layer.1.intermediate.dense.bias is "
+        "/model: element 1 of the weight bert.encoder.layer.1.intermediate.dense.bias is "
         "not finite (nan)");
     assert_false(dir_exists(in_folder("out")));
 }
@@ -100,7 +100,7 @@ static void test_the_last_update_may_diverge(void **state) {
         run.config.async_save = i == 1;
         run.config.on_save_error = i == 2 ? "continue" : "stop";
         assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
-        fixture_assert_logged("checkpoint of step 3 not saved: number 1 of the weight ");
+        fixture_assert_logged("checkpoint of step 3 not saved: element 1 of the weight ");
         fixture_assert_logged("is not finite");
         int64_t newest;
         assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
@@ -137,7 +137,7 @@ static void test_resume_names_weights_that_are_not_finite(void **state) {
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
     fixture_assert_logged(
-        "out/checkpoint-2: number 1 of the weight qa_outputs.bias is not finite (nan)");
+        "out/checkpoint-2: element 1 of the weight qa_outputs.bias is not finite (nan)");
     fixture_assert_logged("use another model or an earlier checkpoint");
 }
 

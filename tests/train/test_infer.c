@@ -22,7 +22,7 @@ static const struct bert_config shape = {.vocab_size = 90,
                                          .layer_norm_eps = 1e-12,
                                          .initializer_range = 0.02,
                                          .num_labels = 3};
-enum { SEQUENCES = 97, LONGEST = 40, MASKED = 3, BATCH_TOKENS = 100, KEPT = 2 };
+enum { SEQUENCES = 97, LONGEST = 40, MASKED = 3, BATCH_TOKENS = 100, EXTRACTED = 2 };
 
 static int32_t ids[SEQUENCES][LONGEST];
 static int8_t types[LONGEST];
@@ -101,13 +101,13 @@ static void add(struct receiver *receiver, const float *numbers, int64_t count) 
     outcome->count += (size_t)count;
 }
 
-static void take(void *context, size_t index, const float *logits, int64_t count) {
+static void receive(void *context, size_t index, const float *logits, int64_t count) {
     const float number = (float)index;
     add(context, &number, 1);
     add(context, logits, count);
 }
 
-static void take_masked(void *context, size_t index, const struct infer_masked *masked) {
+static void receive_masked(void *context, size_t index, const struct infer_masked *masked) {
     struct receiver *receiver = context;
     CHECK(masked->count == (int64_t)(index % (MASKED + 1)));
     for (int64_t i = 0; i < masked->count && receiver->rank == 0; i++) {
@@ -118,9 +118,9 @@ static void take_masked(void *context, size_t index, const struct infer_masked *
     add(context, masked->hits, masked->count);
 }
 
-static void keep(void *context, const float *logits, int64_t count, float *kept) {
-    kept[0] = logits[0];
-    kept[1] = logits[count - 1];
+static void extract(void *context, const float *logits, int64_t count, float *extracted) {
+    extracted[0] = logits[0];
+    extracted[1] = logits[count - 1];
 }
 
 static void write_record(void *context, const struct berth_record *record) {
@@ -151,10 +151,10 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
                                     .stop = &stop,
                                     .group = setting->group,
                                     .reads_first = setting->reads_first,
-                                    .keep = setting->keeps ? keep : NULL,
-                                    .kept_count = KEPT,
-                                    .take = take,
-                                    .take_masked = masks ? take_masked : NULL,
+                                    .extract = setting->keeps ? extract : NULL,
+                                    .extracted_count = EXTRACTED,
+                                    .receive = receive,
+                                    .receive_masked = masks ? receive_masked : NULL,
                                     .context = &receiver};
     struct infer_result result;
     struct berth_error error = {.message = ""};
@@ -273,9 +273,9 @@ static void test_first_rows_alone_are_the_first_of_all_rows(void **state) {
 static void test_batches_are_of_one_group(void **state) {
     struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_NONE, .keeps = 1, .group = 20};
     struct outcome outcome = run(&setting);
-    assert_int_equal(outcome.count, SEQUENCES * (KEPT + 1));
+    assert_int_equal(outcome.count, SEQUENCES * (EXTRACTED + 1));
     for (size_t i = 0; i < SEQUENCES; i++) {
-        assert_int_equal((size_t)outcome.numbers[i * (KEPT + 1)] / 20, i / 20);
+        assert_int_equal((size_t)outcome.numbers[i * (EXTRACTED + 1)] / 20, i / 20);
     }
     outcome_done(&outcome);
     setting.layout = "1x1";

@@ -198,7 +198,11 @@ static enum berth_status read_moments(const struct weights *weights, int64_t *up
                                       const char **missing) {
     const struct optimizer optimizer = {.no_decay = "bias"};
     const struct original_moments from = {weights, &optimizer, STEP};
-    return original_moments_read(&from, &numbers, updates, missing, NULL);
+    struct original_moments_found found;
+    const enum berth_status status = original_moments_read(&from, &numbers, &found, NULL);
+    *updates = found.updates;
+    *missing = found.missing;
+    return status;
 }
 
 static void read_form(const struct form *form) {
@@ -237,7 +241,7 @@ static void test_moments_of_every_form(void **state) {
         {run, 2, STEP_AS_I64, 6, WHOLE, NULL, STEP},
         {run, 2, STEP_AS_TWO, 6, WHOLE, NULL, STEP},
         {run, 2, NO_STEP, 0, WHOLE, NULL, STEP},
-        {run, 0, NO_STEP, 0, WHOLE, "of which the file has none", 0},
+        {run, 0, NO_STEP, 0, WHOLE, "which the file does not have", 0},
         {run, 3, STEP_OF_GROUP, 7, WHOLE, other, 0},
         {"embeddings", 2, STEP_OF_GROUP, 7, WHOLE, other, 0},
         {run, 2, STEP_OF_GROUP, 7, NO_MOMENT, other, 0},
@@ -332,7 +336,7 @@ static void test_written_without_a_moment(void **state) {
 static void assert_found(const char *path, const char *file_name, int64_t step) {
     char *found;
     int64_t number;
-    assert_int_equal(original_at(path, &found, &number, NULL), BERTH_OK);
+    assert_int_equal(original_locate(path, &found, &number, NULL), BERTH_OK);
     assert_int_equal(number, step);
     if (file_name == NULL) {
         assert_null(found);

@@ -57,7 +57,7 @@ static void test_parts_cover_the_table(void **state) {
             assert_int_equal(partition_init(&part, &table, &rule, rank, NULL), BERTH_OK);
             for (size_t i = 0; i < part.count; i++) {
                 const struct partition_span *span = &part.spans[i];
-                assert_int_equal(span->at, at);
+                assert_int_equal(span->offset, at);
                 at += span->count;
                 for (int64_t k = span->first; k < span->first + span->count; k++) {
                     held[k]++;
@@ -119,9 +119,11 @@ static void open_rank(struct rank *rank, const char *name, int number, int size,
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     rank->optimizer = optimizer_of(&config);
     assert_int_equal(device_cpu_open(&options, &rank->device, NULL), BERTH_OK);
-    const struct state_share share = {number, size, 1, optimizer_is_by_tensor(&rank->optimizer)};
-    assert_int_equal(state_init_share(&rank->state, rank->device, &table, DTYPE_BF16, &share, NULL),
-                     BERTH_OK);
+    const struct state_sharding sharding = {number, size, 1,
+                                            optimizer_needs_tensor_norms(&rank->optimizer)};
+    assert_int_equal(
+        state_init_sharded(&rank->state, rank->device, &table, DTYPE_BF16, &sharding, NULL),
+        BERTH_OK);
     param_initialise(&table, &shape, 3, rank->state.master);
     assert_int_equal(optimizer_plan_init(&rank->plan, &rank->optimizer, &rank->state, comm, NULL),
                      BERTH_OK);
@@ -165,9 +167,9 @@ static void assert_spans_equal(const struct rank *part, const struct rank *whole
         const size_t bytes = (size_t)span->count * sizeof(float);
         assert_memory_equal(part->state.master + span->first, whole->state.master + span->first,
                             bytes);
-        assert_memory_equal(part->state.moment1 + span->at, whole->state.moment1 + span->first,
+        assert_memory_equal(part->state.moment1 + span->offset, whole->state.moment1 + span->first,
                             bytes);
-        assert_memory_equal(part->state.moment2 + span->at, whole->state.moment2 + span->first,
+        assert_memory_equal(part->state.moment2 + span->offset, whole->state.moment2 + span->first,
                             bytes);
         if (span->first < table.matrix_count) {
             const int64_t left = table.matrix_count - span->first;

@@ -212,12 +212,12 @@ static void test_state_of_a_rank(void **state) {
         const size_t tables = (size_t)(table.total - table.head_first) * sizeof(float);
         size_t weights = 0, moments = 0;
         for (int rank = 0; rank < 4; rank++) {
-            const struct state_share none = {rank, 4, 0, 0}, half = {rank, 4, 1, 0};
-            const struct state_share most = {rank, 4, 2, 0};
-            const struct state_bytes zero = state_measure_share(&table, DTYPE_BF16, &none);
-            const struct state_bytes one = state_measure_share(&table, DTYPE_BF16, &half);
-            const struct state_bytes two = state_measure_share(&table, DTYPE_BF16, &most);
-            const struct state_bytes f32 = state_measure_share(&table, DTYPE_F32, &most);
+            const struct state_sharding none = {rank, 4, 0, 0}, half = {rank, 4, 1, 0};
+            const struct state_sharding most = {rank, 4, 2, 0};
+            const struct state_bytes zero = state_measure_sharded(&table, DTYPE_BF16, &none);
+            const struct state_bytes one = state_measure_sharded(&table, DTYPE_BF16, &half);
+            const struct state_bytes two = state_measure_sharded(&table, DTYPE_BF16, &most);
+            const struct state_bytes f32 = state_measure_sharded(&table, DTYPE_F32, &most);
             assert_memory_equal(&zero, &whole, sizeof whole);
             assert_int_equal(one.gradients, whole.gradients);
             assert_int_equal(two.weights, one.weights);
@@ -241,7 +241,7 @@ static void test_state_of_a_rank(void **state) {
 
 // --- control groups -----------------------------------------------------------------------------
 
-// One file of the tree that cgroup_memory_rest looks into.
+// One file of the tree that cgroup_memory_available looks into.
 static void put(const char *path, const char *text) {
     const char *whole = in_folder(path);
     char folder[512];
@@ -256,17 +256,17 @@ static void test_groups_of_version_2(void **state) {
     put("proc/self/mountinfo",
         "24 1 0:5 / /proc rw - proc proc rw\n"
         "31 24 0:28 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
-    assert_true(cgroup_memory_rest(in_folder("")) == UINT64_MAX);
+    assert_true(cgroup_memory_available(in_folder("")) == UINT64_MAX);
     put("sys/fs/cgroup/job/task/step/memory.max", "max\n");
     put("sys/fs/cgroup/job/task/memory.max", "9000\n");
     put("sys/fs/cgroup/job/task/memory.current", "500\n");
-    assert_int_equal(cgroup_memory_rest(in_folder("")), 8500);
+    assert_int_equal(cgroup_memory_available(in_folder("")), 8500);
     put("sys/fs/cgroup/job/memory.max", "8000\n"); // the least of all above
     put("sys/fs/cgroup/job/memory.current", "3000\n");
-    assert_int_equal(cgroup_memory_rest(in_folder("")), 5000);
+    assert_int_equal(cgroup_memory_available(in_folder("")), 5000);
     put("sys/fs/cgroup/job/memory.stat",
         "anon 1000\nfile 2000\ninactive_anon 7\nactive_file 1200\ninactive_file 800\n");
-    assert_int_equal(cgroup_memory_rest(in_folder("")), 7000); // the cache is released
+    assert_int_equal(cgroup_memory_available(in_folder("")), 7000); // the cache is released
     assert_true(cgroup_processors(in_folder("")) == UINT64_MAX);
     put("sys/fs/cgroup/job/task/step/cpu.max", "max 100000\n");
     put("sys/fs/cgroup/job/cpu.max", "250000 100000\n");
@@ -275,7 +275,7 @@ static void test_groups_of_version_2(void **state) {
     assert_int_equal(cgroup_processors(in_folder("")), 1);
     put("sys/fs/cgroup/job/task/step/memory.max", "100\n");
     put("sys/fs/cgroup/job/task/step/memory.current", "101\n");
-    assert_int_equal(cgroup_memory_rest(in_folder("")), 0);
+    assert_int_equal(cgroup_memory_available(in_folder("")), 0);
 }
 
 static void test_groups_of_version_1(void **state) {
@@ -286,16 +286,16 @@ static void test_groups_of_version_1(void **state) {
         "35 31 0:32 /pod /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n"
         "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    assert_true(cgroup_memory_rest(in_folder("")) > (uint64_t)1 << 62);
+    assert_true(cgroup_memory_available(in_folder("")) > (uint64_t)1 << 62);
     // /pod is where the hierarchy is mounted: the rest of the path is below the mount.
     put("sys/fs/cgroup/memory/ada/memory.limit_in_bytes", "80000\n");
     put("sys/fs/cgroup/memory/ada/memory.usage_in_bytes", "30000\n");
     put("sys/fs/cgroup/memory/ada/run/memory.limit_in_bytes", "90000\n");
-    assert_int_equal(cgroup_memory_rest(in_folder("")), 50000);
+    assert_int_equal(cgroup_memory_available(in_folder("")), 50000);
     put("sys/fs/cgroup/memory/ada/memory.stat",
         "cache 900\nactive_file 1\ninactive_file 1\ntotal_active_file 200\n"
         "total_inactive_file 800\n");
-    assert_int_equal(cgroup_memory_rest(in_folder("")), 51000);
+    assert_int_equal(cgroup_memory_available(in_folder("")), 51000);
     put("sys/fs/cgroup/cpu/pod/ada/cpu.cfs_period_us", "100000\n");
     put("sys/fs/cgroup/cpu/pod/ada/cpu.cfs_quota_us", "-1\n");
     assert_true(cgroup_processors(in_folder("")) > (uint64_t)1 << 40);
@@ -304,7 +304,7 @@ static void test_groups_of_version_1(void **state) {
     // A group that the mount does not show, as in some containers: the mount itself is used.
     put("proc/self/cgroup", "4:memory:/docker/0123\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "70000\n");
-    assert_int_equal(cgroup_memory_rest(in_folder("")), 70000);
+    assert_int_equal(cgroup_memory_available(in_folder("")), 70000);
 }
 
 // A group created by this test around a group without a limit, if this machine permits it.

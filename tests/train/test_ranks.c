@@ -7,7 +7,7 @@
 #include "core/harness.h"
 #include "ranks_fixture.h"
 #include "train/bench/recorder.h"
-#include "train/engine/blame.h"
+#include "train/engine/nonfinite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -148,19 +148,19 @@ static void test_overlap_and_buckets_change_no_bytes(void **state) {
                                   .micro = 5};
         struct outcome usual = outcome_of(&setting);
         assert_true(usual.overlapping > 0);
-        setting.waits = 1;
+        setting.blocking = 1;
         struct outcome waiting = outcome_of(&setting);
         assert_same_outcome(&waiting, &usual);
         assert_int_equal(waiting.overlapping, 0);
-        setting.waits = 0;
+        setting.blocking = 0;
         setting.bucket = 40000;
-        struct outcome pieces = outcome_of(&setting);
-        assert_same_outcome(&pieces, &usual);
-        assert_true(pieces.overlapping > 0);
-        assert_true(pieces.stats.bytes > usual.stats.bytes); // more messages
+        struct outcome segments = outcome_of(&setting);
+        assert_same_outcome(&segments, &usual);
+        assert_true(segments.overlapping > 0);
+        assert_true(segments.stats.bytes > usual.stats.bytes); // more messages
         outcome_done(&usual);
         outcome_done(&waiting);
-        outcome_done(&pieces);
+        outcome_done(&segments);
     }
 }
 
@@ -183,14 +183,14 @@ static void blame(struct comm *comm, const struct transport *transport, void *co
         char text[256] = "";
         int is_own = 0;
         for (size_t k = 0; i < 2 && k < rank.state.own.count; k++) {
-            is_own |= partition_part(&rank.state.own, k, at[i], 1).count > 0;
+            is_own |= partition_intersect(&rank.state.own, k, at[i], 1).count > 0;
         }
         if (is_own) {
             buffers[i][at[i]] = NAN;
         }
         struct update_data data;
         const struct update_args args = rank_args(&data, &setting, comm, 1);
-        CHECK(update_blame(&rank.updater, &args, text, sizeof text, &error) == BERTH_OK);
+        CHECK(update_find_nonfinite(&rank.updater, &args, text, sizeof text, &error) == BERTH_OK);
         if (!CHECK(strncmp(text, names[i], strlen(names[i])) == 0)) {
             fprintf(stderr, "rank %d: %s\n", comm->rank, text);
         }
@@ -250,7 +250,7 @@ static uint64_t forecast_bytes(const struct setting *setting, const struct comm_
     // All exchanges are waited for but those of the last weights; the clock has all that was
     // computed.
     assert_true(comm_forecast_clocks(comm)[0] >= UPDATES * rank_times_seconds(&recorder.times, 1));
-    all_reduce_end(&all_reduce);
+    all_reduce_finish(&all_reduce);
     all_reduce_done(&all_reduce);
     rank_close(&rank);
     recorder_done(&recorder);
@@ -271,7 +271,7 @@ static void test_a_forecast_sends_the_bytes_of_a_run(void **state) {
                                             .wire = stage == 1 ? DTYPE_F32 : DTYPE_BF16,
                                             .optimizer = stage == 2 ? "lamb" : "adamw",
                                             .micro = SEQUENCES,
-                                            .waits = stage == 1,
+                                            .blocking = stage == 1,
                                             .bucket = stage == 2 ? 40000 : 0};
             const struct comm_cluster cluster = {.hosts = layouts[i].hosts,
                                                  .ranks_per_host = layouts[i].ranks_per_host,

@@ -62,7 +62,7 @@ static void initialise(struct state *state) {
 static void begin(struct process *process, const char *kind, enum dtype compute) {
     const struct device_options options = {.threads = 2};
     const struct engine_shape largest = {.train = {LENGTH, 1, 0, LENGTH}};
-    const struct state_share share = {.size = 1};
+    const struct state_sharding sharding = {.size = 1};
     struct berth_config config;
     struct berth_error error;
     *process = (struct process){.device = NULL};
@@ -77,7 +77,7 @@ static void begin(struct process *process, const char *kind, enum dtype compute)
         fail_msg("%s", error.message);
     }
     assert_int_equal(
-        state_init_share(&process->state, process->device, &table, compute, &share, NULL),
+        state_init_sharded(&process->state, process->device, &table, compute, &sharding, NULL),
         BERTH_OK);
     initialise(&process->state);
     assert_int_equal(
@@ -87,7 +87,7 @@ static void begin(struct process *process, const char *kind, enum dtype compute)
 }
 
 static void end(struct process *process) {
-    updater_end(&process->updater);
+    updater_finish(&process->updater);
     updater_done(&process->updater);
     engine_done(&process->engine);
     state_done(&process->state);

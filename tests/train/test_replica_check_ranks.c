@@ -19,7 +19,7 @@ struct target {
 
 static int owns(const struct rank *rank, int64_t element) {
     for (size_t i = 0; i < rank->state.own.count; i++) {
-        if (partition_part(&rank->state.own, i, element, 1).count > 0) {
+        if (partition_intersect(&rank->state.own, i, element, 1).count > 0) {
             return 1;
         }
     }
@@ -53,9 +53,9 @@ static void *number_at(const struct rank *rank, const char *kind, int64_t elemen
         return (char *)state->copy + (size_t)element * dtype_size(state->compute);
     }
     for (size_t i = 0; i < state->partition.count; i++) {
-        const struct partition_span part = partition_part(&state->partition, i, element, 1);
+        const struct partition_span part = partition_intersect(&state->partition, i, element, 1);
         if (part.count > 0) {
-            return moments + part.at;
+            return moments + part.offset;
         }
     }
     return NULL;

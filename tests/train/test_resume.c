@@ -356,7 +356,7 @@ static void test_going_back(void **state) {
     assert_int_equal(fixture_execute(&back), BERTH_INTERRUPTED);
     assert_int_equal(fixture_good_checkpoints("out", &newest), 5);
     assert_int_equal(newest, 5);
-    assert_log_has("this run went on from update 3 without it");
+    assert_log_has("this run continues from update 3 without it");
     assert_same_file(fixture_path("out", "checkpoint-8.abandoned/model.safetensors"),
                      in_folder("left/model.safetensors"));
     assert_true(file_exists(fixture_path("out", "ckpt_8.pt.abandoned")));

@@ -13,7 +13,7 @@
 static int follow(struct spikes *spikes, double loss, double grad_norm) {
     const struct spike_limits limits = spikes_limits(spikes, 3);
     const int is_spike = spike_limits_exceeded(&limits, loss, grad_norm);
-    spikes_follow(spikes, &limits, loss, grad_norm);
+    spikes_record(spikes, &limits, loss, grad_norm);
     return is_spike;
 }
 
@@ -75,7 +75,7 @@ static int spikes_in_log(int *first) {
 static int find_spike(void) {
     struct fixture_run run = base("warned", "warn");
     int first;
-    fixture_expect(&run, BERTH_OK, "its change is kept");
+    fixture_expect(&run, BERTH_OK, "it is applied");
     assert_in_range(spikes_in_log(&first), 1, UPDATES);
     assert_in_range(first, 11, UPDATES - 1);
     return first;
@@ -171,7 +171,7 @@ static void test_rollback(void **state) {
     int first;
     struct fixture_run run = base("back", "rollback");
     run.config.save_steps = 3;
-    snprintf(words, sizeof words, "the run goes back to update %d and leaves out its data", kept);
+    snprintf(words, sizeof words, "the run rolls back to update %d and leaves out its data", kept);
     fixture_expect(&run, BERTH_OK, words);
     assert_in_range(spikes_in_log(&first), 1, UPDATES);
     assert_int_equal(first, spike);

@@ -61,16 +61,16 @@ static void test_shares_of_the_updates(void **state) {
     struct berth_config config =
         settled(WITH("eval_strategy", "steps", "eval_steps", "0.07", "save_steps", "0.32",
                      "logging_steps", "0.001", "load_best_model_at_end", "true"));
-    strategy_count(&config, 100, &log_to_notes);
+    strategy_resolve_ratios(&config, 100, &log_to_notes);
     assert_int_equal(config.eval_steps, 8); // ceil(100 * 0.07), which is above 7 in floating point
     assert_int_equal(config.save_steps, 32);
     assert_int_equal(config.logging_steps, 1);
     assert_null(strstr(notes, "not every evaluation has a checkpoint"));
     config = settled(WITH("eval_strategy", "steps", "logging_steps", "0.5"));
-    strategy_count(&config, 7, &log_to_notes);
+    strategy_resolve_ratios(&config, 7, &log_to_notes);
     assert_int_equal(config.eval_steps, 4);
     config = settled(WITH("eval_steps", "6", "save_steps", "auto"));
-    strategy_count(&config, 7, &log_to_notes);
+    strategy_resolve_ratios(&config, 7, &log_to_notes);
     assert_true(config.eval_steps == 6 && config.save_steps == OPTION_AUTO);
 }
 
@@ -130,7 +130,7 @@ static void test_evaluations_without_checkpoint(void **state) {
                 WITH("eval_strategy", cases[i].eval_strategy, "eval_steps", cases[i].eval_steps,
                      "save_strategy", cases[i].save_strategy, "save_steps", cases[i].save_steps,
                      "load_best_model_at_end", best ? "true" : "false"));
-            strategy_count(&config, 100, &log_to_notes);
+            strategy_resolve_ratios(&config, 100, &log_to_notes);
             assert_int_equal(strstr(notes, "is saved as soon as it is found") != NULL,
                              best && cases[i].noted);
         }

@@ -5,7 +5,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "format/safetensors/safetensors.h"
-#include "train/engine/blame.h"
+#include "train/engine/nonfinite.h"
 #include "train/engine/update.h"
 #include "train/optimizer/learning_rate.h"
 
@@ -356,8 +356,8 @@ static void test_stop_between_micro_batches(void **state) {
                                    .stop = &setup.stop};
         struct update_result result;
         assert_int_equal(update_run(&setup.updater, &args, &result, NULL), BERTH_OK);
-        stopped += result.left;
-        if (result.left) {
+        stopped += result.aborted;
+        if (result.aborted) {
             assert_true(result.micro_batches < 4);
             assert_memory_equal(before, setup.state.master, bytes);
             assert_memory_equal((char *)before + bytes, setup.state.moment1, bytes);
@@ -386,7 +386,8 @@ static void test_nan_changes_nothing(void **state) {
     assert_false(isfinite(result.loss) && isfinite(result.grad_norm));
     assert_memory_equal(before, setup.state.moment2, bytes);
     char text[256];
-    assert_int_equal(update_blame(&setup.updater, &setup.args, text, sizeof text, NULL), BERTH_OK);
+    assert_int_equal(update_find_nonfinite(&setup.updater, &setup.args, text, sizeof text, NULL),
+                     BERTH_OK);
     assert_non_null(strstr(text, "bert.encoder.layer.1.output.LayerNorm.weight"));
     memory_free(before);
     close_setup(&setup);
@@ -472,7 +473,8 @@ static void overflow(enum dtype compute, const char *weight, const char *says) {
     struct update_result result = run_update(&setup, 0, 0, 3, 2);
     assert_false(isfinite(result.loss));
     char text[256];
-    assert_int_equal(update_blame(&setup.updater, &setup.args, text, sizeof text, NULL), BERTH_OK);
+    assert_int_equal(update_find_nonfinite(&setup.updater, &setup.args, text, sizeof text, NULL),
+                     BERTH_OK);
     if (strstr(text, says) == NULL || strstr(text, "micro-batch 1 of") == NULL) {
         fail_msg("\"%s\" does not name \"%s\"", text, says);
     }
@@ -499,7 +501,8 @@ static void test_a_gradient_is_blamed_after_a_good_forward_pass(void **state) {
     assert_true(isfinite(result.loss));
     setup.state.gradients[param_table_find(&setup.table, "qa_outputs.bias")->offset] = NAN;
     char text[256];
-    assert_int_equal(update_blame(&setup.updater, &setup.args, text, sizeof text, NULL), BERTH_OK);
+    assert_int_equal(update_find_nonfinite(&setup.updater, &setup.args, text, sizeof text, NULL),
+                     BERTH_OK);
     assert_non_null(strstr(text, "the gradient of qa_outputs.bias is not finite"));
     close_setup(&setup);
 }

@@ -249,7 +249,7 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
 }
 
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
-    TRY(stage_settle(job->request->comm, find_missing(job, error), error));
+    TRY(comm_settle(job->request->comm, find_missing(job, error), error));
     const struct stage_items items = {
         .count = job->count, .threads = job->request->threads, .make = make_shard, .context = job};
     return stage_make(&job->work, &items, error);
@@ -410,7 +410,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
         }
     }
     TRY(status);
-    return stage_settle(comm, stage_rank(comm) == 0 ? sum_up(job, error) : BERTH_OK, error);
+    return comm_settle(comm, comm->rank == 0 ? sum_up(job, error) : BERTH_OK, error);
 }
 
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,

@@ -22,7 +22,7 @@ struct instance_stage {
     int tfrecord;                    // instead of HDF5
     int follows_name;                // an output named *.tfrecord becomes TFRecord in any case
     int threads;
-    struct comm *comm; // the ranks, all of which call it; NULL: this process alone
+    struct comm *comm; // of the ranks, all of which call it
     // After the run, in the first rank:
     struct pretraining_statistics *statistics; // of all files; owned by the caller
     struct instance_texts texts;               // of all files

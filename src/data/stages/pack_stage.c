@@ -399,11 +399,9 @@ static enum berth_status number_files(struct job *job, size_t first, size_t coun
     struct comm *comm = job->request->comm;
     for (size_t i = first; i < first + count; i++) {
         struct window *window = &job->windows[i];
-        double parts = i - first == (size_t)stage_rank(comm) ? (double)window->part_count : 0;
-        if (comm != NULL) {
-            comm->sum(comm, &parts, 1);
-            TRY(comm->status(comm, error));
-        }
+        double parts = i - first == (size_t)comm->rank ? (double)window->part_count : 0;
+        comm->sum(comm, &parts, 1);
+        TRY(comm->status(comm, error));
         window->part_count = (int64_t)parts;
         window->first_part = i > 0 ? window[-1].first_part + window[-1].part_count : 0;
     }
@@ -417,7 +415,7 @@ static enum berth_status pack_all(struct job *job, struct berth_error *error) {
     }
     for (; job->round < job->window_count; job->round += items.count) {
         const size_t left = job->window_count - job->round;
-        const size_t ranks = (size_t)stage_ranks(job->request->comm);
+        const size_t ranks = (size_t)job->request->comm->size;
         items.count = left < ranks ? left : ranks;
         items.make = assign_window;
         TRY(stage_make(&job->work, &items, error));
@@ -489,7 +487,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->request->comm;
     char *manifest = NULL;
-    enum berth_status status = stage_settle(comm, prepare(job, settings, &manifest, error), error);
+    enum berth_status status = comm_settle(comm, prepare(job, settings, &manifest, error), error);
     if (status == BERTH_OK) {
         const struct stage_location location = {job->request->folder, manifest, comm};
         status = stage_open(&job->stage, &location, settings, error);
@@ -497,7 +495,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
     memory_free(manifest);
     TRY(status);
     TRY(pack_all(job, error));
-    TRY(stage_settle(comm, stage_rank(comm) == 0 ? finish(job, error) : BERTH_OK, error));
+    TRY(comm_settle(comm, comm->rank == 0 ? finish(job, error) : BERTH_OK, error));
     return job->stage.complete ? BERTH_OK : stage_finish(&job->stage, error);
 }
 

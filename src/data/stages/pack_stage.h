@@ -26,7 +26,7 @@ struct pack_stage {
     uint64_t seed;
     int64_t window; // tokens; 0: PACK_WINDOW
     int threads;
-    struct comm *comm; // the ranks, all of which call it; NULL: this process alone
+    struct comm *comm; // of the ranks, all of which call it
     // After the run, in the first rank, for all windows together: packs and strategies are NULL.
     // Free with packing_done.
     struct packing packing;

@@ -233,7 +233,7 @@ static enum berth_status broadcast_tally(struct comm *comm, struct tally *tally,
 }
 
 static enum berth_status broadcast_tallies(struct job *job, struct berth_error *error) {
-    const int ranks = stage_ranks(job->request->comm);
+    const int ranks = job->request->comm->size;
     for (int i = 0; i < job->threads && ranks > 1; i++) {
         TRY(broadcast_tally(job->request->comm, &job->tallies[i], i % ranks, error));
     }
@@ -312,27 +312,25 @@ static void warn_about_long_lines(const struct job *job) {
 static enum berth_status assign_articles(struct job *job, struct berth_error *error) {
     struct comm *comm = job->request->comm;
     job->tallies = memory_array_zeroed((size_t)job->threads, sizeof *job->tallies);
-    TRY(stage_settle(comm,
-                     job->tallies != NULL
-                         ? BERTH_OK
-                         : error_no_memory(error, (size_t)job->threads * sizeof *job->tallies,
-                                           "the articles' lengths"),
-                     error));
+    TRY(comm_settle(comm,
+                    job->tallies != NULL
+                        ? BERTH_OK
+                        : error_no_memory(error, (size_t)job->threads * sizeof *job->tallies,
+                                          "the articles' lengths"),
+                    error));
     TRY(tally_articles(job, error));
     TRY(broadcast_tallies(job, error));
-    TRY(stage_settle(comm, make_assignment(job, error), error));
+    TRY(comm_settle(comm, make_assignment(job, error), error));
     warn_about_long_lines(job);
-    return stage_settle(comm, check_shards(job, error), error);
+    return comm_settle(comm, check_shards(job, error), error);
 }
 
 // Sums the threads of all ranks.
 static enum berth_status count_threads(struct job *job, struct berth_error *error) {
     struct comm *comm = job->request->comm;
     double threads = job->request->threads > 0 ? job->request->threads : 1;
-    if (comm != NULL) {
-        comm->sum(comm, &threads, 1);
-        TRY(comm->status(comm, error));
-    }
+    comm->sum(comm, &threads, 1);
+    TRY(comm->status(comm, error));
     job->threads = (int)threads;
     return BERTH_OK;
 }
@@ -444,7 +442,7 @@ static enum berth_status find_groups(struct job *job, size_t *count, struct bert
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
     struct stage_items items = {
         .threads = job->request->threads, .make = make_group, .context = job};
-    TRY(stage_settle(job->request->comm, find_groups(job, &items.count, error), error));
+    TRY(comm_settle(job->request->comm, find_groups(job, &items.count, error), error));
     job->work.phase = "shards";
     job->work.done = 0;
     job->work.total = (int64_t)(job->bytes * items.count);
@@ -486,7 +484,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->request->comm;
     char *manifest = NULL;
-    enum berth_status status = stage_settle(comm, prepare(job, settings, &manifest, error), error);
+    enum berth_status status = comm_settle(comm, prepare(job, settings, &manifest, error), error);
     if (status == BERTH_OK) {
         const struct stage_location location = {job->request->folder, manifest, comm};
         status = stage_open(&job->stage, &location, settings, error);

@@ -30,7 +30,7 @@ struct shard_stage {
     struct shard_plan plan;               // as requested
     int training_is_named, test_is_named; // the user gave this number: fewer shards are an error
     int threads;
-    struct comm *comm; // the ranks, all of which call it; NULL: this process alone
+    struct comm *comm; // of the ranks, all of which call it
     // After the run, in the first rank:
     int64_t articles, sentences, text_bytes; // of all shards
     int64_t written_bytes;                   // bytes of the shards that this run made

@@ -463,11 +463,11 @@ enum berth_status stage_open(struct stage *stage, const struct stage_location *l
     enum berth_status status = BERTH_OK;
     if (stage->folder == NULL || stage->path == NULL || stage->files == NULL) {
         status = error_no_memory(error, length + strlen(location->manifest), location->folder);
-    } else if (stage_rank(stage->comm) == 0) {
+    } else if (stage->comm->rank == 0) {
         status = open_first(stage, error);
     }
-    TRY(stage_settle(stage->comm, status, error));
-    return stage_ranks(stage->comm) > 1 ? share_manifest(stage, error) : BERTH_OK;
+    TRY(comm_settle(stage->comm, status, error));
+    return stage->comm->size > 1 ? share_manifest(stage, error) : BERTH_OK;
 }
 
 const json *stage_find(const struct stage *stage, const char *name) {
@@ -487,7 +487,7 @@ enum berth_status stage_put(struct stage *stage, const char *name, json *entry,
 
 enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
     enum berth_status status;
-    if (stage_rank(stage->comm) == 0) {
+    if (stage->comm->rank == 0) {
         TRY(file_lock_check(&stage->lock, error));
     }
 #pragma omp critical(stage_files)
@@ -508,7 +508,7 @@ enum berth_status stage_save_some(struct stage *stage, struct berth_error *error
         stage->unsaved++;
         is_due = stage->unsaved * SAVE_FRACTION >= json_length(stage->files);
     }
-    return is_due || stage_ranks(stage->comm) > 1 ? stage_save(stage, error) : BERTH_OK;
+    return is_due || stage->comm->size > 1 ? stage_save(stage, error) : BERTH_OK;
 }
 
 // Checks that rank 0 sees the list of every rank that has one.
@@ -547,7 +547,7 @@ static enum berth_status gather(struct stage *stage, double *put, struct berth_e
 
 enum berth_status stage_gather(struct stage *stage, struct berth_error *error) {
     struct comm *comm = stage->comm;
-    if (stage_ranks(comm) == 1) {
+    if (comm->size == 1) {
         return BERTH_OK;
     }
     const size_t size = (size_t)comm->size;
@@ -565,8 +565,8 @@ enum berth_status stage_gather(struct stage *stage, struct berth_error *error) {
 enum berth_status stage_finish(struct stage *stage, struct berth_error *error) {
     TRY(stage_gather(stage, error));
     stage->complete = 1;
-    return stage_settle(stage->comm,
-                        stage_rank(stage->comm) == 0 ? stage_save(stage, error) : BERTH_OK, error);
+    return comm_settle(stage->comm, stage->comm->rank == 0 ? stage_save(stage, error) : BERTH_OK,
+                       error);
 }
 
 static int has_entries(const struct stage *stage) {
@@ -586,11 +586,11 @@ static void remove_manifest(const struct stage *stage) {
 
 // All ranks have synchronised since they last wrote.
 void stage_close(struct stage *stage) {
-    const int owns = stage->folder != NULL && stage_rank(stage->comm) == 0;
+    const int owns = stage->folder != NULL && stage->comm->rank == 0;
     if (owns && stage->unsaved > 0) {
         (void)stage_save(stage, NULL); // if it fails, these files are made again
     }
-    if (owns && stage_ranks(stage->comm) > 1 && stage->lock.descriptor >= 0) {
+    if (owns && stage->comm->size > 1 && stage->lock.descriptor >= 0) {
         (void)absorb_lists(stage, absorb_whole, NULL); // if it fails, the next run does it
     }
     const int leaves_nothing = owns && !has_entries(stage);

@@ -40,7 +40,7 @@ void stage_set_real(struct stage_settings *settings, const char *name, double va
 // Where the files and the manifest of a stage are, and which ranks make them.
 struct stage_location {
     const char *folder, *manifest;
-    struct comm *comm; // NULL: this process alone
+    struct comm *comm;
 };
 
 struct stage {

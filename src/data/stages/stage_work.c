@@ -5,29 +5,16 @@
 
 static const char stopped[] = "stopped; finished files are kept, and the next run makes the rest";
 
-int stage_rank(const struct comm *comm) {
-    return comm != NULL ? comm->rank : 0;
-}
-
-int stage_ranks(const struct comm *comm) {
-    return comm != NULL ? comm->size : 1;
-}
-
-enum berth_status stage_settle(struct comm *comm, enum berth_status own,
-                               struct berth_error *error) {
-    return comm != NULL ? comm_settle(comm, own, error) : own;
-}
-
 enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
                                      struct berth_error *error) {
-    if (own == BERTH_NO_INPUT && error != NULL && stage_rank(comm) > 0) {
+    if (own == BERTH_NO_INPUT && error != NULL && comm->rank > 0) {
         const struct berth_error missing = *error;
         own = error_set(error, own,
                         "%s; if that was done, this rank does not see it: the folder must be on a "
                         "file system that all hosts share",
                         missing.message);
     }
-    return stage_settle(comm, own, error);
+    return comm_settle(comm, own, error);
 }
 
 // --- by several threads --------------------------------------------------------------------------
@@ -82,7 +69,7 @@ enum berth_status stage_outcome(const struct stage_work *work, struct berth_erro
 }
 
 static void make_own_items(struct stage_work *work, const struct stage_items *items) {
-    const size_t first = (size_t)stage_rank(work->comm), step = (size_t)stage_ranks(work->comm);
+    const size_t first = (size_t)work->comm->rank, step = (size_t)work->comm->size;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(items->threads)
     for (size_t i = first; i < items->count; i += step) {
         struct berth_error own;
@@ -144,7 +131,7 @@ static void make_in_background(void *context) {
 static enum berth_status settle(const struct together *together, struct berth_error *error) {
     const struct stage_work *work = together->work;
     const enum berth_status own = stage_outcome(work, error);
-    TRY(stage_settle(work->comm, own == BERTH_INTERRUPTED ? BERTH_OK : own, error));
+    TRY(comm_settle(work->comm, own == BERTH_INTERRUPTED ? BERTH_OK : own, error));
     return together->interrupted ? error_set(error, BERTH_INTERRUPTED, "%s", stopped) : BERTH_OK;
 }
 
@@ -168,7 +155,7 @@ static enum berth_status make_together(struct stage_work *work, const struct sta
 enum berth_status stage_make(struct stage_work *work, const struct stage_items *items,
                              struct berth_error *error) {
     work->done_elsewhere = 0;
-    if (stage_ranks(work->comm) > 1) {
+    if (work->comm->size > 1) {
         return make_together(work, items, error);
     }
     make_own_items(work, items);

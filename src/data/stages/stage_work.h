@@ -10,12 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The rank of this process and their number; 0 and 1 without a communicator.
-int stage_rank(const struct comm *comm);
-int stage_ranks(const struct comm *comm);
-// As comm_settle; without a communicator, returns `own`.
-enum berth_status stage_settle(struct comm *comm, enum berth_status own, struct berth_error *error);
-// The same after reading the files of the previous stage, which ranks on other hosts may not see.
+// comm_settle after reading the files of the previous stage, which ranks on other hosts may not
+// see.
 enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
                                      struct berth_error *error);
 
@@ -23,7 +19,7 @@ enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
 struct stage_work {
     const struct berth_log *log;
     const volatile int *stop; // NULL: never
-    struct comm *comm;        // NULL: this process alone
+    struct comm *comm;
     const char *phase;
     int64_t done, total; // done: by this rank
     int in_bytes;

@@ -19,25 +19,25 @@
 struct bench {
     const struct bench_settings *settings;
     struct berth_log log;
-    struct comm *comm, silent;  // the second leaves the exchanges out
+    struct comm *comm, silent;  // `silent` exchanges nothing
     struct berth_config config; // with the optimizer's defaults
-    struct state_share share;
+    struct state_sharding sharding;
     int64_t parts; // of an update
-    int pairs;     // each update is measured with its exchanges and without
+    int pairs;     // measure each update with and without its exchanges
     struct bench_data data;
     struct device *device;
     struct state state;
     struct engine engine;
     struct updater updater;
     double peak;          // FLOP/s
-    double *step_seconds; // [updates] of the measured ones
-    // A forecast: the cluster's communicator, and the one that records for it.
+    double *step_seconds; // [updates] of each measured update
+    // For a forecast: the cluster's communicator, and the one that records for it.
     struct comm *cluster;
     struct recorder recorder;
-    // A forecast or a replay.
-    struct rank_times read; // of settings->replay_compute
+    // For a forecast or a replay.
+    struct rank_times read; // from settings->replay_compute
     struct division division;
-    struct all_reduce all_reduce; // only of a replay
+    struct all_reduce all_reduce; // only for a replay
 };
 
 static int trains(const struct bench *bench) {
@@ -48,12 +48,12 @@ static int forecasts(const struct bench *bench) {
     return bench->settings->kind == BENCH_RANKS;
 }
 
-// 1: sleeps where an update computes.
+// Whether updates sleep instead of computing.
 static int replays(const struct bench *bench) {
     return bench->settings->replay_compute != NULL;
 }
 
-// Ranks that sleep compute nothing that the peak could be compared with.
+// Not for a forecast or a replay, which have no MFU.
 static void read_peak(struct bench *bench) {
     if (replays(bench) || forecasts(bench)) {
         return;
@@ -79,7 +79,7 @@ static enum berth_status open_cluster(struct bench *bench, struct berth_error *e
     return BERTH_OK;
 }
 
-// Prediction is measured in one process, and so is what a forecast needs.
+// A prediction and a forecast are measured in a single process.
 static enum berth_status open_ranks(struct bench *bench, struct berth_error *error) {
     if (forecasts(bench)) {
         return open_cluster(bench, error);
@@ -95,13 +95,13 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     bench->silent.reduce_begin = bench->silent.gather_begin = exchange_nothing;
     bench->config = *settings->config;
     TRY(optimizer_settle(&bench->config, error));
-    TRY(all_reduce_share(&bench->config, bench->comm, &bench->log, &bench->share, error));
+    TRY(all_reduce_sharding(&bench->config, bench->comm, &bench->log, &bench->sharding, error));
     bench->pairs =
         settings->no_exchange && bench->comm->size > 1 && !forecasts(bench) && !replays(bench);
     if (bench->pairs && settings->config->replica_check_steps > 0) {
         return error_set(error, BERTH_USAGE,
                          "--no_exchange lets processes have different weights, which "
-                         "--replica_check_steps refuses: leave out one of them");
+                         "--replica_check_steps refuses: omit one of them");
     }
     if (settings->no_exchange && !bench->pairs) {
         log_note(&bench->log, "no_exchange has no effect %s",
@@ -133,20 +133,20 @@ static enum berth_status make_engine(struct bench *bench, const struct engine_sh
         return BERTH_OK;
     }
     const struct update_rules rules = rules_of(bench);
-    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.most, error);
+    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.max_sequences, error);
 }
 
-static enum berth_status take_state(struct bench *bench, struct berth_error *error) {
+static enum berth_status init_state(struct bench *bench, struct berth_error *error) {
     const struct param_table *table = &bench->data.files.table;
     const enum dtype compute = bench->state.compute;
-    return trains(bench) ? state_init_share(&bench->state, bench->device, table, compute,
-                                            &bench->share, error)
+    return trains(bench) ? state_init_sharded(&bench->state, bench->device, table, compute,
+                                              &bench->sharding, error)
            : bench->state.is_int8
                ? state_init_int8(&bench->state, bench->device, table, compute, error)
                : state_init(&bench->state, bench->device, table, compute, 0, error);
 }
 
-// All that needs no other rank.
+// What needs no other rank.
 static enum berth_status open_data(struct bench *bench, struct berth_error *error) {
     TRY(bench_data_open(&bench->data, bench->settings, bench->parts, error));
     return machine_device_open(bench->settings->config, bench->comm, &bench->log, &bench->device,
@@ -157,19 +157,18 @@ static enum berth_status describe_state(struct bench *bench, struct berth_error 
     struct berth_config *config = bench->settings->config;
     const struct param_table *table = &bench->data.files.table;
     enum dtype compute;
-    int is_int8 = 0;
     TRY(trains(bench) ? machine_compute_dtype(config, bench->comm, bench->device, &bench->log,
                                               &compute, error)
                       : machine_inference_dtype(config, bench->comm, bench->device, &bench->log,
-                                                &compute, &is_int8, error));
+                                                &compute, error));
     bench->state = (struct state){.device = bench->device,
                                   .table = table,
                                   .compute = compute,
-                                  .is_int8 = is_int8,
-                                  .share = bench->share};
+                                  .is_int8 = config->precision == BERTH_INT8,
+                                  .sharding = bench->sharding};
     if (forecasts(bench)) {
         TRY(recorder_init(&bench->recorder, bench->cluster, table, error));
-        bench->recorder.times.zero_stage = bench->share.stage;
+        bench->recorder.times.zero_stage = bench->sharding.stage;
         bench->comm = &bench->recorder.comm;
     }
     return replays(bench) ? rank_times_read(&bench->read, bench->settings->replay_compute, error)
@@ -189,11 +188,11 @@ static struct bench_replay replay_of(struct bench *bench, const struct rank_time
     return replay;
 }
 
-// Without an engine: nothing is computed, so weights and gradients may have any values.
+// There is no engine: nothing is computed, so weights and gradients may have any values.
 static enum berth_status prepare_replay(struct bench *bench, struct berth_error *error) {
     const struct bench_replay replay = replay_of(bench, &bench->read);
     TRY(bench_replay_check(&replay, bench->settings->replay_compute, error));
-    TRY(take_state(bench, error));
+    TRY(init_state(bench, error));
     return all_reduce_init(&bench->all_reduce, bench->comm, &bench->state, &replay.rules, error);
 }
 
@@ -240,24 +239,24 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     const struct engine_shape shape = shape_of(bench);
     const struct update_rules rules = rules_of(bench);
     const size_t levels = updater_level_bytes(&data->files.table, (int)(bench->parts / comm->size));
-    struct plan_args plan = {.state = &bench->state,
-                             .config = &data->files.shape,
-                             .shape = &shape,
-                             .comm = forecasts(bench) ? NULL : comm,
-                             .exchange = comm->bytes + levels,
-                             .shared =
-                                 all_reduce_shared_bytes(comm, &bench->share, update_wire(&rules)),
-                             .log = &bench->log};
+    struct plan_args plan = {
+        .state = &bench->state,
+        .config = &data->files.shape,
+        .shape = &shape,
+        .comm = forecasts(bench) ? NULL : comm,
+        .exchange = comm->bytes + levels,
+        .shared = all_reduce_shared_bytes(comm, &bench->sharding, update_wire(&rules)),
+        .log = &bench->log};
     uint64_t total;
-    TRY(division_init(&bench->division, (size_t)bench->parts, (size_t)data->most, error));
+    TRY(division_init(&bench->division, (size_t)bench->parts, (size_t)data->max_sequences, error));
     if (replays(bench)) {
         return prepare_replay(bench, error);
     }
-    TRY(plan_memory_admit(&plan, &total, error)); // before its memory is allocated
+    TRY(plan_memory_admit(&plan, &total, error)); // before anything is allocated
     figures->plan_bytes = (int64_t)total;
     figures->host_plan_bytes =
         comm->local_size * (int64_t)(total - plan.shared) + (int64_t)comm->host_bytes;
-    TRY(take_state(bench, error));
+    TRY(init_state(bench, error));
     TRY(model_files_initialise(&data->files, config, &bench->state, error));
     return make_engine(bench, &shape, error);
 }
@@ -300,7 +299,7 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
     return update_run(&bench->updater, &args, update, error);
 }
 
-// The seconds of an update without its exchanges. It begins when those of the last one have ended.
+// Measures an update without its exchanges, after those of the previous one have ended.
 static enum berth_status silent_step(struct bench *bench, int64_t step, double *seconds,
                                      struct berth_error *error) {
     struct all_reduce *all_reduce = &bench->updater.all_reduce;
@@ -332,7 +331,7 @@ static int compare_seconds(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The least time that at least this part of the measured updates or batches did not exceed.
+// A quantile of the measured times.
 static double quantile(const struct bench *bench, int64_t count, double part) {
     return bench->step_seconds[(int64_t)ceil(part * (double)count) - 1];
 }
@@ -383,13 +382,13 @@ static enum berth_status record_step(struct bench *bench, int64_t step, struct b
                   : BERTH_OK;
 }
 
-// One update or batch with its time, which counts unless it warms up.
+// Measures one update or batch; warm-up steps do not count.
 static enum berth_status measure_step(struct bench *bench, int64_t step,
                                       struct bench_figures *figures, struct sums *sums,
                                       struct berth_error *error) {
     struct update_result update = {0};
     double silent = 0;
-    if (bench->pairs) { // each of the pair follows an update of its kind, as in a run
+    if (bench->pairs) { // so that each of the pair follows an update of its own kind, as in a run
         TRY(train_step(bench, step, &update, error));
     }
     const struct comm_stats before = bench->comm->stats(bench->comm);
@@ -466,8 +465,8 @@ enum berth_status bench_run(const struct bench_settings *settings, struct bench_
     }
     figures->rank = bench.comm->rank;
     figures->ranks = bench.comm->size;
-    updater_end(&bench.updater);
-    all_reduce_end(&bench.all_reduce);
+    updater_finish(&bench.updater);
+    all_reduce_finish(&bench.all_reduce);
     bench.comm->close(bench.comm); // before the memory that it may still exchange
     updater_done(&bench.updater);
     all_reduce_done(&bench.all_reduce);

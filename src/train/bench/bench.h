@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Benchmarks of whole steps of training, prediction and pre-training: random weights of a given
-// geometry, on the real lengths of a data set (SQuAD, a classification task, or pre-training
-// shards).
+// Benchmarks of whole steps of training, prediction and pre-training, with random weights of a
+// given geometry on the sequence lengths of a data set (SQuAD, a classification task, or
+// pre-training shards).
 //
 // Required FLOPs of training = sum over the sequences of 6 S L (4 H^2 + 2 H I) + 12 L S^2 H; of
 // prediction a third of that. Pre-training adds 6 (H^2 + H V) for each masked token, the only ones
-// that the head's transform and decoder need. Embeddings, recomputation, slack and padding count
-// nothing. MFU = required FLOPs / seconds / peak; the peak is the best of ten measurements, five
+// that the head's transform and decoder need. Embeddings, recomputation, slack and padding do not
+// count. MFU = required FLOPs / seconds / peak; the peak is the best of ten measurements, five
 // before and five after.
 #ifndef BERTH_TRAIN_BENCH_H
 #define BERTH_TRAIN_BENCH_H
@@ -27,42 +27,41 @@ struct bench_settings {
     const char *geometry; // tiny, minilm, base, large, a model folder or a config.json
     const char *data;     // file, for pre-training an HDF5 file or a folder of them; NULL:
                           // config's task_name and data_dir
-    // An update (batch of prediction) holds so many sequences; 0: as many as fit into
-    // update_tokens.
+    // Sequences of an update (in prediction: of a batch); 0: as many as fit into update_tokens.
     int64_t update_sequences, update_tokens;
-    int64_t steps;         // measured updates (batches); 0: prediction of every sequence once
+    int64_t steps;         // measured updates (batches); 0: predict every sequence once
     int64_t warm_up_steps; // not measured
-    int64_t pad_to;        // > 0: pad every sequence to this many tokens (same sequences)
-    int no_exchange;       // training: measure each update without its exchange between ranks, too
-    // Training by several ranks: a file that BENCH_RANKS has saved, whose seconds each rank sleeps
-    // where it would compute; exchanges are real. NULL: compute.
+    int64_t pad_to;        // > 0: pad every sequence to this many tokens
+    int no_exchange;       // training: also measure each update without its exchange between ranks
+    // Training by several ranks: a file saved by BENCH_RANKS, with the seconds that each rank
+    // sleeps instead of computing; exchanges are real. NULL: compute.
     const char *replay_compute;
-    const struct bench_cluster *cluster; // only of BENCH_RANKS
+    const struct bench_cluster *cluster; // only for BENCH_RANKS
     struct berth_log log;                // receives the plan and notes
     const volatile int *stop;
 };
 
-// What a forecast is for: BENCH_RANKS measures here what rank 0 of these computes, and predicts the
-// same measured updates by all of them.
+// The cluster of a forecast: BENCH_RANKS measures on this machine what rank 0 computes, and
+// predicts the measured updates for all ranks.
 struct bench_cluster {
     int hosts, ranks_per_host;
     const struct comm_link *links; // [link_count]
     size_t link_count;
     struct bench_forecast *forecasts; // [link_count] out
-    const char *save_times;           // file for what was measured; NULL: none
+    const char *save_times;           // file for the measured times; NULL: none
 };
 
 struct bench_forecast {
     double seconds, samples_per_second; // of the measured updates
-    double comm_exposed_seconds;        // rank 0 waits
-    int64_t comm_bytes;                 // rank 0 sends to other hosts
-    double efficiency;                  // seconds that a rank with the mean part computes / seconds
+    double comm_exposed_seconds;        // that rank 0 waits
+    int64_t comm_bytes;                 // that rank 0 sends to other hosts
+    double efficiency;                  // seconds that a rank with the mean load computes / seconds
 };
 
 struct bench_figures {
-    int rank, ranks;                  // this process among those that compute the updates together
-    int64_t steps, sequences, tokens; // measured ones of all ranks; tokens without padding
-    int64_t masked;                   // of these tokens; only for pre-training
+    int rank, ranks; // of this process among those that compute the updates together
+    int64_t steps, sequences, tokens; // measured, of all ranks; tokens without padding
+    int64_t masked;                   // masked tokens; only for pre-training
     double fill; // tokens / (sequences x row length of the files); only for pre-training
     double seconds;
     double p50_seconds, p99_seconds; // of an update or batch
@@ -70,8 +69,8 @@ struct bench_figures {
     double model_gflops; // required GFLOP per second
     double peak_gflops;  // of all ranks at once, for the dtype of the matrix products
     double mfu;
-    int64_t plan_bytes, peak_rss_bytes;                     // of this rank
-    int64_t host_plan_bytes;                                // of BENCH_RANKS: of all of a host's
+    int64_t plan_bytes, peak_rss_bytes; // of this rank
+    int64_t host_plan_bytes;            // only for BENCH_RANKS: of all ranks of a host
     double forward_seconds, backward_seconds, step_seconds; // only for training
     // Only for several ranks: the updates' mean ratio of the largest part's predicted time to the
     // mean of all parts, and what this rank exchanged.
@@ -80,8 +79,8 @@ struct bench_figures {
     double no_exchange_seconds; // only with no_exchange: of the same updates without exchanges
 };
 
-// All processes that were started together run it, each with its part of every update of training;
-// prediction is measured in one. Only rank 0 writes to the log.
+// All processes that were started together call it; each computes its part of every training
+// update. Prediction is measured in one process. Only rank 0 writes to the log.
 //
 // The vocabulary is config->vocab_file, else vocab.txt in the geometry's folder, else vocab.txt
 // next to the data or a *vocab*.txt in its sibling folder ../vocab.

@@ -169,7 +169,7 @@ static enum berth_status pad(struct bench_data *data, int64_t length, struct ber
 
 // --- updates ------------------------------------------------------------------------------------
 
-// Cuts the next update from the order, of which `end` are filled.
+// Adds the next update, from the order up to `end`.
 static void cut_update(struct bench_data *data, const struct batch_extent *limits, size_t end) {
     const size_t first = data->cuts[data->updates];
     data->cuts[++data->updates] =
@@ -180,7 +180,7 @@ static void shuffle_into(struct bench_data *data, int64_t seed, int64_t epoch, s
     packer_shuffle((uint64_t)seed, epoch, data->real.count, data->order + first);
 }
 
-// Every sequence once, after the updates that warm up.
+// Updates with every sequence once, after those that warm up.
 static void cut_once(struct bench_data *data, const struct bench_settings *settings,
                      const struct batch_extent *limits) {
     const size_t features = data->real.count;
@@ -208,8 +208,8 @@ static void cut_steps(struct bench_data *data, const struct bench_settings *sett
     }
 }
 
-static enum berth_status take_orders(struct bench_data *data, const struct bench_settings *settings,
-                                     struct berth_error *error) {
+static enum berth_status make_order(struct bench_data *data, const struct bench_settings *settings,
+                                    struct berth_error *error) {
     // A sequence has four tokens at least, so this many epochs always suffice; short data sets are
     // repeated.
     const int by_count = settings->update_sequences > 0, once = settings->steps == 0;
@@ -248,9 +248,10 @@ static enum berth_status find_worst(struct bench_data *data, int64_t parts,
     struct division division;
     for (int64_t i = 0; i < data->updates; i++) {
         const int64_t own = (int64_t)(data->cuts[i + 1] - data->cuts[i]);
-        data->most = own > data->most ? own : data->most;
+        data->max_sequences = own > data->max_sequences ? own : data->max_sequences;
     }
-    enum berth_status status = division_init(&division, (size_t)parts, (size_t)data->most, error);
+    enum berth_status status =
+        division_init(&division, (size_t)parts, (size_t)data->max_sequences, error);
     for (int64_t i = 0; i < data->updates && status == BERTH_OK; i++) {
         const size_t first = data->cuts[i], count = data->cuts[i + 1] - first;
         division_make(&division, &data->source, data->order + first, count, &data->files.shape,
@@ -327,7 +328,7 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
     return read_set(data, config, &settings->log, use, error);
 }
 
-// A forecast is of pre-training where its data are.
+// A forecast is of pre-training if its data is.
 static int is_pretraining(const struct bench_settings *settings) {
     return settings->kind == BENCH_PRETRAIN ||
            (settings->kind == BENCH_RANKS && settings->data != NULL &&
@@ -346,7 +347,7 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     const struct task *fine_tuning = config.task_name != NULL ? &task_classify : &task_squad;
     data->task = is_pretraining(settings) ? NULL : fine_tuning;
     enum berth_status status;
-    // Before searching for a vocabulary next to it.
+    // Checked before searching for a vocabulary next to the data.
     if (settings->data != NULL) {
         TRY_DONE(data->task != NULL
                      ? file_need(settings->data, "a file to train on", error)
@@ -359,7 +360,7 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     if (settings->pad_to > 0) {
         TRY_DONE(pad(data, settings->pad_to, error));
     }
-    TRY_DONE(take_orders(data, settings, error));
+    TRY_DONE(make_order(data, settings, error));
     TRY_DONE(find_worst(data, parts, error));
     return BERTH_OK;
 done:

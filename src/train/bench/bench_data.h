@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sequences of a benchmark: a data set's features or pre-training instances, unchanged or
-// padded with [PAD], divided into updates in advance.
+// The sequences of a benchmark: a data set's features or pre-training instances, packed or padded
+// with [PAD], divided into updates in advance.
 #ifndef BERTH_TRAIN_BENCH_DATA_H
 #define BERTH_TRAIN_BENCH_DATA_H
 
@@ -20,18 +20,17 @@ struct bench_data {
     struct packer_source source; // the sequences to compute on; with pad_to the padded ones
     struct bench_padded *padded; // NULL without pad_to
     uint32_t *order;             // shuffled epochs, one after the other
-    size_t *cuts;                // index in `order` of the first sequence of each update, then the
-                                 // end
+    size_t *cuts;                // [updates + 1] index in `order` where each update begins
     int64_t updates;             // including warm-up
     int64_t warm_up;             // not measured
-    struct batch_extent worst;   // the largest extent of a part of an update, as computed
-    int64_t most;                // sequences of an update
+    struct batch_extent worst;   // largest extent of a part of an update
+    int64_t max_sequences;       // largest number in an update
     int64_t row_length; // max_seq_length; for shards without that setting, the length of the
                         // longest sequence
 };
 
-// Except for prediction, the file must have labels (SQuAD: one answer per question).
-// Updates are computed in `parts` (division.h).
+// Except for prediction, the file must have labels (SQuAD: one answer per question). Updates are
+// divided into `parts` (division.h).
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
                                   int64_t parts, struct berth_error *error);
 void bench_data_done(struct bench_data *data);
@@ -39,7 +38,7 @@ void bench_data_done(struct bench_data *data);
 // Totals over the sequences order[first .. end), without padding.
 struct bench_count {
     int64_t sequences, tokens, masked;
-    double flops; // required ones, forward only
+    double flops; // required, of a forward pass
 };
 struct bench_count bench_data_count(const struct bench_data *data, size_t first, size_t end);
 

@@ -6,8 +6,9 @@
 
 // --- the batch ----------------------------------------------------------------------------------
 
-// Sequences of one length with the same masked positions and words from the whole vocabulary.
-struct made {
+// A source of sequences of equal length with the same masked positions and words from the whole
+// vocabulary.
+struct synthetic {
     const struct bench_geometry *g;
     int32_t *ids;        // [rows]
     int8_t *type_ids;    // [length]
@@ -16,39 +17,41 @@ struct made {
 };
 
 static struct packer_sequence get(const void *data, size_t index) {
-    const struct made *made = data;
-    const int64_t first = (int64_t)index * made->g->length, left = made->g->rows - first;
-    const int64_t length = left < made->g->length ? left : made->g->length;
-    return (struct packer_sequence){.ids = made->ids + first,
-                                    .type_ids = made->type_ids,
+    const struct synthetic *synthetic = data;
+    const int64_t first = (int64_t)index * synthetic->g->length, left = synthetic->g->rows - first;
+    const int64_t length = left < synthetic->g->length ? left : synthetic->g->length;
+    return (struct packer_sequence){.ids = synthetic->ids + first,
+                                    .type_ids = synthetic->type_ids,
                                     .length = (int32_t)length,
-                                    .masked_positions = made->positions,
-                                    .masked_labels = made->ids + first,
-                                    .masked_count = length == made->g->length ? made->masked : 0};
+                                    .masked_positions = synthetic->positions,
+                                    .masked_labels = synthetic->ids + first,
+                                    .masked_count =
+                                        length == synthetic->g->length ? synthetic->masked : 0};
 }
 
-static enum berth_status fill_made(struct made *made, struct berth_error *error) {
-    const int64_t rows = made->g->rows, length = made->g->length;
-    made->masked = length > 6 ? (int32_t)(length * 15 / 100) : 1;
-    made->ids = memory_array((size_t)rows, sizeof *made->ids);
-    made->type_ids = memory_array_zeroed((size_t)length, sizeof *made->type_ids);
-    made->positions = memory_array((size_t)made->masked, sizeof *made->positions);
-    if (made->ids == NULL || made->type_ids == NULL || made->positions == NULL) {
-        return error_no_memory(error, (size_t)rows * sizeof *made->ids, "the benchmark's batch");
+static enum berth_status fill_synthetic(struct synthetic *synthetic, struct berth_error *error) {
+    const int64_t rows = synthetic->g->rows, length = synthetic->g->length;
+    synthetic->masked = length > 6 ? (int32_t)(length * 15 / 100) : 1;
+    synthetic->ids = memory_array((size_t)rows, sizeof *synthetic->ids);
+    synthetic->type_ids = memory_array_zeroed((size_t)length, sizeof *synthetic->type_ids);
+    synthetic->positions = memory_array((size_t)synthetic->masked, sizeof *synthetic->positions);
+    if (synthetic->ids == NULL || synthetic->type_ids == NULL || synthetic->positions == NULL) {
+        return error_no_memory(error, (size_t)rows * sizeof *synthetic->ids,
+                               "the benchmark's batch");
     }
     for (int64_t row = 0; row < rows; row++) {
-        made->ids[row] = (int32_t)(row * 7919 % made->g->vocabulary);
+        synthetic->ids[row] = (int32_t)(row * 7919 % synthetic->g->vocabulary);
     }
-    for (int32_t i = 0; i < made->masked; i++) {
-        made->positions[i] = (uint16_t)(i * length / made->masked);
+    for (int32_t i = 0; i < synthetic->masked; i++) {
+        synthetic->positions[i] = (uint16_t)(i * length / synthetic->masked);
     }
     return BERTH_OK;
 }
 
-static enum berth_status pack(struct bench_operands *b, const struct made *made,
+static enum berth_status pack(struct bench_operands *b, const struct synthetic *synthetic,
                               struct berth_error *error) {
     const size_t count = (size_t)((b->g->rows + b->g->length - 1) / b->g->length);
-    const struct packer_source source = {.get = get, .data = made, .count = count};
+    const struct packer_source source = {.get = get, .data = synthetic, .count = count};
     uint32_t *order = memory_array(count, sizeof *order);
     if (order == NULL) {
         return error_no_memory(error, count * sizeof *order, "the benchmark's batch");
@@ -68,22 +71,22 @@ done:
 }
 
 static enum berth_status make_batch(struct bench_operands *b, struct berth_error *error) {
-    struct made made = {.g = b->g};
-    enum berth_status status = fill_made(&made, error);
+    struct synthetic synthetic = {.g = b->g};
+    enum berth_status status = fill_synthetic(&synthetic, error);
     if (status == BERTH_OK) {
-        status = pack(b, &made, error);
+        status = pack(b, &synthetic, error);
     }
-    memory_free(made.ids);
-    memory_free(made.type_ids);
-    memory_free(made.positions);
+    memory_free(synthetic.ids);
+    memory_free(synthetic.type_ids);
+    memory_free(synthetic.positions);
     return status;
 }
 
 // --- the operands -------------------------------------------------------------------------------
 
-enum { PATTERN = 4096 }; // numbers that repeat in every operand
+enum { PATTERN = 4096 }; // length of the random numbers that repeat in every operand
 
-// Also measures, where the arena has no memory yet.
+// Only measures if the arena has no memory yet.
 static void carve(struct bench_operands *b, struct op_call *call) {
     b->memory.used = 0;
     b->pattern = arena_take(&b->memory, PATTERN * sizeof *b->pattern);
@@ -106,7 +109,7 @@ static void call_init(const struct bench_operands *b, const struct op *op, const
     call->threshold = rng_dropout_threshold(0.1);
 }
 
-static void draw(float numbers[PATTERN], const struct op_operand *o) {
+static void random_pattern(float numbers[PATTERN], const struct op_operand *o) {
     uint64_t index = 0;
     for (int i = 0; i < PATTERN; i++) {
         const double x = (double)rng_draw(5, 3, &index) / 2147483648.0 - 1.0;
@@ -117,12 +120,12 @@ static void draw(float numbers[PATTERN], const struct op_operand *o) {
 static void fill_numbers(struct bench_operands *b, const struct op_operand *o, struct mat m) {
     const int64_t count = m.rows * m.cols;
     float numbers[PATTERN];
-    draw(numbers, o);
+    random_pattern(numbers, o);
     b->dev->upload(b->dev, b->pattern, numbers, sizeof numbers);
     for (int64_t i = 0; i < count; i += PATTERN) {
-        const int64_t piece = count - i < PATTERN ? count - i : PATTERN;
+        const int64_t chunk = count - i < PATTERN ? count - i : PATTERN;
         const struct mat all = mat_of(m.data, 1, count, m.dtype);
-        b->dev->convert(b->dev, mat_columns(all, i, piece), b->pattern);
+        b->dev->convert(b->dev, mat_columns(all, i, chunk), b->pattern);
     }
 }
 
@@ -134,7 +137,7 @@ static enum berth_status fill_int8(struct bench_operands *b, const struct op_cal
     if (numbers == NULL) {
         return error_no_memory(error, count * sizeof *numbers, "the benchmark's operands");
     }
-    draw(pattern, &call->op->operands[operand]);
+    random_pattern(pattern, &call->op->operands[operand]);
     for (size_t i = 0; i < count; i++) {
         numbers[i] = pattern[i % PATTERN];
     }
@@ -144,7 +147,7 @@ static enum berth_status fill_int8(struct bench_operands *b, const struct op_cal
     return BERTH_OK;
 }
 
-// Other elements than those of matrices.
+// Fills operands whose elements are not those of matrices.
 static enum berth_status fill_elements(struct bench_operands *b, const struct op_call *call,
                                        int operand, struct berth_error *error) {
     const struct op_operand *o = &call->op->operands[operand];
@@ -161,7 +164,7 @@ static enum berth_status fill_elements(struct bench_operands *b, const struct op
     }
     if (o->set != NULL) {
         struct op_call of_host = *call;
-        of_host.batch = b->packer.batch; // the call's is in the device's memory
+        of_host.batch = b->packer.batch; // the call's own batch is in device memory
         o->set(&of_host, host);
     }
     b->dev->upload(b->dev, call->operands[operand].data, host, bytes);

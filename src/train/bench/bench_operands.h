@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operations of op_table.h are measured on: an ordinary batch, and memory that holds the
+// Operands for measuring the operations of op_table.h: an ordinary batch, and memory that holds the
 // operands of one operation at a time.
 #ifndef BERTH_TRAIN_BENCH_OPERANDS_H
 #define BERTH_TRAIN_BENCH_OPERANDS_H
@@ -22,7 +22,7 @@ struct bench_operands {
     float *pattern;      // in it, before the operands
 };
 
-// Whatever comes back, bench_operands_close frees it. Errors: memory, the device's.
+// Call bench_operands_close even after a failure.
 enum berth_status bench_operands_open(struct bench_operands *b, struct device *dev,
                                       const struct bench_geometry *geometry,
                                       struct berth_error *error);
@@ -31,7 +31,7 @@ void bench_operands_close(struct bench_operands *b);
 // Whether the device has the operation.
 int bench_operands_offer(const struct bench_operands *b, const struct op *op,
                          const struct op_use *use);
-// A call of the operation on random numbers; its operands are good until the next one.
+// Makes a call of the operation on random numbers; its operands are valid until the next one.
 enum berth_status bench_operands_make(struct bench_operands *b, const struct op *op,
                                       const struct op_use *use, struct op_call *call,
                                       struct berth_error *error);

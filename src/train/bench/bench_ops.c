@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times each operation on the data of a typical batch, after one run that is not timed: on the host
-// until the device's status reports completion, on another device by its marks.
+// Times each operation on a typical batch, after one untimed run: on the host until the device's
+// status reports completion, on other devices by their marks.
 #include "train/bench/bench_ops.h"
 
 #include "core/clock.h"
@@ -22,8 +22,7 @@ static double begin_time(struct device *dev, clockid_t clock) {
     return clock_seconds(clock);
 }
 
-// Waits. What the host needs to start operations, and to learn that they are done, is not in a
-// device's time.
+// Waits for completion. A device's time excludes launching and synchronising by the host.
 static enum berth_status end_time(struct device *dev, clockid_t clock, double begin,
                                   double *seconds, struct berth_error *error) {
     double phases[DEVICE_PHASES];

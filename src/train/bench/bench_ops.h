@@ -9,13 +9,13 @@
 #include <time.h>
 
 // One measured operation: the best of several runs. max(flops / peak, bytes / bandwidth) is a lower
-// bound of its time.
+// bound for its time.
 struct bench_line {
     const char *name;
     double seconds;
-    double flops;        // of the matrix products; 0 without any
-    double bytes;        // memory traffic if nothing is in a cache
-    enum dtype products; // what they multiply
+    double flops;        // of its matrix products; 0 if it has none
+    double bytes;        // memory traffic without caches
+    enum dtype products; // dtype of their operands
 };
 
 #define BENCH_LINES 70
@@ -33,7 +33,7 @@ struct bench_geometry {
 };
 
 struct bench_timing {
-    clockid_t clock; // of the host's operations
+    clockid_t clock; // for operations on the host
     int repeats;     // runs of each operation
 };
 
@@ -43,16 +43,16 @@ struct bench_choice {
     const char *only;  // those whose name contains this; NULL: all
 };
 
-// The clock to use for a device with `threads` threads: processor time for a single thread, because
-// other programs do not disturb it, otherwise wall-clock time.
+// The clock for a device with `threads` threads: for a single thread its CPU time, which other
+// programs do not disturb; otherwise wall-clock time.
 clockid_t bench_clock(const struct device *dev, int threads);
 
 // The device's memory read bandwidth in bytes per second, measured for about `seconds`; 0: out of
 // memory.
 double bench_bandwidth(struct device *dev, clockid_t clock, double seconds);
 
-// Runs every chosen use of every operation in op_table.h that the device has, each once before its
-// time is taken. Errors: a choice of nothing, memory, the device's.
+// Measures every chosen use of every operation in op_table.h that the device supports, each after
+// one untimed run. BERTH_USAGE if nothing is chosen.
 enum berth_status bench_ops(struct device *dev, const struct bench_geometry *geometry,
                             struct bench_choice choice, struct bench_timing timing,
                             struct bench_lines *lines, struct berth_error *error);

@@ -9,18 +9,18 @@
 enum berth_status bench_replay_check(const struct bench_replay *replay, const char *path,
                                      struct berth_error *error) {
     const struct rank_times *times = replay->times;
-    const struct state_share *share = &replay->state->share;
+    const struct state_sharding *sharding = &replay->state->sharding;
     const int64_t ranges = (int64_t)param_range_count(replay->state->table);
-    if (times->ranks == share->size && times->zero_stage == share->stage &&
+    if (times->ranks == sharding->size && times->zero_stage == sharding->stage &&
         times->ranges == ranges) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s has the times of %" PRId64 " ranks with zero_stage %" PRId64
-                     " and %" PRId64 " ranges of weights; here are %d, %d and %" PRId64
+                     "%s has times for %" PRId64 " ranks, zero_stage %" PRId64 " and %" PRId64
+                     " ranges of weights; expected %d, %d and %" PRId64
                      ": measure again with `berth bench ranks --save_times`",
-                     path, times->ranks, times->zero_stage, times->ranges, share->size,
-                     share->stage, ranges);
+                     path, times->ranks, times->zero_stage, times->ranges, sharding->size,
+                     sharding->stage, ranges);
 }
 
 // Divides an update as training does.
@@ -34,13 +34,13 @@ static void bench_replay_divide(const struct bench_replay *replay, int64_t step)
 // --- real ranks ---------------------------------------------------------------------------------
 
 struct sleeper {
-    double factor; // this rank's load by that of the times
+    double factor; // this rank's load / that of the measured times
 };
 
 static void sleep_for(void *context, const struct rank_moment *moment) {
     const struct sleeper *sleeper = context;
     const double seconds =
-        moment->seconds * (rank_event_is_of_part(moment->event) ? sleeper->factor : 1);
+        moment->seconds * (rank_event_scales_with_load(moment->event) ? sleeper->factor : 1);
     struct timespec left = {.tv_sec = (time_t)seconds,
                             .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     while (nanosleep(&left, &left) != 0) {
@@ -69,10 +69,10 @@ static void advance_clocks(void *context, const struct rank_moment *moment) {
     const struct runner *runner = context;
     const struct rank_times *times = runner->replay->times;
     double *clocks = comm_forecast_clocks(runner->comm);
-    const int is_of_part = rank_event_is_of_part(moment->event);
+    const int scales_with_load = rank_event_scales_with_load(moment->event);
     for (int rank = 0; rank < runner->comm->size; rank++) {
         const double load = rank_load(runner->replay->division, rank, runner->comm->size);
-        clocks[rank] += moment->seconds * (is_of_part ? load / times->load : 1);
+        clocks[rank] += moment->seconds * (scales_with_load ? load / times->load : 1);
     }
 }
 
@@ -84,7 +84,7 @@ static double mean_seconds(const struct bench_replay *replay, int ranks) {
     return rank_times_seconds(replay->times, load / ranks);
 }
 
-// Rank 0's view at the end of an update.
+// What rank 0 sees at the end of an update.
 struct view {
     double clock;
     struct comm_stats stats;
@@ -131,7 +131,7 @@ enum berth_status bench_forecast(const struct bench_replay *replay,
     if (status == BERTH_OK) {
         status = run_updates(&runner, &all_reduce, first, forecast, error);
     }
-    all_reduce_end(&all_reduce);
+    all_reduce_finish(&all_reduce);
     runner.comm->close(runner.comm);
     all_reduce_done(&all_reduce);
     return status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates whose computing is replaced by the seconds that it took: by sleeping, between exchanges
-// of real ranks; by a forecast's clocks, between exchanges that are predicted.
+// Updates whose computation is replaced by measured seconds: with real ranks by sleeping between
+// real exchanges, in a forecast by advancing clocks between predicted exchanges.
 #ifndef BERTH_TRAIN_BENCH_RANKS_H
 #define BERTH_TRAIN_BENCH_RANKS_H
 
@@ -9,7 +9,7 @@
 #include "train/bench/rank_times.h"
 #include "train/engine/update.h"
 
-// What both work with; the state's buffers are as large as training's.
+// What both need. The state's buffers are as large as in training.
 struct bench_replay {
     const struct rank_times *times;
     const struct bench_data *data;
@@ -18,16 +18,16 @@ struct bench_replay {
     struct all_reduce_rules rules;
 };
 
-// BERTH_CONFIG: the times are of another number of ranks, ZeRO stage or geometry.
+// BERTH_CONFIG if the times are for another number of ranks, ZeRO stage or geometry.
 enum berth_status bench_replay_check(const struct bench_replay *replay, const char *path,
                                      struct berth_error *error);
 
-// One update of this rank of all_reduce->comm: sleeps, exchanges.
+// One update of this rank of all_reduce->comm: sleeps and exchanges.
 enum berth_status bench_replay_step(const struct bench_replay *replay,
                                     struct all_reduce *all_reduce, int64_t step,
                                     struct berth_error *error);
 
-// All updates on a cluster; those from `first` on count.
+// Predicts all updates on a cluster; those from `first` on count.
 enum berth_status bench_forecast(const struct bench_replay *replay,
                                  const struct comm_cluster *cluster, int64_t first,
                                  struct bench_forecast *forecast, struct berth_error *error);

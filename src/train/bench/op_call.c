@@ -5,7 +5,8 @@
 
 // --- one call -----------------------------------------------------------------------------------
 
-// Blocks of the buffers, or thirds, of which the others than the first begin at odd elements.
+// A block of the buffers, or for small ones about a third, odd so that parts after the first begin
+// at odd elements.
 int64_t op_part_size(int64_t table) {
     const int64_t third = table / 3 - 1;
     return third < DEVICE_SUM_BLOCK ? third / 2 * 2 + 1 : DEVICE_SUM_BLOCK;

@@ -291,7 +291,7 @@ static void checksums(struct device *dev, const struct op_call *c) {
     dev->checksums(dev, m[0].data, m[1], m[2].data, c->sizes[OP_PARTS]);
 }
 
-// --- operands that are no random numbers ---------------------------------------------------------
+// --- operands that are not random numbers --------------------------------------------------------
 
 // Distinct rows of the batch, the last one first.
 static void set_rows(const struct op_call *c, void *host) {
@@ -347,7 +347,7 @@ static void set_tensor_blocks(const struct op_call *c, void *host) {
 #define USE(name_, t_, n_, k_, ...)                                                                \
     { .name = name_, .t = OP_##t_, .n = OP_##n_, .k = OP_##k_, __VA_ARGS__ }
 #define PLAIN .activation = ACTIVATION_LINEAR
-#define WIDE_COLUMNS .variant = 1 // as op_int8_matrix says
+#define WIDE_COLUMNS .variant = 1 // as in op_int8_matrix
 #define RANGES X(ranges, IN, RANGE, ONE, RANGES, .set = set_ranges)
 #define TENSOR_BLOCKS X(blocks, IN, INT64, ONE, TENSOR_BOUNDS, .set = set_tensor_blocks)
 #define STATS                                                                                      \

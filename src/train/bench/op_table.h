@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of a device's operations (core/device.h): for each one its operands, a call, what it
-// costs at least, and where a model uses it. `berth bench ops` times the rows; the tests compare
+// The table of a device's operations (core/device.h): for each one its operands, a call, its
+// minimum costs, and where a model uses it. `berth bench ops` times the rows; the tests compare
 // them with float64 and with finite differences.
 #ifndef BERTH_TRAIN_BENCH_OP_TABLE_H
 #define BERTH_TRAIN_BENCH_OP_TABLE_H
 
 #include "core/device.h"
 
-// What the shapes of operands are made of; the letters are those of core/device.h.
+// Dimensions of operands; the letters are those of core/device.h.
 enum op_size {
     OP_NONE,
     OP_ONE,
@@ -35,8 +35,8 @@ enum op_size {
     OP_T,             // rows, columns and inner size as the use says
     OP_N,
     OP_K,
-    OP_COUNT, // rows of OP_T that are no slack
-    OP_SIZES  // an operand without columns is not there
+    OP_COUNT, // rows of OP_T that are not slack
+    OP_SIZES  // number of sizes; an operand with 0 columns is absent
 };
 
 struct op_geometry {
@@ -51,8 +51,8 @@ struct op_geometry {
     enum dtype compute;
 };
 
-// What becomes of an operand. Slack rows of an input hold anything finite, of a gradient zeros; of
-// an output anything finite or, where it says ZERO, zeros.
+// What an operation does with an operand. Slack rows of an input hold any finite numbers, those of
+// a gradient zeros, those of an output any finite numbers or, with ZERO, zeros.
 enum op_role {
     OP_IN = 1,
     OP_OUT = 2,
@@ -61,8 +61,8 @@ enum op_role {
     OP_GRADIENT = OP_IN | OP_ZERO,
     OP_OUT_ZERO = OP_OUT | OP_ZERO,
     OP_ADD_ZERO = OP_ADD | OP_ZERO,
-    OP_KEPT = 8,                    // neither read nor written, or
-    OP_OUT_KEPT = OP_OUT | OP_KEPT, // written in part
+    OP_KEPT = 8,                    // neither read nor written
+    OP_OUT_KEPT = OP_OUT | OP_KEPT, // partly written
     OP_SCRATCH = 16                 // overwritten
 };
 
@@ -88,7 +88,7 @@ enum op_type {
 #define OP_USES 6
 #define OP_VARIANT(v) (1u << (v))
 
-// Numbers that calls have.
+// Arguments of calls.
 #define OP_RADIUS 2.0f // of vectors scaled to one length
 #define OP_MARGIN 0.5f // of triplets
 
@@ -100,17 +100,18 @@ struct op_operand {
     enum op_type type;
     enum op_size rows, cols;
     double size, shift;   // numbers are in [shift - size, shift + size]; size 0 counts as 1
-    enum op_size reached; // so many rows are read or written; OP_NONE: all
-    unsigned dense;       // no gaps between rows
-    unsigned copy;        // 1: only where the compute dtype is not f32
+    enum op_size reached; // rows that are read or written; OP_NONE: all
+    unsigned dense;       // 1: no gaps between rows
+    unsigned copy;        // 1: only if the compute dtype is not f32
     unsigned only;        // the variants that have it; 0: all
     unsigned f32;         // the variants in which it is f32 instead of the compute dtype
     unsigned shared;      // the variants in which it is the memory of operand `with`, where
     int with;             // the dtypes are equal
-    void (*set)(const struct op_call *call, void *host); // the elements of all other types
+    void (*set)(const struct op_call *call,
+                void *host); // sets elements that are not random numbers
 };
 
-// An operation in a model.
+// A use of an operation in a model.
 struct op_use {
     const char *name; // of the measurement
     enum op_size t, n, k;
@@ -122,10 +123,10 @@ struct op {
     const char *name;
     void (*call)(struct device *dev, const struct op_call *call);
     struct op_operand operands[OP_OPERANDS];
-    int variants; // ways to call it; 0: one
-    int flops;    // so often the product of these sizes
+    int variants; // number of ways to call it; 0 means 1
+    int flops;    // FLOPs = flops * the product of flop_sizes
     enum op_size flop_sizes[3];
-    struct op_use uses[OP_USES]; // the first without a name ends them
+    struct op_use uses[OP_USES]; // ends with one without a name
 };
 
 extern const struct op op_table[];

@@ -8,57 +8,57 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SUMMED = 1 << 24 };
+enum { MAX_SUMMED = 1 << 24 };
 
-// --- what each event does -----------------------------------------------------------------------
+// --- events -------------------------------------------------------------------------------------
 
-struct turn {
+struct step {
     struct all_reduce *all_reduce;
     int64_t index;
     double *numbers; // [largest index of RANK_SUMS]
     struct berth_error *error;
 };
 
-static enum berth_status need_weights(const struct turn *turn) {
-    all_reduce_wait_weights(turn->all_reduce, (size_t)turn->index);
+static enum berth_status need_weights(const struct step *step) {
+    all_reduce_wait_weights(step->all_reduce, (size_t)step->index);
     return BERTH_OK;
 }
 
-static enum berth_status announce(const struct turn *turn) {
-    all_reduce_begin(turn->all_reduce, (size_t)turn->index);
+static enum berth_status announce(const struct step *step) {
+    all_reduce_begin(step->all_reduce, (size_t)step->index);
     return BERTH_OK;
 }
 
-static enum berth_status need_gradients(const struct turn *turn) {
-    all_reduce_wait_gradients(turn->all_reduce, (size_t)turn->index);
+static enum berth_status need_gradients(const struct step *step) {
+    all_reduce_wait_gradients(step->all_reduce, (size_t)step->index);
     return BERTH_OK;
 }
 
-static enum berth_status sum(const struct turn *turn) {
-    struct comm *comm = turn->all_reduce->comm;
-    comm->sum(comm, turn->numbers, (size_t)turn->index);
+static enum berth_status sum(const struct step *step) {
+    struct comm *comm = step->all_reduce->comm;
+    comm->sum(comm, step->numbers, (size_t)step->index);
     return BERTH_OK;
 }
 
-static enum berth_status agree(const struct turn *turn) {
-    struct comm *comm = turn->all_reduce->comm;
+static enum berth_status agree(const struct step *step) {
+    struct comm *comm = step->all_reduce->comm;
     int stop = 0;
-    return comm->agree(comm, BERTH_OK, &stop, turn->error);
+    return comm->agree(comm, BERTH_OK, &stop, step->error);
 }
 
-static enum berth_status gather(const struct turn *turn) {
-    all_reduce_gather(turn->all_reduce, (size_t)turn->index);
+static enum berth_status gather(const struct step *step) {
+    all_reduce_gather(step->all_reduce, (size_t)step->index);
     return BERTH_OK;
 }
 
-static enum berth_status end(const struct turn *turn) {
-    return turn->all_reduce->comm->status(turn->all_reduce->comm, turn->error);
+static enum berth_status end(const struct step *step) {
+    return step->all_reduce->comm->status(step->all_reduce->comm, step->error);
 }
 
 static const struct {
     const char *name;
-    int is_of_part;
-    enum berth_status (*happen)(const struct turn *turn);
+    int scales_with_load;
+    enum berth_status (*run)(const struct step *step);
 } events[RANK_EVENTS] = {
     [RANK_NEEDS_WEIGHTS] = {"needs_weights", 1, need_weights},
     [RANK_ANNOUNCES] = {"announces", 1, announce},
@@ -69,11 +69,11 @@ static const struct {
     [RANK_ENDS] = {"ends", 0, end},
 };
 
-int rank_event_is_of_part(enum rank_event event) {
-    return events[event].is_of_part;
+int rank_event_scales_with_load(enum rank_event event) {
+    return events[event].scales_with_load;
 }
 
-static int64_t most_summed(const struct rank_times *times) {
+static int64_t max_summed(const struct rank_times *times) {
     int64_t most = 1;
     for (size_t i = 0; i < times->count; i++) {
         const struct rank_moment *moment = &times->moments[i];
@@ -84,19 +84,19 @@ static int64_t most_summed(const struct rank_times *times) {
 
 enum berth_status rank_times_replay(const struct rank_times *times,
                                     const struct rank_replay *replay, struct berth_error *error) {
-    const size_t most = (size_t)most_summed(times);
-    struct turn turn = {.all_reduce = replay->all_reduce,
+    const size_t most = (size_t)max_summed(times);
+    struct step step = {.all_reduce = replay->all_reduce,
                         .numbers = memory_array_zeroed(most, sizeof(double)),
                         .error = error};
     enum berth_status status =
-        turn.numbers != NULL ? BERTH_OK : error_no_memory(error, most * sizeof(double), "a replay");
+        step.numbers != NULL ? BERTH_OK : error_no_memory(error, most * sizeof(double), "a replay");
     for (size_t i = 0; i < times->count && status == BERTH_OK; i++) {
         const struct rank_moment *moment = &times->moments[i];
-        turn.index = moment->index;
+        step.index = moment->index;
         replay->compute(replay->context, moment);
-        status = events[moment->event].happen(&turn);
+        status = events[moment->event].run(&step);
     }
-    memory_free(turn.numbers);
+    memory_free(step.numbers);
     return status;
 }
 
@@ -123,7 +123,7 @@ double rank_times_seconds(const struct rank_times *times, double load) {
     double seconds = 0;
     for (size_t i = 0; i < times->count; i++) {
         const struct rank_moment *moment = &times->moments[i];
-        const double factor = rank_event_is_of_part(moment->event) ? load / times->load : 1;
+        const double factor = rank_event_scales_with_load(moment->event) ? load / times->load : 1;
         seconds += factor * moment->seconds;
     }
     return seconds;
@@ -174,7 +174,7 @@ static enum berth_status find_event(const char *name, enum rank_event *event) {
 }
 
 static int is_index(const struct rank_times *times, const struct rank_moment *moment) {
-    const int64_t end = moment->event == RANK_SUMS ? MOST_SUMMED : times->ranges;
+    const int64_t end = moment->event == RANK_SUMS ? MAX_SUMMED : times->ranges;
     return moment->index >= 0 && moment->index < end;
 }
 

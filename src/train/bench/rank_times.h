@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank computes in an update between its exchanges, as it was measured: a list of what
-// happens in an update and of the seconds before each. The same list serves two purposes: with the
-// real ranks, computing is replaced by sleeping; with a forecast's communicator, by advancing its
-// clocks.
+// The measured seconds that a rank computes between the exchanges of an update: a list of the
+// events of an update and the seconds before each. It serves two purposes: with real ranks,
+// computation is replaced by sleeping; with a forecast's communicator, by advancing its clocks.
 #ifndef BERTH_TRAIN_RANK_TIMES_H
 #define BERTH_TRAIN_RANK_TIMES_H
 
@@ -14,43 +13,43 @@
 #include <stdint.h>
 
 enum rank_event {
-    RANK_NEEDS_WEIGHTS,   // of range `index`: the forward pass goes on when they are there
-    RANK_ANNOUNCES,       // gradients of range `index`: final
-    RANK_NEEDS_GRADIENTS, // of range `index`: their sums
-    RANK_SUMS,            // `index` numbers, with all ranks
+    RANK_NEEDS_WEIGHTS,   // of range `index`: the forward pass waits for them
+    RANK_ANNOUNCES,       // gradients of range `index` are final
+    RANK_NEEDS_GRADIENTS, // of range `index`: waits for their sums
+    RANK_SUMS,            // sums `index` numbers over all ranks
     RANK_AGREES,          // with all ranks
-    RANK_UPDATED,         // range `index`: this rank's part has new weights
-    RANK_ENDS,            // the update
+    RANK_UPDATED,         // this rank's part of range `index` has new weights
+    RANK_ENDS,            // end of the update
     RANK_EVENTS
 };
 
 struct rank_moment {
     enum rank_event event;
     int64_t index;
-    double seconds; // of computing since the event before
+    double seconds; // of computation since the previous event
 };
 
 struct rank_times {
     struct rank_moment *moments;
     size_t count, capacity;
     int64_t ranks, zero_stage, ranges;
-    double load; // predicted time of the part (division.h) that the forward and backward pass took
-                 // these seconds for
+    double load; // predicted time (division.h) of the part that was measured
 };
 
-// 1: seconds before such an event grow with the rank's load; 0: those of the optimizer's step.
-int rank_event_is_of_part(enum rank_event event);
+// 1: the seconds before such an event are proportional to the rank's load; 0: those of the
+// optimizer's step are not.
+int rank_event_scales_with_load(enum rank_event event);
 // Appends a moment. BERTH_NO_MEMORY.
 enum berth_status rank_times_add(struct rank_times *times, enum rank_event event, int64_t index,
                                  double seconds, struct berth_error *error);
 void rank_times_done(struct rank_times *times);
-// Seconds in which a rank with this load computes.
+// Seconds that a rank with this load computes in an update.
 double rank_times_seconds(const struct rank_times *times, double load);
 
-// The load of a rank: that of its parts.
+// The load of a rank: the sum over its parts.
 double rank_load(const struct division *division, int rank, int ranks);
 
-// One update's exchanges. `compute` takes the place of what is computed before each.
+// Replays the exchanges of one update. `compute` replaces the computation before each.
 struct rank_replay {
     struct all_reduce *all_reduce;
     void (*compute)(void *context, const struct rank_moment *moment);
@@ -59,8 +58,8 @@ struct rank_replay {
 enum berth_status rank_times_replay(const struct rank_times *times,
                                     const struct rank_replay *replay, struct berth_error *error);
 
-// A JSON file. Reading refuses (BERTH_BAD_DATA) what write does not write; rank_times_done frees,
-// also after an error.
+// As a JSON file. Reading refuses (BERTH_BAD_DATA) what write would not write; call rank_times_done
+// even after an error.
 enum berth_status rank_times_write(const struct rank_times *times, const char *path,
                                    struct berth_error *error);
 enum berth_status rank_times_read(struct rank_times *times, const char *path,

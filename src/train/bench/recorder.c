@@ -12,27 +12,27 @@ static struct recorder *recorder_of(struct comm *comm) {
 
 // --- moments ------------------------------------------------------------------------------------
 
-// In updates after the first one, the same things happen.
+// The events of every recorded update must be those of the first.
 static void count(struct recorder *recorder, enum rank_event event, int64_t index, double seconds) {
     struct rank_times *times = &recorder->times;
     if (recorder->updates == 0) {
         (void)rank_times_add(times, event, index, seconds, &recorder->error);
-    } else if (recorder->at < times->count && times->moments[recorder->at].event == event &&
-               times->moments[recorder->at].index == index) {
-        times->moments[recorder->at].seconds += seconds;
+    } else if (recorder->next < times->count && times->moments[recorder->next].event == event &&
+               times->moments[recorder->next].index == index) {
+        times->moments[recorder->next].seconds += seconds;
     } else {
         (void)error_set(&recorder->error, BERTH_INTERNAL,
-                        "the exchanges of an update are not those of the one before");
+                        "the exchanges of an update differ from those of the previous one");
     }
-    recorder->at++;
+    recorder->next++;
 }
 
-// Pieces of one range are one event.
+// The segments of a range are one event.
 static int is_again(const struct recorder *recorder, enum rank_event event, int64_t index) {
     const struct rank_moment *moments = recorder->times.moments;
-    const size_t at = recorder->at;
-    return event != RANK_SUMS && at > 0 && moments[at - 1].event == event &&
-           moments[at - 1].index == index;
+    const size_t next = recorder->next;
+    return event != RANK_SUMS && next > 0 && moments[next - 1].event == event &&
+           moments[next - 1].index == index;
 }
 
 static void record(struct recorder *recorder, enum rank_event event, int64_t index) {
@@ -40,8 +40,8 @@ static void record(struct recorder *recorder, enum rank_event event, int64_t ind
         is_again(recorder, event, index)) {
         return;
     }
-    count(recorder, event, index, clock_now() - recorder->since);
-    recorder->since = clock_now();
+    count(recorder, event, index, clock_now() - recorder->last_time);
+    recorder->last_time = clock_now();
 }
 
 // --- the communicator's functions ---------------------------------------------------------------
@@ -62,7 +62,7 @@ static int64_t recorder_reduce_begin(struct comm *comm, const struct comm_range 
     return recorder->gradients[index] = ++recorder->tickets;
 }
 
-// Of gradients in stage 0, together with their sum; of weights in the others.
+// Stage 0 gathers gradients, as part of their reduction; the others gather weights.
 static int64_t recorder_gather_begin(struct comm *comm, const struct comm_range *range) {
     struct recorder *recorder = recorder_of(comm);
     const size_t index = range_at(recorder, range->first);
@@ -146,8 +146,8 @@ void recorder_done(struct recorder *recorder) {
 
 void recorder_start(struct recorder *recorder) {
     recorder->is_recording = 1;
-    recorder->at = 0;
-    recorder->since = clock_now();
+    recorder->next = 0;
+    recorder->last_time = clock_now();
 }
 
 enum berth_status recorder_stop(struct recorder *recorder, double load, struct berth_error *error) {

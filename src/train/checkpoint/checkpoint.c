@@ -124,14 +124,14 @@ static enum berth_status write_companions(const struct checkpoint_content *conte
     return write_state(content, folder, error);
 }
 
-// Removes a folder with all that is in it, or a file. Of a link only the link: a checkpoint may
-// have been moved to another disk.
+// Removes a folder and its contents, or a file. Of a link only the link: a checkpoint may have been
+// moved to another disk.
 static enum berth_status remove_entry(const char *path, struct berth_error *error) {
     return dir_exists(path) && !path_is_link(path) ? dir_remove(path, error)
                                                    : file_remove(path, error);
 }
 
-// A folder that cannot be removed keeps its name: the walk that syncs it fails first.
+// Renames durably. A folder that cannot be removed keeps its name, because syncing it fails first.
 static enum berth_status move_entry(const char *from, const char *path, struct berth_error *error) {
     return path_is_link(from) ? path_rename(from, path, error) : dir_publish(from, path, error);
 }
@@ -164,52 +164,51 @@ enum berth_status checkpoint_remove(const char *output_dir, int64_t step,
     return status;
 }
 
-struct checkpoint_writing {
+struct checkpoint_writer {
     const struct checkpoint_content *content;
     const char *output_dir;
     int64_t step;
-    char *temporary;                    // the folder in which they are created
+    char *temporary;                    // the folder in which the files are created
     char *path;                         // of the published folder, or file of weights
-    enum state_file files[STATE_FILES]; // to fill
+    enum state_file files[STATE_FILES]; // that all ranks write
     size_t file_count;
     struct feed_files shards; // for original_write; empty where it is not called
-    // What the first rank writes beside those files, before and after they are filled.
-    enum berth_status (*create)(struct checkpoint_writing *writing, struct berth_error *error);
-    enum berth_status (*publish)(const struct checkpoint_writing *writing,
-                                 struct berth_error *error);
+    // What rank 0 does in addition, before and after those files are written.
+    enum berth_status (*create)(struct checkpoint_writer *writer, struct berth_error *error);
+    enum berth_status (*publish)(const struct checkpoint_writer *writer, struct berth_error *error);
 };
 
-static enum berth_status create(struct checkpoint_writing *writing, struct berth_error *error) {
-    if (writing->content->comm->rank > 0) {
+static enum berth_status create(struct checkpoint_writer *writer, struct berth_error *error) {
+    if (writer->content->comm->rank > 0) {
         return BERTH_OK;
     }
-    if (dir_exists(writing->temporary)) {
-        TRY(dir_remove(writing->temporary, error));
+    if (dir_exists(writer->temporary)) {
+        TRY(dir_remove(writer->temporary, error));
     }
-    TRY(dir_make(writing->temporary, error));
-    for (size_t i = 0; i < writing->file_count; i++) {
-        TRY(state_file_make(writing->files[i], writing->content->state->table, writing->temporary,
+    TRY(dir_make(writer->temporary, error));
+    for (size_t i = 0; i < writer->file_count; i++) {
+        TRY(state_file_make(writer->files[i], writer->content->state->table, writer->temporary,
                             error));
     }
-    return writing->create != NULL ? writing->create(writing, error) : BERTH_OK;
+    return writer->create != NULL ? writer->create(writer, error) : BERTH_OK;
 }
 
-static enum berth_status create_checkpoint(struct checkpoint_writing *writing,
+static enum berth_status create_checkpoint(struct checkpoint_writer *writer,
                                            struct berth_error *error) {
-    const struct checkpoint_content *content = writing->content;
+    const struct checkpoint_content *content = writer->content;
     const struct progress *progress = content->progress;
     if (original_is_written(content->config)) {
         const int64_t step =
             progress_data_step(progress, content->batching, progress->step - progress->phase_start);
-        TRY(feed_files_of(progress->feed, content->batching, step, &writing->shards, error));
+        TRY(feed_list_files(progress->feed, content->batching, step, &writer->shards, error));
     }
-    TRY(write_config(content, writing->temporary, error));
-    return write_companions(writing->content, writing->temporary, error);
+    TRY(write_config(content, writer->temporary, error));
+    return write_companions(writer->content, writer->temporary, error);
 }
 
-// Removes the old checkpoint (NULL: there was none), or brings it back where no other has its name.
-// What cannot be removed is a temporary folder, which the next run removes.
-static void settle_old(const char *away, const char *path) {
+// Removes the old checkpoint (NULL: there was none), or restores it if no new one has its name. If
+// removal fails, a temporary folder remains, which the next run removes.
+static void remove_or_restore_old(const char *away, const char *path) {
     if (away == NULL) {
         return;
     }
@@ -220,34 +219,34 @@ static void settle_old(const char *away, const char *path) {
     }
 }
 
-static enum berth_status publish_checkpoint(const struct checkpoint_writing *writing,
+static enum berth_status publish_checkpoint(const struct checkpoint_writer *writer,
                                             struct berth_error *error) {
-    TRY(manifest_write(writing->temporary, error));
-    if (original_is_written(writing->content->config)) {
-        TRY(original_write(writing->temporary, writing->output_dir, &writing->shards, error));
+    TRY(manifest_write(writer->temporary, error));
+    if (original_is_written(writer->content->config)) {
+        TRY(original_write(writer->temporary, writer->output_dir, &writer->shards, error));
     }
     char *away = NULL;
-    enum berth_status status = dir_exists(writing->path) || path_is_link(writing->path)
-                                   ? move_away(writing->output_dir, writing->step, &away, error)
+    enum berth_status status = dir_exists(writer->path) || path_is_link(writer->path)
+                                   ? move_away(writer->output_dir, writer->step, &away, error)
                                    : BERTH_OK;
     if (status == BERTH_OK) {
-        status = dir_publish(writing->temporary, writing->path, error);
+        status = dir_publish(writer->temporary, writer->path, error);
     }
-    settle_old(away, writing->path);
+    remove_or_restore_old(away, writer->path);
     memory_free(away);
     return status;
 }
 
-static enum berth_status publish_model(const struct checkpoint_writing *writing,
+static enum berth_status publish_model(const struct checkpoint_writer *writer,
                                        struct berth_error *error) {
-    TRY(write_config(writing->content, writing->output_dir, error));
-    char *weights = path_join(writing->temporary, state_file_name(STATE_FILE_WEIGHTS));
+    TRY(write_config(writer->content, writer->output_dir, error));
+    char *weights = path_join(writer->temporary, state_file_name(STATE_FILE_WEIGHTS));
     enum berth_status status =
-        weights != NULL ? file_publish(weights, writing->path, error) : file_no_path(error);
+        weights != NULL ? file_publish(weights, writer->path, error) : file_no_path(error);
     memory_free(weights);
     TRY(status);
-    TRY(write_companions(writing->content, writing->output_dir, error));
-    return dir_remove(writing->temporary, error);
+    TRY(write_companions(writer->content, writer->output_dir, error));
+    return dir_remove(writer->temporary, error);
 }
 
 // Either all ranks continue or none does.
@@ -257,33 +256,33 @@ static enum berth_status agree(const struct checkpoint_content *content, enum be
     return content->comm->agree(content->comm, status, &stop, error);
 }
 
-enum berth_status checkpoint_fill(const struct checkpoint_writing *writing,
-                                  const struct state *state, struct berth_error *error) {
-    for (size_t i = 0; i < writing->file_count; i++) {
-        TRY(state_file_fill(writing->files[i], state, writing->temporary, error));
+enum berth_status checkpoint_fill(const struct checkpoint_writer *writer, const struct state *state,
+                                  struct berth_error *error) {
+    for (size_t i = 0; i < writer->file_count; i++) {
+        TRY(state_file_fill(writer->files[i], state, writer->temporary, error));
     }
     return BERTH_OK;
 }
 
-enum berth_status checkpoint_publish(const struct checkpoint_writing *writing,
+enum berth_status checkpoint_publish(const struct checkpoint_writer *writer,
                                      struct berth_error *error) {
-    return writing->content->comm->rank == 0 ? writing->publish(writing, error) : BERTH_OK;
+    return writer->content->comm->rank == 0 ? writer->publish(writer, error) : BERTH_OK;
 }
 
-void checkpoint_end(struct checkpoint_writing *writing, enum berth_status status) {
-    if (status != BERTH_OK && writing->content->comm->rank == 0 && writing->temporary != NULL) {
-        (void)dir_remove(writing->temporary, NULL);
+void checkpoint_end(struct checkpoint_writer *writer, enum berth_status status) {
+    if (status != BERTH_OK && writer->content->comm->rank == 0 && writer->temporary != NULL) {
+        (void)dir_remove(writer->temporary, NULL);
     }
-    memory_free(writing->temporary);
-    memory_free(writing->path);
-    memory_free(writing->shards.paths);
-    memory_free(writing);
+    memory_free(writer->temporary);
+    memory_free(writer->path);
+    memory_free(writer->shards.paths);
+    memory_free(writer);
 }
 
-// A copy of `wanted`, whose paths it takes over, after the first step.
-static enum berth_status begin(const struct checkpoint_writing *wanted,
-                               struct checkpoint_writing **writing, struct berth_error *error) {
-    struct checkpoint_writing *copy = *writing = memory_new(sizeof *copy);
+// Makes a copy of `wanted`, takes over its paths and does the first step.
+static enum berth_status begin(const struct checkpoint_writer *wanted,
+                               struct checkpoint_writer **writer, struct berth_error *error) {
+    struct checkpoint_writer *copy = *writer = memory_new(sizeof *copy);
     const int is_complete = copy != NULL && wanted->temporary != NULL && wanted->path != NULL;
     if (copy != NULL) {
         *copy = *wanted;
@@ -295,24 +294,24 @@ static enum berth_status begin(const struct checkpoint_writing *wanted,
         agree(wanted->content, is_complete ? create(copy, error) : file_no_path(error), error);
     if (status != BERTH_OK && copy != NULL) {
         checkpoint_end(copy, status);
-        *writing = NULL;
+        *writer = NULL;
     }
     return status;
 }
 
 enum berth_status checkpoint_begin(const struct checkpoint_content *content, const char *output_dir,
-                                   struct checkpoint_writing **writing, struct berth_error *error) {
+                                   struct checkpoint_writer **writer, struct berth_error *error) {
     const int64_t step = content->progress->step;
-    const struct checkpoint_writing wanted = {.content = content,
-                                              .output_dir = output_dir,
-                                              .step = step,
-                                              .temporary = temporary_path(output_dir, step, "new"),
-                                              .path = checkpoint_path(output_dir, step),
-                                              .files = {STATE_FILE_WEIGHTS, STATE_FILE_MOMENTS},
-                                              .file_count = STATE_FILES,
-                                              .create = create_checkpoint,
-                                              .publish = publish_checkpoint};
-    return begin(&wanted, writing, error);
+    const struct checkpoint_writer wanted = {.content = content,
+                                             .output_dir = output_dir,
+                                             .step = step,
+                                             .temporary = temporary_path(output_dir, step, "new"),
+                                             .path = checkpoint_path(output_dir, step),
+                                             .files = {STATE_FILE_WEIGHTS, STATE_FILE_MOMENTS},
+                                             .file_count = STATE_FILES,
+                                             .create = create_checkpoint,
+                                             .publish = publish_checkpoint};
+    return begin(&wanted, writer, error);
 }
 
 enum berth_status checkpoint_check(const struct checkpoint_content *content,
@@ -321,32 +320,32 @@ enum berth_status checkpoint_check(const struct checkpoint_content *content,
                                     : BERTH_OK;
 }
 
-// The steps one after the other. The state is checked once its numbers are in the files.
-static enum berth_status finish(struct checkpoint_writing *writing, struct berth_error *error) {
-    const struct checkpoint_content *content = writing->content;
+// The remaining steps. The state is checked after it was written to the files.
+static enum berth_status finish(struct checkpoint_writer *writer, struct berth_error *error) {
+    const struct checkpoint_content *content = writer->content;
     enum berth_status status =
-        agree(content, checkpoint_fill(writing, content->state, error), error);
+        agree(content, checkpoint_fill(writer, content->state, error), error);
     if (status == BERTH_OK) {
         status = checkpoint_check(content, error);
     }
     if (status == BERTH_OK) {
-        status = agree(content, checkpoint_publish(writing, error), error);
+        status = agree(content, checkpoint_publish(writer, error), error);
     }
-    checkpoint_end(writing, status);
+    checkpoint_end(writer, status);
     return status;
 }
 
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error) {
-    struct checkpoint_writing *writing;
-    TRY(checkpoint_begin(content, output_dir, &writing, error));
-    return finish(writing, error);
+    struct checkpoint_writer *writer;
+    TRY(checkpoint_begin(content, output_dir, &writer, error));
+    return finish(writer, error);
 }
 
 enum berth_status checkpoint_write_model(const struct checkpoint_content *content,
                                          const char *folder, struct berth_error *error) {
     const int64_t step = content->progress->step;
-    const struct checkpoint_writing wanted = {
+    const struct checkpoint_writer wanted = {
         .content = content,
         .output_dir = folder,
         .step = step,
@@ -355,9 +354,9 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
         .files = {STATE_FILE_WEIGHTS},
         .file_count = 1,
         .publish = publish_model};
-    struct checkpoint_writing *writing;
-    TRY(begin(&wanted, &writing, error));
-    return finish(writing, error);
+    struct checkpoint_writer *writer;
+    TRY(begin(&wanted, &writer, error));
+    return finish(writer, error);
 }
 
 // --- rotating and cleaning ----------------------------------------------------------------------
@@ -408,8 +407,8 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
                : status;
 }
 
-// Whether the name in the folder is that of a log or report, or of a folder that holds it.
-static int is_of_log(const char *folder, const char *name, const char *log) {
+// Whether the entry of the folder is this log or report, or a folder that contains it.
+static int is_log_path(const char *folder, const char *name, const char *log) {
     char *path = log != NULL ? path_join(folder, name) : NULL;
     const int is_of = path != NULL && file_lies_in(log, path);
     memory_free(path);
@@ -426,8 +425,8 @@ int checkpoint_dir_is_used(const char *output_dir, const struct berth_config *co
     int used = 0;
     for (size_t i = 0; names[i] != NULL; i++) {
         used |= strcmp(names[i], ".lock") != 0 && strcmp(names[i], RUN_LOG_NAME) != 0 &&
-                !checkpoint_is_temporary(names[i]) && !is_of_log(output_dir, names[i], summary) &&
-                !is_of_log(output_dir, names[i], report);
+                !checkpoint_is_temporary(names[i]) && !is_log_path(output_dir, names[i], summary) &&
+                !is_log_path(output_dir, names[i], report);
     }
     memory_free(names);
     return used;
@@ -484,9 +483,9 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
     if (status == BERTH_OK && *folder == NULL && count > 0) {
         status =
             error_set(error, BERTH_BAD_DATA,
-                      "%s: all %zu checkpoints are damaged, as the warnings say; mend one, use "
-                      "another --output_dir, or start over without --resume_from_checkpoint "
-                      "and with --overwrite_output_dir, which removes them",
+                      "%s: all %zu checkpoints are damaged, as the warnings say; repair one, use "
+                      "another --output_dir, or start over without --resume_from_checkpoint and "
+                      "with --overwrite_output_dir, which removes them",
                       output_dir, count);
     }
     memory_free(steps);
@@ -512,19 +511,18 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
 
 // --- the output folder --------------------------------------------------------------------------
 
-enum berth_status output_check(const struct berth_config *config, const char *otherwise,
+enum berth_status output_check(const struct berth_config *config, const char *advice,
                                struct berth_error *error) {
     const char *folder = config->output_dir;
     if (folder == NULL || folder[0] == '\0') {
         return error_set(error, BERTH_USAGE, "--output_dir is missing");
     }
     TRY(dir_check(folder, error));
-    if (otherwise != NULL && !config->overwrite_output_dir &&
-        checkpoint_dir_is_used(folder, config)) {
+    if (advice != NULL && !config->overwrite_output_dir && checkpoint_dir_is_used(folder, config)) {
         return error_set(
             error, BERTH_CANT_CREATE,
             "--output_dir %s is not empty; choose another or add --overwrite_output_dir%s", folder,
-            otherwise);
+            advice);
     }
     return BERTH_OK;
 }

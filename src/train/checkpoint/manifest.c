@@ -29,36 +29,36 @@ static enum berth_status measure_file(const char *path, uint64_t *bytes, char he
 struct file_visit {
     const char *folder;
     json *made;         // the manifest's files, to be filled
-    const json *listed; // or to be compared with
-    int may_have_others;
-    const struct berth_log *log; // for notes of the others; NULL: none
+    const json *listed; // or the manifest's files, to be compared with
+    int allows_extra;
+    const struct berth_log *log; // for notes about extra files; may be NULL
     enum berth_status (*file)(const struct file_visit *visit, const char *name,
                               struct berth_error *error);
 };
 
-static enum berth_status visit_name(const struct file_visit *visit, const char *inside,
+static enum berth_status visit_name(const struct file_visit *visit, const char *subfolder,
                                     const char *name, struct berth_error *error);
 
-static enum berth_status visit_files(const struct file_visit *visit, const char *inside,
+static enum berth_status visit_files(const struct file_visit *visit, const char *subfolder,
                                      struct berth_error *error) {
-    char **names, *path = path_join(visit->folder, inside);
+    char **names, *path = path_join(visit->folder, subfolder);
     enum berth_status status = path != NULL ? dir_list(path, &names, error) : file_no_path(error);
     memory_free(path);
     TRY(status);
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        status = visit_name(visit, inside, names[i], error);
+        status = visit_name(visit, subfolder, names[i], error);
     }
     memory_free(names);
     return status;
 }
 
-static enum berth_status visit_name(const struct file_visit *visit, const char *inside,
+static enum berth_status visit_name(const struct file_visit *visit, const char *subfolder,
                                     const char *name, struct berth_error *error) {
-    const int is_top = strcmp(inside, "") == 0;
+    const int is_top = strcmp(subfolder, "") == 0;
     if (is_top && strcmp(name, MANIFEST_NAME) == 0) {
         return BERTH_OK;
     }
-    char *relative = is_top ? memory_string(name) : path_join(inside, name);
+    char *relative = is_top ? memory_string(name) : path_join(subfolder, name);
     char *path = relative != NULL ? path_join(visit->folder, relative) : NULL;
     const int is_folder = is_top && name[0] != '.' && path != NULL && dir_exists(path);
     enum berth_status status = path == NULL ? file_no_path(error)
@@ -119,10 +119,10 @@ static enum berth_status verify_file(const char *folder, const char *name, const
                                      struct berth_error *error) {
     int64_t bytes = -1;
     const char *hash = NULL;
-    char place[sizeof error->message];
-    snprintf(place, sizeof place, "%s/%s: \"%s\"", folder, MANIFEST_NAME, name);
-    TRY(json_get_integer(entry, place, "bytes", &bytes, error));
-    TRY(json_get_text(entry, place, "sha256", &hash, error));
+    char context[sizeof error->message];
+    snprintf(context, sizeof context, "%s/%s: \"%s\"", folder, MANIFEST_NAME, name);
+    TRY(json_get_integer(entry, context, "bytes", &bytes, error));
+    TRY(json_get_text(entry, context, "sha256", &hash, error));
     if (bytes < 0 || hash == NULL || json_length(entry) != 2 || !is_inside(name)) {
         return error_set(error, BERTH_BAD_DATA, "%s/%s: invalid entry for \"%s\"", folder,
                          MANIFEST_NAME, name);
@@ -150,8 +150,8 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     return status;
 }
 
-// Whether a reader of the folder might look for a file of this name. It finds the weights in the
-// manifest's.
+// Whether a reader of the folder might open a file with this name. It opens only weights that are
+// in the manifest.
 static int may_be_read(const char *name) {
     const char *last = path_name(name);
     return name[0] != '.' && last[0] != '.' &&
@@ -163,10 +163,10 @@ static enum berth_status verify_name(const struct file_visit *visit, const char 
     if (json_member(visit->listed, name) != NULL) {
         return BERTH_OK;
     }
-    if (!visit->may_have_others || may_be_read(name)) {
+    if (!visit->allows_extra || may_be_read(name)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s/%s: not listed in the manifest, whose files are all intact; move it "
-                         "away",
+                         "out of the checkpoint",
                          visit->folder, name);
     }
     if (visit->log != NULL) {
@@ -176,7 +176,7 @@ static enum berth_status verify_name(const struct file_visit *visit, const char 
     return BERTH_OK;
 }
 
-// Compares the folder with its manifest, from the file `path`. `visit` is filled here.
+// Compares the folder with its manifest, which was read from `path`. Fills in the rest of `visit`.
 static enum berth_status verify(struct file_visit *visit, const json *manifest, const char *path,
                                 int64_t *count, struct berth_error *error) {
     int64_t format = 0;
@@ -236,6 +236,6 @@ enum berth_status manifest_verify(const char *folder, int64_t *files, struct ber
 
 enum berth_status manifest_verify_listed(const char *folder, const struct berth_log *log,
                                          struct berth_error *error) {
-    struct file_visit visit = {.folder = folder, .may_have_others = 1, .log = log};
+    struct file_visit visit = {.folder = folder, .allows_extra = 1, .log = log};
     return verify_folder(&visit, NULL, error);
 }

@@ -4,8 +4,8 @@
 //   {"format_version": 1, "files": {"config.json": {"bytes": 612, "sha256": "..."}, ...}}
 //
 // A folder verifies if its files are exactly those of the manifest, with the same sizes and hashes.
-// A checkpoint that is to be used may have others, such as those of a file manager, but none that
-// could change what is read: a settings file (.json) or a vocabulary.
+// A checkpoint that is to be used may have extra files, such as those of a file manager, but none
+// that could change what is read: a settings file (.json) or a vocabulary.
 #ifndef BERTH_TRAIN_MANIFEST_H
 #define BERTH_TRAIN_MANIFEST_H
 
@@ -20,7 +20,7 @@ enum berth_status manifest_write(const char *folder, struct berth_error *error);
 // BERTH_OK if the folder verifies; sets *files (may be NULL) to their number. Otherwise
 // BERTH_BAD_DATA, naming the file and the error, such as a manifest of a newer format.
 enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error);
-// The same of a checkpoint that is to be used; notes the other files in `log` (NULL: nowhere).
+// The same for a checkpoint that is to be used; notes extra files in `log` (may be NULL).
 enum berth_status manifest_verify_listed(const char *folder, const struct berth_log *log,
                                          struct berth_error *error);
 

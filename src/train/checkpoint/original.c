@@ -12,23 +12,24 @@
 #include <inttypes.h>
 #include <string.h>
 
-// The parts of a checkpoint's name before and after the step. By the first ones it is found.
+// Prefix and suffix of the files of a checkpoint, around the step. The first PRIMARY_FORMS identify
+// a checkpoint.
 static const struct form {
-    const char *prefix, *ending;
+    const char *prefix, *suffix;
 } forms[] = {{"ckpt_", ".pt"},
              {"model.ckpt-", ".index"},
              {"model.ckpt-", ".meta"},
              {"model.ckpt-", ".data-00000-of-00001"}};
-enum { FOUND_BY = 2, FORMS = sizeof forms / sizeof *forms };
+enum { PRIMARY_FORMS = 2, FORMS = sizeof forms / sizeof *forms };
 
-// The step in a name of that form; -1: another form.
+// The step in a name of this form; -1: another form.
 static int64_t step_of(const struct form *form, const char *name) {
-    const size_t prefix = strlen(form->prefix), ending = strlen(form->ending);
+    const size_t prefix = strlen(form->prefix), suffix = strlen(form->suffix);
     const size_t length = strlen(name);
     int64_t step = -1;
-    if (length > prefix + ending && strncmp(name, form->prefix, prefix) == 0 &&
-        text_ends_with(name, form->ending)) {
-        (void)number_parse_digits(name + prefix, length - prefix - ending, &step);
+    if (length > prefix + suffix && strncmp(name, form->prefix, prefix) == 0 &&
+        text_ends_with(name, form->suffix)) {
+        (void)number_parse_digits(name + prefix, length - prefix - suffix, &step);
     }
     return step;
 }
@@ -42,7 +43,7 @@ static int64_t step_of_first(size_t count, const char *name) {
 }
 
 static int64_t step_of_any(const char *name) {
-    return step_of_first(FOUND_BY, name);
+    return step_of_first(PRIMARY_FORMS, name);
 }
 
 int original_is_name(const char *name) {
@@ -52,23 +53,23 @@ int original_is_name(const char *name) {
 // --- finding ------------------------------------------------------------------------------------
 
 // PATH with a suffix, newly allocated.
-static char *with_ending(const char *path, const char *ending) {
-    const size_t length = strlen(path), size = strlen(ending) + 1;
+static char *with_suffix(const char *path, const char *suffix) {
+    const size_t length = strlen(path), size = strlen(suffix) + 1;
     char *whole = memory_new(length + size);
     if (whole != NULL) {
         memcpy(whole, path, length);
-        memcpy(whole + length, ending, size);
+        memcpy(whole + length, suffix, size);
     }
     return whole;
 }
 
-enum berth_status original_at(const char *path, char **file, int64_t *step,
-                              struct berth_error *error) {
-    static const char *const endings[] = {"", ".index"};
+enum berth_status original_locate(const char *path, char **file, int64_t *step,
+                                  struct berth_error *error) {
+    static const char *const suffixes[] = {"", ".index"};
     *file = NULL;
     *step = -1;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings && *file == NULL; i++) {
-        char *whole = with_ending(path, endings[i]);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && *file == NULL; i++) {
+        char *whole = with_suffix(path, suffixes[i]);
         if (whole == NULL) {
             return file_no_path(error);
         }
@@ -111,7 +112,7 @@ enum berth_status original_find(const char *folder, int64_t wanted, char **file,
 
 // --- reading ------------------------------------------------------------------------------------
 
-// The number of updates of the first phase, for a run in its second.
+// Sets *start to the number of updates of the first phase, for a run in its second.
 static enum berth_status find_phase(const struct berth_config *config, const char *file,
                                     int64_t step, int64_t *start, struct berth_error *error) {
     *start = 0;
@@ -126,8 +127,8 @@ static enum berth_status find_phase(const struct berth_config *config, const cha
                                       file, step, *start);
 }
 
-// The bytes of the trainer_state.json in one of Berth's own files (original_write.h); *state is
-// NULL if there are none.
+// Reads trainer_state.json from a file that Berth wrote (original_write.h); *state is NULL for
+// others.
 static enum berth_status read_state(const struct weights *weights, json **state,
                                     struct berth_error *error) {
     const struct tensor_entry *entry = tensor_file_find(&weights->file, ORIGINAL_STATE_NAME);
@@ -148,7 +149,7 @@ static enum berth_status read_state(const struct weights *weights, json **state,
     return status;
 }
 
-// One of Berth's own files: everything is restored.
+// Restores everything from a file that Berth wrote.
 static enum berth_status restore(const struct checkpoint_content *content, const json *state,
                                  const char *missing, const char *file, const struct berth_log *log,
                                  struct berth_error *error) {
@@ -161,16 +162,17 @@ static enum berth_status restore(const struct checkpoint_content *content, const
     return BERTH_OK;
 }
 
-// Another program's file: only what it has.
+// Continues after the updates of another program's file, with what it has.
 static enum berth_status begin_after(const struct checkpoint_content *content, const char *file,
-                                     const struct original_moments *from, int64_t updates,
-                                     const char *missing, const struct berth_log *log,
-                                     struct berth_error *error) {
+                                     int64_t step, const struct original_moments_found *found,
+                                     const struct berth_log *log, struct berth_error *error) {
     struct progress *progress = content->progress;
-    const int64_t step = from->step;
+    const char *missing = found->missing;
     TRY(find_phase(content->config, file, step, &progress->phase_start, error));
     progress->step = step;
-    progress->moments_start = missing != NULL ? step : updates < step ? step - updates : 0;
+    progress->moments_start = missing != NULL         ? step
+                              : found->updates < step ? step - found->updates
+                                                      : 0;
     log_warning(log,
                 "%s: resuming after update %" PRId64
                 " with its weights%s; not restored: %s%sthe loss scale, the order of the data and "
@@ -185,15 +187,14 @@ static enum berth_status read_open(const struct checkpoint_content *content,
                                    const struct berth_log *log, struct berth_error *error) {
     const struct optimizer optimizer = optimizer_of(content->config);
     const struct original_moments from = {weights, &optimizer, step};
-    const char *file = weights->file.path, *missing;
-    int64_t updates;
+    const char *file = weights->file.path;
+    struct original_moments_found found;
     json *state;
     TRY(read_state(weights, &state, error));
-    enum berth_status status =
-        original_moments_read(&from, content->state, &updates, &missing, error);
+    enum berth_status status = original_moments_read(&from, content->state, &found, error);
     if (status == BERTH_OK) {
-        status = state != NULL ? restore(content, state, missing, file, log, error)
-                               : begin_after(content, file, &from, updates, missing, log, error);
+        status = state != NULL ? restore(content, state, found.missing, file, log, error)
+                               : begin_after(content, file, step, &found, log, error);
     }
     json_free(state);
     return status;

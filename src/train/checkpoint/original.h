@@ -2,10 +2,11 @@
 // Checkpoints of the original programs from which a run can resume: ckpt_<step>.pt of NVIDIA's and
 // Habana's scripts, model.ckpt-<step> of Google's and Intel's.
 //
-// A ckpt_<step>.pt of Berth (original_write.h) restores everything. Of another program's, weights,
-// step and, if it is a pre-training program's, the optimizer's moments are read. model.ckpt has
-// moments in slots of another optimizer: they start at zero, and bias correction with them.
-// Dropout, the order of data within the epoch, and the loss scale are Berth's own and start over.
+// A ckpt_<step>.pt that Berth wrote (original_write.h) restores everything. From one of another
+// program, weights and step are read and, if it is a pre-training program's, the optimizer's
+// moments. model.ckpt has slots of another optimizer, so moments and bias correction start from
+// zero. Dropout, the order of data within the epoch, and the loss scale are Berth's own and start
+// over.
 #ifndef BERTH_TRAIN_ORIGINAL_H
 #define BERTH_TRAIN_ORIGINAL_H
 
@@ -17,14 +18,14 @@
 
 // Sets *file (memory_free) to the file of weights that `path` denotes, and *step to its step;
 // "model.ckpt-5" means model.ckpt-5.index. NULL and -1 if there is no such checkpoint.
-enum berth_status original_at(const char *path, char **file, int64_t *step,
-                              struct berth_error *error);
+enum berth_status original_locate(const char *path, char **file, int64_t *step,
+                                  struct berth_error *error);
 // Finds the one with the highest step in a folder, or the one of step `wanted` (-1: any); *file is
 // NULL if there is none.
 enum berth_status original_find(const char *folder, int64_t wanted, char **file, int64_t *step,
                                 struct berth_error *error);
 
-// Whether a file of this name is such a checkpoint or a part of one.
+// Whether a file with this name is such a checkpoint or a part of one.
 int original_is_name(const char *name);
 
 // Reads state and progress from such a file, and warns of what is not restored. BERTH_CONFIG as

@@ -11,11 +11,11 @@
 
 enum { MOMENTS = 2, GROUPS_MAX = 2 };
 
-static const char no_optimizer[] = "the optimizer's moments, of which the file has none";
+static const char no_optimizer[] = "the optimizer's moments, which the file does not have";
 static const char other_numbers[] =
     "the optimizer's moments, whose parameters are not numbered as in NVIDIA's scripts";
 
-// Parts of the names of parameters that do not decay in NVIDIA's scripts.
+// Substrings of the names of parameters that do not decay in NVIDIA's scripts.
 static const char *const undecayed[] = {"bias", "gamma", "beta", "LayerNorm"};
 
 struct reading {
@@ -34,7 +34,7 @@ static int compare_entries(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-// The model's parameters in the order of the file, which is the module's.
+// Lists the model's parameters in the order of the file, which is that of the module.
 static enum berth_status list_parameters(struct reading *reading, struct berth_error *error) {
     const struct weights *weights = reading->from->weights;
     reading->parameters = memory_array(weights->count, sizeof *reading->parameters);
@@ -73,9 +73,9 @@ static size_t count_decaying(const struct reading *reading, decay_rule *decays) 
     return count;
 }
 
-// Moves those that decay to the front; the order is otherwise unchanged.
-static enum berth_status divide(struct reading *reading, decay_rule *decays,
-                                struct berth_error *error) {
+// Moves parameters that decay to the front, keeping the order otherwise.
+static enum berth_status sort_by_group(struct reading *reading, decay_rule *decays,
+                                       struct berth_error *error) {
     const struct weight **sorted = memory_array(reading->count, sizeof *sorted);
     size_t used = 0;
     if (sorted == NULL) {
@@ -99,7 +99,7 @@ static const struct pickle_value *optimizer_member(const struct reading *reading
     return pickle_member(pickle, pickle_member(pickle, pickle->root, "optimizer"), name);
 }
 
-// Sets *is_known if the groups of the file are those of a rule.
+// Sets *is_known to whether a known rule yields the file's groups.
 static enum berth_status number_parameters(struct reading *reading, int *is_known,
                                            struct berth_error *error) {
     decay_rule *const rules[] = {decays_by_run, decays_by_script};
@@ -116,7 +116,7 @@ static enum berth_status number_parameters(struct reading *reading, int *is_know
         if (count == GROUPS_MAX && all == reading->count &&
             count_decaying(reading, rules[i]) == sizes[0]) {
             *is_known = 1;
-            return divide(reading, rules[i], error);
+            return sort_by_group(reading, rules[i], error);
         }
     }
     return BERTH_OK;
@@ -124,7 +124,7 @@ static enum berth_status number_parameters(struct reading *reading, int *is_know
 
 // --- the tensors --------------------------------------------------------------------------------
 
-static size_t number_of(const struct reading *reading, const char *name) {
+static size_t index_of(const struct reading *reading, const char *name) {
     size_t i = 0;
     while (i < reading->count && strcmp(reading->parameters[i]->name, name) != 0) {
         i++;
@@ -132,7 +132,7 @@ static size_t number_of(const struct reading *reading, const char *name) {
     return i;
 }
 
-// The moment, in the shape that its parameter has in the file; NULL: there is none.
+// The moment of a parameter; NULL if there is none with the parameter's shape.
 static const struct tensor_entry *find_moment(const struct reading *reading, size_t number,
                                               const char *moment) {
     char name[64];
@@ -146,7 +146,7 @@ static const struct tensor_entry *find_moment(const struct reading *reading, siz
     return fits ? found : NULL;
 }
 
-// Sets *is_found if every parameter of the table has both moments.
+// Sets *is_found to whether every parameter of the table has both moments.
 static enum berth_status find_all(struct reading *reading, const struct param_table *table,
                                   int *is_found, struct berth_error *error) {
     static const char *const moments[MOMENTS] = {"exp_avg", "exp_avg_sq"};
@@ -156,7 +156,7 @@ static enum berth_status find_all(struct reading *reading, const struct param_ta
     }
     *is_found = 1;
     for (size_t i = 0; i < table->count && *is_found; i++) {
-        const size_t number = number_of(reading, table->params[i].name);
+        const size_t number = index_of(reading, table->params[i].name);
         for (size_t k = 0; k < MOMENTS && *is_found; k++) {
             const struct tensor_entry *found =
                 number < reading->count ? find_moment(reading, number, moments[k]) : NULL;
@@ -169,7 +169,7 @@ static enum berth_status find_all(struct reading *reading, const struct param_ta
 
 // --- the number of updates ----------------------------------------------------------------------
 
-// Of a group (FusedLAMB, FusedAdam), or of the first parameter, where torch has a tensor.
+// In the first group (FusedLAMB, FusedAdam), or with the first parameter, where torch has a tensor.
 static enum berth_status read_updates(const struct reading *reading, int64_t *updates,
                                       struct berth_error *error) {
     const struct pickle *pickle = &reading->torch->pickle;
@@ -189,7 +189,7 @@ static enum berth_status read_updates(const struct reading *reading, int64_t *up
     return BERTH_OK;
 }
 
-// --- all of it ----------------------------------------------------------------------------------
+// --- the interface ------------------------------------------------------------------------------
 
 static enum berth_status read_all(struct reading *reading, struct state *state, int64_t *updates,
                                   const char **missing, struct berth_error *error) {
@@ -209,20 +209,20 @@ static enum berth_status read_all(struct reading *reading, struct state *state, 
     }
     const struct moments_source source = {&reading->from->weights->file, reading->entries};
     TRY(read_updates(reading, updates, error));
-    return state_file_take_moments(state, &source, error);
+    return state_file_import_moments(state, &source, error);
 }
 
 enum berth_status original_moments_read(const struct original_moments *from, struct state *state,
-                                        int64_t *updates, const char **missing,
+                                        struct original_moments_found *found,
                                         struct berth_error *error) {
     struct reading reading = {.from = from, .torch = torch_of(&from->weights->file)};
-    *updates = from->step;
-    *missing = NULL;
+    *found = (struct original_moments_found){.updates = from->step};
     if (reading.torch == NULL) {
-        *missing = no_optimizer;
+        found->missing = no_optimizer;
         return BERTH_OK;
     }
-    const enum berth_status status = read_all(&reading, state, updates, missing, error);
+    const enum berth_status status =
+        read_all(&reading, state, &found->updates, &found->missing, error);
     memory_free(reading.parameters);
     memory_free(reading.entries);
     return status;

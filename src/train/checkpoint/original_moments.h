@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The moments in ckpt_<step>.pt of NVIDIA's, Habana's and Berth's pre-training: of FusedLAMB,
+// The moments in ckpt_<step>.pt of NVIDIA's, Habana's and Berth's pre-training: those of FusedLAMB,
 // FusedAdam and torch's own optimizers, whose state_dict numbers the parameters in the order of the
 // module, first those that decay.
 #ifndef BERTH_TRAIN_ORIGINAL_MOMENTS_H
@@ -12,16 +12,18 @@
 
 #include <stdint.h>
 
-// Reads the moments from the open file. *updates is the number of updates that they are made of, or
-// `step` if the file does not say; *missing (a static text) says why the file has none that can be
-// used, or is NULL. The moments are then unchanged.
 struct original_moments {
     const struct weights *weights;
     const struct optimizer *optimizer; // of the run that resumes
     int64_t step;
 };
+struct original_moments_found {
+    int64_t updates;     // that went into the moments; `step` if the file does not say
+    const char *missing; // why the file has no usable moments, a static text; NULL: it has some
+};
+// Reads the moments from the open file; leaves them unchanged if it has no usable ones.
 enum berth_status original_moments_read(const struct original_moments *from, struct state *state,
-                                        int64_t *updates, const char **missing,
+                                        struct original_moments_found *found,
                                         struct berth_error *error);
 
 #endif

@@ -34,7 +34,7 @@ size_t original_write_bytes(const struct param_table *table) {
 
 // --- tensors ------------------------------------------------------------------------------------
 
-// What the file is made of. Tensors refer to the weights that they are loaded from.
+// What the file is made from. Tensors point to the weights from which they are loaded.
 struct original {
     struct run_facts facts;
     char *state; // trainer_state.json
@@ -71,7 +71,7 @@ static int compare_tensors(const void *a, const void *b) {
                                 ((const struct tensor_out *)b)->name);
 }
 
-// The decoder's matrix is a second name of the word table.
+// The decoder's matrix is a second name for the word table.
 static int is_tie(const struct tensor_out *tensor) {
     return strcmp(tensor->name, weight_ties[0].copy) == 0;
 }
@@ -276,7 +276,7 @@ static enum berth_status write_tree(struct original *original, const char *path,
     return torch_write(path, &root, error);
 }
 
-// With the list of shards: the index of the current one, then their paths.
+// Makes the node `files`: the index of the current shard, then the paths of all.
 static enum berth_status write_with_files(struct original *original, const char *path,
                                           const struct feed_files *files,
                                           struct berth_error *error) {
@@ -322,7 +322,7 @@ static int is_counted(const char *name, const struct original_limits *limits) {
     return step > limits->after && step <= limits->newest;
 }
 
-// How many of the names have a higher step.
+// The number of names with a higher step.
 static int64_t count_newer(char **names, const char *name, const struct original_limits *limits) {
     int64_t newer = 0;
     for (size_t i = 0; names[i] != NULL; i++) {

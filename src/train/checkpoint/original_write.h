@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ckpt_<step>.pt, a checkpoint in the form of NVIDIA's and Habana's run_pretraining, beside each of
-// Berth's own (--save_format nvidia). It is a dictionary:
+// Writes ckpt_<step>.pt, a checkpoint in the format of NVIDIA's and Habana's run_pretraining, next
+// to each of Berth's own (--save_format nvidia). It is a dictionary:
 //
 //   model        the weights in fp32, in the order and under the names of NVIDIA's module; rows of
 //                zeros pad the vocabulary to a multiple of 8
@@ -12,7 +12,8 @@
 //   data_loader  None
 //   berth        trainer_state.json as bytes, with which Berth resumes exactly; others ignore it
 //
-// Reads the files of Berth's checkpoint, one tensor at a time. original.h resumes from the result.
+// It is made from the files of Berth's checkpoint, one tensor at a time. original.h resumes from
+// it.
 #ifndef BERTH_TRAIN_ORIGINAL_WRITE_H
 #define BERTH_TRAIN_ORIGINAL_WRITE_H
 
@@ -29,15 +30,15 @@
 // Whether a run with these settings writes such files.
 int original_is_written(const struct berth_config *config);
 
-// The most bytes that original_write holds of a model: those of its largest parameter.
+// Upper bound of the bytes of a model that original_write has in memory: its largest parameter.
 size_t original_write_bytes(const struct param_table *table);
 
-// Writes the file for the complete checkpoint in `folder`; `files` are those of its step.
+// Writes the file for the complete checkpoint in `folder`; `files` are the shards at its step.
 enum berth_status original_write(const char *folder, const char *output_dir,
                                  const struct feed_files *files, struct berth_error *error);
 
-// Which of them to keep: of those with a step above `after` and up to `newest`, the `limit` newest
-// and that of step `best` (-1: none). Removes the others.
+// Of the files with steps above `after` and up to `newest`, keeps the `limit` newest and that of
+// step `best` (-1: none), and removes the others.
 struct original_limits {
     int64_t after, newest, limit, best;
 };

@@ -8,22 +8,22 @@
 
 // --- the copy -----------------------------------------------------------------------------------
 
-// Elements copied by a thread at a time.
-#define PIECE ((int64_t)1 << 20)
+// Elements that a thread copies at a time.
+#define CHUNK ((int64_t)1 << 20)
 
-size_t saver_bytes(const struct param_table *table, const struct state_share *share) {
-    struct state_share own = *share;
+size_t saver_bytes(const struct param_table *table, const struct state_sharding *sharding) {
+    struct state_sharding own = *sharding;
     own.stage = 1;
-    return state_measure_share(table, DTYPE_F32, &own).moments / 2 * 3;
+    return state_measure_sharded(table, DTYPE_F32, &own).moments / 2 * 3;
 }
 
 static enum berth_status host_status(struct device *device, struct berth_error *error) {
     return BERTH_OK;
 }
 
-// The copy's weights have the layout of the whole table, though only the owned part of it takes
-// memory; its moments have the layout of that part.
-static enum berth_status take_memory(struct saver *saver, struct berth_error *error) {
+// The copy's weights have the layout of the whole table, but only the owned part takes memory; its
+// moments have the layout of that part.
+static enum berth_status allocate(struct saver *saver, struct berth_error *error) {
     const struct state *state = saver->content->state;
     struct state *copy = &saver->copy;
     const size_t all = (size_t)state->table->total * sizeof(float);
@@ -33,7 +33,7 @@ static enum berth_status take_memory(struct saver *saver, struct berth_error *er
                            .table = state->table,
                            .partition = state->own,
                            .own = state->own,
-                           .share = state->share};
+                           .sharding = state->sharding};
     copy->master = memory_pages(all);
     copy->moment1 = memory_pages(own);
     copy->moment2 = memory_pages(own);
@@ -49,8 +49,8 @@ static void copy_elements(const struct state *state, float *to, const float *fro
         return;
     }
 #pragma omp parallel for schedule(static)
-    for (int64_t first = 0; first < count; first += PIECE) {
-        const int64_t some = count - first < PIECE ? count - first : PIECE;
+    for (int64_t first = 0; first < count; first += CHUNK) {
+        const int64_t some = count - first < CHUNK ? count - first : CHUNK;
         memcpy(to + first, from + first, (size_t)some * sizeof *to);
     }
 }
@@ -60,28 +60,30 @@ static void copy_state(struct saver *saver) {
     const int is_whole = state->partition.elements == state->table->total;
     for (size_t i = 0; i < state->own.count; i++) {
         const struct partition_span *span = &state->own.spans[i];
-        const int64_t held = is_whole ? span->first : span->at;
+        const int64_t held = is_whole ? span->first : span->offset;
         copy_elements(state, saver->copy.master + span->first, state->master + span->first,
                       span->count);
-        copy_elements(state, saver->copy.moment1 + span->at, state->moment1 + held, span->count);
-        copy_elements(state, saver->copy.moment2 + span->at, state->moment2 + held, span->count);
+        copy_elements(state, saver->copy.moment1 + span->offset, state->moment1 + held,
+                      span->count);
+        copy_elements(state, saver->copy.moment2 + span->offset, state->moment2 + held,
+                      span->count);
     }
 }
 
 enum berth_status saver_init(struct saver *saver, const struct checkpoint_content *content,
                              const char *output_dir, struct berth_error *error) {
     *saver = (struct saver){.content = content, .output_dir = output_dir};
-    return take_memory(saver, error);
+    return allocate(saver, error);
 }
 
 // --- the thread ---------------------------------------------------------------------------------
 
 static enum berth_status do_phase(struct saver *saver, struct berth_error *error) {
     if (saver->phase == SAVER_FILLING) {
-        return checkpoint_fill(saver->writing, &saver->copy, error);
+        return checkpoint_fill(saver->writer, &saver->copy, error);
     }
     if (saver->phase == SAVER_PUBLISHING) {
-        return checkpoint_publish(saver->writing, error);
+        return checkpoint_publish(saver->writer, error);
     }
     return saver->content->comm->rank == 0
                ? checkpoint_rotate(saver->output_dir, &saver->limits, error)
@@ -95,7 +97,7 @@ static void *run(void *context) {
     return NULL;
 }
 
-// Without a thread the phase is done at once.
+// If no thread can be started, the phase runs in this one.
 static void start(struct saver *saver, enum saver_phase phase) {
     saver->phase = phase;
     saver->status = BERTH_OK;
@@ -115,21 +117,21 @@ static void join(struct saver *saver) {
 
 // --- the steps ----------------------------------------------------------------------------------
 
-static void end(struct saver *saver, enum berth_status status) {
-    if (saver->writing != NULL) {
-        checkpoint_end(saver->writing, status);
-        saver->writing = NULL;
+static void stop_saving(struct saver *saver, enum berth_status status) {
+    if (saver->writer != NULL) {
+        checkpoint_end(saver->writer, status);
+        saver->writer = NULL;
     }
     saver->phase = SAVER_IDLE;
 }
 
 enum berth_status saver_begin(struct saver *saver, const struct checkpoint_limits *limits,
                               struct berth_error *error) {
-    TRY(checkpoint_begin(saver->content, saver->output_dir, &saver->writing, error));
+    TRY(checkpoint_begin(saver->content, saver->output_dir, &saver->writer, error));
     copy_state(saver);
     const enum berth_status status = checkpoint_check(saver->content, error);
     if (status != BERTH_OK) {
-        end(saver, status);
+        stop_saving(saver, status);
         return status;
     }
     saver->limits = *limits;
@@ -138,26 +140,26 @@ enum berth_status saver_begin(struct saver *saver, const struct checkpoint_limit
     return BERTH_OK;
 }
 
-// All ranks leave: none may write to the folder any more when the first one removes it.
-static enum berth_status give_up(struct saver *saver, enum berth_status status) {
+// Called by all ranks: none may still be writing to the folder when rank 0 removes it.
+static enum berth_status abandon(struct saver *saver, enum berth_status status) {
     int stop = 0;
     join(saver);
     (void)saver->content->comm->agree(saver->content->comm, BERTH_OK, &stop, NULL);
-    end(saver, status);
+    stop_saving(saver, status);
     return status;
 }
 
-static void go_on(struct saver *saver, int64_t *saved) {
+static void advance(struct saver *saver, int64_t *saved) {
     join(saver);
     if (saver->phase == SAVER_FILLING) {
         start(saver, SAVER_PUBLISHING);
     } else if (saver->phase == SAVER_PUBLISHING) {
         *saved = saver->step;
-        checkpoint_end(saver->writing, BERTH_OK);
-        saver->writing = NULL;
+        checkpoint_end(saver->writer, BERTH_OK);
+        saver->writer = NULL;
         start(saver, SAVER_ROTATING);
     } else {
-        end(saver, BERTH_OK);
+        stop_saving(saver, BERTH_OK);
     }
 }
 
@@ -169,19 +171,19 @@ enum berth_status saver_poll(struct saver *saver, int waits, int64_t *saved,
         if (waits) {
             join(saver);
         }
-        int is_busy = !atomic_load(&saver->is_done); // the largest of all ranks'
+        int is_busy = !atomic_load(&saver->is_done); // becomes the maximum over all ranks
         enum berth_status status = is_busy ? BERTH_OK : saver->status;
         if (status != BERTH_OK && error != NULL) {
             *error = saver->error;
         }
         status = comm->agree(comm, status, &is_busy, error);
         if (status != BERTH_OK) {
-            return give_up(saver, status);
+            return abandon(saver, status);
         }
         if (is_busy) {
             return BERTH_OK;
         }
-        go_on(saver, saved);
+        advance(saver, saved);
     }
     return BERTH_OK;
 }
@@ -192,7 +194,7 @@ void saver_done(struct saver *saver) {
     }
     const size_t own = (size_t)saver->copy.own.elements * sizeof(float);
     join(saver);
-    end(saver, BERTH_INTERRUPTED);
+    stop_saving(saver, BERTH_INTERRUPTED);
     memory_pages_free(saver->copy.master, (size_t)saver->copy.table->total * sizeof(float));
     memory_pages_free(saver->copy.moment1, own);
     memory_pages_free(saver->copy.moment2, own);

@@ -11,13 +11,13 @@
 #include <stdio.h>
 
 #define NAME_SIZE 128
-#define PIECE_COUNT ((int64_t)1 << 20) // elements copied between device and file at a time
+#define CHUNK_ELEMENTS ((int64_t)1 << 20) // elements copied between device and file at a time
 
 static const struct contents {
     const char *name;
-    const char *format;      // in the metadata; transformers refuses weights that do not say "pt"
-    size_t count;            // of the buffers in the file
-    const char *prefixes[2]; // of the names of each buffer's tensors
+    const char *format;      // in the metadata; transformers refuses weights without "pt"
+    size_t count;            // number of buffers in the file
+    const char *prefixes[2]; // of the tensor names of each buffer
 } contents[STATE_FILES] = {
     [STATE_FILE_WEIGHTS] = {FOLDER_WEIGHTS, "pt", 1, {""}},
     [STATE_FILE_MOMENTS] = {"optimizer.safetensors", "berth", 2, {"exp_avg.", "exp_avg_sq."}},
@@ -73,29 +73,29 @@ enum berth_status state_file_make(enum state_file file, const struct param_table
     return status;
 }
 
-// --- copying the elements of this rank -----------------------------------------------------------
+// --- transfers -----------------------------------------------------------------------------------
 
-struct moving;
+struct transfer;
 
 // Elements [first, first + count) of a tensor, `values` on the host.
-typedef enum berth_status move_piece(struct moving *moving, const struct tensor_entry *entry,
-                                     int64_t first, int64_t count, float *values,
-                                     struct berth_error *error);
+typedef enum berth_status transfer_chunk(struct transfer *transfer,
+                                         const struct tensor_entry *entry, int64_t first,
+                                         int64_t count, float *values, struct berth_error *error);
 
-// State of copying between the device and an open file.
-struct moving {
+// A transfer between the device and an open file.
+struct transfer {
     const struct state *state;
     const char *path;
     enum state_file kind;
     struct safetensors file;
     struct file_ranges ranges; // for writing
-    float *staging;            // [PIECE_COUNT]; NULL if the host can access the device's memory
-    move_piece *move;
-    int fills;                           // 1: write, 0: read
+    float *staging;            // [CHUNK_ELEMENTS]; NULL if the host can access the device's memory
+    transfer_chunk *chunk;
+    int writes;                          // 1: write, 0: read
     const struct moments_source *source; // read from it instead of `file`; NULL: from `file`
 };
 
-// No file gets weights of a run that has diverged: nothing could be done with them.
+// Weights of a run that has diverged are never written: they would be useless.
 static enum berth_status check_finite(const struct tensor_entry *entry, int64_t first,
                                       int64_t count, const float *values,
                                       struct berth_error *error) {
@@ -103,72 +103,74 @@ static enum berth_status check_finite(const struct tensor_entry *entry, int64_t 
     return finite == count
                ? BERTH_OK
                : error_set(error, BERTH_FAILURE,
-                           "number %" PRId64 " of the weight %s is not finite (%g): the training "
-                           "diverged; go on from an earlier checkpoint, or start over, with a "
-                           "lower learning_rate",
+                           "element %" PRId64
+                           " of the weight %s is not finite (%g): the training diverged; continue "
+                           "from an earlier checkpoint, or start over, with a lower learning_rate",
                            first + finite + 1, entry->name, (double)values[finite]);
 }
 
-static enum berth_status fill_piece(struct moving *moving, const struct tensor_entry *entry,
-                                    int64_t first, int64_t count, float *values,
-                                    struct berth_error *error) {
+static enum berth_status write_chunk(struct transfer *transfer, const struct tensor_entry *entry,
+                                     int64_t first, int64_t count, float *values,
+                                     struct berth_error *error) {
     const uint64_t offset =
-        moving->file.data_begin + entry->begin + (uint64_t)first * sizeof *values;
-    if (moving->kind == STATE_FILE_WEIGHTS) {
+        transfer->file.data_begin + entry->begin + (uint64_t)first * sizeof *values;
+    if (transfer->kind == STATE_FILE_WEIGHTS) {
         TRY(check_finite(entry, first, count, values, error));
     }
-    return file_ranges_put(&moving->ranges, offset, values, (size_t)count * sizeof *values, error);
+    return file_ranges_put(&transfer->ranges, offset, values, (size_t)count * sizeof *values,
+                           error);
 }
 
-static enum berth_status read_piece(struct moving *moving, const struct tensor_entry *entry,
+static enum berth_status read_chunk(struct transfer *transfer, const struct tensor_entry *entry,
                                     int64_t first, int64_t count, float *values,
                                     struct berth_error *error) {
-    return safetensors_read_f32(&moving->file, entry, first, count, values, error);
+    return safetensors_read_f32(&transfer->file, entry, first, count, values, error);
 }
 
-static enum berth_status take_piece(struct moving *moving, const struct tensor_entry *entry,
-                                    int64_t first, int64_t count, float *values,
-                                    struct berth_error *error) {
-    return tensor_file_read_f32(moving->source->file, entry, first, count, values, error);
+static enum berth_status import_chunk(struct transfer *transfer, const struct tensor_entry *entry,
+                                      int64_t first, int64_t count, float *values,
+                                      struct berth_error *error) {
+    return tensor_file_read_f32(transfer->source->file, entry, first, count, values, error);
 }
 
-// Copies elements [first, first + count) of the tensor, which are at `held` on the device.
-static enum berth_status move_elements(struct moving *moving, const struct tensor_entry *entry,
-                                       int64_t first, int64_t count, float *held,
-                                       struct berth_error *error) {
-    struct device *device = moving->state->device;
-    if (moving->staging == NULL) {
-        return moving->move(moving, entry, first, count, held, error);
+// Copies elements [first, first + count) of the tensor, which are at `device_values` on the device.
+static enum berth_status transfer_elements(struct transfer *transfer,
+                                           const struct tensor_entry *entry, int64_t first,
+                                           int64_t count, float *device_values,
+                                           struct berth_error *error) {
+    struct device *device = transfer->state->device;
+    if (transfer->staging == NULL) {
+        return transfer->chunk(transfer, entry, first, count, device_values, error);
     }
-    for (int64_t done = 0; done < count; done += PIECE_COUNT) {
-        const int64_t some = count - done < PIECE_COUNT ? count - done : PIECE_COUNT;
-        const size_t bytes = (size_t)some * sizeof *held;
-        if (moving->fills) {
-            device->download(device, moving->staging, held + done, bytes);
+    for (int64_t done = 0; done < count; done += CHUNK_ELEMENTS) {
+        const int64_t some = count - done < CHUNK_ELEMENTS ? count - done : CHUNK_ELEMENTS;
+        const size_t bytes = (size_t)some * sizeof *device_values;
+        if (transfer->writes) {
+            device->download(device, transfer->staging, device_values + done, bytes);
         }
-        TRY(moving->move(moving, entry, first + done, some, moving->staging, error));
-        if (!moving->fills) {
-            device->upload(device, held + done, moving->staging, bytes);
+        TRY(transfer->chunk(transfer, entry, first + done, some, transfer->staging, error));
+        if (!transfer->writes) {
+            device->upload(device, device_values + done, transfer->staging, bytes);
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status find_tensor(const struct moving *moving, size_t buffer,
+static enum berth_status find_tensor(const struct transfer *transfer, size_t buffer,
                                      const struct param *param, const struct tensor_entry **found,
                                      struct berth_error *error) {
     char name[NAME_SIZE];
-    if (moving->source != NULL) {
-        const struct param_table *table = moving->state->table;
-        *found = moving->source->entries[buffer * table->count + (size_t)(param - table->params)];
+    if (transfer->source != NULL) {
+        const struct param_table *table = transfer->state->table;
+        *found = transfer->source->entries[buffer * table->count + (size_t)(param - table->params)];
         return BERTH_OK;
     }
-    tensor_name(name, contents[moving->kind].prefixes[buffer], param);
-    const struct tensor_entry *entry = *found = safetensors_find(&moving->file, name);
+    tensor_name(name, contents[transfer->kind].prefixes[buffer], param);
+    const struct tensor_entry *entry = *found = safetensors_find(&transfer->file, name);
     if (entry == NULL) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: missing tensor %s; the checkpoint belongs to another model",
-                         moving->path, name);
+                         transfer->path, name);
     }
     int64_t rows = param->rank == 2 ? param->rows : param->cols;
     int matches = entry->dtype == TENSOR_F32 && entry->rank == param->rank &&
@@ -177,101 +179,105 @@ static enum berth_status find_tensor(const struct moving *moving, size_t buffer,
                    : error_set(error, BERTH_BAD_DATA,
                                "%s: tensor %s: expected F32 with %" PRId64 " x %" PRId64
                                " elements, found %s of rank %d with %" PRId64 " rows",
-                               moving->path, name, param->rows, param->cols, entry->dtype_name,
+                               transfer->path, name, param->rows, param->cols, entry->dtype_name,
                                entry->rank, entry->shape[0]);
 }
 
-static float *buffer_of(const struct moving *moving, size_t buffer) {
-    const struct state *state = moving->state;
-    return moving->kind == STATE_FILE_WEIGHTS ? state->master
-           : buffer == 0                      ? state->moment1
-                                              : state->moment2;
+static float *buffer_of(const struct transfer *transfer, size_t buffer) {
+    const struct state *state = transfer->state;
+    return transfer->kind == STATE_FILE_WEIGHTS ? state->master
+           : buffer == 0                        ? state->moment1
+                                                : state->moment2;
 }
 
-static enum berth_status move_param(struct moving *moving, size_t buffer, const struct param *param,
-                                    struct berth_error *error) {
-    const struct state *state = moving->state;
-    float *held = buffer_of(moving, buffer);
+static enum berth_status transfer_param(struct transfer *transfer, size_t buffer,
+                                        const struct param *param, struct berth_error *error) {
+    const struct state *state = transfer->state;
+    float *device_values = buffer_of(transfer, buffer);
     const struct tensor_entry *entry;
-    TRY(find_tensor(moving, buffer, param, &entry, error));
-    // Weights, and moments that every rank holds, have the table's layout. Each rank writes its
-    // part.
+    TRY(find_tensor(transfer, buffer, param, &entry, error));
+    // Weights, and moments of which this rank holds all, have the table's layout. Each rank writes
+    // only its part.
     const int is_whole =
-        moving->kind == STATE_FILE_WEIGHTS || state->partition.elements == state->table->total;
-    const struct partition *spans = moving->fills ? &state->own : &state->partition;
+        transfer->kind == STATE_FILE_WEIGHTS || state->partition.elements == state->table->total;
+    const struct partition *spans = transfer->writes ? &state->own : &state->partition;
     for (size_t i = 0; i < spans->count; i++) {
         struct partition_span part =
-            partition_part(spans, i, param->offset, param->rows * param->cols);
-        part.at = is_whole ? part.first : part.at;
+            partition_intersect(spans, i, param->offset, param->rows * param->cols);
+        part.offset = is_whole ? part.first : part.offset;
         if (part.count > 0) {
-            TRY(move_elements(moving, entry, part.first - param->offset, part.count, held + part.at,
-                              error));
+            TRY(transfer_elements(transfer, entry, part.first - param->offset, part.count,
+                                  device_values + part.offset, error));
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status move_all(struct moving *moving, struct berth_error *error) {
-    const struct state *state = moving->state;
+static enum berth_status transfer_all(struct transfer *transfer, struct berth_error *error) {
+    const struct state *state = transfer->state;
     if (!state->device->is_host) {
-        moving->staging = memory_array((size_t)PIECE_COUNT, sizeof *moving->staging);
-        if (moving->staging == NULL) {
-            return error_no_memory(error, (size_t)PIECE_COUNT * sizeof *moving->staging,
+        transfer->staging = memory_array((size_t)CHUNK_ELEMENTS, sizeof *transfer->staging);
+        if (transfer->staging == NULL) {
+            return error_no_memory(error, (size_t)CHUNK_ELEMENTS * sizeof *transfer->staging,
                                    "a part of the model's state");
         }
     }
-    for (size_t buffer = 0; buffer < contents[moving->kind].count; buffer++) {
+    for (size_t buffer = 0; buffer < contents[transfer->kind].count; buffer++) {
         for (size_t i = 0; i < state->table->count; i++) {
-            TRY(move_param(moving, buffer, &state->table->params[i], error));
+            TRY(transfer_param(transfer, buffer, &state->table->params[i], error));
         }
     }
     return state->device->status(state->device, error);
 }
 
-static enum berth_status move_in(struct moving *moving, const char *folder,
-                                 struct berth_error *error) {
-    char *path = path_join(folder, contents[moving->kind].name);
+static enum berth_status transfer_file(struct transfer *transfer, const char *folder,
+                                       struct berth_error *error) {
+    char *path = path_join(folder, contents[transfer->kind].name);
     if (path == NULL) {
         return file_no_path(error);
     }
-    moving->path = path;
-    enum berth_status status = safetensors_open(&moving->file, path, error);
+    transfer->path = path;
+    enum berth_status status = safetensors_open(&transfer->file, path, error);
     if (status == BERTH_OK) {
-        if (moving->fills) {
-            status = file_ranges_open(&moving->ranges, path, error);
+        if (transfer->writes) {
+            status = file_ranges_open(&transfer->ranges, path, error);
         }
         if (status == BERTH_OK) {
-            status = move_all(moving, error);
+            status = transfer_all(transfer, error);
         }
-        status = file_ranges_close(&moving->ranges, status, error);
-        safetensors_close(&moving->file);
+        status = file_ranges_close(&transfer->ranges, status, error);
+        safetensors_close(&transfer->file);
     }
-    memory_free(moving->staging);
+    memory_free(transfer->staging);
     memory_free(path);
     return status;
 }
 
 enum berth_status state_file_fill(enum state_file file, const struct state *state,
                                   const char *folder, struct berth_error *error) {
-    struct moving moving = {
-        .state = state, .kind = file, .ranges = {.descriptor = -1}, .move = fill_piece, .fills = 1};
-    return move_in(&moving, folder, error);
+    struct transfer transfer = {.state = state,
+                                .kind = file,
+                                .ranges = {.descriptor = -1},
+                                .chunk = write_chunk,
+                                .writes = 1};
+    return transfer_file(&transfer, folder, error);
 }
 
 enum berth_status state_file_read_moments(struct state *state, const char *folder,
                                           struct berth_error *error) {
-    struct moving moving = {.state = state,
-                            .kind = STATE_FILE_MOMENTS,
-                            .ranges = {.descriptor = -1},
-                            .move = read_piece};
-    return move_in(&moving, folder, error);
+    struct transfer transfer = {.state = state,
+                                .kind = STATE_FILE_MOMENTS,
+                                .ranges = {.descriptor = -1},
+                                .chunk = read_chunk};
+    return transfer_file(&transfer, folder, error);
 }
 
-enum berth_status state_file_take_moments(struct state *state, const struct moments_source *source,
-                                          struct berth_error *error) {
-    struct moving moving = {
-        .state = state, .kind = STATE_FILE_MOMENTS, .move = take_piece, .source = source};
-    const enum berth_status status = move_all(&moving, error);
-    memory_free(moving.staging);
+enum berth_status state_file_import_moments(struct state *state,
+                                            const struct moments_source *source,
+                                            struct berth_error *error) {
+    struct transfer transfer = {
+        .state = state, .kind = STATE_FILE_MOMENTS, .chunk = import_chunk, .source = source};
+    const enum berth_status status = transfer_all(&transfer, error);
+    memory_free(transfer.staging);
     return status;
 }

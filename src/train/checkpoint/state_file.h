@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a checkpoint that hold the numbers of the state, all f32: model.safetensors, the
-// weights, and optimizer.safetensors, the two moments of every parameter as "exp_avg.<name>" and
-// "exp_avg_sq.<name>" with the parameter's shape. Leaves out how weights are read
-// (train/engine/inputs.h), and the number of updates (trainer_state.json).
+// The files of a checkpoint with the state, all f32: model.safetensors with the weights, and
+// optimizer.safetensors with the two moments of every parameter as "exp_avg.<name>" and
+// "exp_avg_sq.<name>" in the parameter's shape. Leaves out reading weights (train/engine/inputs.h)
+// and the number of updates (trainer_state.json).
 //
 // A file is complete even if each process holds only a part of the state (partition.h): one process
 // creates it, each writes the elements that it owns, and any number of processes can read it.
@@ -18,11 +18,11 @@ enum state_file { STATE_FILE_WEIGHTS, STATE_FILE_MOMENTS, STATE_FILES };
 // "model.safetensors", "optimizer.safetensors"
 const char *state_file_name(enum state_file file);
 
-// Creates the file in an existing folder, with zeros for all numbers. Filled by all owners, that of
-// the weights has the bytes of folder_write_weights.
+// Creates the file in an existing folder, with zeros for all elements. Filled by all owners, the
+// file of weights is identical to that of folder_write_weights.
 enum berth_status state_file_make(enum state_file file, const struct param_table *table,
                                   const char *folder, struct berth_error *error);
-// Writes the numbers that this rank owns to an existing file, and syncs it.
+// Writes the elements that this rank owns to an existing file, and syncs it.
 enum berth_status state_file_fill(enum state_file file, const struct state *state,
                                   const char *folder, struct berth_error *error);
 // Reads the moments that `state` holds. A missing tensor, or another shape or type, is
@@ -30,13 +30,15 @@ enum berth_status state_file_fill(enum state_file file, const struct state *stat
 enum berth_status state_file_read_moments(struct state *state, const char *folder,
                                           struct berth_error *error);
 
-// The moments in a file of another form: the tensors of all first moments, then of all second ones,
-// in the table's order. Each has at least its parameter's elements, of which the first ones count.
+// The moments in a file of another format: the tensors of all first moments, then of all second
+// ones, in the order of the table. A tensor may have more elements than its parameter; the excess
+// is ignored.
 struct moments_source {
     const struct tensor_file *file;
     const struct tensor_entry *const *entries; // [2 * table->count]
 };
-enum berth_status state_file_take_moments(struct state *state, const struct moments_source *source,
-                                          struct berth_error *error);
+enum berth_status state_file_import_moments(struct state *state,
+                                            const struct moments_source *source,
+                                            struct berth_error *error);
 
 #endif

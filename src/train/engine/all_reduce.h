@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks exchange in an update: sums of gradients, range by range while the backward pass
-// still computes, and the weights that their owners have updated, while the next forward pass
-// begins. core/comm.h moves the numbers; update.h says when.
+// What the ranks exchange in an update: sums of gradients, range by range, while the backward pass
+// is still running, and the weights that their owners have updated, while the next forward pass
+// begins. core/comm.h moves the numbers; update.h decides when.
 //
 //   stage 0   reduce each range, then gather the sums: every rank updates everything
 //   stage 1   reduce each range; its owners update their parts; gather the weights
@@ -18,18 +18,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A part of a param_range with its owners. All of a range but a short end, which belongs to the
-// owner of what follows it, is one piece.
-struct all_reduce_piece {
+// A part of a param_range and its owners. A range is one segment, or two if it has a short tail,
+// which belongs to the owner of the elements after it.
+struct all_reduce_segment {
     int64_t first, count;
     int64_t *starts; // [size + 1] as in struct comm_range
 };
 
 struct all_reduce_rules {
-    enum dtype wire;             // of gradients
-    int waits;                   // 1: computing waits for every exchange; 0: it goes on
-    enum range_exchange_way way; // on GPUs
-    // Most elements to exchange at a time; 0: as many as the communicator's memory holds.
+    enum dtype wire;               // of gradients
+    int blocking;                  // 1: computation waits for every exchange; 0: they overlap
+    enum range_exchange_mode mode; // on GPUs
+    // Largest number of elements exchanged at a time; 0: as many as fit in the communicator's
+    // memory.
     int64_t gradient_bucket, weight_bucket;
 };
 
@@ -38,45 +39,45 @@ struct all_reduce {
     struct state *state;
     struct range_exchange exchange;
     struct all_reduce_rules rules;
-    struct all_reduce_piece *pieces;
-    size_t *first_piece; // of each range, [ranges + 1]
-    int64_t *starts;     // of all pieces
-    // Tickets of each range's exchange under way; 0: there is none.
+    struct all_reduce_segment *segments;
+    size_t *first_segment; // of each range, [ranges + 1]
+    int64_t *starts;       // of all pieces
+    // Ticket of each range's exchange in progress; 0: none.
     int64_t *gradients, *weights;
 };
 
-// How the ranks divide the state, as config->zero_stage and the optimizer say, which
-// optimizer_settle has settled; stage 3 is BERTH_CONFIG. One process divides nothing: settings for
-// several are noted.
-enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
-                                   const struct berth_log *log, struct state_share *share,
-                                   struct berth_error *error);
+// Sets *sharding to how the ranks divide the state, by config->zero_stage and the optimizer (after
+// optimizer_settle). Stage 3 is BERTH_CONFIG. A single process divides nothing; settings that need
+// several processes are noted.
+enum berth_status all_reduce_sharding(const struct berth_config *config, const struct comm *comm,
+                                      const struct berth_log *log, struct state_sharding *sharding,
+                                      struct berth_error *error);
 
-// Bytes that a rank uses, for its exchanges, of the memory that the ranks of its host share.
-size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share *share,
+// Bytes of the host's shared memory that a rank uses for its exchanges.
+size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_sharding *sharding,
                                enum dtype wire);
 
-// Borrows comm and state. all_reduce_done frees, also after a failure. A communicator that failed
-// may read and write what it was given until it is closed: all_reduce_end waits for exchanges that
-// were begun, then it is closed, then comes all_reduce_done.
+// Borrows comm and state. Call all_reduce_done even after a failure. A failed communicator may
+// access the buffers it was given until it is closed, so the order is: all_reduce_finish, which
+// waits for exchanges in progress; close the communicator; all_reduce_done.
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
                                   struct state *state, const struct all_reduce_rules *rules,
                                   struct berth_error *error);
-void all_reduce_end(struct all_reduce *all_reduce); // zeroed: nothing
+void all_reduce_finish(struct all_reduce *all_reduce); // no effect if zeroed
 void all_reduce_done(struct all_reduce *all_reduce);
 
 // 1: there are other ranks.
-int all_reduce_is_shared(const struct all_reduce *all_reduce);
+int all_reduce_has_peers(const struct all_reduce *all_reduce);
 
-// 1: a forward pass reads the compute copy of the range alone, where there is one. The heads read
-// master weights, as the embeddings, biases and norms do.
+// 1: a forward pass reads only the compute copy of the range. It reads the master weights of heads,
+// embeddings, biases and norms.
 int all_reduce_reads_copy(const struct all_reduce *all_reduce, size_t range);
 
-// Begins to add the gradients of a range over all ranks; stage 0 gathers the sums, too.
+// Starts summing the gradients of a range over all ranks; stage 0 also gathers the sums.
 void all_reduce_begin(struct all_reduce *all_reduce, size_t range);
-// Stages 1 and 2: begins to gather the weights of a range that this rank's part was updated of.
+// Stages 1 and 2: starts gathering the weights of a range, of which this rank has updated its part.
 void all_reduce_gather(struct all_reduce *all_reduce, size_t range);
-// Wait for what was begun of a range.
+// Wait for the exchanges of a range.
 void all_reduce_wait_gradients(struct all_reduce *all_reduce, size_t range);
 void all_reduce_wait_weights(struct all_reduce *all_reduce, size_t range);
 // The same for all ranges.

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <string.h>
 
-// Number of epochs whose order is walked to find the worst case; a longer run gets an upper bound.
+// Number of epochs that are walked through to find the worst case; a longer run gets an upper
+// bound.
 #define WALKED_EPOCHS 32
 
 // For a micro-batch limited by tokens: sequences are longer than FEW_TOKENS on average, and at most
@@ -18,9 +19,9 @@
 #define FEW_TOKENS 16
 #define FEW_MASKED 4
 
-// Names what was given; of three sizes the third follows from two.
-static enum berth_status contradiction(const struct berth_config *config, int64_t ranks,
-                                       struct berth_error *error) {
+// Names the sizes that the user gave; two of the three determine the third.
+static enum berth_status refuse_sizes(const struct berth_config *config, int64_t ranks,
+                                      struct berth_error *error) {
     const int64_t update = config->train_batch_size, micro = config->per_device_train_batch_size;
     const int64_t accumulation = config->gradient_accumulation_steps;
     if (micro > 0 && accumulation > 0) {
@@ -49,19 +50,19 @@ enum berth_status batching_parts(const struct berth_config *config, int64_t rank
                            *parts, ranks);
 }
 
-static int64_t quotient_up(int64_t a, int64_t b) {
+static int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-// A micro-batch is of one part, and with a number of parts of their own (virtual_ranks) its size
-// must not depend on the number of processes.
+// A micro-batch belongs to one part. With virtual_ranks its size must not depend on the number of
+// processes.
 static void divide_among_parts(struct batching *b, int64_t ranks, int is_derived) {
     const int64_t own_parts = b->parts / ranks;
     if (is_derived) {
-        b->micro.sequences = quotient_up(b->micro.sequences, own_parts);
+        b->micro.sequences = divide_up(b->micro.sequences, own_parts);
     }
     b->accumulation =
-        own_parts * quotient_up(quotient_up(b->update_sequences, b->parts), b->micro.sequences);
+        own_parts * divide_up(divide_up(b->update_sequences, b->parts), b->micro.sequences);
 }
 
 static enum berth_status resolve_sizes(struct batching *b, const struct berth_config *config,
@@ -97,7 +98,7 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
         (struct batch_extent){.tokens = INT64_MAX, .sequences = sequences, .masked = INT64_MAX};
     b->accumulation = accumulation > 0 ? accumulation : sequences > 0 ? own / sequences : 0;
     if (sequences * b->accumulation * ranks != b->update_sequences || b->accumulation == 0) {
-        return contradiction(config, ranks, error);
+        return refuse_sizes(config, ranks, error);
     }
     divide_among_parts(b, ranks, micro == 0);
     return BERTH_OK;
@@ -124,7 +125,7 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
     *batching = (struct batching){.seed = (uint64_t)config->seed, .features = features};
     TRY(batching_parts(config, ranks, &batching->parts, error));
     TRY(resolve_sizes(batching, config, ranks, error));
-    int64_t updates = quotient_up(features, batching->update_sequences);
+    int64_t updates = divide_up(features, batching->update_sequences);
     if (config->max_steps_per_epoch > 0 && config->max_steps_per_epoch < updates) {
         updates = config->max_steps_per_epoch;
     }
@@ -132,12 +133,13 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
     return count_steps(batching, config, (double)updates, error);
 }
 
-enum berth_status batching_group(struct batching *b, const struct berth_config *config,
-                                 int64_t group, int64_t ranks, struct berth_error *error) {
+enum berth_status batching_round_to_groups(struct batching *b, const struct berth_config *config,
+                                           int64_t group, int64_t ranks,
+                                           struct berth_error *error) {
     const int counts_micro = b->micro.tokens == INT64_MAX;
-    // That of virtual ranks is a quotient which nobody asked for.
+    // With virtual ranks the size is a quotient, not a request.
     const int was_asked_for = config->per_device_train_batch_size > 0 || config->virtual_ranks == 0;
-    const int64_t micro = counts_micro ? quotient_up(b->micro.sequences, group) * group : 0;
+    const int64_t micro = counts_micro ? divide_up(b->micro.sequences, group) * group : 0;
     if (b->update_sequences % group != 0) {
         return error_set(error, BERTH_CONFIG,
                          "train_batch_size %" PRId64
@@ -146,9 +148,9 @@ enum berth_status batching_group(struct batching *b, const struct berth_config *
     }
     if (counts_micro && was_asked_for && micro != b->micro.sequences) {
         return error_set(error, BERTH_CONFIG,
-                         "micro-batches of %" PRId64 " examples are no whole groups of "
-                         "negatives_batch %" PRId64
-                         ", which are never divided; change --per_device_train_batch_size, "
+                         "micro-batches of %" PRId64
+                         " examples are not a whole number of groups of negatives_batch %" PRId64
+                         ", which are never split; change --per_device_train_batch_size, "
                          "--gradient_accumulation_steps or --negatives_batch",
                          b->micro.sequences, group);
     }
@@ -174,10 +176,11 @@ enum berth_status batching_drop_last(struct batching *batching, const struct ber
     return count_steps(batching, config, (double)batching->updates_per_epoch, error);
 }
 
-enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
-                                  int64_t max_predictions, struct berth_error *error) {
+enum berth_status batching_cross_epochs(struct batching *batching,
+                                        const struct berth_config *config, int64_t max_predictions,
+                                        struct berth_error *error) {
     struct batch_extent *micro = &batching->micro;
-    batching->runs_on = 1;
+    batching->crosses_epochs = 1;
     if (micro->tokens < INT64_MAX) {
         int64_t sequences = micro->tokens / FEW_TOKENS, masked = micro->tokens / FEW_MASKED;
         micro->sequences = sequences < micro->sequences ? sequences : micro->sequences;
@@ -187,15 +190,16 @@ enum berth_status batching_run_on(struct batching *batching, const struct berth_
                        (double)batching->features / (double)batching->update_sequences, error);
 }
 
-// Updates of all epochs, which nothing ends earlier.
+// The number of updates of all epochs, without max_steps and max_steps_per_epoch.
 static int64_t whole_epochs(const struct batching *b, const struct berth_config *config) {
     const int64_t updates = config->dataloader_drop_last
                                 ? b->features / b->update_sequences
-                                : quotient_up(b->features, b->update_sequences);
+                                : divide_up(b->features, b->update_sequences);
     return (int64_t)updates_of_epochs(config, (double)updates);
 }
 
-// As Google's programs count: int(examples / train_batch_size * num_train_epochs).
+// The number of updates by the rule of Google's programs: int(examples / train_batch_size *
+// num_train_epochs).
 static int64_t whole_updates(const struct batching *b, const struct berth_config *config,
                              int64_t examples) {
     const int64_t steps =
@@ -203,8 +207,8 @@ static int64_t whole_updates(const struct batching *b, const struct berth_config
     return steps > 0 || config->num_train_epochs <= 0 ? steps : 1;
 }
 
-enum berth_status batching_follow_rule(struct batching *b, const struct berth_config *config,
-                                       int64_t examples, struct berth_error *error) {
+enum berth_status batching_apply_steps_rule(struct batching *b, const struct berth_config *config,
+                                            int64_t examples, struct berth_error *error) {
     const char *rule = config->steps_rule != NULL ? config->steps_rule : "run";
     TRY(option_check_choice(config, "steps_rule", error));
     if (strcmp(rule, "examples") == 0 && config->max_steps <= 0) {
@@ -215,36 +219,36 @@ enum berth_status batching_follow_rule(struct batching *b, const struct berth_co
 }
 
 double batching_epochs(const struct batching *b, int64_t step) {
-    return b->runs_on ? (double)step * (double)b->update_sequences / (double)b->features
-                      : (double)step / (double)b->updates_per_epoch;
+    return b->crosses_epochs ? (double)step * (double)b->update_sequences / (double)b->features
+                             : (double)step / (double)b->updates_per_epoch;
 }
 
 int batching_ends_epoch(const struct batching *b, int64_t step) {
-    return b->runs_on ? step > 0 && step * b->update_sequences / b->features >
-                                        (step - 1) * b->update_sequences / b->features
-                      : step % b->updates_per_epoch == 0;
+    return b->crosses_epochs ? step > 0 && step * b->update_sequences / b->features >
+                                               (step - 1) * b->update_sequences / b->features
+                             : step % b->updates_per_epoch == 0;
 }
 
-struct update_place batching_place(const struct batching *b, int64_t step) {
-    struct update_place place = {.epoch = step / b->updates_per_epoch,
+struct update_slice batching_slice(const struct batching *b, int64_t step) {
+    struct update_slice slice = {.epoch = step / b->updates_per_epoch,
                                  .update = step % b->updates_per_epoch};
-    int64_t first = place.update * b->update_sequences;
+    int64_t first = slice.update * b->update_sequences;
     int64_t left = b->features - first;
-    place.first = (size_t)first;
-    place.count = (size_t)(left < b->update_sequences ? left : b->update_sequences);
-    return place;
+    slice.first = (size_t)first;
+    slice.count = (size_t)(left < b->update_sequences ? left : b->update_sequences);
+    return slice;
 }
 
-size_t batching_cut(const struct batching *batching, const struct packer_source *source,
+size_t batching_fit(const struct batching *batching, const struct packer_source *source,
                     const uint32_t *order, size_t count) {
     return packer_fit(source, order, count, &batching->micro);
 }
 
-size_t batching_most_sequences(const struct batching *batching, size_t count, size_t parts) {
+size_t batching_max_part_sequences(const struct batching *batching, size_t count, size_t parts) {
     return batching->micro.tokens == INT64_MAX ? (count + parts - 1) / parts : count;
 }
 
-// A walk through the updates of a run, for one rank's parts of each.
+// A walk through the updates of a run, of which it looks at one rank's parts.
 struct walk {
     const struct batching *batching;
     const struct packer_source *source;
@@ -259,7 +263,7 @@ static int64_t walk_part(const struct walk *walk, const uint32_t *order, size_t 
     struct batch_extent *worst = &walk->worst->micro;
     int64_t micro_batches = 0;
     for (size_t done = 0; done < count; micro_batches++) {
-        size_t cut = batching_cut(walk->batching, walk->source, order + done, count - done);
+        size_t cut = batching_fit(walk->batching, walk->source, order + done, count - done);
         const struct batch_extent own = packer_extent(walk->source, order + done, cut);
         *worst = batch_extent_larger(worst, &own);
         done += cut;
@@ -274,7 +278,7 @@ static void walk_update(struct walk *walk, const uint32_t *order, size_t count) 
     const size_t first = (size_t)rank->rank * own_parts;
     int64_t micro_batches = 0;
     division_make(division, walk->source, order, count, rank->config,
-                  batching_most_sequences(walk->batching, count, division->parts));
+                  batching_max_part_sequences(walk->batching, count, division->parts));
     for (size_t part = first; part < first + own_parts; part++) {
         const size_t start = division->starts[part];
         micro_batches +=
@@ -294,9 +298,9 @@ static int32_t longest(const struct packer_source *source) {
     return length;
 }
 
-// For more epochs than were walked, uses a bound that holds for every order.
-static void widen(const struct batching *b, const struct packer_source *source,
-                  struct batching_worst *worst) {
+// For epochs that were not walked through: a bound that holds for every order.
+static void bound_every_order(const struct batching *b, const struct packer_source *source,
+                              struct batching_worst *worst) {
     const int64_t length = longest(source), texts = (int64_t)packer_texts(source);
     const int64_t least = length * texts * (int64_t)packer_group(source); // a group is never split
     const int64_t items = b->micro.sequences < b->features ? b->micro.sequences : b->features;
@@ -318,14 +322,14 @@ static void walk_all(struct walk *walk) {
     const int64_t most = WALKED_EPOCHS * batching->updates_per_epoch;
     const int64_t walked = batching->total_steps < most ? batching->total_steps : most;
     for (int64_t step = 0; step < walked; step++) {
-        const struct update_place place = batching_place(batching, step);
-        if (place.update == 0) {
-            packer_shuffle(batching->seed, place.epoch, walk->source->count, walk->order);
+        const struct update_slice slice = batching_slice(batching, step);
+        if (slice.update == 0) {
+            packer_shuffle(batching->seed, slice.epoch, walk->source->count, walk->order);
         }
-        walk_update(walk, walk->order + place.first, place.count);
+        walk_update(walk, walk->order + slice.first, slice.count);
     }
     if (batching->total_steps > walked) {
-        widen(batching, walk->source, walk->worst);
+        bound_every_order(batching, walk->source, walk->worst);
     }
 }
 

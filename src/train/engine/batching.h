@@ -2,8 +2,8 @@
 // Batch arithmetic: which sequences belong to update number n, and how an update is divided into
 // micro-batches.
 //
-// An epoch has ceil(features / train_batch_size) updates and keeps the last, smaller one, which
-// dataloader_drop_last leaves out; its order depends only on seed and epoch. So the step determines
+// An epoch has ceil(features / train_batch_size) updates; dataloader_drop_last drops the last,
+// smaller one. The order of an epoch depends only on seed and epoch number. So the step determines
 // the position of a run: step / updates_per_epoch is the epoch, the remainder the update within it.
 // In pre-training, updates continue across epochs: all have train_batch_size sequences, the first
 // of update n is number n * train_batch_size of the stream (data/pretraining/shard_stream.h), and
@@ -27,12 +27,12 @@ struct batching {
     int64_t update_sequences; // train_batch_size
     // Largest micro-batch; INT64_MAX tokens if sequences are the limit.
     struct batch_extent micro;
-    int64_t parts;        // of an update, computed apart: virtual_ranks, or the number of ranks
+    int64_t parts;        // into which an update is divided: virtual_ranks, or the number of ranks
     int64_t accumulation; // micro-batches of a rank in an update; 0: as many as the tokens require
     int64_t updates_per_epoch;
     int64_t total_steps;
     int64_t schedule_steps; // length of the schedule: total_steps, unless steps_rule says otherwise
-    int runs_on;
+    int crosses_epochs;
 };
 
 // The number of parts of an update: config->virtual_ranks, a multiple of the number of ranks, or
@@ -48,26 +48,30 @@ enum berth_status batching_parts(const struct berth_config *config, int64_t rank
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
                                    int64_t features, int64_t ranks, struct berth_error *error);
 
-// Makes the resolved sizes those of groups of `group` items (packer.h). BERTH_CONFIG: updates, or
-// the micro-batches asked for, are no whole groups.
-enum berth_status batching_group(struct batching *batching, const struct berth_config *config,
-                                 int64_t group, int64_t ranks, struct berth_error *error);
+// Adjusts the resolved sizes to groups of `group` items (packer.h). BERTH_CONFIG if updates, or the
+// requested micro-batches, are not a whole number of groups.
+enum berth_status batching_round_to_groups(struct batching *batching,
+                                           const struct berth_config *config, int64_t group,
+                                           int64_t ranks, struct berth_error *error);
 
-// dataloader_drop_last: leaves out the smaller update at the end of an epoch. BERTH_CONFIG: an
-// epoch is smaller than an update.
+// dataloader_drop_last: drops the smaller update at the end of an epoch. BERTH_CONFIG if an epoch
+// is smaller than an update.
 enum berth_status batching_drop_last(struct batching *batching, const struct berth_config *config,
                                      struct berth_error *error);
 
 // Turns resolved sizes into those of updates that continue across epochs. Micro-batches limited by
 // tokens also get a limit on sequences and masked tokens (`max_predictions` per sequence), because
 // these are not known in advance.
-enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
-                                  int64_t max_predictions, struct berth_error *error);
+enum berth_status batching_cross_epochs(struct batching *batching,
+                                        const struct berth_config *config, int64_t max_predictions,
+                                        struct berth_error *error);
 
-// steps_rule, of resolved sizes: the length of the schedule and, by examples, that of the run.
-// `examples` are those of an epoch before windows. An unknown rule is BERTH_USAGE.
-enum berth_status batching_follow_rule(struct batching *batching, const struct berth_config *config,
-                                       int64_t examples, struct berth_error *error);
+// Applies steps_rule to the resolved sizes: sets the length of the schedule and, for the rule
+// "examples", that of the run. `examples` is the number of examples of an epoch before they are cut
+// into windows. BERTH_USAGE for an unknown rule.
+enum berth_status batching_apply_steps_rule(struct batching *batching,
+                                            const struct berth_config *config, int64_t examples,
+                                            struct berth_error *error);
 
 // The number of completed epochs after `step` updates, and whether one ended within the last
 // update.
@@ -75,22 +79,23 @@ double batching_epochs(const struct batching *batching, int64_t step);
 int batching_ends_epoch(const struct batching *batching, int64_t step);
 
 // The sequences of an update: order[first .. first + count) of its epoch.
-struct update_place {
+struct update_slice {
     int64_t epoch;  // from 0
     int64_t update; // within the epoch, from 0
     size_t first, count;
 };
-struct update_place batching_place(const struct batching *batching, int64_t step);
+struct update_slice batching_slice(const struct batching *batching, int64_t step);
 
 // The number of sequences from order[0 .. count) that form the next micro-batch.
-size_t batching_cut(const struct batching *batching, const struct packer_source *source,
+size_t batching_fit(const struct batching *batching, const struct packer_source *source,
                     const uint32_t *order, size_t count);
 
-// Of an update of `count` sequences in `parts`, the most that a part may get: an equal number where
-// micro-batches have a number of sequences, so that parts have equal numbers of micro-batches.
-size_t batching_most_sequences(const struct batching *batching, size_t count, size_t parts);
+// The largest number of sequences that one of `parts` parts of an update may get. If micro-batches
+// are limited by sequences, it is an equal division, so that all parts have equally many
+// micro-batches.
+size_t batching_max_part_sequences(const struct batching *batching, size_t count, size_t parts);
 
-// A rank and the model that it trains, by whose predicted times updates are divided (division.h).
+// A rank, and the model whose predicted times decide how updates are divided (division.h).
 struct batching_rank {
     const struct bert_config *config;
     int rank, size;

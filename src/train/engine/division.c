@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The longest sequence first, each to the part that has the least to do so far (Graham's rule for
-// machines that work side by side).
+// Longest sequence first, each to the part with the least load so far (Graham's LPT rule).
 #include "train/engine/division.h"
 
 #include "core/memory.h"
@@ -13,7 +12,7 @@ enum berth_status division_init(struct division *division, size_t parts, size_t 
                                 struct berth_error *error) {
     *division = (struct division){.parts = parts, .capacity = capacity};
     division->order = memory_array(capacity, sizeof *division->order);
-    division->places = memory_array(capacity, sizeof *division->places);
+    division->indices = memory_array(capacity, sizeof *division->indices);
     division->starts = memory_array(parts + 1, sizeof *division->starts);
     division->costs = memory_array(capacity, sizeof *division->costs);
     division->by_cost = memory_array(capacity, sizeof *division->by_cost);
@@ -21,10 +20,10 @@ enum berth_status division_init(struct division *division, size_t parts, size_t 
     division->loads = memory_array(parts, sizeof *division->loads);
     division->counts = memory_array(parts, sizeof *division->counts);
     division->heap = memory_array(parts, sizeof *division->heap);
-    if (division->order == NULL || division->places == NULL || division->starts == NULL ||
+    if (division->order == NULL || division->indices == NULL || division->starts == NULL ||
         division->costs == NULL || division->by_cost == NULL || division->owners == NULL ||
         division->loads == NULL || division->counts == NULL || division->heap == NULL) {
-        return error_no_memory(error, capacity * sizeof *division->places,
+        return error_no_memory(error, capacity * sizeof *division->indices,
                                "the division of an update");
     }
     return BERTH_OK;
@@ -32,7 +31,7 @@ enum berth_status division_init(struct division *division, size_t parts, size_t 
 
 void division_done(struct division *division) {
     memory_free(division->order);
-    memory_free(division->places);
+    memory_free(division->indices);
     memory_free(division->starts);
     memory_free(division->costs);
     memory_free(division->by_cost);
@@ -52,27 +51,27 @@ static int compare_costs(const void *a, const void *b, void *costs) {
     return x < y ? -1 : x > y;
 }
 
-static int has_less(const struct division *division, size_t a, size_t b) {
+static int is_less_loaded(const struct division *division, size_t a, size_t b) {
     const double *loads = division->loads;
     return loads[a] < loads[b] || (loads[a] == loads[b] && a < b);
 }
 
-// Moves the first of `count` parts, which has got more to do, to its place in the heap.
-static void sink_first(struct division *division, size_t count) {
+// Restores the order of a heap of `count` parts after the load of the first has grown.
+static void sift_down(struct division *division, size_t count) {
     size_t *heap = division->heap;
-    for (size_t at = 0, least = 1; least < count; least = 2 * at + 1) {
-        least += least + 1 < count && has_less(division, heap[least + 1], heap[least]);
-        if (!has_less(division, heap[least], heap[at])) {
+    for (size_t position = 0, least = 1; least < count; least = 2 * position + 1) {
+        least += least + 1 < count && is_less_loaded(division, heap[least + 1], heap[least]);
+        if (!is_less_loaded(division, heap[least], heap[position])) {
             return;
         }
-        const size_t part = heap[at];
-        heap[at] = heap[least];
+        const size_t part = heap[position];
+        heap[position] = heap[least];
         heap[least] = part;
-        at = least;
+        position = least;
     }
 }
 
-static void choose_owners(struct division *division, size_t count, size_t most) {
+static void choose_owners(struct division *division, size_t count, size_t max_items) {
     for (size_t i = 0; i < count; i++) {
         division->by_cost[i] = (uint32_t)i;
     }
@@ -83,26 +82,27 @@ static void choose_owners(struct division *division, size_t count, size_t most) 
         division->heap[part] = part;
     }
     for (size_t i = 0, open = division->parts; i < count; i++) {
-        const uint32_t place = division->by_cost[i];
+        const uint32_t item = division->by_cost[i];
         const size_t part = division->heap[0];
-        division->owners[place] = (uint32_t)part;
-        division->loads[part] += division->costs[place];
-        if (++division->counts[part] == most) {
+        division->owners[item] = (uint32_t)part;
+        division->loads[part] += division->costs[item];
+        if (++division->counts[part] == max_items) {
             division->heap[0] = division->heap[--open];
         }
-        sink_first(division, open);
+        sift_down(division, open);
     }
 }
 
-void division_by_cost(struct division *division, size_t count, size_t most) {
-    choose_owners(division, count, most);
+void division_by_cost(struct division *division, size_t count, size_t max_items) {
+    choose_owners(division, count, max_items);
     division->starts[0] = 0;
     for (size_t part = 0; part < division->parts; part++) {
         division->starts[part + 1] = division->starts[part] + division->counts[part];
-        division->counts[part] = division->starts[part]; // from here on where the next one goes
+        division->counts[part] =
+            division->starts[part]; // from here on: index of the part's next item
     }
     for (size_t i = 0; i < count; i++) {
-        division->places[division->counts[division->owners[i]]++] = (int64_t)i;
+        division->indices[division->counts[division->owners[i]]++] = (int64_t)i;
     }
 }
 
@@ -116,46 +116,46 @@ static double cost_of(const struct packer_source *source, size_t item,
     return flops;
 }
 
-// Turns numbers of groups into those of their items, of which the last group may have fewer. Begins
-// with the last one, so that nothing is overwritten before it was read.
+// Replaces the indices of groups by those of their items; the last group may be smaller. Works
+// backwards, so that nothing is overwritten before it is read.
 static void expand_groups(struct division *division, size_t group, size_t count) {
-    size_t at = count, end = division->starts[division->parts];
+    size_t position = count, end = division->starts[division->parts];
     division->starts[division->parts] = count;
     for (size_t part = division->parts; part-- > 0;) {
         const size_t first = division->starts[part];
         while (end > first) {
-            const size_t begin = (size_t)division->places[--end] * group;
+            const size_t begin = (size_t)division->indices[--end] * group;
             for (size_t i = begin + group < count ? begin + group : count; i > begin; i--) {
-                division->places[--at] = (int64_t)(i - 1);
+                division->indices[--position] = (int64_t)(i - 1);
             }
         }
-        division->starts[part] = at;
+        division->starts[part] = position;
     }
 }
 
 void division_make(struct division *division, const struct packer_source *source,
                    const uint32_t *order, size_t count, const struct bert_config *config,
-                   size_t most) {
+                   size_t max_items) {
     const size_t group = packer_group(source), groups = (count + group - 1) / group;
     memset(division->costs, 0, groups * sizeof *division->costs);
     for (size_t i = 0; i < count; i++) {
         division->costs[i / group] += cost_of(source, order[i], config);
     }
-    division_by_cost(division, groups, (most + group - 1) / group);
+    division_by_cost(division, groups, (max_items + group - 1) / group);
     expand_groups(division, group, count);
     for (size_t i = 0; i < count; i++) {
-        division->order[i] = order[division->places[i]];
+        division->order[i] = order[division->indices[i]];
     }
 }
 
-void division_take(struct division *division, const struct packer_source *source,
-                   const uint32_t *order, size_t count, const struct bert_config *config,
-                   size_t part) {
+void division_assign_all(struct division *division, const struct packer_source *source,
+                         const uint32_t *order, size_t count, const struct bert_config *config,
+                         size_t part) {
     memset(division->loads, 0, division->parts * sizeof *division->loads);
     for (size_t i = 0; i < count; i++) {
         division->loads[part] += cost_of(source, order[i], config);
         division->order[i] = order[i];
-        division->places[i] = (int64_t)(part * count + i);
+        division->indices[i] = (int64_t)(part * count + i);
     }
     for (size_t i = 0; i <= division->parts; i++) {
         division->starts[i] = i <= part ? 0 : count;

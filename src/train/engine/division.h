@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sequences of an update, or the batches of a prediction, divided into parts that are computed
-// apart: by ranks, or one after the other. A function of these and the number of parts alone, so
-// every rank knows all parts, and they are the same whatever rank computes them.
+// Divides the sequences of an update, or the batches of a prediction, into parts that are computed
+// separately: by different ranks, or one after another. The division depends only on the items and
+// the number of parts, so every rank knows all parts, and they are the same whichever rank computes
+// them.
 #ifndef BERTH_TRAIN_DIVISION_H
 #define BERTH_TRAIN_DIVISION_H
 
@@ -15,41 +16,41 @@
 struct division {
     size_t parts;
     size_t capacity;  // items: sequences, batches
-    uint32_t *order;  // sequences part by part, in each as the update has them
-    int64_t *places;  // the place of each in the update; of other items, their numbers
+    uint32_t *order;  // sequences, part by part, each in the order of the update
+    int64_t *indices; // index of each in the update; of other items, their number
     size_t *starts;   // [parts + 1] in both
     double *costs;    // [capacity] predicted times, of each item
-    uint32_t *owners; // [capacity] part of each item, or group of items
+    uint32_t *owners; // [capacity] part of each item or group of items
     double *loads;    // [parts] predicted times
     // Scratch: [capacity], and [parts].
     uint32_t *by_cost;
     size_t *counts;
-    size_t *heap; // parts that have room; none has less to do than those at 2 i + 1 and 2 i + 2
+    size_t *heap; // binary min-heap, by load, of the parts that have room
 };
 
-// Of up to `capacity` items. division_done frees, also after a failure.
+// For up to `capacity` items. Call division_done even after a failure.
 enum berth_status division_init(struct division *division, size_t parts, size_t capacity,
                                 struct berth_error *error);
 void division_done(struct division *division);
 
 // Divides order[0 .. count) so that the parts' predicted times (bert_forward_flops) are close. A
-// part gets whole groups of items (packer.h), and at most `most` items, rounded up to a group; the
-// parts together have room for all.
+// part gets whole groups of items (packer.h), at most `max_items` items rounded up to a group; the
+// parts together must have room for all.
 void division_make(struct division *division, const struct packer_source *source,
                    const uint32_t *order, size_t count, const struct bert_config *config,
-                   size_t most);
+                   size_t max_items);
 
-// Divides items 0, 1, ... count - 1, whose costs the caller has filled in, in the same way; `order`
-// is left as it is.
-void division_by_cost(struct division *division, size_t count, size_t most);
+// Divides items 0 to count - 1 in the same way, by the costs that the caller has filled in. Leaves
+// `order` unchanged.
+void division_by_cost(struct division *division, size_t count, size_t max_items);
 
-// Gives all sequences to one part of as many as there are ranks, each of which knows its own. The
-// part has `count` places from part * count on; the others' loads are 0.
-void division_take(struct division *division, const struct packer_source *source,
-                   const uint32_t *order, size_t count, const struct bert_config *config,
-                   size_t part);
+// Assigns all sequences to one of as many parts as there are ranks: each rank knows only its own
+// sequences. Their indices begin at part * count; the loads of the other parts are 0.
+void division_assign_all(struct division *division, const struct packer_source *source,
+                         const uint32_t *order, size_t count, const struct bert_config *config,
+                         size_t part);
 
-// The largest part's predicted time, divided by the mean of all.
+// The largest predicted time of a part, divided by the mean.
 double division_imbalance(const struct division *division);
 
 #endif

@@ -9,7 +9,7 @@ static struct bert model_of(const struct state *state, const struct bert_config 
     struct bert model = state_model(state, config);
     model.max_masked = batch_extent_larger(&shape->train, &shape->infer).masked;
     model.max_length = shape->train.max_length;
-    model.reads_first = 1; // as a prediction may choose: fewer rows need memory of their own
+    model.reads_first = 1; // as a prediction may: then fewer rows need memory of their own
     return model;
 }
 
@@ -42,7 +42,7 @@ static struct device_shape device_shape_of(const struct state *state,
     };
 }
 
-// Both kinds of activations start at the beginning of the same arena.
+// Activations of training and inference both start at the beginning of the arena.
 static enum berth_status carve(const struct bert *model, const struct engine_shape *shape,
                                struct arena *arena, struct bert_activations **training,
                                struct bert_activations **inference, struct berth_error *error) {
@@ -89,8 +89,8 @@ enum berth_status engine_measure(const struct state *state, const struct bert_co
 }
 
 // Allocates the batch on the host, its copy on the device, and the sums of an update.
-static enum berth_status take_batches(struct engine *engine, const struct engine_shape *shape,
-                                      struct berth_error *error) {
+static enum berth_status allocate_batches(struct engine *engine, const struct engine_shape *shape,
+                                          struct berth_error *error) {
     struct device *device = engine->state->device;
     const struct batch_extent worst = worst_of(engine->state, engine->model.config, shape);
     TRY(packer_init(&engine->packer, &worst, device->wants_word_rows, error));
@@ -116,7 +116,7 @@ enum berth_status engine_init(struct engine *engine, struct state *state, struct
     if (engine->activations == NULL) {
         return device_no_memory(device, bytes.activations, "the activations", error);
     }
-    TRY(take_batches(engine, shape, error));
+    TRY(allocate_batches(engine, shape, error));
     struct arena arena = {.base = engine->activations, .size = bytes.activations};
     return carve(&engine->model, shape, &arena, &engine->training, &engine->inference, error);
 }
@@ -142,7 +142,7 @@ void engine_done(struct engine *engine) {
 const struct batch *engine_load(struct engine *engine, const struct engine_load *load) {
     struct packer *packer = &engine->packer;
     const double begin = engine->profile != NULL ? profile_now() : 0;
-    packer_fill(packer, load->source, load->order, load->places, load->count);
+    packer_fill(packer, load->source, load->order, load->indices, load->count);
     packer->batch.masked_weight = load->masked_weight;
     profile_add(engine->profile, "data", "pack", begin);
     return device_batch_upload(&engine->batch, &packer->batch);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine that a model computes on: the device, the ranks that share the work, the buffers of
-// the model, the activations, and the batch on host and device. Leaves out the computation of an
-// update (update.h) and of a prediction (infer.h), which use the machine only through this struct.
+// What a model runs on: the device, the ranks that divide the work, the model's buffers, the
+// activations, and the batch on host and device. Leaves out the computation of an update (update.h)
+// and of a prediction (infer.h), which use all of this only through struct engine.
 //
 // Training and inference share the same activation memory, because they are never in use together.
 // A pass whose shapes occurred before allocates nothing (core/device.h).
@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The largest batches to expect; no tokens: no batches of that kind.
+// The largest batches to expect; tokens 0: no such batches.
 struct engine_shape {
     struct batch_extent train, infer;
     int gradient_checkpointing; // training recomputes the layers' activations
@@ -46,7 +46,7 @@ struct engine {
 
 enum engine_loss { ENGINE_SEQUENCE_LOSS, ENGINE_MASKED_LOSS, ENGINE_LOSSES };
 
-// What the host fetches of an update, at once.
+// What the host fetches at the end of an update, in one copy.
 struct engine_sums {
     double losses[ENGINE_LOSSES];
     struct grad_stats norm; // of all gradients
@@ -62,14 +62,14 @@ enum berth_status engine_init(struct engine *engine, struct state *state, struct
                               struct berth_error *error);
 void engine_done(struct engine *engine);
 
-// Packs the sequences order[0 .. count) of the source with their places in the update
-// (packer_fill). engine.packer.batch is then the host's batch; the device's is returned, good until
-// the next call. Of the pre-training head, `masked_weight` is the batch's.
+// Packs the sequences order[0 .. count) of the source, with their indices in the update
+// (packer_fill), into engine.packer.batch. Returns the device's copy of that batch, which is valid
+// until the next call. `masked_weight` is the batch's, for the pre-training head.
 struct engine_load {
     const struct packer_source *source;
     const uint32_t *order;
     size_t count;
-    const int64_t *places; // [count]; NULL: 0, 1, ...
+    const int64_t *indices; // [count]; NULL: 0, 1, ...
     float masked_weight;
 };
 const struct batch *engine_load(struct engine *engine, const struct engine_load *load);

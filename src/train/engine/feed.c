@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int64_t smaller(int64_t a, int64_t b) {
+static int64_t min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -16,7 +16,8 @@ static enum berth_status resolve_source(struct feed *feed, struct batching *batc
                                         const struct berth_config *config, const struct comm *comm,
                                         struct berth_error *error) {
     TRY(batching_resolve(batching, config, (int64_t)feed->source.count, comm->size, error));
-    TRY(batching_group(batching, config, (int64_t)packer_group(&feed->source), comm->size, error));
+    TRY(batching_round_to_groups(batching, config, (int64_t)packer_group(&feed->source), comm->size,
+                                 error));
     return config->dataloader_drop_last ? batching_drop_last(batching, config, error) : BERTH_OK;
 }
 
@@ -26,26 +27,26 @@ static enum berth_status worst_of_source(const struct feed *feed, const struct b
     return batching_find_worst(batching, &feed->source, rank, worst, error);
 }
 
-static enum berth_status take_source(struct feed *feed, const struct batching *batching,
-                                     int64_t step, struct feed_update *update,
-                                     struct berth_error *error) {
+static enum berth_status get_source_update(struct feed *feed, const struct batching *batching,
+                                           int64_t step, struct feed_update *update,
+                                           struct berth_error *error) {
     (void)error;
-    struct update_place place = batching_place(batching, step);
-    if (place.epoch != feed->order_epoch) {
-        packer_shuffle(batching->seed, place.epoch, feed->source.count, feed->order);
-        feed->order_epoch = place.epoch;
+    struct update_slice slice = batching_slice(batching, step);
+    if (slice.epoch != feed->order_epoch) {
+        packer_shuffle(batching->seed, slice.epoch, feed->source.count, feed->order);
+        feed->order_epoch = slice.epoch;
     }
     *update = (struct feed_update){
-        .source = &feed->source, .order = feed->order + place.first, .count = place.count};
+        .source = &feed->source, .order = feed->order + slice.first, .count = slice.count};
     return BERTH_OK;
 }
 
-static const struct feed_kind source_kind = {
-    .resolve = resolve_source, .find_worst = worst_of_source, .take = take_source};
+static const struct feed_ops source_ops = {
+    .resolve = resolve_source, .find_worst = worst_of_source, .get_update = get_source_update};
 
 enum berth_status feed_open_source(struct feed *feed, const struct packer_source *source,
                                    struct berth_error *error) {
-    *feed = (struct feed){.kind = &source_kind,
+    *feed = (struct feed){.ops = &source_ops,
                           .source = *source,
                           .checksum = packer_checksum(source),
                           .order_epoch = -1};
@@ -57,7 +58,7 @@ enum berth_status feed_open_source(struct feed *feed, const struct packer_source
 
 // --- text in memory -----------------------------------------------------------------------------
 
-// Any token may be masked.
+// As text_ops.find_worst: any token may be masked.
 static enum berth_status worst_of_text(const struct feed *feed, const struct batching *batching,
                                        const struct batching_rank *rank,
                                        struct batching_worst *worst, struct berth_error *error) {
@@ -66,11 +67,12 @@ static enum berth_status worst_of_text(const struct feed *feed, const struct bat
     return BERTH_OK;
 }
 
-// The copies of the update's sequences, in its order.
-static enum berth_status take_text(struct feed *feed, const struct batching *batching, int64_t step,
-                                   struct feed_update *update, struct berth_error *error) {
+// The source is a masked copy of the update's sequences, in order.
+static enum berth_status get_text_update(struct feed *feed, const struct batching *batching,
+                                         int64_t step, struct feed_update *update,
+                                         struct berth_error *error) {
     struct feed_update plain;
-    TRY(take_source(feed, batching, step, &plain, error));
+    TRY(get_source_update(feed, batching, step, &plain, error));
     const struct word_mask_choice choice = {
         .epoch = (uint32_t)feed->order_epoch, .order = plain.order, .count = plain.count};
     TRY(word_masks_draw(&feed->masks, &choice, feed->threads, error));
@@ -81,8 +83,8 @@ static enum berth_status take_text(struct feed *feed, const struct batching *bat
     return BERTH_OK;
 }
 
-static const struct feed_kind text_kind = {
-    .resolve = resolve_source, .find_worst = worst_of_text, .take = take_text};
+static const struct feed_ops text_ops = {
+    .resolve = resolve_source, .find_worst = worst_of_text, .get_update = get_text_update};
 
 enum berth_status feed_open_text(struct feed *feed, const struct text_sequences *text,
                                  const struct word_mask_rules *rules, int threads,
@@ -90,7 +92,7 @@ enum berth_status feed_open_text(struct feed *feed, const struct text_sequences 
     const struct packer_source source = {
         .get = text_sequences_get, .data = text, .count = text->count};
     TRY(feed_open_source(feed, &source, error));
-    feed->kind = &text_kind;
+    feed->ops = &text_ops;
     feed->masks = (struct word_masks){.all = text, .rules = *rules};
     feed->threads = threads;
     feed->max_length = (int64_t)text->longest;
@@ -110,9 +112,10 @@ static enum berth_status check_by_rank(const struct batching *batching,
                                        const struct berth_config *config, int64_t ranks,
                                        struct berth_error *error) {
     if (config->virtual_ranks > 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "--shard_order rank and --virtual_ranks contradict each other: which "
-                         "sequences an update has depends on the number of processes");
+        return error_set(
+            error, BERTH_CONFIG,
+            "--shard_order rank cannot be combined with --virtual_ranks, because it makes the "
+            "sequences of an update depend on the number of processes; omit one of them");
     }
     return batching->update_sequences % ranks == 0
                ? BERTH_OK
@@ -122,14 +125,14 @@ static enum berth_status check_by_rank(const struct batching *batching,
                            batching->update_sequences, ranks);
 }
 
-// The sequences of this rank in an update.
+// The number of sequences of an update that this rank gets.
 static int64_t own_sequences(const struct feed *feed, const struct batching *batching) {
     return feed->settings.by_rank ? batching->update_sequences / feed->settings.ranks
                                   : batching->update_sequences;
 }
 
-// Leaves out the rest of an epoch after its whole updates; of a rank's own files, that of each
-// after its whole micro-batches, if these have a number of sequences.
+// Drops what remains of an epoch after its whole updates; of a rank's own files, what remains of
+// each file after its whole micro-batches, if these are limited by sequences.
 static enum berth_status drop_last(struct feed *feed, struct batching *batching,
                                    const struct berth_config *config, struct berth_error *error) {
     struct shard_stream_settings *settings = &feed->settings;
@@ -139,11 +142,11 @@ static enum berth_status drop_last(struct feed *feed, struct batching *batching,
         TRY(batching_drop_last(batching, config, error));
     }
     batching->features = shard_stream_sequences(feed->shards, settings);
-    return batching->features > 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "--dataloader_drop_last leaves no sequence: no shard has %" PRId64,
-                           settings->batch);
+    return batching->features > 0 ? BERTH_OK
+                                  : error_set(error, BERTH_CONFIG,
+                                              "--dataloader_drop_last leaves no sequence: every "
+                                              "shard has fewer than %" PRId64,
+                                              settings->batch);
 }
 
 static enum berth_status resolve_shards(struct feed *feed, struct batching *batching,
@@ -160,11 +163,11 @@ static enum berth_status resolve_shards(struct feed *feed, struct batching *batc
     if (config->dataloader_drop_last) {
         TRY(drop_last(feed, batching, config, error));
     }
-    TRY(batching_run_on(batching, config, feed->max_predictions, error));
+    TRY(batching_cross_epochs(batching, config, feed->max_predictions, error));
     return shard_stream_open(feed->shards, settings, &feed->stream, error);
 }
 
-// The lengths of sequences are known only when they are read, so these are bounds.
+// Lengths are known only when sequences are read, so these are upper bounds.
 static enum berth_status worst_of_shards(const struct feed *feed, const struct batching *batching,
                                          const struct batching_rank *rank,
                                          struct batching_worst *worst, struct berth_error *error) {
@@ -174,9 +177,9 @@ static enum berth_status worst_of_shards(const struct feed *feed, const struct b
     int64_t all = micro->sequences * feed->max_length;
     int64_t tokens = micro->tokens > feed->max_length ? micro->tokens : feed->max_length;
     worst->micro = (struct batch_extent){
-        .tokens = smaller(tokens, all),
+        .tokens = min(tokens, all),
         .sequences = micro->sequences,
-        .masked = smaller(micro->masked, micro->sequences * feed->max_predictions),
+        .masked = min(micro->masked, micro->sequences * feed->max_predictions),
         .max_length = feed->max_length,
     };
     worst->micro_batches =
@@ -186,9 +189,9 @@ static enum berth_status worst_of_shards(const struct feed *feed, const struct b
     return BERTH_OK;
 }
 
-static enum berth_status take_shards(struct feed *feed, const struct batching *batching,
-                                     int64_t step, struct feed_update *update,
-                                     struct berth_error *error) {
+static enum berth_status get_shards_update(struct feed *feed, const struct batching *batching,
+                                           int64_t step, struct feed_update *update,
+                                           struct berth_error *error) {
     struct shard_taken *taken = &feed->taken;
     const int64_t count = own_sequences(feed, batching);
     TRY(shard_stream_take(feed->stream, step * count, (size_t)count, taken, error));
@@ -202,7 +205,7 @@ static enum berth_status take_shards(struct feed *feed, const struct batching *b
 
 static json *record_shards(struct feed *feed, const struct batching *batching, int64_t step) {
     const struct shard_list *shards = feed->shards;
-    struct shard_position place =
+    struct shard_position position =
         shard_stream_locate(feed->stream, step * own_sequences(feed, batching));
     json *files = json_new_array();
     int failed = 0;
@@ -215,9 +218,10 @@ static json *record_shards(struct feed *feed, const struct batching *batching, i
     }
     return JSON_OBJECT(
         {feed->settings.by_rank ? "ranks" : NULL, json_new_integer(feed->settings.ranks)},
-        {"files", json_unless_failed(files, failed)}, {"next_epoch", json_new_integer(place.epoch)},
-        {"next_file", json_new_path(shards->items[place.file].name)},
-        {"next_row", json_new_integer(place.row)});
+        {"files", json_unless_failed(files, failed)},
+        {"next_epoch", json_new_integer(position.epoch)},
+        {"next_file", json_new_path(shards->items[position.file].name)},
+        {"next_row", json_new_integer(position.row)});
 }
 
 static enum berth_status check_file(const struct shard *shard, const json *file, size_t number,
@@ -247,8 +251,8 @@ static enum berth_status check_shards(const struct feed *feed, const json *recor
         TRY(json_get_integer(record, path, "ranks", &ranks, error));
         if (ranks != feed->settings.ranks) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: with --shard_order rank a run is resumed by as many processes as "
-                             "it had, %" PRId64 ": found %d",
+                             "%s: with --shard_order rank a run must be resumed with the same "
+                             "number of processes: expected %" PRId64 ", found %d",
                              path, ranks, feed->settings.ranks);
         }
     }
@@ -264,47 +268,47 @@ static enum berth_status check_shards(const struct feed *feed, const json *recor
     return BERTH_OK;
 }
 
-static const struct feed_kind shards_kind = {.resolve = resolve_shards,
-                                             .find_worst = worst_of_shards,
-                                             .take = take_shards,
-                                             .record = record_shards,
-                                             .check = check_shards};
+static const struct feed_ops shards_ops = {.resolve = resolve_shards,
+                                           .find_worst = worst_of_shards,
+                                           .get_update = get_shards_update,
+                                           .record = record_shards,
+                                           .check = check_shards};
 
 void feed_open_shards(struct feed *feed, const struct shard_list *shards,
                       const struct shard_stream_settings *settings) {
     *feed = (struct feed){
-        .kind = &shards_kind,
+        .ops = &shards_ops,
         .shards = shards,
         .settings = *settings,
         .max_length = shards->length,
-        .max_predictions = smaller(shards->predictions, settings->max_predictions),
+        .max_predictions = min(shards->predictions, settings->max_predictions),
     };
 }
 
-enum berth_status feed_files_of(struct feed *feed, const struct batching *batching, int64_t step,
-                                struct feed_files *files, struct berth_error *error) {
+enum berth_status feed_list_files(struct feed *feed, const struct batching *batching, int64_t step,
+                                  struct feed_files *files, struct berth_error *error) {
     *files = (struct feed_files){0};
     if (feed->shards == NULL) {
         return BERTH_OK;
     }
     const size_t count = feed->shards->count;
-    const struct shard_position place =
+    const struct shard_position position =
         shard_stream_locate(feed->stream, step * own_sequences(feed, batching));
     files->paths = memory_array(count, sizeof *files->paths);
     if (files->paths == NULL) {
         return error_no_memory(error, count * sizeof *files->paths, "the list of shards");
     }
-    files->epoch = place.epoch;
-    files->current = place.visit;
+    files->epoch = position.epoch;
+    files->current = position.visit;
     files->count = count;
     for (size_t i = 0; i < count; i++) {
-        const int64_t visit = place.epoch * (int64_t)count + (int64_t)i;
+        const int64_t visit = position.epoch * (int64_t)count + (int64_t)i;
         files->paths[i] = feed->shards->items[shard_stream_file(feed->stream, visit)].path;
     }
     return BERTH_OK;
 }
 
-// --- both ---------------------------------------------------------------------------------------
+// --- every feed ---------------------------------------------------------------------------------
 
 void feed_done(struct feed *feed) {
     memory_free(feed->order);
@@ -318,7 +322,7 @@ uint64_t feed_bytes(const struct feed *feed, const struct batching *batching) {
     if (feed->shards != NULL) {
         return shard_stream_bytes(feed->shards, own_sequences(feed, batching));
     }
-    const int64_t sequences = smaller(batching->update_sequences, (int64_t)feed->source.count);
+    const int64_t sequences = min(batching->update_sequences, (int64_t)feed->source.count);
     return feed->masks.all != NULL
                ? word_masks_bytes((uint64_t)sequences, (uint64_t)(sequences * feed->max_length))
                : 0;

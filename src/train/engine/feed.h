@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a run's updates. Fine-tuning has all features in memory and a smaller update at the
-// end of an epoch; masked words also draw masks for each update. Pre-training streams shards; its
-// updates all have the same size and continue across epochs. All ranks have the whole update,
-// except where each reads files of its own. A job and its loop use the data only through these
-// functions.
+// Supplies the sequences of each update. Fine-tuning has all features in memory and a smaller
+// update at the end of an epoch; masked language modelling also draws masks for each update.
+// Pre-training streams shards; its updates all have the same size and continue across epochs. Every
+// rank gets the whole update, unless each reads files of its own. A job and its loop use the data
+// only through these functions.
 #ifndef BERTH_TRAIN_FEED_H
 #define BERTH_TRAIN_FEED_H
 
@@ -24,11 +24,11 @@ struct feed_update {
     const struct packer_source *source;
     const uint32_t *order; // sequences of the update
     size_t count;
-    size_t others; // sequences that only the other ranks know
+    size_t others; // sequences of the update that only other ranks have
     double waited; // seconds spent waiting for data
 };
 
-struct feed_kind {
+struct feed_ops {
     // Computes batch sizes and the number of updates from settings, data and ranks, before any
     // other function is called.
     enum berth_status (*resolve)(struct feed *feed, struct batching *batching,
@@ -39,19 +39,20 @@ struct feed_kind {
                                     const struct batching_rank *rank, struct batching_worst *worst,
                                     struct berth_error *error);
     // Returns the sequences of update `step` of the phase, from 0; valid until the next call.
-    enum berth_status (*take)(struct feed *feed, const struct batching *batching, int64_t step,
-                              struct feed_update *update, struct berth_error *error);
-    // Returns what a resumed run must find unchanged, and the position of update `step`, as a JSON
-    // object that the caller frees; NULL: out of memory. The function is NULL where a resumed run
-    // finds its data by itself.
+    enum berth_status (*get_update)(struct feed *feed, const struct batching *batching,
+                                    int64_t step, struct feed_update *update,
+                                    struct berth_error *error);
+    // Returns a JSON object with what a resumed run must find unchanged and the position of update
+    // `step`; the caller frees it. NULL: out of memory. The function is NULL if the step alone
+    // determines the position.
     json *(*record)(struct feed *feed, const struct batching *batching, int64_t step);
-    // Compares with a record (NULL: there was none); BERTH_CONFIG names what has changed.
+    // Compares the data with a record (NULL: there was none). BERTH_CONFIG names what has changed.
     enum berth_status (*check)(const struct feed *feed, const json *record, const char *path,
                                struct berth_error *error);
 };
 
 struct feed {
-    const struct feed_kind *kind;
+    const struct feed_ops *ops;
     // For features in memory:
     struct packer_source source;
     uint64_t checksum; // of all of them (packer.h); 0 for shards
@@ -67,11 +68,11 @@ struct feed {
     struct shard_stream_settings settings;
     struct shard_stream *stream;
     struct shard_taken taken;
-    int64_t max_length, max_predictions; // maximum of a sequence; of text the first one alone
+    int64_t max_length, max_predictions; // of a sequence; for text only max_length is set
 };
 
-// Borrow the source, the text or the list. feed_done may be called after a failure and on a zeroed
-// feed.
+// These borrow the source, the text or the list. feed_done may be called after a failure and on a
+// zeroed feed.
 enum berth_status feed_open_source(struct feed *feed, const struct packer_source *source,
                                    struct berth_error *error);
 // Text whose masks are drawn for each epoch.
@@ -82,7 +83,7 @@ void feed_open_shards(struct feed *feed, const struct shard_list *shards,
                       const struct shard_stream_settings *settings);
 void feed_done(struct feed *feed);
 
-// The shards of an epoch in their order, and which of them an update begins with.
+// The shards of an epoch in order, and the one in which an update begins.
 struct feed_files {
     int64_t epoch;
     size_t current;
@@ -90,10 +91,10 @@ struct feed_files {
     size_t count;       // 0: the features are in memory
 };
 // Of update `step` of the phase.
-enum berth_status feed_files_of(struct feed *feed, const struct batching *batching, int64_t step,
-                                struct feed_files *files, struct berth_error *error);
+enum berth_status feed_list_files(struct feed *feed, const struct batching *batching, int64_t step,
+                                  struct feed_files *files, struct berth_error *error);
 
-// The most bytes that the updates will allocate in addition to what is already in memory.
+// Upper bound of the bytes that the updates will allocate in addition to what is already in memory.
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching);
 
 #endif

@@ -76,11 +76,11 @@ enum berth_status infer_find_worst(const struct packer_source *source,
 
 // --- the batches --------------------------------------------------------------------------------
 
-// Batches that each rank computes between two exchanges; of one process, one. Few, because a rank
-// that is asked to stop, or fails, is noticed only then.
+// Batches that each rank computes between two exchanges; a single process computes one. Few,
+// because only an exchange shows that a rank was asked to stop or has failed.
 #define ROUND_BATCHES 4
 
-// Masked tokens whose logits over the vocabulary are on the host at a time.
+// Number of masked tokens whose logits over the vocabulary are on the host at a time.
 #define WORDS_ROWS BATCH_ROUNDING
 
 // A prediction. Batch b has the sequences order[starts[b] .. starts[b + 1]).
@@ -92,21 +92,23 @@ struct prediction {
     size_t *starts, batch_count;
     size_t round;             // batches of all ranks between two exchanges
     struct division division; // of a round's batches
-    // The results of a round, rank by rank, batch by batch, as far as they are this rank's or were
-    // exchanged: of a sequence what is kept of its logits, then its masked tokens' losses and hits.
+    // The results of a round, rank by rank and batch by batch; until the exchange only this rank's.
+    // A sequence has its logits or what was extracted from them, then its masked tokens' losses and
+    // hits.
     float *results;
-    int64_t *parts, *taken; // [ranks + 1] where each rank's begin; how far they were taken
-    // The output of a batch, on the host.
+    int64_t *rank_starts,
+        *cursors; // [ranks + 1] where each rank's results begin; how far they were read
+    // The output of a batch on the host.
     float *logits;
     float *masked_losses; // only for a head that decodes
     unsigned char *masked_hits;
-    float *words;      // [WORDS_ROWS][V], with keep_words
-    float *kept_words; // [masked tokens][kept_count] of a batch
+    float *words;           // [WORDS_ROWS][V], with extract_words
+    float *extracted_words; // [masked tokens][extracted_count] of a batch
 };
 
-static struct packer_sequence sequence_at(const struct prediction *prediction, size_t place) {
+static struct packer_sequence sequence_at(const struct prediction *prediction, size_t position) {
     const struct packer_source *source = prediction->args->source;
-    return source->get(source->data, prediction->order[place]);
+    return source->get(source->data, prediction->order[position]);
 }
 
 static void cut_batches(struct prediction *prediction) {
@@ -127,25 +129,26 @@ static void cut_batches(struct prediction *prediction) {
     }
 }
 
-// The numbers that are kept of the logits of the sequence at a place of the order.
-static int64_t kept_at(const struct prediction *prediction, size_t place) {
+// How many numbers are extracted from the logits of the sequence at a position of the order.
+static int64_t extracted_at(const struct prediction *prediction, size_t position) {
     const struct infer_args *args = prediction->args;
-    if (args->keep_words != NULL) {
-        return args->kept_count * sequence_at(prediction, place).masked_count;
+    if (args->extract_words != NULL) {
+        return args->extracted_count * sequence_at(prediction, position).masked_count;
     }
-    return args->keep != NULL ? args->kept_count
-                              : bert_logit_count(&prediction->engine->model,
-                                                 sequence_at(prediction, place).length);
+    return args->extract != NULL ? args->extracted_count
+                                 : bert_logit_count(&prediction->engine->model,
+                                                    sequence_at(prediction, position).length);
 }
 
-static int64_t masked_at(const struct prediction *prediction, size_t place) {
-    return prediction->args->take_masked != NULL ? sequence_at(prediction, place).masked_count : 0;
+static int64_t masked_at(const struct prediction *prediction, size_t position) {
+    return prediction->args->receive_masked != NULL ? sequence_at(prediction, position).masked_count
+                                                    : 0;
 }
 
 static int64_t batch_numbers(const struct prediction *prediction, size_t batch) {
     int64_t count = 0;
     for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
-        count += kept_at(prediction, i) + 2 * masked_at(prediction, i);
+        count += extracted_at(prediction, i) + 2 * masked_at(prediction, i);
     }
     return count;
 }
@@ -166,7 +169,7 @@ static size_t round_end(const struct prediction *prediction, size_t first) {
                                                                : prediction->batch_count;
 }
 
-static int64_t most_numbers(const struct prediction *prediction) {
+static int64_t max_round_numbers(const struct prediction *prediction) {
     int64_t most = 0;
     for (size_t first = 0; first < prediction->batch_count; first += prediction->round) {
         int64_t count = 0;
@@ -179,7 +182,7 @@ static int64_t most_numbers(const struct prediction *prediction) {
 }
 
 // The largest number of logits of a batch.
-static int64_t most_logits(const struct prediction *prediction) {
+static int64_t max_batch_logits(const struct prediction *prediction) {
     int64_t most = 0;
     for (size_t batch = 0; batch < prediction->batch_count; batch++) {
         int64_t count = 0;
@@ -206,44 +209,44 @@ static enum berth_status make_batches(struct prediction *prediction, struct bert
     return division_init(&prediction->division, ranks, prediction->round, error);
 }
 
-static enum berth_status take_words_memory(struct prediction *prediction,
-                                           struct berth_error *error) {
+static enum berth_status allocate_words(struct prediction *prediction, struct berth_error *error) {
     const struct infer_args *args = prediction->args;
     const size_t words =
         (size_t)prediction->engine->model.config->vocab_size + BERT_LOGITS_UNIT; // a row's stride
-    const size_t kept = (size_t)(args->extent->masked * args->kept_count);
+    const size_t extracted = (size_t)(args->extent->masked * args->extracted_count);
     prediction->words = memory_array(WORDS_ROWS * words, sizeof *prediction->words);
-    prediction->kept_words = memory_array(kept, sizeof *prediction->kept_words);
-    return prediction->words != NULL && prediction->kept_words != NULL
+    prediction->extracted_words = memory_array(extracted, sizeof *prediction->extracted_words);
+    return prediction->words != NULL && prediction->extracted_words != NULL
                ? BERTH_OK
-               : error_no_memory(error, (WORDS_ROWS * words + kept) * sizeof(float),
+               : error_no_memory(error, (WORDS_ROWS * words + extracted) * sizeof(float),
                                  "the logits of masked tokens");
 }
 
-static enum berth_status take_memory(struct prediction *prediction, struct berth_error *error) {
+static enum berth_status allocate(struct prediction *prediction, struct berth_error *error) {
     const struct infer_args *args = prediction->args;
-    const size_t numbers = (size_t)most_logits(prediction);
-    const size_t masked = args->take_masked != NULL ? (size_t)args->extent->masked + 1 : 0;
-    const size_t results = (size_t)most_numbers(prediction);
+    const size_t numbers = (size_t)max_batch_logits(prediction);
+    const size_t masked = args->receive_masked != NULL ? (size_t)args->extent->masked + 1 : 0;
+    const size_t results = (size_t)max_round_numbers(prediction);
     const size_t ranks = (size_t)prediction->engine->comm->size;
-    if (args->keep_words != NULL) {
-        TRY(take_words_memory(prediction, error));
+    if (args->extract_words != NULL) {
+        TRY(allocate_words(prediction, error));
     }
     prediction->logits = memory_array(numbers, sizeof *prediction->logits);
     prediction->masked_losses = memory_array(masked, sizeof *prediction->masked_losses);
     prediction->masked_hits = memory_array(masked, sizeof *prediction->masked_hits);
     prediction->results = memory_array(results, sizeof *prediction->results);
-    prediction->parts = memory_array(ranks + 1, sizeof *prediction->parts);
-    prediction->taken = memory_array(ranks, sizeof *prediction->taken);
+    prediction->rank_starts = memory_array(ranks + 1, sizeof *prediction->rank_starts);
+    prediction->cursors = memory_array(ranks, sizeof *prediction->cursors);
     return prediction->logits != NULL && prediction->masked_losses != NULL &&
                    prediction->masked_hits != NULL && prediction->results != NULL &&
-                   prediction->parts != NULL && prediction->taken != NULL
+                   prediction->rank_starts != NULL && prediction->cursors != NULL
                ? BERTH_OK
                : error_no_memory(error, (numbers + results) * sizeof(float),
                                  "the logits of a batch");
 }
 
-// Files may differ from host to host. Ranks would then divide and exchange different things.
+// Files may differ from host to host. Ranks would then divide different batches and exchange
+// results of different sizes.
 static enum berth_status check_sequences(const struct prediction *prediction,
                                          struct berth_error *error) {
     struct comm *comm = prediction->engine->comm;
@@ -272,7 +275,7 @@ static enum berth_status check_sequences(const struct prediction *prediction,
 static enum berth_status prepare(struct prediction *prediction, struct berth_error *error) {
     enum berth_status status = make_batches(prediction, error);
     if (status == BERTH_OK) {
-        status = take_memory(prediction, error);
+        status = allocate(prediction, error);
     }
     TRY(comm_settle(prediction->engine->comm, status, error));
     return check_sequences(prediction, error);
@@ -283,13 +286,13 @@ static void prediction_done(struct prediction *prediction) {
     memory_free(prediction->order);
     memory_free(prediction->starts);
     memory_free(prediction->results);
-    memory_free(prediction->parts);
-    memory_free(prediction->taken);
+    memory_free(prediction->rank_starts);
+    memory_free(prediction->cursors);
     memory_free(prediction->logits);
     memory_free(prediction->masked_losses);
     memory_free(prediction->masked_hits);
     memory_free(prediction->words);
-    memory_free(prediction->kept_words);
+    memory_free(prediction->extracted_words);
 }
 
 // --- one batch ----------------------------------------------------------------------------------
@@ -305,7 +308,7 @@ static void download_masked(struct prediction *prediction) {
     device->download(device, prediction->masked_hits, bert_masked_hits(engine->inference), tokens);
 }
 
-static void keep_words(struct prediction *prediction) {
+static void extract_words(struct prediction *prediction) {
     const struct infer_args *args = prediction->args;
     struct engine *engine = prediction->engine;
     const struct batch *batch = &engine->batch.batch;
@@ -319,24 +322,24 @@ static void keep_words(struct prediction *prediction) {
                          (size_t)(rows * logits.stride) * sizeof(float));
 #pragma omp parallel for
         for (int64_t i = 0; i < rows; i++) {
-            args->keep_words(args->context, prediction->words + i * logits.stride, logits.cols,
-                             prediction->kept_words + (first + i) * args->kept_count);
+            args->extract_words(args->context, prediction->words + i * logits.stride, logits.cols,
+                                prediction->extracted_words + (first + i) * args->extracted_count);
         }
     }
 }
 
-// Copies the output of a batch to its place among the results.
+// Copies what extract_words made of a batch to the results.
 static void copy_words(const struct prediction *prediction, size_t batch, float *to) {
     const size_t first = prediction->starts[batch];
     int64_t count = 0;
     for (size_t i = first; i < prediction->starts[batch + 1]; i++) {
-        count += kept_at(prediction, i);
+        count += extracted_at(prediction, i);
     }
-    memcpy(to, prediction->kept_words, (size_t)count * sizeof *to);
+    memcpy(to, prediction->extracted_words, (size_t)count * sizeof *to);
 }
 
-// Likewise, of a batch without keep_words.
-static void keep_batch(const struct prediction *prediction, size_t batch, float *to) {
+// The same for a batch without extract_words.
+static void extract_batch(const struct prediction *prediction, size_t batch, float *to) {
     const struct infer_args *args = prediction->args;
     const struct engine *engine = prediction->engine;
     const struct batch *packed = &engine->packer.batch;
@@ -346,12 +349,12 @@ static void keep_batch(const struct prediction *prediction, size_t batch, float 
     for (size_t i = first; i < prediction->starts[batch + 1]; i++) {
         const struct bert_rows rows = bert_logit_rows(&engine->model, packed, (int64_t)(i - first));
         const float *logits = prediction->logits + rows.first * columns;
-        if (args->keep != NULL) {
-            args->keep(args->context, logits, rows.count * columns, to);
+        if (args->extract != NULL) {
+            args->extract(args->context, logits, rows.count * columns, to);
         } else {
             memcpy(to, logits, (size_t)(rows.count * columns) * sizeof *to);
         }
-        to += kept_at(prediction, i);
+        to += extracted_at(prediction, i);
         const int64_t end = masked + masked_at(prediction, i), count = end - masked;
         for (; masked < end; masked++, to++) {
             to[0] = prediction->masked_losses[masked];
@@ -377,47 +380,47 @@ static enum berth_status run_batch(struct prediction *prediction, size_t number,
     TRY(device->status(device, error));
     device->download(device, prediction->logits, logits.data,
                      (size_t)((last.first + last.count) * logits.cols) * sizeof(float));
-    if (prediction->args->take_masked != NULL) {
+    if (prediction->args->receive_masked != NULL) {
         download_masked(prediction);
     }
-    if (prediction->args->keep_words != NULL) {
-        keep_words(prediction);
+    if (prediction->args->extract_words != NULL) {
+        extract_words(prediction);
     }
     TRY(device->status(device, error));
-    if (prediction->args->keep_words != NULL) {
+    if (prediction->args->extract_words != NULL) {
         copy_words(prediction, number, to);
     } else {
-        keep_batch(prediction, number, to);
+        extract_batch(prediction, number, to);
     }
     return BERTH_OK;
 }
 
 // --- a round ------------------------------------------------------------------------------------
 
-// Divides the batches [first, end) among the ranks by the time that they are predicted to take.
+// Divides the batches [first, end) among the ranks by predicted time.
 static void divide(struct prediction *prediction, size_t first, size_t end) {
     struct division *division = &prediction->division;
     for (size_t i = first; i < end; i++) {
         division->costs[i - first] = batch_cost(prediction, i);
     }
     division_by_cost(division, end - first, end - first);
-    int64_t at = 0;
+    int64_t offset = 0;
     for (size_t rank = 0; rank < division->parts; rank++) {
-        prediction->parts[rank] = at;
+        prediction->rank_starts[rank] = offset;
         for (size_t i = division->starts[rank]; i < division->starts[rank + 1]; i++) {
-            at += batch_numbers(prediction, first + (size_t)division->places[i]);
+            offset += batch_numbers(prediction, first + (size_t)division->indices[i]);
         }
     }
-    prediction->parts[division->parts] = at;
+    prediction->rank_starts[division->parts] = offset;
 }
 
 static enum berth_status run_own(struct prediction *prediction, size_t first, double *flops,
                                  struct berth_error *error) {
     const struct division *division = &prediction->division;
     const int rank = prediction->engine->comm->rank;
-    float *to = prediction->results + prediction->parts[rank];
+    float *to = prediction->results + prediction->rank_starts[rank];
     for (size_t i = division->starts[rank]; i < division->starts[rank + 1]; i++) {
-        const size_t batch = first + (size_t)division->places[i];
+        const size_t batch = first + (size_t)division->indices[i];
         TRY(run_batch(prediction, batch, to, error));
         *flops += engine_forward_flops(prediction->engine);
         to += batch_numbers(prediction, batch);
@@ -429,39 +432,40 @@ static void exchange(const struct prediction *prediction) {
     struct comm *comm = prediction->engine->comm;
     const struct comm_range range = {.name = "results",
                                      .data = prediction->results,
-                                     .count = prediction->parts[comm->size],
+                                     .count = prediction->rank_starts[comm->size],
                                      .dtype = DTYPE_F32,
                                      .wire = DTYPE_F32,
-                                     .starts = prediction->parts};
+                                     .starts = prediction->rank_starts};
     comm->wait(comm, comm->gather_begin(comm, &range));
 }
 
 // Returns the end of the sequence's results.
-static const float *take_sequence(const struct prediction *prediction, size_t place,
-                                  const float *results) {
+static const float *deliver_sequence(const struct prediction *prediction, size_t position,
+                                     const float *results) {
     const struct infer_args *args = prediction->args;
-    const int64_t kept = kept_at(prediction, place), masked = masked_at(prediction, place);
-    const uint32_t index = prediction->order[place];
-    args->take(args->context, index, results, kept);
-    results += kept;
-    if (args->take_masked != NULL) {
-        args->take_masked(args->context, index,
-                          &(struct infer_masked){results, results + masked, masked});
+    const int64_t extracted = extracted_at(prediction, position),
+                  masked = masked_at(prediction, position);
+    const uint32_t index = prediction->order[position];
+    args->receive(args->context, index, results, extracted);
+    results += extracted;
+    if (args->receive_masked != NULL) {
+        args->receive_masked(args->context, index,
+                             &(struct infer_masked){results, results + masked, masked});
     }
     return results + 2 * masked;
 }
 
-// In the order of the batches, whoever computed them.
-static void take_results(const struct prediction *prediction, size_t first, size_t end) {
-    memcpy(prediction->taken, prediction->parts,
-           prediction->division.parts * sizeof *prediction->taken);
+// In the order of the batches, whichever rank computed them.
+static void deliver_results(const struct prediction *prediction, size_t first, size_t end) {
+    memcpy(prediction->cursors, prediction->rank_starts,
+           prediction->division.parts * sizeof *prediction->cursors);
     for (size_t batch = first; batch < end; batch++) {
-        int64_t *taken = &prediction->taken[prediction->division.owners[batch - first]];
-        const float *results = prediction->results + *taken;
+        int64_t *cursors = &prediction->cursors[prediction->division.owners[batch - first]];
+        const float *results = prediction->results + *cursors;
         for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
-            results = take_sequence(prediction, i, results);
+            results = deliver_sequence(prediction, i, results);
         }
-        *taken = results - prediction->results;
+        *cursors = results - prediction->results;
     }
 }
 
@@ -502,7 +506,7 @@ static enum berth_status run_round(struct prediction *prediction, size_t first, 
     exchange(prediction);
     TRY(comm->status(comm, error));
     if (comm->rank == 0) {
-        take_results(prediction, first, end);
+        deliver_results(prediction, first, end);
     }
     count_round(prediction, first, end, clock_now() - begin, flops);
     log_progress(args->log, args->phase, (int64_t)prediction->starts[end],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prediction over a set of sequences: batches sorted by length and filled up to a token budget; a
-// callback receives the logits of each sequence.
+// Prediction over a set of sequences, in batches sorted by length and filled up to a token budget.
+// A callback receives the logits of each sequence.
 //
-// Ranks divide the batches, which are the same for any number of ranks, so results are too. The
-// first rank receives them.
+// Ranks divide the batches. These are the same for any number of ranks, and so are the results,
+// which rank 0 receives.
 #ifndef BERTH_TRAIN_INFER_H
 #define BERTH_TRAIN_INFER_H
 
@@ -26,10 +26,10 @@ enum berth_status infer_find_worst(const struct packer_source *source,
 
 struct infer_result {
     int64_t sequences, tokens; // of all ranks
-    double seconds; // time of the batches after the first ones, which warm up; their counts:
+    double seconds; // time of all batches but the first ones, which warm up; their counts:
     int64_t timed_sequences, timed_tokens;
-    double timed_flops; // required ones, of this rank
-    int stopped;        // *stop was set in one of the ranks; not all sequences were processed
+    double timed_flops; // required FLOPs of this rank
+    int stopped;        // *stop was set on one of the ranks: not all sequences were processed
 };
 
 struct infer_masked {
@@ -44,29 +44,30 @@ struct infer_args {
     const struct berth_log *log;       // reports progress as the phase `phase`
     const char *phase;
     const volatile int *stop; // may be NULL
-    size_t group;    // batches have sequences of one group of so many neighbours; 0: of all
-    int reads_first; // of an encoder: 1 if a sequence's logits are its first row alone; then no
+    size_t group;    // a batch has only sequences of one group of this many neighbours; 0: of all
+    int reads_first; // of an encoder: 1 if a sequence's logits are only its first row; then no
                      // token is masked
-    // Makes kept[kept_count] of a sequence's logits, which `take` then receives in place of them;
-    // called by the rank that computed them. NULL: the logits are kept.
-    void (*keep)(void *context, const float *logits, int64_t count, float *kept);
-    int64_t kept_count;
-    // Receives each sequence's logits once, by groups, in any order: logits[count], the rows of the
-    // sequence (bert.h's bert_logit_rows) one after the other, valid during the call. Called by the
-    // first rank only.
-    void (*take)(void *context, size_t index, const float *logits, int64_t count);
-    // For a head that decodes: receives the losses of the sequence's masked tokens, and whether
-    // the model's first choice was correct. NULL: they are not computed.
-    void (*take_masked)(void *context, size_t index, const struct infer_masked *masked);
-    // For a head that decodes, in place of `keep`: makes kept[kept_count] of a masked token's
-    // logits over the vocabulary; called by any thread of the rank that computed them. `take`
-    // receives those of a sequence's masked tokens, one after the other. NULL: they are not
-    // computed.
-    void (*keep_words)(void *context, const float *logits, int64_t words, float *kept);
+    // Computes extracted[extracted_count] from a sequence's logits; `receive` then gets these
+    // instead of the logits. Called on the rank that computed the logits. NULL: `receive` gets the
+    // logits.
+    void (*extract)(void *context, const float *logits, int64_t count, float *extracted);
+    int64_t extracted_count;
+    // Receives each sequence's logits once, group by group, in any order within a group:
+    // logits[count], the rows of the sequence (bert_logit_rows in bert.h) one after another, valid
+    // during the call. Called on rank 0 only.
+    void (*receive)(void *context, size_t index, const float *logits, int64_t count);
+    // For heads that decode: receives the losses of the sequence's masked tokens, and whether the
+    // model's first choice was correct. NULL: they are not computed.
+    void (*receive_masked)(void *context, size_t index, const struct infer_masked *masked);
+    // For heads that decode, instead of `extract`: computes extracted[extracted_count] from a
+    // masked token's logits over the vocabulary. Called from any thread of the rank that computed
+    // them. `receive` gets those of a sequence's masked tokens, one after another. NULL: they are
+    // not computed.
+    void (*extract_words)(void *context, const float *logits, int64_t words, float *extracted);
     void *context;
 };
-// Called by all ranks with the same sequences; if they differ, it is BERTH_BAD_DATA. An error of
-// one rank is that of all (comm_settle).
+// Called by all ranks with the same sequences; BERTH_BAD_DATA if they differ. If one rank fails,
+// all do (comm_settle).
 enum berth_status infer_run(struct engine *engine, const struct infer_args *args,
                             struct infer_result *result, struct berth_error *error);
 

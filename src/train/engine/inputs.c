@@ -25,8 +25,8 @@ static enum berth_status find_vocabulary(struct model_files *files,
 }
 
 // Refuses a requested casing that contradicts both the folder's settings and its name, as Google's
-// programs do, which know their own models by name. Another vocabulary may have another casing, and
-// sentence-transformers may lower-case before a cased tokenizer.
+// programs do, which recognise their own models by name. With another vocabulary the casing may
+// differ, and sentence-transformers may lower-case before a cased tokenizer.
 static enum berth_status check_casing(const struct model_files *files,
                                       const struct berth_config *config, const char *folder,
                                       struct berth_error *error) {
@@ -64,7 +64,7 @@ static struct tokenizer_options options_of(const struct berth_config *config,
     };
 }
 
-static void ask_settings(const struct berth_config *config, struct text_rules *rules) {
+static void apply_settings(const struct berth_config *config, struct text_rules *rules) {
     if (config->do_lower_case >= 0) {
         rules->lower_case = config->do_lower_case;
     }
@@ -78,17 +78,17 @@ static void ask_settings(const struct berth_config *config, struct text_rules *r
     }
 }
 
-// Opens files->vocab_path, which *file may hold already.
+// Opens files->vocab_path, whose content *file may already hold.
 static enum berth_status read_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
                                         struct vocabulary_file *file, struct berth_error *error) {
-    const char *own = config->vocab_file == NULL ? folder : NULL; // whose vocabulary it is
+    const char *own = config->vocab_file == NULL ? folder : NULL; // owner of the vocabulary
     TRY(folder_read_vocabulary(own, files->vocab_path, file, error));
     files->rules = file->rules;
     if (folder != NULL) {
         TRY(folder_text_rules(folder, own != NULL ? file : NULL, &files->rules, error));
     }
-    ask_settings(config, &files->rules);
+    apply_settings(config, &files->rules);
     const struct tokenizer_options options = options_of(config, &files->rules, file);
     return tokenizer_open_memory(files->vocab_path, file->bytes, file->length, &options,
                                  &files->tokenizer, error);
@@ -161,21 +161,21 @@ static enum berth_status check_vocabulary(const struct model_files *files, const
     return BERTH_OK;
 }
 
-static int length_was_asked_for(const struct berth_config *config) {
+static int length_is_chosen(const struct berth_config *config) {
     return option_is_chosen(config, option_find("max_seq_length"));
 }
 
 enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,
                                     const struct berth_log *log, struct berth_error *error) {
     const int64_t positions = limits->positions;
-    const int was_asked_for = length_was_asked_for(config);
-    if (!was_asked_for && limits->usual > 0) {
+    const int is_chosen = length_is_chosen(config);
+    if (!is_chosen && limits->usual > 0) {
         config->max_seq_length = limits->usual;
     }
     if (config->max_seq_length <= positions) {
         return BERTH_OK;
     }
-    if (was_asked_for) {
+    if (is_chosen) {
         return error_set(error, BERTH_CONFIG,
                          "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
                          " of %s; use at most that many tokens",
@@ -203,21 +203,21 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
                                   .source = source};
 }
 
-int model_files_tell_pairs(const struct model_files *files) {
+int model_files_distinguish_pairs(const struct model_files *files) {
     return files->shape.type_vocab_size >= 2;
 }
 
-// Of the heads, these always read two texts at once.
+// Whether the head always reads pairs of texts.
 static int reads_pairs(enum param_head head) {
     return head == PARAM_HEAD_SPAN || head == PARAM_HEAD_PRETRAINING;
 }
 
 static enum berth_status check_types(const struct model_files *files, const char *folder,
                                      struct berth_error *error) {
-    if (!model_files_tell_pairs(files) && reads_pairs(files->table.head)) {
+    if (!model_files_distinguish_pairs(files) && reads_pairs(files->table.head)) {
         return error_set(error, BERTH_CONFIG,
                          "%s: type_vocab_size %" PRId64
-                         " in its configuration cannot tell the second text of a pair, which %s "
+                         ": the model cannot distinguish the second text of a pair, which %s "
                          "reads, from the first; use a model with type_vocab_size 2",
                          folder, files->shape.type_vocab_size,
                          param_head_row(files->table.head)->title);
@@ -225,8 +225,8 @@ static enum berth_status check_types(const struct model_files *files, const char
     return BERTH_OK;
 }
 
-// Takes the kind of layer norms from the weights, or from config.json if a plan is made before the
-// weights exist.
+// Finds from the weights whether layer norms are before or after the sub-layers. A dry run without
+// weights uses config.json.
 static enum berth_status find_norms(struct model_files *files, const struct berth_config *config,
                                     const char *folder, const struct berth_log *log,
                                     struct berth_error *error) {
@@ -240,11 +240,11 @@ static enum berth_status find_norms(struct model_files *files, const struct bert
     return status == BERTH_OK ? BERTH_OK : error_copy(error, &missing);
 }
 
-// Refuses a request that contradicts the model, whose weights would be meaningless.
+// Refuses a request that contradicts the model: its weights would be meaningless.
 static enum berth_status check_norms(const struct model_files *files,
                                      const struct berth_config *config, const char *folder,
                                      struct berth_error *error) {
-    static const char *const places[] = {"after", "before"};
+    static const char *const sides[] = {"after", "before"};
     int found = files->shape.pre_layer_norm;
     if (config->pre_layer_norm < 0 || config->pre_layer_norm == found) {
         return BERTH_OK;
@@ -252,10 +252,11 @@ static enum berth_status check_norms(const struct model_files *files,
     return error_set(error, BERTH_CONFIG,
                      "pre_layer_norm: expected a model with layer norms %s its sub-layers, but %s "
                      "has them %s; omit the option: the model's tensors determine it",
-                     places[!found], folder, places[found]);
+                     sides[!found], folder, sides[found]);
 }
 
-// Pre-training reads tokens: of the vocabulary it needs only the size, which the configuration has.
+// Pre-training reads token ids: it needs only the size of the vocabulary, which the configuration
+// has.
 static int works_without_vocabulary(const struct model_files *files,
                                     const struct berth_config *config) {
     return files->table.head == PARAM_HEAD_PRETRAINING && config->vocab_file == NULL &&
@@ -272,14 +273,14 @@ static enum berth_status leave_out_vocabulary(struct model_files *files,
     memory_free(files->vocab_path);
     files->vocab_path = NULL;
     TRY(folder_text_rules(folder, NULL, &files->rules, error));
-    ask_settings(config, &files->rules);
+    apply_settings(config, &files->rules);
     return check_types(files, folder, error);
 }
 
 // Opens vocabulary and tokenizer, and checks that they fit the shape read from `config_path`.
-static enum berth_status open_text(struct model_files *files, struct berth_config *config,
-                                   const char *folder, const char *config_path,
-                                   const struct berth_log *log, struct berth_error *error) {
+static enum berth_status open_vocabulary(struct model_files *files, struct berth_config *config,
+                                         const char *folder, const char *config_path,
+                                         const struct berth_log *log, struct berth_error *error) {
     struct vocabulary_file file = {0};
     enum berth_status status = find_vocabulary(files, config, folder, &file, error);
     const int leaves_out = status == BERTH_OK && works_without_vocabulary(files, config);
@@ -291,14 +292,15 @@ static enum berth_status open_text(struct model_files *files, struct berth_confi
     if (leaves_out) {
         return leave_out_vocabulary(files, config, folder, log, error);
     }
-    if (files->shape.vocab_size == 0) { // as the vocabulary
+    if (files->shape.vocab_size == 0) { // not in the configuration
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
     }
     TRY(check_vocabulary(files, config_path, error));
     return check_types(files, folder, error);
 }
 
-// The configuration of weights: the one named, or else the one beside them. Newly allocated.
+// The path of the configuration: config->config_file, or else the file beside the weights. Newly
+// allocated.
 static char *config_path_of(const struct berth_config *config, const char *folder) {
     return config->config_file != NULL ? memory_string(config->config_file)
                                        : folder_config_path(folder);
@@ -320,7 +322,7 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
     if (config_path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = open_text(files, config, folder, config_path, log, error);
+    enum berth_status status = open_vocabulary(files, config, folder, config_path, log, error);
     memory_free(config_path);
     TRY(status);
     TRY(find_norms(files, config, folder, log, error));
@@ -331,7 +333,7 @@ static enum berth_status open_new(struct model_files *files, struct berth_config
                                   const struct berth_log *log, struct berth_error *error) {
     const char *path = config->config_file;
     const int64_t multiple = config->vocab_multiple;
-    TRY(open_text(files, config, path, path, log, error));
+    TRY(open_vocabulary(files, config, path, path, log, error));
     files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
     files->shape.pre_layer_norm |= config->pre_layer_norm > 0;
     files->shape.truncated_initializer =
@@ -400,14 +402,14 @@ enum berth_status model_files_merge(struct model_files *files, const json *objec
 // Joins newline-separated names as "a, b, c", truncated after 200 characters.
 static void join_names(const char *names, char text[256]) {
     size_t length = 0;
-    for (const char *at = names; *at != '\0' && length < 200; at++) {
-        if (*at == '\n') {
-            if (at[1] != '\0') {
+    for (const char *name = names; *name != '\0' && length < 200; name++) {
+        if (*name == '\n') {
+            if (name[1] != '\0') {
                 text[length++] = ',';
                 text[length++] = ' ';
             }
         } else {
-            text[length++] = *at;
+            text[length++] = *name;
         }
     }
     strcpy(text + length, length >= 200 ? ", ..." : "");
@@ -453,9 +455,10 @@ static enum berth_status check_strict(const struct folder_report *report,
         return BERTH_OK;
     }
     join_names(list, names);
-    return error_set(error, BERTH_BAD_DATA, "%s: as %s it %s %s; omit --strict to continue anyway",
-                     origin->folder, origin->title,
-                     report->missing != NULL ? "lacks" : "should not hold", names);
+    return error_set(error, BERTH_BAD_DATA, "%s: %s for %s: %s; omit --strict to continue anyway",
+                     origin->folder,
+                     report->missing != NULL ? "missing tensors" : "unexpected tensors",
+                     origin->title, names);
 }
 
 enum berth_status model_files_load(const struct model_files *files, const char *folder,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what a job needs of a model before it computes: shape, tokenizer, weights.
+// Reads a model for a job: shape, tokenizer, weights.
 #ifndef BERTH_TRAIN_INPUTS_H
 #define BERTH_TRAIN_INPUTS_H
 
@@ -28,8 +28,8 @@ struct model_files {
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,
 // strip_accents and tokenize_chinese_chars take precedence). Checks that vocabulary and model fit.
-// With the head of pre-training there need not be a vocabulary.
-// The caller must call inputs_fit_length.
+// For the pre-training head the vocabulary may be missing. The caller must then call
+// inputs_fit_length.
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error);
@@ -40,15 +40,15 @@ enum berth_status model_files_open_new(struct model_files *files, struct berth_c
                                        struct berth_error *error);
 void model_files_done(struct model_files *files);
 
-// Whether the model can tell the second text of a pair from the first, by token types.
-int model_files_tell_pairs(const struct model_files *files);
+// Whether token types let the model distinguish the second text of a pair from the first.
+int model_files_distinguish_pairs(const struct model_files *files);
 
 // Overrides keys of the model's config.json (id2label, ...), and rebuilds the table.
 enum berth_status model_files_merge(struct model_files *files, const struct json_t *object,
                                     struct berth_error *error);
 
 // Reads the weights of `folder` into the state; missing head tensors are initialised from the seed.
-// Logs what was missing and what was left out.
+// Logs which tensors were missing and which were left out.
 enum berth_status model_files_load(const struct model_files *files, const char *folder,
                                    uint64_t seed, const struct berth_log *log, struct state *state,
                                    struct berth_error *error);
@@ -58,16 +58,16 @@ enum berth_status model_files_initialise(const struct model_files *files,
                                          const struct berth_config *config, struct state *state,
                                          struct berth_error *error);
 
-// Opens the vocabulary at files->vocab_path (NULL: config->vocab_file, or else that of `folder`) by
-// the rules of `folder` (NULL: those of the vocabulary's file, or the usual ones), with settings
-// taking precedence, and sets the tokenizer and files->rules.
+// Opens the vocabulary at files->vocab_path (NULL: config->vocab_file, or else that of `folder`)
+// and sets the tokenizer and files->rules. Settings take precedence over the rules of `folder`
+// (NULL: the rules in the vocabulary's file, or the usual ones).
 enum berth_status model_files_open_tokenizer(struct model_files *files,
                                              const struct berth_config *config, const char *folder,
                                              struct berth_error *error);
 
-// Sets do_lower_case, unless it is given, if the folder's sentence-transformers lower-cases texts,
-// whatever the tokenizer's files say. That is done before the tokenizer, whose accents stay as they
-// are: strip_accents is set likewise.
+// Sets do_lower_case, unless the user did, if the folder's sentence-transformers settings
+// lower-case texts, whatever the tokenizer's files say. sentence-transformers does that before the
+// tokenizer, which then keeps accents if it is cased, so strip_accents is set accordingly.
 enum berth_status inputs_follow_sentence(struct berth_config *config, const char *folder,
                                          struct berth_error *error);
 
@@ -79,7 +79,7 @@ enum berth_status inputs_find_tokenizer(const struct berth_config *config,
                                         struct tokenizer **tokenizer, struct berth_error *error);
 
 // The default of max_seq_length if the setting was not given by name and has its default value:
-// `usual` (0: the option's default; INT64_MAX: the number of positions), but at most `positions`; a
+// `usual` (0: the option's default; INT64_MAX: the number of positions), but at most `positions`. A
 // reduction is logged.
 struct length_limits {
     int64_t usual, positions;
@@ -88,9 +88,9 @@ struct length_limits {
 // Applies the limits; BERTH_CONFIG if a given max_seq_length exceeds the positions.
 enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,
                                     const struct berth_log *log, struct berth_error *error);
-// The limits of a model, whose folder or file is `source`; the length that its sentence settings
-// have replaces the usual one. None in pre-training, which uses the
-// length of its shards; its task compares that with the positions.
+// The limits of a model in the folder or file `source`. The length in its sentence settings
+// replaces `usual`. Pre-training has no limits: it uses the length of its shards, which its task
+// compares with the positions.
 struct length_limits model_files_limits(const struct model_files *files, int64_t usual,
                                         const char *source);
 

@@ -8,18 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
-// Memory that the process uses and the plan does not count: thread stacks, library tables, small
-// blocks.
+// Memory that the plan does not list: thread stacks, tables of libraries, small blocks.
 #define UNCOUNTED_BYTES ((uint64_t)24 << 20)
 
 static struct state_bytes state_bytes_of(const struct state *state, int training) {
     return state->is_int8 ? state_measure_int8(state->table, state->device)
-           : training && state->share.size > 1
-               ? state_measure_share(state->table, state->compute, &state->share)
+           : training && state->sharding.size > 1
+               ? state_measure_sharded(state->table, state->compute, &state->sharding)
                : state_measure(state->table, state->compute, training);
 }
 
-// What loading takes of the host's memory beyond what the run takes later.
+// Host memory for loading weights, beyond what the run needs later.
 static uint64_t staging_of(const struct state *state, uint64_t later) {
     const uint64_t staging = state_loader_bytes(state);
     return !state->device->is_host ? staging : staging > later ? staging - later : 0;
@@ -69,25 +68,26 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
     log_fields(log, BERTH_RECORD_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
 }
 
-// Adds the parts that plan_memory_make does not know to the totals.
-static void add_up(struct plan_memory *memory, const struct device *device) {
+// Adds to the totals what plan_memory_make does not know.
+static void add_totals(struct plan_memory *memory, const struct device *device) {
     memory->total += memory->data + memory->exchange + memory->shared + memory->saving;
     *(device->is_host ? &memory->total : &memory->device) += memory->levels;
 }
 
-// Bytes that are still to be allocated, and where.
+// Bytes still to be allocated, and the budget that they exceed.
 struct need {
     uint64_t bytes;
-    const struct plan_room *room;
+    const struct plan_budget *budget;
 };
 
-// Memory that is already resident is not subtracted from the available memory again.
+// Resident memory is no longer part of the available memory, so it is not counted again.
 static uint64_t host_need(const struct plan_memory *memory) {
     return memory->total - memory->resident + UNCOUNTED_BYTES;
 }
 
-// Returns the first of the two memories that is too small; room NULL: both are large enough.
-static struct need find_lack(const struct plan_limit_args *args, const struct plan_memory *memory) {
+// The first of the two budgets that is too small; budget NULL: both are large enough.
+static struct need find_shortage(const struct plan_limit_args *args,
+                                 const struct plan_memory *memory) {
     const uint64_t host = host_need(memory);
     if (host > args->host.available) {
         return (struct need){host, &args->host};
@@ -106,16 +106,16 @@ static int fits(const struct plan_limit_args *args, const struct engine_shape *s
     memory.levels = args->memory->levels;
     memory.shared = args->memory->shared;
     memory.saving = args->memory->saving;
-    add_up(&memory, args->state->device);
-    return find_lack(args, &memory).room == NULL;
+    add_totals(&memory, args->state->device);
+    return find_shortage(args, &memory).budget == NULL;
 }
 
 static int64_t at_least_one(int64_t count) {
     return count > 0 ? count : 1;
 }
 
-// Whether micro-batches (or prediction batches) of `sequences` full-length sequences fit; in
-// training, of as many examples of several texts.
+// Whether micro-batches (in prediction: batches) of this many sequences of full length fit. In
+// training each has its `texts`.
 static int fits_with(const struct plan_limit_args *args, int64_t sequences) {
     struct engine_shape shape = *args->shape;
     const struct batch_extent worst = batch_extent_larger(&shape.train, &shape.infer);
@@ -140,8 +140,8 @@ static int fits_checkpointing(const struct plan_limit_args *args) {
     return is_new && fits(args, &shape);
 }
 
-// The next smaller size to try: half, or the largest number of whole groups that divides the
-// update.
+// The next smaller size to try: half; in training the next smaller one that divides the update and
+// is a whole number of groups.
 static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequences) {
     const int64_t group = at_least_one(args->group);
     if (args->update_sequences == 0) {
@@ -153,8 +153,8 @@ static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequence
     return sequences;
 }
 
-// The largest size tried below `sequences` whose plan fits; 0: not even one sequence.
-static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
+// The first size below `sequences` whose plan fits; 0: not even one sequence does.
+static int64_t largest_fitting(const struct plan_limit_args *args, int64_t sequences) {
     do {
         sequences = next_smaller(args, sequences);
     } while (sequences > 0 && !fits_with(args, sequences));
@@ -168,7 +168,7 @@ static void advise(const struct plan_limit_args *args, char text[ADVICE_SIZE]) {
     int training = args->shape->train.tokens > 0;
     int64_t most = training ? args->shape->train.sequences / at_least_one(args->texts)
                             : args->shape->infer.tokens / args->shape->infer.max_length;
-    int64_t fit = fitting(args, most);
+    int64_t fit = largest_fitting(args, most);
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
     const char *also = fits_checkpointing(args) ? ", and so would --gradient_checkpointing" : "";
     if (fit > 0) {
@@ -183,28 +183,28 @@ static void advise(const struct plan_limit_args *args, char text[ADVICE_SIZE]) {
 
 enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error) {
     const uint64_t mebibyte = 1 << 20;
-    const struct need need = find_lack(args, args->memory);
+    const struct need need = find_shortage(args, args->memory);
     char advice[ADVICE_SIZE];
-    if (need.room == NULL) {
+    if (need.budget == NULL) {
         return BERTH_OK;
     }
     advise(args, advice);
     return error_set(error, BERTH_CONFIG,
                      "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64 " MiB; %s",
-                     need.bytes / mebibyte, need.room->limit, need.room->available / mebibyte,
+                     need.bytes / mebibyte, need.budget->limit, need.budget->available / mebibyte,
                      advice);
 }
 
 // --- several ranks ------------------------------------------------------------------------------
 
-#define MOST_NAMED 16 // ranks, or hosts, that are reported one by one
+#define MAX_NAMED 16 // ranks, or hosts, up to which each is reported
 
-// In bytes; the memory that the ranks of a host share counts once for each host.
+// In bytes. Memory that the ranks of a host share counts once for the host.
 struct totals {
     double *ranks; // [size] plan of each
-    double *units; // [size] the GPU of each, none twice in the job
-    double *hosts; // [host_count] of all ranks of each
-    double *needs; // [host_count] still to be allocated there
+    double *units; // [size] number of each rank's GPU, unique in the job
+    double *hosts; // [host_count] plans of all its ranks
+    double *needs; // [host_count] bytes still to be allocated
 };
 
 static struct totals totals_of(const struct comm *comm, double *values) {
@@ -212,15 +212,16 @@ static struct totals totals_of(const struct comm *comm, double *values) {
     return (struct totals){values, values + comm->size, hosts, hosts + comm->host_count};
 }
 
-// A number that is exact as a double.
+// The GPU's number in the job, exact as a double.
 static double unit_of(const struct comm *comm, const struct device *device) {
     return (double)(device->unit + ((uint64_t)comm->host % 4096 << 40));
 }
 
-// Every rank gets those of all: values[2 size + 2 host_count]; NULL: out of memory.
-static enum berth_status share_totals(const struct plan_args *args,
-                                      const struct plan_memory *memory, double *values,
-                                      size_t count, struct berth_error *error) {
+// Fills values[2 size + 2 host_count] with the totals of all ranks. `values` NULL: its allocation
+// failed.
+static enum berth_status exchange_totals(const struct plan_args *args,
+                                         const struct plan_memory *memory, double *values,
+                                         size_t count, struct berth_error *error) {
     struct comm *comm = args->comm;
     const size_t bytes = count * sizeof *values;
     TRY(comm_settle(comm, values != NULL ? BERTH_OK : error_no_memory(error, bytes, "the plan"),
@@ -239,19 +240,19 @@ struct named_field {
     char name[48];
 };
 
-// "rank_0_plan_bytes", ... for few of them, else the least and the most.
+// Adds "rank_0_plan_bytes", ... if there are few, else the smallest and the largest.
 static size_t add_each(struct berth_field *fields, size_t count, struct named_field *names,
                        const char *noun, const double *values, int size) {
     double least = values[0], most = values[0];
     for (int i = 0; i < size; i++) {
         least = values[i] < least ? values[i] : least;
         most = values[i] > most ? values[i] : most;
-        if (size <= MOST_NAMED) {
+        if (size <= MAX_NAMED) {
             snprintf(names[i].name, sizeof names[i].name, "%s_%d_plan_bytes", noun, i);
             fields[count++] = log_integer(names[i].name, (int64_t)values[i]);
         }
     }
-    if (size > MOST_NAMED) {
+    if (size > MAX_NAMED) {
         snprintf(names[0].name, sizeof names[0].name, "least_%s_plan_bytes", noun);
         snprintf(names[1].name, sizeof names[1].name, "most_%s_plan_bytes", noun);
         fields[count++] = log_integer(names[0].name, (int64_t)least);
@@ -263,8 +264,8 @@ static size_t add_each(struct berth_field *fields, size_t count, struct named_fi
 static void report_ranks(const struct plan_args *args, const struct totals *totals) {
     const struct comm *comm = args->comm;
     const size_t window = args->shared > 0 ? comm->host_bytes : 0;
-    struct named_field rank_names[MOST_NAMED], host_names[MOST_NAMED];
-    struct berth_field fields[3 + 2 * MOST_NAMED] = {
+    struct named_field rank_names[MAX_NAMED], host_names[MAX_NAMED];
+    struct berth_field fields[3 + 2 * MAX_NAMED] = {
         log_integer("ranks", comm->size),
         log_integer("hosts", comm->host_count),
         log_integer("host_shared_bytes", (int64_t)window),
@@ -274,12 +275,12 @@ static void report_ranks(const struct plan_args *args, const struct totals *tota
     log_fields(args->log, BERTH_RECORD_PLAN, "memory of ranks and hosts", fields, count);
 }
 
-// This rank's part of what is available.
-struct part {
+// This rank's fraction of the available memory.
+struct fraction {
     double host, device;
 };
 
-static double device_part(const struct comm *comm, const struct totals *totals) {
+static double device_fraction(const struct comm *comm, const struct totals *totals) {
     int sharers = 0;
     for (int rank = 0; rank < comm->size; rank++) {
         sharers += totals->units[rank] == totals->units[comm->rank];
@@ -287,39 +288,40 @@ static double device_part(const struct comm *comm, const struct totals *totals) 
     return 1.0 / sharers;
 }
 
-// Reports the plans of all ranks. Sets *part: of the host by what each rank needs, of a GPU evenly.
+// Reports the plans of all ranks and sets *fraction: host memory in proportion to need, a GPU's
+// memory in equal parts.
 static enum berth_status plan_ranks(const struct plan_args *args, const struct plan_memory *memory,
-                                    struct part *part, struct berth_error *error) {
+                                    struct fraction *fraction, struct berth_error *error) {
     struct comm *comm = args->comm;
     const size_t count = (size_t)(2 * comm->size + 2 * comm->host_count);
     double *values = memory_array_zeroed(count, sizeof *values);
-    const enum berth_status status = share_totals(args, memory, values, count, error);
+    const enum berth_status status = exchange_totals(args, memory, values, count, error);
     if (status == BERTH_OK) {
         const struct totals totals = totals_of(comm, values);
         report_ranks(args, &totals);
-        *part = (struct part){(double)host_need(memory) / totals.needs[comm->host],
-                              device_part(comm, &totals)};
+        *fraction = (struct fraction){(double)host_need(memory) / totals.needs[comm->host],
+                                      device_fraction(comm, &totals)};
     }
     memory_free(values);
     return status;
 }
 
-static void add_parts(struct plan_memory *memory, const struct plan_args *args) {
+static void add_job_memory(struct plan_memory *memory, const struct plan_args *args) {
     memory->data = args->data;
     memory->exchange = args->exchange;
     memory->shared = args->shared;
     memory->levels = args->levels;
     memory->saving = args->saving;
-    add_up(memory, args->state->device);
+    add_totals(memory, args->state->device);
 }
 
-static uint64_t part_of(uint64_t available, double part) {
-    return part < 1 ? (uint64_t)((double)available * part) : available;
+static uint64_t scaled(uint64_t available, double fraction) {
+    return fraction < 1 ? (uint64_t)((double)available * fraction) : available;
 }
 
-static void take_part(struct plan_limit_args *limit, struct part part) {
-    limit->host.available = part_of(limit->host.available, part.host);
-    limit->device.available = part_of(limit->device.available, part.device);
+static void scale_limits(struct plan_limit_args *limit, struct fraction fraction) {
+    limit->host.available = scaled(limit->host.available, fraction.host);
+    limit->device.available = scaled(limit->device.available, fraction.device);
 }
 
 static struct plan_limit_args limit_of(const struct plan_args *args,
@@ -343,7 +345,7 @@ static struct plan_limit_args limit_of(const struct plan_args *args,
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error) {
     struct plan_memory memory;
-    struct part part = {args->processes > 1 ? 1.0 / args->processes : 1, 1};
+    struct fraction fraction = {args->processes > 1 ? 1.0 / args->processes : 1, 1};
     enum berth_status status =
         plan_memory_make(&memory, args->state, args->config, args->shape, error);
     if (args->comm != NULL) {
@@ -351,16 +353,16 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
         status = machine_compare_devices(args->comm, args->state->device, error);
     }
     TRY(status);
-    add_parts(&memory, args);
+    add_job_memory(&memory, args);
     plan_memory_report(&memory, args->log);
-    struct plan_limit_args limit = limit_of(args, &memory); // while no rank has allocated
+    struct plan_limit_args limit = limit_of(args, &memory); // before any rank allocates
     if (args->comm != NULL && args->comm->size > 1) {
-        TRY(plan_ranks(args, &memory, &part, error));
+        TRY(plan_ranks(args, &memory, &fraction, error));
     }
     if (total != NULL) {
         *total = memory.total;
     }
-    take_part(&limit, part);
+    scale_limits(&limit, fraction);
     return plan_memory_check(&limit, error);
 }
 
@@ -370,10 +372,10 @@ int plan_memory_fits(const struct plan_args *args) {
     if (plan_memory_make(&memory, args->state, args->config, args->shape, NULL) != BERTH_OK) {
         return 0;
     }
-    add_parts(&memory, args);
+    add_job_memory(&memory, args);
     struct plan_limit_args limit = limit_of(args, &memory);
-    take_part(&limit, (struct part){processes > 1 ? 1.0 / processes : 1, 1});
-    return find_lack(&limit, &memory).room == NULL;
+    scale_limits(&limit, (struct fraction){processes > 1 ? 1.0 / processes : 1, 1});
+    return find_shortage(&limit, &memory).budget == NULL;
 }
 
 void plan_memory_advise(const struct plan_args *args, struct berth_error *error) {
@@ -382,7 +384,7 @@ void plan_memory_advise(const struct plan_args *args, struct berth_error *error)
     if (error == NULL || plan_memory_make(&memory, args->state, args->config, args->shape, NULL)) {
         return;
     }
-    add_parts(&memory, args);
+    add_job_memory(&memory, args);
     const struct plan_limit_args limit = limit_of(args, &memory);
     advise(&limit, advice);
     const size_t used = strlen(error->message);

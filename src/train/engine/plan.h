@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan that is reported before the first update: parameters, memory by part, batch arithmetic,
-// updates, files. Making it allocates nothing: the carving code runs with a NULL base.
+// The memory plan that is reported before the first update. Making it allocates nothing: the
+// carving code runs with a NULL base.
 #ifndef BERTH_TRAIN_PLAN_H
 #define BERTH_TRAIN_PLAN_H
 
@@ -17,12 +17,12 @@
 struct plan_memory {
     struct state_bytes state;
     struct engine_bytes engine;
-    uint64_t resident; // already in use: program, libraries, text and features
-    uint64_t exchange; // with other ranks
-    uint64_t levels;   // sums of parts of updates, in the device's memory
-    uint64_t shared;   // with the ranks of the host, for exchanges: what this rank uses
-    uint64_t saving;   // while a checkpoint is written: the copy of the state beside the updates,
-                       // and a tensor of another program's form
+    uint64_t resident; // already resident: program, libraries, text and features
+    uint64_t exchange; // buffers for exchanges with other ranks
+    uint64_t levels;   // gradient sums of parts of an update, in the device's memory
+    uint64_t shared;   // this rank's part of the host's shared memory for exchanges
+    uint64_t saving;   // for writing checkpoints: the copy of the state that is saved in the
+                       // background, and a tensor in another program's format
     uint64_t data;     // data that the run will read later
     uint64_t staging;  // for loading weights, if the device has its own memory or the weights are
                        // in int8
@@ -30,7 +30,7 @@ struct plan_memory {
     uint64_t device;   // peak in the device's memory; 0 if it is the host's
 };
 
-// Of `state`, only device, table and compute are used; its buffers may be NULL.
+// Uses only the device, table and compute dtype of `state`, whose buffers may be NULL.
 enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
                                    const struct bert_config *config,
                                    const struct engine_shape *shape, struct berth_error *error);
@@ -45,32 +45,32 @@ struct plan_limit_args {
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // the suggested micro-batch divides this; 0: any
-    int64_t texts, group;     // sequences of one of these, and how many stay together; 0: 1
-    struct plan_room {
+    int64_t texts, group;     // texts of a sequence, and sequences that stay together; 0 means 1
+    struct plan_budget {
         uint64_t available; // bytes
         const char *limit;  // what imposes the limit
     } host, device;
 };
 enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error);
 
-// Makes the plan, reports it, and refuses it if this machine has too little memory for all of its
-// ranks. Sets *total (may be NULL) to the plan's total.
+// Makes the plan, reports it, and refuses it if this machine has too little memory for its ranks.
+// Sets *total (may be NULL) to the plan's total.
 struct plan_args {
     const struct state *state;
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences, texts, group; // as in struct plan_limit_args
-    struct comm *comm; // of ranks that all call this and report together; NULL: none does
-    int processes;     // that share this host's memory where comm is NULL; 0: this one alone
+    struct comm *comm; // of the ranks that all make this call; NULL: only this process does
+    int processes;     // that use this host's memory, if comm is NULL; 0: this one alone
     uint64_t data, exchange, levels, shared, saving; // as in struct plan_memory
     const struct berth_log *log;
 };
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error);
-// Whether this machine has enough memory for the plan, by this rank's alone and without a report.
+// Whether this machine has enough memory if every rank has this rank's plan. Reports nothing.
 int plan_memory_fits(const struct plan_args *args);
-// Appends to the message of an allocation that failed although the plan was admitted: a smaller
-// batch that would fit. Called when what was allocated is freed again.
+// Appends a smaller batch size that would fit to the message of an allocation that failed although
+// the plan was admitted. Call it after freeing what was allocated.
 void plan_memory_advise(const struct plan_args *args, struct berth_error *error);
 
 #endif

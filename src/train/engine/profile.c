@@ -17,8 +17,8 @@ enum berth_status profile_init(struct profile *profile, const char *updates,
     if (updates == NULL || strcmp(updates, "false") == 0) {
         return BERTH_OK;
     }
-    if (strcmp(updates, "true") == 0) { // the switch of other programs
-        profile->first = 2;             // the first update prepares products
+    if (strcmp(updates, "true") == 0) { // as a flag, as in other programs
+        profile->first = 2;             // the first update creates primitives and is not typical
         profile->last = 4;
         return BERTH_OK;
     }
@@ -74,7 +74,7 @@ void profile_add(struct profile *profile, const char *category, const char *name
     static void traced_##name(struct device *dev, LIST parameters) {                               \
         struct profile *profile = dev->observer;                                                   \
         const double begin = profile_now();                                                        \
-        profile->device_was.name(dev, LIST arguments);                                             \
+        profile->saved_device.name(dev, LIST arguments);                                           \
         profile_add(profile, category, #name, begin);                                              \
     }
 #define OPERATION(name, parameters, arguments) TRACED("operation", name, parameters, arguments)
@@ -109,12 +109,12 @@ static void traced_mark(struct device *dev, enum device_phase phase) {
         profile->phase = phase;
         profile->phase_began = profile_now();
     }
-    profile->device_was.mark(dev, phase);
+    profile->saved_device.mark(dev, phase);
 }
 
 static void observe_device(struct profile *profile, struct device *device) {
     profile->device = device;
-    profile->device_was = *device;
+    profile->saved_device = *device;
     device->observer = profile;
 #define OPERATION(name, ...) device->name = traced_##name;
 #include "train/engine/operations.inc"
@@ -131,7 +131,7 @@ static enum berth_status traced_agree(struct comm *comm, enum berth_status own, 
                                       struct berth_error *error) {
     struct profile *profile = comm->observer;
     const double begin = profile_now();
-    const enum berth_status status = profile->comm_was.agree(comm, own, stop, error);
+    const enum berth_status status = profile->saved_comm.agree(comm, own, stop, error);
     profile_add(profile, "communication", "agree", begin);
     return status;
 }
@@ -140,7 +140,7 @@ static enum berth_status traced_agree(struct comm *comm, enum berth_status own, 
     static void traced_##name(struct comm *comm, LIST parameters) {                                \
         struct profile *profile = comm->observer;                                                  \
         const double begin = profile_now();                                                        \
-        profile->comm_was.name(comm, LIST arguments);                                              \
+        profile->saved_comm.name(comm, LIST arguments);                                            \
         profile_add(profile, "communication", #name, begin);                                       \
     }
 TRACED_CALL(broadcast, (void *data, size_t bytes, int root), (data, bytes, root))
@@ -151,20 +151,20 @@ TRACED_CALL(wait, (int64_t ticket), (ticket))
     static int64_t traced_##name(struct comm *comm, const struct comm_range *range) {              \
         struct profile *profile = comm->observer;                                                  \
         const double begin = profile_now();                                                        \
-        const int64_t ticket = profile->comm_was.name(comm, range);                                \
+        const int64_t ticket = profile->saved_comm.name(comm, range);                              \
         profile_add(profile, "communication", #name, begin);                                       \
         return ticket;                                                                             \
     }
 TRACED_BEGIN(reduce_begin)
 TRACED_BEGIN(gather_begin)
 
-// The communicator of one process is shared by all, and exchanges nothing.
+// comm_self is a shared object and exchanges nothing, so it is left alone.
 static void observe_comm(struct profile *profile, struct comm *comm) {
     if (comm->size == 1) {
         return;
     }
     profile->comm = comm;
-    profile->comm_was = *comm;
+    profile->saved_comm = *comm;
     comm->observer = profile;
     comm->agree = traced_agree;
     comm->broadcast = traced_broadcast;
@@ -174,10 +174,10 @@ static void observe_comm(struct profile *profile, struct comm *comm) {
     comm->gather_begin = traced_gather_begin;
 }
 
-// --- the window ---------------------------------------------------------------------------------
+// --- recording ----------------------------------------------------------------------------------
 
-void profile_follow(struct profile *profile, int64_t update, struct device *device,
-                    struct comm *comm) {
+void profile_start_update(struct profile *profile, int64_t update, struct device *device,
+                          struct comm *comm) {
     profile->update = update;
     if (!profile->is_on && update >= profile->first && update <= profile->last) {
         profile->is_on = 1;
@@ -191,9 +191,9 @@ void profile_stop(struct profile *profile) {
         return;
     }
     end_phase(profile);
-    *profile->device = profile->device_was;
+    *profile->device = profile->saved_device;
     if (profile->comm != NULL) {
-        *profile->comm = profile->comm_was;
+        *profile->comm = profile->saved_comm;
         profile->comm = NULL;
     }
     profile->is_on = 0;
@@ -205,7 +205,7 @@ static int64_t nanoseconds(double seconds) {
     return (int64_t)(seconds * 1e9 + 0.5);
 }
 
-// Whole numbers, because a locale may write fractions with a comma.
+// Prints microseconds as two integers, because a locale may have a decimal comma.
 static void put_span(struct file_writer *writer, const struct profile_span *span, double origin,
                      int rank) {
     const int64_t begin = nanoseconds(span->begin - origin),
@@ -222,7 +222,7 @@ static void put_span(struct file_writer *writer, const struct profile_span *span
 static double origin_of(const struct profile *profile) {
     double origin = profile->count > 0 ? profile->spans[0].begin : 0;
     for (size_t i = 0; i < profile->count;
-         i++) { // a span is added at its end, after those within it
+         i++) { // spans are added when they end, so outer ones come later
         origin = profile->spans[i].begin < origin ? profile->spans[i].begin : origin;
     }
     return origin;

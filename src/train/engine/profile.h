@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the time of some updates goes (--profile a:b): spans of the operations, copies, exchanges,
-// data and savings of one process, written in the JSON of Chrome's tracing, which Perfetto and
-// chrome://tracing show.
+// Shows where the time of some updates goes (--profile a:b): spans of operations, copies,
+// exchanges, data and saving of one process, in Chrome's trace event format, which Perfetto and
+// chrome://tracing read.
 //
-// While it records, it takes the place of the device's operations and of the communicator's: a run
-// without it is as fast as if there were none. It changes nothing that they compute.
+// While it records, it wraps the functions of the device and of the communicator. Results do not
+// change, and a run without a profile pays nothing.
 //
-// Leaves out what a GPU does after an operation is started: the host's time is recorded.
+// Leaves out what a GPU does after an operation was launched: only the host's time is recorded.
 #ifndef BERTH_TRAIN_PROFILE_H
 #define BERTH_TRAIN_PROFILE_H
 
@@ -22,15 +22,15 @@ struct profile_span {
 
 struct profile {
     int64_t first, last; // updates to record; 0: none
-    int64_t update;      // the one under way
+    int64_t update;      // the current one
     int is_on;
     struct profile_span *spans; // owned
     size_t count, capacity;
-    size_t lost; // spans that no memory was left for
+    size_t lost; // spans dropped because memory ran out
     struct device *device;
-    struct device device_was; // before its operations were replaced
-    struct comm *comm;        // NULL: one process
-    struct comm comm_was;
+    struct device saved_device; // the device before its functions were replaced
+    struct comm *comm;          // NULL: one process
+    struct comm saved_comm;
     enum device_phase phase; // of the device
     double phase_began;
 };
@@ -41,17 +41,17 @@ enum berth_status profile_init(struct profile *profile, const char *updates,
                                struct berth_error *error);
 void profile_done(struct profile *profile);
 
-// Before update `update` (from 1): begins to record where it is the first of them.
-void profile_follow(struct profile *profile, int64_t update, struct device *device,
-                    struct comm *comm);
-// Gives device and communicator their operations back. Without effect where nothing is recorded.
+// Call before update `update` (from 1): starts recording at the first update of the profile.
+void profile_start_update(struct profile *profile, int64_t update, struct device *device,
+                          struct comm *comm);
+// Restores the functions of device and communicator. No effect if it is not recording.
 void profile_stop(struct profile *profile);
-// The time to pass to profile_add.
+// The time for `begin` of profile_add.
 double profile_now(void);
-// A span from `begin` until now, while it records. `profile` may be NULL.
+// Adds a span from `begin` until now, if it is recording. `profile` may be NULL.
 void profile_add(struct profile *profile, const char *category, const char *name, double begin);
 
-// BERTH_IO as file_write. `rank` is the process in the file.
+// Errors as file_write. `rank` becomes the process id in the file.
 enum berth_status profile_write(const struct profile *profile, const char *path, int rank,
                                 struct berth_error *error);
 

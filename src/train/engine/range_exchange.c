@@ -6,25 +6,25 @@
 #include <assert.h>
 #include <stdio.h>
 
-enum kind { REDUCE, GATHER };
+enum operation { REDUCE, GATHER };
 
 struct mirrored_range {
-    enum kind kind;
-    struct comm_range range; // in the device's memory
-    int64_t fetch;           // the copy to the mirror; 0: the mirror has it already
-    int64_t ticket;          // the communicator's
+    enum operation operation;
+    struct comm_range range; // in device memory
+    int64_t fetch;           // ticket of the copy to the mirror; 0: the mirror has it already
+    int64_t ticket;          // of the communicator
 };
 
-// Elements of the mirror have room for the widest type of the table.
+// The mirror has room for the widest type of an element.
 static const size_t element_bytes = sizeof(float);
 
-static int is_of_gpu(const struct comm *comm, const struct device *device) {
+static int is_on_gpu(const struct comm *comm, const struct device *device) {
     return comm->size > 1 && !device->is_host;
 }
 
 size_t range_exchange_bytes(const struct comm *comm, const struct device *device,
                             int64_t elements) {
-    return is_of_gpu(comm, device) ? (size_t)elements * element_bytes : 0;
+    return is_on_gpu(comm, device) ? (size_t)elements * element_bytes : 0;
 }
 
 // --- opening ------------------------------------------------------------------------------------
@@ -34,65 +34,68 @@ static enum berth_status open_mirror(struct range_exchange *exchange, int64_t el
     struct device *device = exchange->device;
     exchange->mirror_bytes = range_exchange_bytes(exchange->comm, device, elements);
     exchange->mirror = device->pinned_new(device, exchange->mirror_bytes);
-    exchange->ranges = memory_array((size_t)exchange->most, sizeof *exchange->ranges);
+    exchange->ranges = memory_array((size_t)exchange->capacity, sizeof *exchange->ranges);
     return exchange->mirror != NULL && exchange->ranges != NULL
                ? BERTH_OK
                : error_no_memory(error, exchange->mirror_bytes,
                                  "the copy of gradients and weights that is exchanged");
 }
 
-// Each rank says why its device cannot, "" if it can; all get the first reason.
+// Each rank passes the reason why its device cannot exchange, or NULL; all get the first reason.
 static void agree_on_reason(struct range_exchange *exchange, const char *own) {
     struct comm *comm = exchange->comm;
-    const size_t size = sizeof exchange->why_not;
-    for (int rank = 0; rank < comm->size && exchange->why_not[0] == '\0'; rank++) {
+    const size_t size = sizeof exchange->mirror_reason;
+    for (int rank = 0; rank < comm->size && exchange->mirror_reason[0] == '\0'; rank++) {
         if (rank == comm->rank && own != NULL) {
-            (void)snprintf(exchange->why_not, size, "rank %d: %.480s", rank, own);
+            (void)snprintf(exchange->mirror_reason, size, "rank %d: %.480s", rank, own);
         }
-        comm->broadcast(comm, exchange->why_not, size, rank);
+        comm->broadcast(comm, exchange->mirror_reason, size, rank);
     }
 }
 
-// Whether the devices exchange; all ranks find the same.
+// Whether the devices can exchange directly; the same on all ranks.
 static int open_peers(struct range_exchange *exchange) {
     struct comm *comm = exchange->comm;
     struct device *device = exchange->device;
     char id[DEVICE_PEERS_ID] = {0};
     struct berth_error met;
-    const char *own =
-        device->peers_id == NULL ? "the device has none" : device->peers_id(device, id);
+    const char *own = device->peers_id == NULL ? "the device has no direct exchange"
+                                               : device->peers_id(device, id);
     agree_on_reason(exchange, own);
-    if (exchange->why_not[0] != '\0') {
+    if (exchange->mirror_reason[0] != '\0') {
         return 0;
     }
     comm->broadcast(comm, id, sizeof id, 0);
     const enum berth_status status = device->peers_open(device, comm, id, &met);
     agree_on_reason(exchange, status == BERTH_OK ? NULL : met.message);
-    if (exchange->why_not[0] != '\0' && status == BERTH_OK) {
+    if (exchange->mirror_reason[0] != '\0' && status == BERTH_OK) {
         device->peers_close(device);
     }
-    return exchange->why_not[0] == '\0';
+    return exchange->mirror_reason[0] == '\0';
 }
 
 enum berth_status range_exchange_init(struct range_exchange *exchange, struct comm *comm,
-                                      struct device *device, int64_t elements, int64_t most,
-                                      enum range_exchange_way way, struct berth_error *error) {
-    *exchange = (struct range_exchange){.comm = comm, .device = device, .most = most};
-    if (!is_of_gpu(comm, device)) {
+                                      struct device *device,
+                                      const struct range_exchange_setup *setup,
+                                      struct berth_error *error) {
+    *exchange =
+        (struct range_exchange){.comm = comm, .device = device, .capacity = setup->capacity};
+    if (!is_on_gpu(comm, device)) {
         return BERTH_OK;
     }
-    if (way == RANGE_EXCHANGE_MIRRORED) {
-        (void)snprintf(exchange->why_not, sizeof exchange->why_not, "as --gpu_exchange says");
+    if (setup->mode == RANGE_EXCHANGE_MIRRORED) {
+        (void)snprintf(exchange->mirror_reason, sizeof exchange->mirror_reason,
+                       "--gpu_exchange mpi");
     } else {
         exchange->is_direct = open_peers(exchange);
     }
-    if (way == RANGE_EXCHANGE_DIRECT && !exchange->is_direct) {
+    if (setup->mode == RANGE_EXCHANGE_DIRECT && !exchange->is_direct) {
         return error_set(error, BERTH_UNAVAILABLE,
                          "--gpu_exchange nccl: %s: install it, give each rank a GPU of its own, or "
                          "use --gpu_exchange auto",
-                         exchange->why_not);
+                         exchange->mirror_reason);
     }
-    return exchange->is_direct ? BERTH_OK : open_mirror(exchange, elements, error);
+    return exchange->is_direct ? BERTH_OK : open_mirror(exchange, setup->elements, error);
 }
 
 void range_exchange_note(const struct range_exchange *exchange, const struct berth_log *log) {
@@ -100,11 +103,11 @@ void range_exchange_note(const struct range_exchange *exchange, const struct ber
         log_note(log, "ranks: the GPUs exchange gradients and weights by NCCL");
     } else if (exchange->mirror != NULL) {
         log_note(log, "ranks: gradients and weights are exchanged through the hosts' memory (%s)",
-                 exchange->why_not);
+                 exchange->mirror_reason);
     }
 }
 
-void range_exchange_end(struct range_exchange *exchange) {
+void range_exchange_close(struct range_exchange *exchange) {
     if (exchange->is_direct) {
         exchange->device->peers_close(exchange->device);
         exchange->is_direct = 0;
@@ -112,7 +115,7 @@ void range_exchange_end(struct range_exchange *exchange) {
 }
 
 void range_exchange_done(struct range_exchange *exchange) {
-    range_exchange_end(exchange);
+    range_exchange_close(exchange);
     if (exchange->mirror != NULL) {
         exchange->device->pinned_free(exchange->device, exchange->mirror, exchange->mirror_bytes);
     }
@@ -120,30 +123,30 @@ void range_exchange_done(struct range_exchange *exchange) {
     *exchange = (struct range_exchange){0};
 }
 
-// --- ranges under way ---------------------------------------------------------------------------
+// --- exchanges in progress ----------------------------------------------------------------------
 
-static struct mirrored_range *at(const struct range_exchange *exchange, int64_t ticket) {
-    return &exchange->ranges[ticket % exchange->most];
+static struct mirrored_range *slot_of(const struct range_exchange *exchange, int64_t ticket) {
+    return &exchange->ranges[ticket % exchange->capacity];
 }
 
 static void *mirror_of(const struct range_exchange *exchange, int64_t element) {
     return (char *)exchange->mirror + (size_t)element * element_bytes;
 }
 
-// Whether one of the ranges under way from that ticket on is of the same elements.
-static int is_under_way(const struct range_exchange *exchange, enum kind kind, int64_t ticket,
-                        const struct comm_range *range) {
+// Whether an exchange from that ticket on is of the same elements.
+static int is_under_way(const struct range_exchange *exchange, enum operation operation,
+                        int64_t ticket, const struct comm_range *range) {
     for (; ticket <= exchange->begun; ticket++) {
-        const struct mirrored_range *other = at(exchange, ticket);
-        if (other->kind == kind && other->range.data == range->data) {
+        const struct mirrored_range *other = slot_of(exchange, ticket);
+        if (other->operation == operation && other->range.data == range->data) {
             return 1;
         }
     }
     return 0;
 }
 
-// Begins to copy elements from..to of a range, also where there are none: the wait for it ensures
-// that earlier uploads have read the mirror, which is written next.
+// Starts copying elements [from, to) of a range to the mirror, even if there are none: waiting for
+// the copy ensures that earlier uploads have read the mirror before it is written.
 static int64_t fetch(const struct range_exchange *exchange, const struct comm_range *range,
                      int64_t from, int64_t to) {
     struct device *device = exchange->device;
@@ -153,33 +156,33 @@ static int64_t fetch(const struct range_exchange *exchange, const struct comm_ra
                                (const char *)range->data + skipped, (size_t)(to - from) * size);
 }
 
-static int64_t begin(struct range_exchange *exchange, enum kind kind,
+static int64_t begin(struct range_exchange *exchange, enum operation operation,
                      const struct comm_range *range) {
     const int rank = exchange->comm->rank;
-    struct mirrored_range own = {.kind = kind, .range = *range};
-    if (kind == REDUCE) {
+    struct mirrored_range own = {.operation = operation, .range = *range};
+    if (operation == REDUCE) {
         own.fetch = fetch(exchange, range, range->first, range->first + range->count);
     } else if (!is_under_way(exchange, REDUCE, exchange->finished + 1, range)) {
         own.fetch = fetch(exchange, range, range->starts[rank], range->starts[rank + 1]);
     }
-    assert(exchange->begun - exchange->finished < exchange->most);
+    assert(exchange->begun - exchange->finished < exchange->capacity);
     exchange->begun++;
-    *at(exchange, exchange->begun) = own;
+    *slot_of(exchange, exchange->begun) = own;
     return exchange->begun;
 }
 
-static void give(struct range_exchange *exchange, int64_t last) {
+static void submit(struct range_exchange *exchange, int64_t last) {
     struct device *device = exchange->device;
     struct comm *comm = exchange->comm;
-    while (exchange->given < last) {
-        struct mirrored_range *own = at(exchange, ++exchange->given);
+    while (exchange->submitted < last) {
+        struct mirrored_range *own = slot_of(exchange, ++exchange->submitted);
         struct comm_range mirrored = own->range;
         mirrored.data = mirror_of(exchange, own->range.first);
         if (own->fetch > 0) {
             device->fetch_wait(device, own->fetch);
         }
-        own->ticket = own->kind == REDUCE ? comm->reduce_begin(comm, &mirrored)
-                                          : comm->gather_begin(comm, &mirrored);
+        own->ticket = own->operation == REDUCE ? comm->reduce_begin(comm, &mirrored)
+                                               : comm->gather_begin(comm, &mirrored);
     }
 }
 
@@ -192,20 +195,20 @@ static void copy_back(const struct range_exchange *exchange, const struct comm_r
                    (size_t)(to - from) * size);
 }
 
-// Copies back what the exchange wrote. Sums that are gathered are copied with the others'.
+// Copies back what the exchange wrote. Sums that are also gathered are copied back then.
 static void finish(struct range_exchange *exchange, int64_t ticket) {
-    const struct mirrored_range *own = at(exchange, ticket);
+    const struct mirrored_range *own = slot_of(exchange, ticket);
     const struct comm_range *range = &own->range;
     const int64_t *part = &range->starts[exchange->comm->rank];
     exchange->comm->wait(exchange->comm, own->ticket);
-    if (own->kind == GATHER) {
+    if (own->operation == GATHER) {
         copy_back(exchange, range, range->first, range->first + range->count);
     } else if (part[0] < part[1] && !is_under_way(exchange, GATHER, ticket, range)) {
         copy_back(exchange, range, part[0], part[1]);
     }
 }
 
-// --- what callers see ---------------------------------------------------------------------------
+// --- the interface ------------------------------------------------------------------------------
 
 int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm_range *range) {
     if (exchange->is_direct) {
@@ -232,15 +235,15 @@ void range_exchange_wait(struct range_exchange *exchange, int64_t ticket) {
         exchange->comm->wait(exchange->comm, ticket);
         return;
     }
-    give(exchange, ticket);
+    submit(exchange, ticket);
     while (exchange->finished < ticket) {
         finish(exchange, exchange->finished + 1);
         exchange->finished++;
     }
 }
 
-void range_exchange_give_all(struct range_exchange *exchange) {
+void range_exchange_submit_all(struct range_exchange *exchange) {
     if (exchange->mirror != NULL) {
-        give(exchange, exchange->begun);
+        submit(exchange, exchange->begun);
     }
 }

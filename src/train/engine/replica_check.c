@@ -18,24 +18,24 @@ static const struct {
 
 // --- parts --------------------------------------------------------------------------------------
 
-// Parameters are cut where blocks of the buffer begin, as partitions are, so a part has one owner.
+// Parts end where blocks of the buffer begin, as partitions do, so a part has one owner.
 static int64_t part_end(const struct param *param, int64_t first) {
     const int64_t end = param->offset + param->rows * param->cols;
     const int64_t block_end = first - first % DEVICE_SUM_BLOCK + DEVICE_SUM_BLOCK;
     return end < block_end ? end : block_end;
 }
 
-static int64_t place_in_moments(const struct state *state, int64_t first) {
+static int64_t moment_offset(const struct state *state, int64_t first) {
     for (size_t i = 0; i < state->partition.count; i++) {
-        const struct partition_span own = partition_part(&state->partition, i, first, 1);
+        const struct partition_span own = partition_intersect(&state->partition, i, first, 1);
         if (own.count > 0) {
-            return own.at;
+            return own.offset;
         }
     }
     return -1;
 }
 
-// Lists the parts, or with parts NULL counts them.
+// Lists the parts; with `parts` NULL it only counts them.
 static size_t list_parts(const struct state *state, struct replica_part *parts) {
     size_t count = 0;
     for (size_t i = 0; i < state->table->count; i++) {
@@ -46,7 +46,7 @@ static size_t list_parts(const struct state *state, struct replica_part *parts) 
                 parts[count] = (struct replica_part){.param = param,
                                                      .first = first,
                                                      .count = part_end(param, first) - first,
-                                                     .at = place_in_moments(state, first)};
+                                                     .moment_offset = moment_offset(state, first)};
             }
         }
     }
@@ -69,7 +69,7 @@ static void find_ranges(struct replica_check *check) {
 
 static void find_owners(struct replica_check *check, int64_t *starts) {
     const struct state *state = check->all_reduce->state;
-    const struct partition_rule rule = state_partition_rule(&state->share);
+    const struct partition_rule rule = state_partition_rule(&state->sharding);
     for (size_t range = 0; range < param_range_count(state->table); range++) {
         partition_starts(state->table, &rule, param_range(state->table, range), starts);
         for (size_t i = 0; i < check->count; i++) {
@@ -83,12 +83,12 @@ static void find_owners(struct replica_check *check, int64_t *starts) {
     }
 }
 
-// --- what a rank has ----------------------------------------------------------------------------
+// --- replicas -----------------------------------------------------------------------------------
 
 enum { WRITTEN = 1, GATHERED = 2 };
 
-// What a rank has of a part: numbers that its optimizer writes, that it gathers from the owner, or
-// 0, none.
+// How a rank gets its copy of a part: its optimizer writes it, or it gathers it from the owner; 0:
+// it has none.
 static int holding_of(const struct replica_check *check, enum replica_kind kind, size_t range,
                       const struct replica_part *part, int rank) {
     const struct state *state = check->all_reduce->state;
@@ -96,7 +96,7 @@ static int holding_of(const struct replica_check *check, enum replica_kind kind,
         (state->copy == NULL || part->first >= state->table->matrix_count)) {
         return 0;
     }
-    if (state->share.stage == 0 || part->owner == rank) {
+    if (state->sharding.stage == 0 || part->owner == rank) {
         return WRITTEN;
     }
     const int is_kept = kind == REPLICA_COPY || (kind == REPLICA_MASTER &&
@@ -108,7 +108,7 @@ static size_t range_count(const struct replica_check *check) {
     return param_range_count(check->all_reduce->state->table);
 }
 
-// Where each range's parts begin in `held`, those to write and those to gather.
+// Where each range's written and gathered parts begin in `held`.
 static size_t *first_held_of(const struct replica_check *check, enum replica_kind kind) {
     return check->first_held + (size_t)kind * (2 * range_count(check) + 1);
 }
@@ -118,10 +118,10 @@ static void add_held(struct replica_check *check, enum replica_kind kind, size_t
     for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
         const struct replica_part *part = &check->parts[i];
         if (holding_of(check, kind, range, part, check->all_reduce->comm->rank) == holding) {
-            held[(*count)++] =
-                (struct device_part){.first = kinds[kind].is_moment ? part->at : part->first,
-                                     .count = part->count,
-                                     .sum = (int64_t)i};
+            held[(*count)++] = (struct device_part){
+                .first = kinds[kind].is_moment ? part->moment_offset : part->first,
+                .count = part->count,
+                .sum = (int64_t)i};
         }
     }
 }
@@ -140,15 +140,15 @@ static void list_held(struct replica_check *check, enum replica_kind kind,
 
 // --- checksums ----------------------------------------------------------------------------------
 
-enum which { KEPT, FOUND, WHICH };
+enum set { KEPT, FOUND, SUM_SETS };
 
-static uint64_t *sums_of(const struct replica_check *check, uint64_t *sums, enum which which,
+static uint64_t *sums_of(const struct replica_check *check, uint64_t *sums, enum set set,
                          enum replica_kind kind) {
-    return sums + ((size_t)which * REPLICA_KINDS + (size_t)kind) * check->count;
+    return sums + ((size_t)set * REPLICA_KINDS + (size_t)kind) * check->count;
 }
 
 static size_t sums_bytes(const struct replica_check *check) {
-    return WHICH * REPLICA_KINDS * check->count * sizeof *check->sums;
+    return SUM_SETS * REPLICA_KINDS * check->count * sizeof *check->sums;
 }
 
 static struct mat values_of(const struct state *state, enum replica_kind kind) {
@@ -165,25 +165,25 @@ static struct mat values_of(const struct state *state, enum replica_kind kind) {
     }
 }
 
-// The device makes checksums of the parts [first, end) that this rank has of a kind.
+// The device computes checksums of held parts [first, end) of a kind.
 static void make_sums(const struct replica_check *check, enum replica_kind kind, size_t first,
-                      size_t end, enum which which) {
+                      size_t end, enum set set) {
     const struct device_part *held = check->held + (size_t)kind * check->count;
     if (first < end) {
-        check->device->checksums(check->device, sums_of(check, check->sums, which, kind),
+        check->device->checksums(check->device, sums_of(check, check->sums, set, kind),
                                  values_of(check->all_reduce->state, kind), held + first,
                                  (int64_t)(end - first));
     }
 }
 
-static void keep_range(struct replica_check *check, size_t range, int holding) {
+static void checksum_range(struct replica_check *check, size_t range, int holding) {
     for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
         const size_t *first = first_held_of(check, kind) + 2 * range + (holding == GATHERED);
         make_sums(check, kind, first[0], first[1], KEPT);
     }
 }
 
-// The same on all ranks: each adds what it has kept once a comparison.
+// Every rank adds its checksums once per comparison, so that histories of replicas are equal.
 static void add_histories(struct replica_check *check) {
     const uint64_t *kept = sums_of(check, check->fetched, KEPT, 0);
     for (size_t i = 0; i < REPLICA_KINDS * check->count; i++) {
@@ -193,14 +193,14 @@ static void add_histories(struct replica_check *check) {
 
 void replica_check_written(struct replica_check *check, size_t range) {
     if (check->every > 0) {
-        keep_range(check, range, WRITTEN);
+        checksum_range(check, range, WRITTEN);
         check->is_gathered[range] = 0;
     }
 }
 
 void replica_check_gathered(struct replica_check *check, size_t range) {
     if (check->every > 0 && !check->is_gathered[range]) {
-        keep_range(check, range, GATHERED);
+        checksum_range(check, range, GATHERED);
         check->is_gathered[range] = 1;
     }
 }
@@ -222,9 +222,9 @@ void replica_check_begin(struct replica_check *check) {
     }
 }
 
-// --- memory -------------------------------------------------------------------------------------
+// --- allocation ---------------------------------------------------------------------------------
 
-static enum berth_status take_host(struct replica_check *check, struct berth_error *error) {
+static enum berth_status allocate_host(struct replica_check *check, struct berth_error *error) {
     const size_t ranges = range_count(check), count = check->count;
     check->parts = memory_array_zeroed(count, sizeof *check->parts);
     check->first_part = memory_array_zeroed(ranges + 1, sizeof *check->first_part);
@@ -245,7 +245,7 @@ static size_t held_bytes(const struct replica_check *check) {
     return REPLICA_KINDS * check->count * sizeof *check->held;
 }
 
-static enum berth_status take_device(struct replica_check *check, struct berth_error *error) {
+static enum berth_status allocate_device(struct replica_check *check, struct berth_error *error) {
     struct device *device = check->device;
     check->held = device->memory_new(device, held_bytes(check));
     check->sums = device->memory_new(device, sums_bytes(check));
@@ -259,7 +259,7 @@ static enum berth_status take_device(struct replica_check *check, struct berth_e
     if (check->fetched == NULL) {
         return device_no_memory(device, sums_bytes(check), "checksums of the state", error);
     }
-    memset(check->fetched, 0, sums_bytes(check)); // also where the device fails before it fetches
+    memset(check->fetched, 0, sums_bytes(check)); // in case the device fails before the first fetch
     return BERTH_OK;
 }
 
@@ -285,9 +285,9 @@ enum berth_status replica_check_init(struct replica_check *check, int64_t every,
         return BERTH_OK;
     }
     check->count = list_parts(state, NULL);
-    TRY(take_host(check, error));
-    TRY(take_device(check, error));
-    const size_t width = (size_t)state->share.size + 1;
+    TRY(allocate_host(check, error));
+    TRY(allocate_device(check, error));
+    const size_t width = (size_t)state->sharding.size + 1;
     int64_t *starts = memory_array(width, sizeof *starts);
     if (starts == NULL) {
         return error_no_memory(error, width * sizeof *starts, "checksums of the state");
@@ -329,40 +329,42 @@ void replica_check_done(struct replica_check *check) {
 
 #define ADVICE                                                                                     \
     "this is silent corruption by memory or a processor; the last checkpoint is good: take the "   \
-    "host out of use and resume with --resume_from_checkpoint auto"
+    "host out of service and resume with --resume_from_checkpoint auto"
 
-enum { PLACE = 128 };
+enum { LOCATION_SIZE = 128 };
 
-static const char *place_of(const struct replica_check *check, int rank, char text[PLACE]) {
+static const char *location_of(const struct replica_check *check, int rank,
+                               char text[LOCATION_SIZE]) {
     const struct comm *comm = check->all_reduce->comm;
     if (comm->size == 1) {
         return "this process";
     }
-    snprintf(text, PLACE, "rank %d (%s)", rank, comm->host_names[rank]);
+    snprintf(text, LOCATION_SIZE, "rank %d (%s)", rank, comm->host_names[rank]);
     return text;
 }
 
-// "the first moment of NAME, elements 0 to 65535"
-static const char *text_of(enum replica_kind kind, const struct replica_part *part,
-                           char text[2 * PLACE]) {
+// As in "the first moment of NAME, elements 0 to 65535".
+static const char *describe_elements(enum replica_kind kind, const struct replica_part *part,
+                                     char text[2 * LOCATION_SIZE]) {
     const int64_t first = part->first - part->param->offset;
-    snprintf(text, 2 * PLACE, "the %s of %s, elements %" PRId64 " to %" PRId64, kinds[kind].name,
-             part->param->name, first, first + part->count - 1);
+    snprintf(text, 2 * LOCATION_SIZE, "the %s of %s, elements %" PRId64 " to %" PRId64,
+             kinds[kind].name, part->param->name, first, first + part->count - 1);
     return text;
 }
 
-// "update 4", or those since the ranks were the same
-static const char *when_of(const struct replica_check *check, int64_t updates, char text[PLACE]) {
+// "update 4", or the updates since the ranks last agreed.
+static const char *describe_updates(const struct replica_check *check, int64_t updates,
+                                    char text[LOCATION_SIZE]) {
     if (check->compared < 0 || check->compared + 1 >= updates) {
-        snprintf(text, PLACE, "update %" PRId64, updates);
+        snprintf(text, LOCATION_SIZE, "update %" PRId64, updates);
     } else {
-        snprintf(text, PLACE, "one of the updates %" PRId64 " to %" PRId64, check->compared + 1,
-                 updates);
+        snprintf(text, LOCATION_SIZE, "one of the updates %" PRId64 " to %" PRId64,
+                 check->compared + 1, updates);
     }
     return text;
 }
 
-// --- the memory of a rank -----------------------------------------------------------------------
+// --- comparing memory ---------------------------------------------------------------------------
 
 static enum berth_status compare_memory(struct replica_check *check, enum replica_kind kind,
                                         size_t range, int64_t updates, struct berth_error *error) {
@@ -371,12 +373,13 @@ static enum berth_status compare_memory(struct replica_check *check, enum replic
     const uint64_t *found = sums_of(check, check->fetched, FOUND, kind);
     for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
         const struct replica_part *part = &check->parts[i];
-        char place[PLACE], text[2 * PLACE];
+        char location[LOCATION_SIZE], text[2 * LOCATION_SIZE];
         if (holding_of(check, kind, range, part, rank) != 0 && found[i] != kept[i]) {
             return error_set(error, BERTH_UNAVAILABLE,
                              "%s: %s, changed in memory after update %" PRId64
                              ", though nothing wrote it: " ADVICE,
-                             place_of(check, rank, place), text_of(kind, part, text), updates);
+                             location_of(check, rank, location),
+                             describe_elements(kind, part, text), updates);
         }
     }
     return BERTH_OK;
@@ -392,15 +395,15 @@ static enum berth_status compare_all_memory(struct replica_check *check, int64_t
     return BERTH_OK;
 }
 
-// --- the ranks ----------------------------------------------------------------------------------
+// --- comparing ranks ----------------------------------------------------------------------------
 
-// Halves of a checksum, which a sum of doubles leaves exact.
+// Splits a checksum into halves, which sums of doubles keep exact.
 static void put_halves(double *halves, uint64_t sum) {
     halves[0] = (double)(uint32_t)sum;
     halves[1] = (double)(sum >> 32);
 }
 
-static uint64_t of_halves(const double *halves) {
+static uint64_t from_halves(const double *halves) {
     return (uint64_t)halves[0] | (uint64_t)halves[1] << 32;
 }
 
@@ -409,8 +412,8 @@ static int is_on_several(const struct replica_check *check, enum replica_kind ki
     return holding_of(check, kind, range, part, -1) != 0;
 }
 
-// differs[i] becomes 1 where this rank has, or had, other numbers than the owner. Returns how often
-// that is so on all ranks.
+// Sets differs[i] to 1 where this rank has, or had, other numbers than the owner. Returns the
+// number of differences on all ranks.
 static double find_differences(struct replica_check *check, enum replica_kind kind) {
     struct comm *comm = check->all_reduce->comm;
     const uint64_t *histories = check->histories + (size_t)kind * check->count;
@@ -423,7 +426,7 @@ static double find_differences(struct replica_check *check, enum replica_kind ki
     for (size_t range = 0; range < range_count(check); range++) {
         for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
             check->differs[i] = is_on_several(check, kind, range, &check->parts[i]) &&
-                                histories[i] != of_halves(owners + 2 * i);
+                                histories[i] != from_halves(owners + 2 * i);
             differences += check->differs[i];
         }
     }
@@ -431,7 +434,7 @@ static double find_differences(struct replica_check *check, enum replica_kind ki
     return differences;
 }
 
-// The first part in which ranks differ, and how many of them from the owner.
+// The first part in which ranks differ. Sets *ranks to how many differ from the owner.
 static const struct replica_part *first_difference(struct replica_check *check, int *ranks) {
     struct comm *comm = check->all_reduce->comm;
     double *counts = check->exchanged;
@@ -455,24 +458,26 @@ static int first_rank(const struct replica_check *check, const struct replica_pa
     return comm->size - lowest;
 }
 
-// Where most ranks differ from the owner, it is the owner whose numbers are wrong. Two halves are
-// equal if all ranks compute the same numbers (stage 0); else the owner is right.
+// If most ranks differ from the owner, the owner is wrong. If half of them do, either half may be
+// wrong where all ranks compute the same numbers (stage 0); elsewhere the owner is right.
 static enum berth_status compare_ranks(struct replica_check *check, enum replica_kind kind,
                                        int64_t updates, struct berth_error *error) {
     const struct comm *comm = check->all_reduce->comm;
-    char text[2 * PLACE], when[PLACE], places[2][PLACE];
+    char text[2 * LOCATION_SIZE], when[LOCATION_SIZE], locations[2][LOCATION_SIZE];
     int ranks;
     if (find_differences(check, kind) == 0) {
         return BERTH_OK;
     }
     const struct replica_part *part = first_difference(check, &ranks);
     const int other = first_rank(check, part), is_owner = 2 * ranks > comm->size;
-    const int is_open = 2 * ranks == comm->size && check->all_reduce->state->share.stage == 0;
+    const int is_ambiguous =
+        2 * ranks == comm->size && check->all_reduce->state->sharding.stage == 0;
     return error_set(
         error, BERTH_UNAVAILABLE, "%s: %s, differs from that on %s after %s%s: " ADVICE,
-        place_of(check, is_owner ? part->owner : other, places[0]), text_of(kind, part, text),
-        place_of(check, is_owner ? other : part->owner, places[1]), when_of(check, updates, when),
-        is_open ? ", and either may be wrong" : "");
+        location_of(check, is_owner ? part->owner : other, locations[0]),
+        describe_elements(kind, part, text),
+        location_of(check, is_owner ? other : part->owner, locations[1]),
+        describe_updates(check, updates, when), is_ambiguous ? ", and either may be wrong" : "");
 }
 
 static enum berth_status compare_all_ranks(struct replica_check *check, int64_t updates,
@@ -487,9 +492,9 @@ static enum berth_status compare_all_ranks(struct replica_check *check, int64_t 
     return BERTH_OK;
 }
 
-// All ranks have the same error; the first one says it.
-static enum berth_status say_once(struct comm *comm, enum berth_status status,
-                                  struct berth_error *error) {
+// All ranks have the same error; only rank 0 reports it.
+static enum berth_status report_once(struct comm *comm, enum berth_status status,
+                                     struct berth_error *error) {
     return status == BERTH_OK || comm->rank == 0 || comm->status(comm, NULL) != BERTH_OK
                ? status
                : error_set(error, status, "%s", "");
@@ -511,5 +516,5 @@ enum berth_status replica_check_end(struct replica_check *check, int64_t updates
     if (status == BERTH_OK && (compares || updates % check->every == 0)) {
         status = compare_all_ranks(check, updates, error);
     }
-    return say_once(comm, status, error);
+    return report_once(comm, status, error);
 }

@@ -3,19 +3,19 @@
 
 #include "core/addends.h"
 #include "core/memory.h"
-#include "train/engine/update_cut.h"
+#include "train/engine/update_split.h"
 
 #include <math.h>
 #include <string.h>
 
-// Messages have no f16: a sum over ranks overflows it where no rank's gradient does.
+// Never f16: a sum over ranks may overflow it though no rank's gradient does.
 static enum dtype wire_of(const struct berth_config *config, enum dtype compute) {
     const char *name = config->communication_data_type;
     const int is_bf16 = name == NULL ? compute == DTYPE_BF16 : strcmp(name, "bf16") == 0;
     return is_bf16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
-static enum range_exchange_way way_of(const struct berth_config *config) {
+static enum range_exchange_mode exchange_mode_of(const struct berth_config *config) {
     const char *name = config->gpu_exchange;
     return name == NULL || strcmp(name, "auto") == 0 ? RANGE_EXCHANGE_AUTO
            : strcmp(name, "nccl") == 0               ? RANGE_EXCHANGE_DIRECT
@@ -38,8 +38,8 @@ struct update_rules update_rules_of(const struct berth_config *config,
         .label_smoothing = config->label_smoothing_factor,
         .parts = (int)config->virtual_ranks,
         .exchange = {.wire = wire_of(config, compute),
-                     .waits = !config->overlap_comm,
-                     .way = way_of(config),
+                     .blocking = !config->overlap_comm,
+                     .mode = exchange_mode_of(config),
                      .gradient_bucket = config->reduce_bucket_size,
                      .weight_bucket = config->allgather_bucket_size},
         .check_every = config->replica_check_steps,
@@ -52,7 +52,7 @@ enum dtype update_wire(const struct update_rules *rules) {
 
 // --- opening ------------------------------------------------------------------------------------
 
-// Sums of 1, 2, 4, ... parts that wait for their neighbours.
+// The number of partial sums of 1, 2, 4, ... parts.
 static int levels_of(int own_parts) {
     int levels = 0;
     while (own_parts > 1 << levels) {
@@ -65,7 +65,7 @@ size_t updater_level_bytes(const struct param_table *table, int own_parts) {
     return (size_t)levels_of(own_parts) * (size_t)table->total * sizeof(float);
 }
 
-static enum berth_status take_levels(struct updater *updater, struct berth_error *error) {
+static enum berth_status allocate_levels(struct updater *updater, struct berth_error *error) {
     const struct state *state = updater->engine->state;
     const size_t bytes = (size_t)state->table->total * sizeof(float);
     updater->level_count = levels_of(updater->own_parts);
@@ -85,7 +85,7 @@ static size_t earlier_loss_bytes(const struct updater *updater) {
     return (size_t)(updater->own_parts - 1) * ENGINE_LOSSES * sizeof(double);
 }
 
-static enum berth_status take_losses(struct updater *updater, struct berth_error *error) {
+static enum berth_status allocate_losses(struct updater *updater, struct berth_error *error) {
     struct device *device = updater->engine->state->device;
     const size_t bytes = earlier_loss_bytes(updater);
     const size_t count = (size_t)updater->own_parts * ENGINE_LOSSES;
@@ -100,7 +100,7 @@ static enum berth_status take_losses(struct updater *updater, struct berth_error
                : device_no_memory(device, bytes, "the losses of an update's parts", error);
 }
 
-static void drop_losses(struct updater *updater) {
+static void free_losses(struct updater *updater) {
     struct device *device = updater->engine->state->device;
     if (updater->earlier_losses != NULL) {
         device->memory_free(device, updater->earlier_losses, earlier_loss_bytes(updater));
@@ -112,7 +112,7 @@ static size_t class_bytes(const struct engine *engine) {
     return (size_t)engine->model.config->num_labels * sizeof(float);
 }
 
-static enum berth_status take_class_rule(struct updater *updater, struct berth_error *error) {
+static enum berth_status upload_class_weights(struct updater *updater, struct berth_error *error) {
     struct engine *engine = updater->engine;
     struct device *device = engine->state->device;
     const double *weights = updater->rules.class_weights;
@@ -136,7 +136,7 @@ static enum berth_status take_class_rule(struct updater *updater, struct berth_e
     return BERTH_OK;
 }
 
-static void drop_class_rule(struct updater *updater) {
+static void free_class_weights(struct updater *updater) {
     struct device *device = updater->engine->state->device;
     if (updater->class_weights != NULL) {
         device->memory_free(device, updater->class_weights, class_bytes(updater->engine));
@@ -144,7 +144,7 @@ static void drop_class_rule(struct updater *updater) {
     updater->engine->model.class_rule = (struct class_rule){.weights = NULL};
 }
 
-static void need(void *context, size_t range) {
+static void wait_for_weights(void *context, size_t range) {
     struct updater *updater = context;
     all_reduce_wait_weights(&updater->all_reduce, range);
     replica_check_gathered(&updater->check, range);
@@ -166,19 +166,19 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
         return error_no_memory(error, (size_t)parts * 2 * sizeof *updater->counts,
                                "counts of an update");
     }
-    TRY(take_levels(updater, error));
-    TRY(take_losses(updater, error));
-    TRY(take_class_rule(updater, error));
+    TRY(allocate_levels(updater, error));
+    TRY(allocate_losses(updater, error));
+    TRY(upload_class_weights(updater, error));
     engine->model.frozen = rules->optimizer.frozen;
     TRY(replica_check_init(&updater->check, rules->check_every, &updater->all_reduce, error));
-    engine->model.source = (struct bert_source){.need = need, .context = updater};
+    engine->model.source = (struct bert_source){.need = wait_for_weights, .context = updater};
     TRY(optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm, error));
     updater->plan.norm = &engine->sums->norm;
     return BERTH_OK;
 }
 
-void updater_end(struct updater *updater) {
-    all_reduce_end(&updater->all_reduce);
+void updater_finish(struct updater *updater) {
+    all_reduce_finish(&updater->all_reduce);
 }
 
 void updater_done(struct updater *updater) {
@@ -197,8 +197,8 @@ void updater_done(struct updater *updater) {
         }
     }
     memory_free(updater->levels);
-    drop_class_rule(updater);
-    drop_losses(updater);
+    free_class_weights(updater);
+    free_losses(updater);
     memory_free(updater->counts);
     updater->engine->model.source = (struct bert_source){0};
     *updater = (struct updater){0};
@@ -212,7 +212,7 @@ static double loss_scale_of(const struct update_args *args) {
 
 enum graph_part { GRAPH_FORWARD, GRAPH_BACKWARD, GRAPH_ANNOUNCING_BACKWARD, GRAPH_PARTS };
 
-// The size of a batch in eighths of a power of two: batches of about one size have the same
+// The size of a batch in eighths of a power of two. Batches of about the same size have the same
 // operations, and mostly the same algorithms.
 static uint64_t size_class(int64_t rows) {
     uint64_t bits = 0, size = (uint64_t)rows;
@@ -224,17 +224,16 @@ static uint64_t size_class(int64_t rows) {
 
 #define SHAPE_CLASSES 2048 // more than the classes of rows below 2^63
 
-// With slack rows there is one operation more.
+// Slack rows need one more operation.
 static uint64_t shape_class(int64_t rows, int64_t used) {
     return 2 * size_class(rows) + (rows > used);
 }
 
-// Only of a rank that is alone: where others exchange what it computes, it begins that between two
-// operations.
-static int begin_graph(const struct update_cut *cut, const struct batch *batch,
+// Only for a single process: with several ranks, exchanges start between two operations.
+static int begin_graph(const struct update_split *split, const struct batch *batch,
                        enum graph_part part) {
-    struct device *device = cut->engine->state->device;
-    if (device->graph_begin == NULL || cut->engine->comm->size > 1) {
+    struct device *device = split->engine->state->device;
+    if (device->graph_begin == NULL || split->engine->comm->size > 1) {
         return 0;
     }
     const uint64_t rows = shape_class(batch->row_count, batch->token_count);
@@ -243,22 +242,22 @@ static int begin_graph(const struct update_cut *cut, const struct batch *batch,
     return 1;
 }
 
-static void end_graph(const struct update_cut *cut, int begun) {
-    struct device *device = cut->engine->state->device;
+static void end_graph(const struct update_split *split, int begun) {
+    struct device *device = split->engine->state->device;
     if (begun) {
         device->graph_end(device);
     }
 }
 
-static void forward(const struct update_cut *cut, const struct batch *batch) {
-    struct engine *engine = cut->engine;
-    const int begun = begin_graph(cut, batch, GRAPH_FORWARD);
-    bert_forward(&engine->model, engine->training, batch, &cut->dropout);
-    end_graph(cut, begun);
+static void forward(const struct update_split *split, const struct batch *batch) {
+    struct engine *engine = split->engine;
+    const int begun = begin_graph(split, batch, GRAPH_FORWARD);
+    bert_forward(&engine->model, engine->training, batch, &split->dropout);
+    end_graph(split, begun);
 }
 
-// To the losses of part `part` of this rank's.
-static void add_losses(const struct updater *updater, int part, const struct micro *micro) {
+// Adds the losses of a micro-batch to those of this rank's part `part`.
+static void add_losses(const struct updater *updater, int part, const struct micro_batch *micro) {
     struct engine *engine = updater->engine;
     struct device *device = engine->state->device;
     const struct batch *batch = &engine->packer.batch;
@@ -275,67 +274,69 @@ static void add_losses(const struct updater *updater, int part, const struct mic
 
 // --- the sum over parts -------------------------------------------------------------------------
 
-// gradients += levels[level], which becomes 0: elements [first, first + count).
-static void take_level(const struct updater *updater, int level, int64_t first, int64_t count) {
+// Adds elements [first, first + count) of a level to the gradients and clears them.
+static void add_level(const struct updater *updater, int level, int64_t first, int64_t count) {
     const struct state *state = updater->engine->state;
     float *sum = updater->levels[level] + first;
     state->device->add(state->device, state->gradients + first, sum, count);
     state->device->zero(state->device, sum, (size_t)count * sizeof *sum);
 }
 
-// Adds the gradient of part `part` of this rank's to those before it, as a binary counter carries,
+// Adds the gradient of this rank's part `part` to the partial sums, as a binary counter carries,
 // and clears it.
-static void keep_part(const struct updater *updater, int part) {
+static void accumulate_part(const struct updater *updater, int part) {
     const struct state *state = updater->engine->state;
     const int64_t total = state->table->total;
     int level = 0;
     for (; part >> level & 1; level++) {
-        take_level(updater, level, 0, total);
+        add_level(updater, level, 0, total);
     }
     state->device->add(state->device, updater->levels[level], state->gradients, total);
     state->device->zero(state->device, state->gradients, (size_t)total * sizeof *state->gradients);
 }
 
-// Waits until the gradients of a range were added over the ranks, and clears those of other owners.
-static void drop_foreign(struct updater *updater, size_t range) {
+// Waits until the gradients of a range are summed over the ranks, and clears those that other ranks
+// own.
+static void discard_foreign(struct updater *updater, size_t range) {
     all_reduce_wait_gradients(&updater->all_reduce, range);
     all_reduce_clear(&updater->all_reduce, range);
 }
 
-// Stage 2 holds the gradients of few ranges that others own: those of the range before the last are
-// dropped, so that one is exchanged while the next is computed.
-static void drop_behind(struct updater *updater, size_t range) {
-    if (updater->engine->state->share.stage == 2) {
+// Stage 2 keeps foreign gradients of only two ranges: one is exchanged while the next is computed,
+// and that before them is discarded.
+static void discard_previous(struct updater *updater, size_t range) {
+    if (updater->engine->state->sharding.stage == 2) {
         if (updater->announced > 0) {
-            drop_foreign(updater, updater->before);
+            discard_foreign(updater, updater->previous);
         }
-        updater->before = range;
+        updater->previous = range;
         updater->announced++;
     }
 }
 
-// The gradient of the last part is final in this range: the sum over this rank's parts is.
+// Called when the gradient of this rank's last part is final in a range: completes the sum over
+// this rank's parts and starts its exchange.
 static void range_ready(void *context, size_t range) {
     struct updater *updater = context;
     const struct param_range elements = param_range(updater->engine->state->table, range);
     for (int level = 0; level < updater->level_count; level++) {
         if ((updater->own_parts - 1) >> level & 1) {
-            take_level(updater, level, elements.first, elements.count);
+            add_level(updater, level, elements.first, elements.count);
         }
     }
     all_reduce_begin(&updater->all_reduce, range);
-    drop_behind(updater, range);
+    discard_previous(updater, range);
 }
 
-static void drop_all_foreign(struct updater *updater) {
+static void discard_all_foreign(struct updater *updater) {
     for (size_t i = 0; i < param_range_count(updater->engine->state->table); i++) {
-        drop_foreign(updater, i);
+        discard_foreign(updater, i);
     }
-    updater->announced = 0; // what the next micro-batch adds to the last range stays
+    updater->announced = 0; // the next micro-batch adds to all ranges again
 }
 
-// All ranges in the order of the backward pass, for a rank that has no micro-batch where others
-// have one.
+// Announces all ranges in the order of the backward pass, for a rank that has no micro-batch when
+// others have one.
 static void announce_all(struct updater *updater) {
     const size_t layers = (size_t)updater->engine->state->table->layer_count;
     const struct param_table *table = updater->engine->state->table;
@@ -350,79 +351,79 @@ static void announce_all(struct updater *updater) {
 
 // --- micro-batches ------------------------------------------------------------------------------
 
-// Stage 2 adds the gradients over the ranks after each micro-batch; the next one is added to what a
-// rank owns. Not where the number of parts is set: their sums have an order of their own.
+// Whether gradients are summed over the ranks after each micro-batch, as in stage 2. Not with
+// virtual_ranks, whose sums have a fixed order.
 static int reduces_each(const struct updater *updater) {
-    return updater->engine->state->share.stage == 2 && updater->rules.parts == 0 &&
-           all_reduce_is_shared(&updater->all_reduce);
+    return updater->engine->state->sharding.stage == 2 && updater->rules.parts == 0 &&
+           all_reduce_has_peers(&updater->all_reduce);
 }
 
-// One part on its way.
+// The part being computed.
 struct part {
-    int index;        // among this rank's
-    size_t end;       // in the division
-    size_t announces; // times that its gradient is added over the ranks; 0: a later part's is
-    size_t announced; // of these
+    int index;         // among this rank's
+    size_t end;        // in the division
+    size_t reductions; // times that its gradient is summed over the ranks; 0: a later part's is
+    size_t reduced;    // of these, those that have begun
 };
 
-static struct part part_of(const struct update_cut *cut, int index) {
-    const struct updater *updater = cut->updater;
+static struct part part_of(const struct update_split *split, int index) {
+    const struct updater *updater = split->updater;
     const int is_last = index + 1 == updater->own_parts;
     return (struct part){.index = index,
-                         .announces = !is_last                ? 0
-                                      : reduces_each(updater) ? cut->most_micro
-                                                              : 1};
+                         .reductions = !is_last                ? 0
+                                       : reduces_each(updater) ? split->max_micro_batches
+                                                               : 1};
 }
 
-static void run_micro(const struct update_cut *cut, const struct micro *micro, struct part *part,
-                      struct update_result *result) {
-    struct engine *engine = cut->engine;
+static void run_micro(const struct update_split *split, const struct micro_batch *micro,
+                      struct part *part, struct update_result *result) {
+    struct engine *engine = split->engine;
     struct device *device = engine->state->device;
-    const struct bert_sink sink = {.ready = range_ready, .context = cut->updater};
+    const struct bert_sink sink = {.ready = range_ready, .context = split->updater};
     const int announces =
-        part->announces > 1 || (part->announces == 1 && micro->first + micro->count == part->end);
+        part->reductions > 1 || (part->reductions == 1 && micro->first + micro->count == part->end);
     device->mark(device, DEVICE_PHASE_FORWARD);
-    const struct batch *batch = update_cut_load(cut, micro);
-    forward(cut, batch);
+    const struct batch *batch = update_split_load(split, micro);
+    forward(split, batch);
     device->mark(device, DEVICE_PHASE_BACKWARD);
-    if (part->announced > 0) {
-        drop_all_foreign(cut->updater);
+    if (part->reduced > 0) {
+        discard_all_foreign(split->updater);
     }
     const int begun =
-        begin_graph(cut, batch, announces ? GRAPH_ANNOUNCING_BACKWARD : GRAPH_BACKWARD);
-    bert_backward(&engine->model, engine->training, batch, &cut->dropout,
-                  (float)(micro->sequence_weight * loss_scale_of(cut->args)),
+        begin_graph(split, batch, announces ? GRAPH_ANNOUNCING_BACKWARD : GRAPH_BACKWARD);
+    bert_backward(&engine->model, engine->training, batch, &split->dropout,
+                  (float)(micro->sequence_weight * loss_scale_of(split->args)),
                   announces ? &sink : NULL);
-    part->announced += (size_t)announces;
-    add_losses(cut->updater, part->index, micro);
-    end_graph(cut, begun);
+    part->reduced += (size_t)announces;
+    add_losses(split->updater, part->index, micro);
+    end_graph(split, begun);
     device->mark(device, DEVICE_PHASE_OTHER);
     result->tokens += batch->token_count;
     result->masked += batch->masked_count;
     result->micro_batches++;
-    result->needed_flops += 3 * engine_forward_flops(engine);
+    result->required_flops += 3 * engine_forward_flops(engine);
 }
 
-// 0 when it was left at once.
-static int run_part(const struct update_cut *cut, int index, struct update_result *result) {
-    struct updater *updater = cut->updater;
-    const struct update_args *args = cut->args;
-    const size_t number = (size_t)(cut->engine->comm->rank * updater->own_parts + index);
+// Returns 0 if the update was aborted.
+static int run_part(const struct update_split *split, int index, struct update_result *result) {
+    struct updater *updater = split->updater;
+    const struct update_args *args = split->args;
+    const size_t number = (size_t)(split->engine->comm->rank * updater->own_parts + index);
     const size_t *starts = updater->division.starts + number;
-    struct part part = part_of(cut, index);
+    struct part part = part_of(split, index);
     part.end = starts[1];
     for (size_t done = starts[0]; done < part.end;) {
         if (args->stop != NULL && *args->stop >= 2) {
-            result->left = 1;
+            result->aborted = 1;
             return 0;
         }
-        const struct micro micro = update_cut_at(cut, done, part.end);
-        run_micro(cut, &micro, &part, result);
+        const struct micro_batch micro = update_split_next(split, done, part.end);
+        run_micro(split, &micro, &part, result);
         done += micro.count;
     }
-    for (; part.announced < part.announces; part.announced++) {
-        if (part.announced > 0) {
-            drop_all_foreign(updater);
+    for (; part.reduced < part.reductions; part.reduced++) {
+        if (part.reduced > 0) {
+            discard_all_foreign(updater);
         }
         announce_all(updater);
     }
@@ -430,20 +431,20 @@ static int run_part(const struct update_cut *cut, int index, struct update_resul
 }
 
 // 0 when it was left at once.
-static int run_backward(const struct update_cut *cut, struct update_result *result) {
-    struct updater *updater = cut->updater;
-    struct device *device = cut->engine->state->device;
+static int run_backward(const struct update_split *split, struct update_result *result) {
+    struct updater *updater = split->updater;
+    struct device *device = split->engine->state->device;
     updater->announced = 0;
-    device->zero(device, cut->engine->sums, sizeof *cut->engine->sums);
+    device->zero(device, split->engine->sums, sizeof *split->engine->sums);
     if (updater->earlier_losses != NULL) {
         device->zero(device, updater->earlier_losses, earlier_loss_bytes(updater));
     }
     for (int i = 0; i < updater->own_parts; i++) {
-        if (!run_part(cut, i, result)) {
+        if (!run_part(split, i, result)) {
             return 0;
         }
         if (i + 1 < updater->own_parts) {
-            keep_part(updater, i);
+            accumulate_part(updater, i);
         }
     }
     all_reduce_wait_all_gradients(&updater->all_reduce);
@@ -452,7 +453,7 @@ static int run_backward(const struct update_cut *cut, struct update_result *resu
 
 // --- waiting and the step ------------------------------------------------------------------------
 
-// The sum of values[0], values[ENGINE_LOSSES], ... of `parts` parts.
+// The sum of values[0], values[ENGINE_LOSSES], ... over `parts` parts, along the tree.
 static double sum_of_parts(const double *values, int parts) {
     if (parts == 1) {
         return *values;
@@ -462,8 +463,8 @@ static double sum_of_parts(const double *values, int parts) {
            sum_of_parts(values + (size_t)first * ENGINE_LOSSES, parts - first);
 }
 
-// Adds this rank's parts, so that the sum over the ranks does not depend on how many parts each
-// rank has.
+// Adds the losses of this rank's parts along the tree, so that the sum over the ranks does not
+// depend on how many parts each rank has.
 static void sum_losses(const struct updater *updater, const struct engine_sums *last,
                        double sums[ENGINE_LOSSES]) {
     struct device *device = updater->engine->state->device;
@@ -478,22 +479,23 @@ static void sum_losses(const struct updater *updater, const struct engine_sums *
     }
 }
 
-// The only place where an update waits for the device and for the other ranks.
-static enum berth_status ask(const struct update_cut *cut, struct update_result *result,
-                             struct berth_error *error) {
-    const struct engine *engine = cut->engine;
+// The only point where an update waits for the device and the other ranks.
+static enum berth_status collect_results(const struct update_split *split,
+                                         struct update_result *result, struct berth_error *error) {
+    const struct engine *engine = split->engine;
     struct device *device = engine->state->device;
     struct comm *comm = engine->comm;
     enum { TOKENS = ENGINE_LOSSES, MASKED, FLOPS, SUMS };
     double sums[SUMS] = {[TOKENS] = (double)result->tokens,
                          [MASKED] = (double)result->masked,
-                         [FLOPS] = result->needed_flops};
+                         [FLOPS] = result->required_flops};
     struct engine_sums own;
-    optimizer_norm(&cut->updater->plan, 1 / loss_scale_of(cut->args));
+    optimizer_norm(&split->updater->plan, 1 / loss_scale_of(split->args));
     device->download(device, &own, engine->sums, sizeof own);
-    sum_losses(cut->updater, &own, sums);
+    sum_losses(split->updater, &own, sums);
     const enum berth_status status = device->status(device, error);
-    if (status == BERTH_OK) { // else the others need not come here to learn of it
+    if (status ==
+        BERTH_OK) { // else agree() tells the other ranks, which may not have come this far
         comm->sum(comm, sums, SUMS);
     }
     result->loss = sums[ENGINE_SEQUENCE_LOSS] + sums[ENGINE_MASKED_LOSS];
@@ -502,11 +504,11 @@ static enum berth_status ask(const struct update_cut *cut, struct update_result 
     result->masked = (int64_t)sums[MASKED];
     result->total_flops = sums[FLOPS];
     result->grad_norm = sqrt(own.norm.sum_squares);
-    result->stop = cut->args->stop != NULL ? *cut->args->stop : 0;
+    result->stop = split->args->stop != NULL ? *split->args->stop : 0;
     return comm->agree(comm, status, &result->stop, error);
 }
 
-// This rank's part of a range has its new weights.
+// Called when this rank's part of a range has its new weights.
 static void range_updated(void *context, size_t range) {
     struct updater *updater = context;
     all_reduce_clear(&updater->all_reduce, range);
@@ -518,35 +520,35 @@ static int is_above(double value, double limit) {
     return limit > 0 && value > limit;
 }
 
-static void take_step(const struct update_cut *cut, struct update_result *result) {
-    const struct update_args *args = cut->args;
+static void take_step(const struct update_split *split, struct update_result *result) {
+    const struct update_args *args = split->args;
     const struct optimizer_step step = {.number = args->step - args->skipped,
                                         .learning_rate = args->learning_rate,
                                         .gradient_scale = 1 / loss_scale_of(args),
                                         .grad_norm = result->grad_norm,
                                         .updated = range_updated,
-                                        .context = cut->updater};
-    result->is_held = is_above(result->loss, args->most_loss) ||
-                      is_above(result->grad_norm, args->most_grad_norm);
-    if (isfinite(result->grad_norm) && isfinite(result->loss) && !result->is_held) {
-        optimizer_step(&cut->updater->plan, &step);
+                                        .context = split->updater};
+    result->exceeds_limit = is_above(result->loss, args->loss_limit) ||
+                            is_above(result->grad_norm, args->grad_norm_limit);
+    if (isfinite(result->grad_norm) && isfinite(result->loss) && !result->exceeds_limit) {
+        optimizer_step(&split->updater->plan, &step);
     }
 }
 
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error) {
     struct device *device = updater->engine->state->device;
-    struct update_cut cut = update_cut_make(updater, args);
+    struct update_split split = update_split_make(updater, args);
     double seconds[DEVICE_PHASES];
     *result = (struct update_result){.imbalance = division_imbalance(&updater->division)};
-    if (!run_backward(&cut, result)) {
+    if (!run_backward(&split, result)) {
         return device->status(device, error);
     }
     replica_check_begin(&updater->check);
     device->mark(device, DEVICE_PHASE_STEP);
-    TRY(ask(&cut, result, error));
+    TRY(collect_results(&split, result, error));
     TRY(replica_check_end(&updater->check, args->step, 0, error));
-    take_step(&cut, result);
+    take_step(&split, result);
     device->mark(device, DEVICE_PHASE_OTHER);
     device->times(device, seconds);
     result->forward_seconds = seconds[DEVICE_PHASE_FORWARD];
@@ -564,7 +566,7 @@ enum berth_status update_check(struct updater *updater, int64_t updates,
 void update_discard(struct updater *updater) {
     const struct state *state = updater->engine->state;
     const size_t bytes = (size_t)state->table->total * sizeof *state->gradients;
-    if (state->share.stage == 2) {
+    if (state->sharding.stage == 2) {
         state->device->discard(state->device, state->gradients, bytes);
     } else {
         state->device->zero(state->device, state->gradients, bytes);

@@ -33,59 +33,59 @@ static void log_start(const struct evaluation *evaluation, const struct berth_lo
 
 // --- numbers that are not finite ----------------------------------------------------------------
 
-// What a task receives, and the first number of it that is not finite: scores would hide it,
+// Passes results on to the task and remembers the first non-finite number: scores would hide it,
 // because comparisons with NaN are false.
-struct intake {
+struct receiver {
     const struct task *task;
     struct task_set *set;
-    const char *found; // what it is; NULL: all are finite
+    const char *found; // what is not finite; NULL: nothing
     size_t sequence;
-    int64_t place, count;
+    int64_t position, count;
 };
 
-static void look(struct intake *intake, const char *what, size_t sequence, const float *numbers,
-                 int64_t count) {
+static void check_numbers(struct receiver *receiver, const char *what, size_t sequence,
+                          const float *numbers, int64_t count) {
     const int64_t finite = finite_count(numbers, count);
-    if (finite < count && intake->found == NULL) {
-        intake->found = what;
-        intake->sequence = sequence;
-        intake->place = finite;
-        intake->count = count;
+    if (finite < count && receiver->found == NULL) {
+        receiver->found = what;
+        receiver->sequence = sequence;
+        receiver->position = finite;
+        receiver->count = count;
     }
 }
 
-static void take(void *context, size_t index, const float *logits, int64_t count) {
-    struct intake *intake = context;
-    look(intake, "output", index, logits, count);
-    intake->task->take(intake->set, index, logits, count);
+static void receive(void *context, size_t index, const float *logits, int64_t count) {
+    struct receiver *receiver = context;
+    check_numbers(receiver, "output", index, logits, count);
+    receiver->task->receive(receiver->set, index, logits, count);
 }
 
-static void take_masked(void *context, size_t index, const struct infer_masked *masked) {
-    struct intake *intake = context;
-    look(intake, "the loss of masked token", index, masked->losses, masked->count);
-    intake->task->take_masked(intake->set, index, masked);
+static void receive_masked(void *context, size_t index, const struct infer_masked *masked) {
+    struct receiver *receiver = context;
+    check_numbers(receiver, "the loss of masked token", index, masked->losses, masked->count);
+    receiver->task->receive_masked(receiver->set, index, masked);
 }
 
-static enum berth_status check_finite(const struct intake *intake, struct berth_error *error) {
-    return intake->found == NULL
+static enum berth_status check_finite(const struct receiver *receiver, struct berth_error *error) {
+    return receiver->found == NULL
                ? BERTH_OK
                : error_set(error, BERTH_FAILURE,
                            "%s: sequence %zu of %zu: %s %" PRId64 " of %" PRId64
                            " is not a finite number; the model's weights are damaged or its "
                            "training diverged",
-                           intake->set->path, intake->sequence + 1, intake->set->source.count,
-                           intake->found, intake->place + 1, intake->count);
+                           receiver->set->path, receiver->sequence + 1, receiver->set->source.count,
+                           receiver->found, receiver->position + 1, receiver->count);
 }
 
 // --- scores -------------------------------------------------------------------------------------
 
-// intake NULL: of logits that are all zero.
+// receiver NULL: scores all-zero logits.
 static enum berth_status score_set(struct evaluation *evaluation, const struct model_files *files,
-                                   const struct intake *intake, struct task_score *score,
+                                   const struct receiver *receiver, struct task_score *score,
                                    struct berth_error *error) {
     const struct task *task = evaluation->task;
     TRY(task->conclude != NULL ? task->conclude(&evaluation->set, files, error) : BERTH_OK);
-    TRY(intake != NULL ? check_finite(intake, error) : BERTH_OK);
+    TRY(receiver != NULL ? check_finite(receiver, error) : BERTH_OK);
     return task->score(&evaluation->set, score, error);
 }
 
@@ -97,12 +97,12 @@ enum berth_status evaluation_rehearse(struct evaluation *evaluation,
     return BERTH_OK;
 }
 
-// The first rank alone has the results.
+// Rank 0 only, which has the results.
 static enum berth_status conclude(struct evaluation *evaluation, const struct evaluation_run *run,
-                                  const struct intake *intake, struct task_score *score,
+                                  const struct receiver *receiver, struct task_score *score,
                                   struct berth_error *error) {
     const struct task *task = evaluation->task;
-    TRY(score_set(evaluation, run->files, intake, score, error));
+    TRY(score_set(evaluation, run->files, receiver, score, error));
     return task->detail != NULL && run->log->write != NULL
                ? task->detail(&evaluation->set, run->step, run->log, error)
                : BERTH_OK;
@@ -112,16 +112,16 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
                                      const struct evaluation_run *run, struct infer_result *timing,
                                      struct task_score *score, struct berth_error *error) {
     *score = (struct task_score){.loss = NAN};
-    struct intake intake = {.task = evaluation->task, .set = &evaluation->set};
+    struct receiver receiver = {.task = evaluation->task, .set = &evaluation->set};
     struct infer_args args = {.source = &evaluation->set.source,
                               .extent = &evaluation->extent,
                               .log = run->log,
                               .phase = "predict",
                               .stop = run->stop,
-                              .take = take,
-                              .take_masked =
-                                  evaluation->task->take_masked != NULL ? take_masked : NULL,
-                              .context = &intake};
+                              .receive = receive,
+                              .receive_masked =
+                                  evaluation->task->receive_masked != NULL ? receive_masked : NULL,
+                              .context = &receiver};
     log_start(evaluation, run->log);
     TRY(infer_run(run->engine, &args, timing, error));
     if (timing->stopped) {
@@ -132,7 +132,7 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
     log_event(run->log, "eval_start");
     struct comm *comm = run->engine->comm;
     TRY(comm_settle(comm,
-                    comm->rank == 0 ? conclude(evaluation, run, &intake, score, error) : BERTH_OK,
+                    comm->rank == 0 ? conclude(evaluation, run, &receiver, score, error) : BERTH_OK,
                     error));
     comm->broadcast(comm, score, sizeof *score, 0);
     return comm->status(comm, error);

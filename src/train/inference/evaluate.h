@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicts a whole set of a task and scores the predictions. Ranks divide the prediction; the first
-// one has the results, scores them and tells the others the score.
+// Predicts a whole set of a task and scores the predictions. Ranks divide the prediction; rank 0
+// gets the results, scores them and sends the score to the others.
 #ifndef BERTH_TRAIN_EVALUATE_H
 #define BERTH_TRAIN_EVALUATE_H
 
@@ -22,14 +22,14 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
                                   const struct task_open *args, struct berth_error *error);
 void evaluation_done(struct evaluation *evaluation);
 
-// The scores of logits that are all zero: they have the names that every evaluation's have. The
-// loss is 0, or NaN if the evaluations have none.
+// The scores for all-zero logits, which have the same names as those of any evaluation. The loss is
+// 0, or NaN if the task has none.
 enum berth_status evaluation_rehearse(struct evaluation *evaluation,
                                       const struct model_files *files, struct task_score *score,
                                       struct berth_error *error);
 
-// Predicts and scores. If *stop is set in one of the ranks, timing->stopped is 1 and there is no
-// score. Called by all ranks, all of which get the same status (comm_settle), score and `stopped`.
+// Predicts and scores. If *stop is set on one of the ranks, timing->stopped is 1 and there is no
+// score. Called by all ranks, which get the same status (comm_settle), score and `stopped`.
 struct evaluation_run {
     struct engine *engine;
     const struct model_files *files;

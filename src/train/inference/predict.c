@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- a model ready to answer --------------------------------------------------------------------
+// --- the predictor ------------------------------------------------------------------------------
 
 // The decoder of the masked tokens multiplies with the word table, in the compute dtype.
 static enum berth_status check_int8(const struct predictor *predictor, struct berth_error *error) {
@@ -28,33 +28,35 @@ static enum berth_status check_int8(const struct predictor *predictor, struct be
                : BERTH_OK;
 }
 
-// All that needs no other rank: files and device.
+// What needs no other rank: files and device.
 static enum berth_status open_alone(struct predictor *predictor, struct berth_config *config,
-                                    enum param_head head, int64_t usual_length,
-                                    const struct berth_log *log, struct berth_error *error) {
+                                    const struct predictor_kind *kind, const struct berth_log *log,
+                                    struct berth_error *error) {
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
     TRY(machine_start_threads(config, error));
-    TRY(model_files_open(&predictor->files, config, config->model_name_or_path, head, log, error));
+    TRY(model_files_open(&predictor->files, config, config->model_name_or_path, kind->head, log,
+                         error));
     const struct length_limits limits =
-        model_files_limits(&predictor->files, usual_length, config->model_name_or_path);
+        model_files_limits(&predictor->files, kind->usual_length, config->model_name_or_path);
     TRY(inputs_fit_length(config, &limits, log, error));
-    if (head == PARAM_HEAD_SPAN) {
+    if (kind->head == PARAM_HEAD_SPAN) {
         TRY(squad_input_follow_model(config, &predictor->files, log, error));
     }
     return machine_device_open(config, predictor->comm, log, &predictor->device, error);
 }
 
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 enum param_head head, int64_t usual_length, struct comm *comm,
+                                 const struct predictor_kind *kind, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error) {
     *predictor = (struct predictor){.comm = comm};
-    TRY(comm_settle(comm, open_alone(predictor, config, head, usual_length, log, error), error));
-    predictor->state =
-        (struct state){.device = predictor->device, .table = &predictor->files.table};
+    TRY(comm_settle(comm, open_alone(predictor, config, kind, log, error), error));
+    predictor->state = (struct state){.device = predictor->device,
+                                      .table = &predictor->files.table,
+                                      .is_int8 = config->precision == BERTH_INT8};
     TRY(machine_inference_dtype(config, comm, predictor->device, log, &predictor->state.compute,
-                                &predictor->state.is_int8, error));
+                                error));
     return check_int8(predictor, error);
 }
 
@@ -83,7 +85,7 @@ void predictor_done(struct predictor *predictor) {
     model_files_done(&predictor->files);
 }
 
-// --- a whole set --------------------------------------------------------------------------------
+// --- predicting a set ---------------------------------------------------------------------------
 
 struct predict_job {
     const struct task *task;
@@ -174,8 +176,8 @@ static enum berth_status settle(struct predict_job *job, struct berth_error *err
     return log_settings(&job->log, &job->config, JOB_PREDICT, error);
 }
 
-// The first rank has the output folder.
-static enum berth_status look_at_output(struct predict_job *job, struct berth_error *error) {
+// Rank 0 only.
+static enum berth_status check_output_folder(struct predict_job *job, struct berth_error *error) {
     TRY(output_check_predictions(&job->config, error));
     return !job->config.dry_run && dir_exists(job->config.output_dir)
                ? output_take(&job->config, &job->lock, error)
@@ -189,9 +191,9 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
 
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
-    TRY(predictor_open(&job->predictor, config, job->task->head,
-                       option_default_integer("max_seq_length", job->task->defaults), job->comm,
-                       &job->log, error));
+    const struct predictor_kind kind = {
+        job->task->head, option_default_integer("max_seq_length", job->task->defaults)};
+    TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
     struct task_open args = {
         .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
     return evaluation_open(&job->evaluation, job->task, &args, error);
@@ -214,7 +216,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     const struct berth_config *config = &job->config;
     TRY(comm_settle(comm, settle(job, error), error));
     TRY(rank_settings_compare(comm, config, error));
-    TRY(comm_settle(comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(comm, is_first(job) ? check_output_folder(job, error) : BERTH_OK, error));
     TRY(comm_settle(comm, prepare(job, error), error));
     TRY(comm_settle(comm, make_plan(job, error), error));
     if (config->dry_run) {
@@ -228,23 +230,22 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     return predict_set(job, result, error);
 }
 
-enum berth_status predict(const struct task *task, enum task_use use,
-                          const struct berth_config *config, struct berth_log log,
-                          const volatile int *stop, struct berth_run_result *result,
+enum berth_status predict(const struct predict_args *args, struct berth_run_result *result,
                           struct berth_error *error) {
     struct berth_run_result ignored;
-    struct predict_job job = {.task = task,
-                              .use = use,
-                              .config = *config,
-                              .log = log,
-                              .stop = stop,
+    struct predict_job job = {.task = args->task,
+                              .use = args->use,
+                              .config = *args->config,
+                              .log = args->log,
+                              .stop = args->stop,
                               .comm = comm_self(),
                               .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
     char what[64];
-    snprintf(what, sizeof what, "%s %s", use == TASK_PREDICT ? "predict" : "evaluate", task->name);
-    enum berth_status status = machine_comm_open(what, config, &job.log, &job.comm, error);
+    snprintf(what, sizeof what, "%s %s", job.use == TASK_PREDICT ? "predict" : "evaluate",
+             job.task->name);
+    enum berth_status status = machine_comm_open(what, args->config, &job.log, &job.comm, error);
     if (status == BERTH_OK) {
         status = run(&job, result, error);
     }

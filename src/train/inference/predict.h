@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference jobs: opening a model for answering, predicting a whole file, and showing samples.
+// Inference jobs: opening a model, predicting a whole file, showing samples.
 #ifndef BERTH_TRAIN_PREDICT_H
 #define BERTH_TRAIN_PREDICT_H
 
@@ -13,30 +13,40 @@
 
 // A model with its weights on a device, and activations for batches of a given size.
 struct predictor {
-    struct comm *comm; // of the ranks that divide predictions; borrowed
+    struct comm *comm; // of the ranks that divide a prediction; borrowed
     struct model_files files;
     struct device *device;
     struct state state;
     struct engine engine;
 };
 
-// Called by all ranks of `comm`, and so is predictor_load. Opens files and device of
-// config->model_name_or_path; fits max_seq_length to the model and the usual length
-// (inputs_fit_length). predictor_load then checks the plan, allocates memory for batches of that
-// shape, and reads the weights.
+struct predictor_kind {
+    enum param_head head;
+    int64_t usual_length; // of the sequences (struct length_limits); 0: none
+};
+
+// Opens files and device of config->model_name_or_path and fits max_seq_length to the model and the
+// usual length (inputs_fit_length). Then predictor_load allocates memory for batches of up to
+// `extent` and reads the weights. All ranks of `comm` call both.
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 enum param_head head, int64_t usual_length, struct comm *comm,
+                                 const struct predictor_kind *kind, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error);
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
                                  const struct batch_extent *extent, const struct berth_log *log,
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
 
+struct predict_args {
+    const struct task *task;
+    enum task_use use; // TASK_PREDICT or TASK_VALIDATE
+    const struct berth_config *config;
+    struct berth_log log;
+    const volatile int *stop;
+};
+
 // Implements berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE). Processes that were
-// started together divide the prediction; the first one reports and writes.
-enum berth_status predict(const struct task *task, enum task_use use,
-                          const struct berth_config *config, struct berth_log log,
-                          const volatile int *stop, struct berth_run_result *result,
+// started together divide the prediction; rank 0 reports and writes.
+enum berth_status predict(const struct predict_args *args, struct berth_run_result *result,
                           struct berth_error *error);
 
 // The arguments of berth_show_squad.

@@ -14,14 +14,14 @@
 
 #define STREAM_SAMPLES 0x53414D50u // stream of random numbers
 
-// The selected part of a data set, its features and logits.
+// The selected questions of a data set, their features and logits.
 struct show {
     struct berth_config config; // adjusted to the model
     struct predictor predictor;
     struct squad_feature_options rules;
     struct squad_dataset dataset, part; // part borrows from dataset, or from dataset and copies
     struct squad_example *entries;      // by Keras's rules; otherwise NULL
-    struct squad_example *drawn;        // drawn at random; otherwise NULL
+    struct squad_example *sampled;      // drawn at random; otherwise NULL
     int64_t *numbers;                   // indices of the samples in part
     struct squad_feature_set features;
     struct packer_source source;
@@ -64,26 +64,27 @@ static enum berth_status list_entries(const struct show_args *args, struct show 
                : error_no_memory(error, show->part.count * sizeof *show->entries, "the entries");
 }
 
-// Draws samples in ascending order, every choice with equal probability: each one is taken with
-// probability (still wanted) / (still left).
-static void draw(const struct show *show, size_t all, size_t wanted) {
+// Selection sampling (Knuth's algorithm S): takes each question with probability (still wanted) /
+// (still left), so every subset is equally likely, and the samples are in ascending order.
+static void sample(const struct show *show, size_t all, size_t wanted) {
     uint64_t draws = 0, seed = (uint64_t)show->config.seed;
     size_t taken = 0;
     for (size_t i = 0; taken < wanted; i++) {
         if (rng_below(seed, STREAM_SAMPLES, &draws, (uint32_t)(all - i)) < wanted - taken) {
-            show->drawn[taken] = show->part.examples[i];
+            show->sampled[taken] = show->part.examples[i];
             show->numbers[taken++] = (int64_t)i;
         }
     }
 }
 
-static enum berth_status draw_samples(struct show *show, size_t wanted, struct berth_error *error) {
-    show->drawn = memory_array(wanted + 1, sizeof *show->drawn);
-    if (show->drawn == NULL) {
-        return error_no_memory(error, wanted * sizeof *show->drawn, "the samples");
+static enum berth_status sample_at_random(struct show *show, size_t wanted,
+                                          struct berth_error *error) {
+    show->sampled = memory_array(wanted + 1, sizeof *show->sampled);
+    if (show->sampled == NULL) {
+        return error_no_memory(error, wanted * sizeof *show->sampled, "the samples");
     }
-    draw(show, show->part.count, wanted);
-    show->part.examples = show->drawn;
+    sample(show, show->part.count, wanted);
+    show->part.examples = show->sampled;
     return BERTH_OK;
 }
 
@@ -102,7 +103,7 @@ static enum berth_status take_samples(const struct show_args *args, struct show 
         return error_no_memory(error, (size_t)wanted * sizeof *show->numbers, "the samples");
     }
     if (samples->random) {
-        TRY(draw_samples(show, (size_t)wanted, error));
+        TRY(sample_at_random(show, (size_t)wanted, error));
     } else {
         show->part.examples += first;
         for (int64_t i = 0; i < wanted; i++) {
@@ -163,7 +164,7 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
     struct infer_args infer = {.source = &show->source,
                                .extent = &show->extent,
                                .phase = "answer",
-                               .take = squad_logits_take,
+                               .receive = squad_logits_receive,
                                .context = &show->logits};
     struct infer_result timing;
     TRY(infer_run(&show->predictor.engine, &infer, &timing, error));
@@ -230,8 +231,8 @@ static enum berth_status visit_samples(const struct show_args *args, const struc
 static enum berth_status run(const struct show_args *args, struct show *show,
                              struct berth_error *error) {
     show->config = *args->config;
-    TRY(predictor_open(&show->predictor, &show->config, PARAM_HEAD_SPAN, 0, comm_self(), args->log,
-                       error));
+    const struct predictor_kind kind = {PARAM_HEAD_SPAN, 0};
+    TRY(predictor_open(&show->predictor, &show->config, &kind, comm_self(), args->log, error));
     TRY(choose(args, show, error));
     if (show->part.count == 0) {
         return BERTH_OK;
@@ -249,7 +250,7 @@ enum berth_status show_squad(const struct show_args *args, struct berth_error *e
     }
     squad_logits_done(&show.logits);
     memory_free(show.entries);
-    memory_free(show.drawn);
+    memory_free(show.sampled);
     memory_free(show.numbers);
     squad_feature_set_done(&show.features);
     squad_dataset_done(&show.dataset);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a training job: the largest batches, the memory, and what the report says of both.
+// The plan of a training job: the largest batches, the memory, and the report of both.
 #include "train/checkpoint/original_write.h"
-#include "train/job/job_parts.h"
+#include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
 
@@ -10,7 +10,7 @@ static enum berth_status find_shape(struct training_job *job, int64_t *micro_bat
     static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
     struct batching_worst worst;
     const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
-    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &rank, &worst, error));
+    TRY(job->feed.ops->find_worst(&job->feed, &job->batching, &rank, &worst, error));
     *micro_batches = worst.micro_batches;
     job->shape =
         (struct engine_shape){.train = batch_extent_larger(&worst.micro, &least),
@@ -26,8 +26,8 @@ static size_t level_bytes(const struct training_job *job) {
 }
 
 enum berth_status job_measure_plan(struct training_job *job, struct berth_error *error) {
-    job->state =
-        (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
+    job->state = (struct state){
+        .device = job->device, .table = &job->files.table, .sharding = job->sharding};
     TRY(machine_compute_dtype(&job->config, job->peers, job->device, &job->log, &job->state.compute,
                               error));
     return find_shape(job, &job->micro_batches, error);
@@ -35,7 +35,7 @@ enum berth_status job_measure_plan(struct training_job *job, struct berth_error 
 
 static size_t saving_bytes(const struct training_job *job) {
     const struct param_table *table = &job->files.table;
-    const size_t copy = job_takes_copy(job) ? saver_bytes(table, &job->share) : 0;
+    const size_t copy = job_saves_in_background(job) ? saver_bytes(table, &job->sharding) : 0;
     return copy + (job_is_first(job) && original_is_written(&job->config)
                        ? original_write_bytes(table)
                        : 0);
@@ -55,7 +55,7 @@ struct plan_args job_memory(const struct training_job *job) {
         .exchange =
             job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
         .levels = level_bytes(job),
-        .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),
+        .shared = all_reduce_shared_bytes(job->comm, &job->sharding, update_wire(&rules)),
         .data = feed_bytes(&job->feed, &job->batching),
         .saving = saving_bytes(job),
         .log = &job->log};
@@ -63,15 +63,15 @@ struct plan_args job_memory(const struct training_job *job) {
 
 enum berth_status job_settle_saving(struct training_job *job, struct berth_error *error) {
     const struct plan_args memory = job_memory(job);
-    int is_short = job_takes_copy(job) && !plan_memory_fits(&memory);
+    int is_short = job_saves_in_background(job) && !plan_memory_fits(&memory);
     if (job->config.async_save && job->config.skip_checkpoint) {
         log_note(&job->log, "async_save has no effect without checkpoints");
     }
     TRY(job->comm->agree(job->comm, BERTH_OK, &is_short, error));
     if (is_short) {
         log_note(&job->log,
-                 "async_save: no memory for a copy of weights and moments, %zu MiB: checkpoints "
-                 "are written between updates",
+                 "async_save: not enough memory for a copy of weights and moments (%zu MiB): "
+                 "checkpoints are written between updates",
                  (size_t)(memory.saving >> 20));
         job->config.async_save = 0;
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training loop counts and reports of its updates.
+// What a training loop counts and reports about its updates.
 #include "core/memory.h"
 #include "train/job/loop_run.h"
 #include "train/machine/machine.h"
 
 #include <math.h>
 
-// Of shards, which are not read before; of the other sets the plan has them.
+// Only for shards, which were not read before training; for other sets the plan has the lengths.
 static void count_lengths(struct run *run, const struct feed_update *data) {
     if (run->loop->feed->shards == NULL) {
         return;
@@ -43,7 +43,7 @@ void loop_count_update(struct run *run, const struct update_result *update,
     window->backward += update->backward_seconds;
     window->step += update->step_seconds;
     window->imbalance += update->imbalance;
-    window->needed_flops += update->needed_flops;
+    window->required_flops += update->required_flops;
     run->progress->total_flos += update->total_flops;
     struct training_result *result = run->result;
     result->updates++;
@@ -51,7 +51,7 @@ void loop_count_update(struct run *run, const struct update_result *update,
     result->waited_seconds += data->waited;
     result->tokens += update->tokens;
     result->seconds += seconds;
-    result->needed_flops += update->needed_flops;
+    result->required_flops += update->required_flops;
     result->forward_seconds += update->forward_seconds;
     result->backward_seconds += update->backward_seconds;
     result->step_seconds += update->step_seconds;
@@ -79,7 +79,8 @@ static size_t add_masked(const struct run *run, struct berth_field *fields, size
     return count;
 }
 
-// With several ranks: what this one exchanged since the last record, and how even the parts were.
+// With several ranks: what this one exchanged since the last record, and how balanced the parts
+// were.
 static size_t add_exchanges(struct run *run, struct berth_field *fields, size_t count) {
     struct comm *comm = run->loop->updater->engine->comm;
     const struct comm_stats now = comm->stats(comm), before = run->exchanged;
@@ -92,9 +93,9 @@ static size_t add_exchanges(struct run *run, struct berth_field *fields, size_t 
         log_real("comm_hidden_seconds", fmax(0, now.busy_seconds - before.busy_seconds - exposed));
     fields[count++] = log_integer("comm_bytes", (int64_t)(now.bytes - before.bytes));
     fields[count++] = log_real("imbalance", run->window.imbalance / (double)run->window.updates);
-    if (run->paces.slowest.rank >= 0) {
-        fields[count++] = log_integer("slowest_rank", run->paces.slowest.rank);
-        fields[count++] = log_real("slowest_ratio", run->paces.slowest.ratio);
+    if (run->stragglers.slowest.rank >= 0) {
+        fields[count++] = log_integer("slowest_rank", run->stragglers.slowest.rank);
+        fields[count++] = log_real("slowest_ratio", run->stragglers.slowest.ratio);
     }
     run->exchanged = now;
     return count;
@@ -120,7 +121,7 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     fields[count++] = log_integer("sample_count", loop_own_step(loop, run->progress->step) *
                                                       loop->batching->update_sequences);
     fields[count++] = log_real("train_ema_loss", run->ema_loss);
-    fields[count++] = log_real("model_flops", window->needed_flops / window->seconds);
+    fields[count++] = log_real("model_flops", window->required_flops / window->seconds);
     fields[count++] = log_integer("rss_bytes", (int64_t)machine_resident());
     if (run->progress->loss_scale.kind != LOSS_SCALE_NONE) {
         fields[count++] = log_integer("skipped", run->progress->skipped);
@@ -135,8 +136,8 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     run->window = (struct window){0};
 }
 
-// Reports the coefficients of a layer-wise optimizer in the last update: one number for each
-// parameter that has one.
+// Reports the trust ratios of a layer-wise optimizer in the last update, one for each parameter
+// that has one.
 static enum berth_status report_coefficients(const struct run *run, struct berth_error *error) {
     const struct updater *updater = run->loop->updater;
     const struct state *state = updater->engine->state;
@@ -167,8 +168,8 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
-// BingBertSquad's running mean; a record whose updates were all skipped does not change it.
-static void follow_loss(struct run *run) {
+// BingBertSquad's moving average. A record whose updates were all skipped does not change it.
+static void update_ema(struct run *run) {
     double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
     if (!isnan(loss)) {
         run->ema_loss = isnan(run->ema_loss) ? loss : alpha * run->ema_loss + (1 - alpha) * loss;
@@ -192,7 +193,7 @@ enum berth_status loop_log_step(struct run *run, double learning_rate, double gr
     progress->loss_count = 0;
     progress_add_step(progress, loop_epoch(run->loop, progress->step), progress->last_loss,
                       learning_rate, grad_norm);
-    follow_loss(run);
+    update_ema(run);
     report_step(run, learning_rate, grad_norm);
     return report_coefficients(run, error);
 }

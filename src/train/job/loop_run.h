@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A running training loop, for the files that make it: training_loop.c (updates, evaluations,
-// stopping) and loop_saving.c, loop_records.c, loop_spikes.c. Nobody else includes it.
+// A running training loop, shared by training_loop.c (updates, evaluations, stopping),
+// loop_saving.c, loop_records.c and loop_spikes.c. Nothing else includes it.
 #ifndef BERTH_TRAIN_LOOP_RUN_H
 #define BERTH_TRAIN_LOOP_RUN_H
 
 #include "train/engine/profile.h"
 #include "train/job/lengths.h"
-#include "train/job/paces.h"
+#include "train/job/stragglers.h"
 #include "train/job/training_loop.h"
 
 // Counters since the last step record.
@@ -15,8 +15,8 @@ struct window {
     int64_t masked;
     double last_loss; // of the last update
     double seconds, forward, backward, step, waited;
-    double imbalance; // of the parts of updates, added up
-    double needed_flops;
+    double imbalance; // sum over the updates
+    double required_flops;
 };
 
 struct run {
@@ -24,20 +24,20 @@ struct run {
     struct progress *progress;
     struct training_result *result;
     struct window window;
-    struct schedule schedule;    // including where it starts
-    struct comm_stats exchanged; // until the last step record
-    struct paces paces;
+    struct schedule schedule;    // including its start
+    struct comm_stats exchanged; // totals at the last step record
+    struct stragglers stragglers;
     struct profile profile; // --profile
     struct lengths lengths; // of shards' sequences
     double ema_loss;        // over the step records; NaN before the first
     enum spike_policy spike_policy;
     int rollbacks;      // to the newest checkpoint
     int64_t first_step; // step at which the run began or was resumed
-    int is_own_branch;  // output_dir has no checkpoint of a branch that this run has left
+    int is_own_branch;  // output_dir has no checkpoints that this run abandoned
     int64_t saved_step; // newest step that has a checkpoint in output_dir; -1: none
     int64_t next_save;  // --save_steps auto: the next step to save at
     int64_t saves;
-    double save_began; // of the checkpoint that is written beside the updates
+    double save_began; // of the checkpoint that is written in the background
     int64_t last_step; // last step of the run
     int stop;          // *loop->stop, as last agreed on by all ranks
 };
@@ -72,14 +72,12 @@ static inline void loop_enter(const struct run *run, enum comm_phase phase, int6
 // loop_saving.c
 int loop_save_is_due(const struct run *run);
 enum berth_status loop_save(struct run *run, struct berth_error *error);
-// At the start: removes what a killed run had left to remove after its last checkpoint.
+// At the start: removes old checkpoints that a killed run did not get to remove.
 enum berth_status loop_rotate(struct run *run, struct berth_error *error);
-// The checkpoint that is written beside the updates, if there is one: its next steps, or with
-// `waits` all of them.
-enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_error *error);
+// Continues writing a checkpoint in the background, if there is one; with `waits` completes it.
+enum berth_status loop_continue_saving(struct run *run, int waits, struct berth_error *error);
 
-// loop_records.c
-// Counts an update that took `seconds`, whatever became of it.
+// loop_records.c Counts an update that took `seconds`, whether it was applied or not.
 void loop_count_update(struct run *run, const struct update_result *update,
                        const struct feed_update *data, double seconds);
 int loop_log_is_due(const struct training_loop *loop, int64_t step);
@@ -87,16 +85,16 @@ int loop_log_is_due(const struct training_loop *loop, int64_t step);
 // repeats the previous one.
 enum berth_status loop_log_step(struct run *run, double learning_rate, double grad_norm,
                                 struct berth_error *error);
-// After 1, 2, 4, 8, ... updates and at the end: each replaces the one before.
+// Reports after 1, 2, 4, 8, ... updates and at the end; each report replaces the previous one.
 void loop_report_lengths(const struct run *run, int is_end);
 
-// loop_spikes.c
-// An update that was not made because it is a spike: it is skipped, or the run goes back.
-enum berth_status loop_hold(struct run *run, const struct update_result *update,
-                            const struct spike_limits *limits, struct berth_error *error);
+// loop_spikes.c Handles an update that was not applied because it is a spike: skips it or rolls the
+// run back.
+enum berth_status loop_handle_spike(struct run *run, const struct update_result *update,
+                                    const struct spike_limits *limits, struct berth_error *error);
 void loop_report_spike(const struct run *run, const struct update_result *update,
                        const struct spike_limits *limits, const char *outcome);
-void loop_follow_spikes(struct run *run, const struct update_result *update,
+void loop_record_spikes(struct run *run, const struct update_result *update,
                         const struct spike_limits *limits);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a training loop saves checkpoints, beside its updates or between them, and what it does
-// where one cannot be written. How a checkpoint is written: train/checkpoint.
+// When a training loop saves checkpoints, in the background or between updates, and what it does if
+// one cannot be written. train/checkpoint writes them.
 #include "core/clock.h"
 #include "core/number.h"
 #include "core/options.h"
-#include "train/checkpoint/earlier.h"
+#include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original_write.h"
 #include "train/job/loop_run.h"
 
@@ -43,7 +43,7 @@ static void note_interval(const struct run *run, double saving, double update, i
     log_fields(loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof *fields);
 }
 
-// After the first update and each save: the first rank's clock decides for all.
+// Called after the first update and each save: rank 0's clock decides for all ranks.
 static void choose_next_save(struct run *run) {
     const struct training_loop *loop = run->loop;
     const struct training_result *result = run->result;
@@ -99,10 +99,11 @@ static void report_saved(struct run *run, int64_t step) {
     log_facts(loop->log, facts, loop->saver != NULL ? count : count - 1);
 }
 
-// What on_save_error says to an error of saving `step`; not to one of other ranks or of the state
-// itself, as of weights that are not finite.
-static enum berth_status judge(const struct run *run, int64_t step, enum berth_status status,
-                               const struct berth_error *own, struct berth_error *error) {
+// Applies on_save_error to an error of saving `step`. Errors of other ranks, and of the state
+// itself, such as non-finite weights, are always errors.
+static enum berth_status handle_save_error(const struct run *run, int64_t step,
+                                           enum berth_status status, const struct berth_error *own,
+                                           struct berth_error *error) {
     if (status == BERTH_OK) {
         return BERTH_OK;
     }
@@ -122,7 +123,7 @@ static enum berth_status judge(const struct run *run, int64_t step, enum berth_s
                      "checkpoint of step %" PRId64 " %s: %s", step, outcome, own->message);
 }
 
-enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_error *error) {
+enum berth_status loop_continue_saving(struct run *run, int waits, struct berth_error *error) {
     struct saver *saver = run->loop->saver;
     struct berth_error own = {0};
     int64_t saved;
@@ -139,7 +140,7 @@ enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_err
         report_saved(run, saved);
     }
     run->result->save_seconds += clock_now() - begin;
-    return judge(run, step, status, &own, error);
+    return handle_save_error(run, step, status, &own, error);
 }
 
 enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
@@ -147,22 +148,22 @@ enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
     if (run->saved_step < 0 || run->loop->config->skip_checkpoint) {
         return BERTH_OK;
     }
-    return judge(run, run->saved_step, rotate(run, &own), &own, error);
+    return handle_save_error(run, run->saved_step, rotate(run, &own), &own, error);
 }
 
-// Before the first checkpoint. A run resumed after a kill in between goes on from where this one
-// did.
+// Called before the first checkpoint: sets checkpoints of an abandoned branch aside. If the run is
+// killed right after that, a resumed one continues from the same step as this one.
 static enum berth_status leave_branch(struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
     struct comm *comm = run->loop->updater->engine->comm;
-    const struct earlier_branch branch = {config->output_dir, run->first_step,
-                                          original_is_written(config)};
+    const struct leftovers_branch branch = {config->output_dir, run->first_step,
+                                            original_is_written(config)};
     if (run->is_own_branch) {
         return BERTH_OK;
     }
-    TRY(comm_settle(comm,
-                    comm->rank == 0 ? earlier_set_aside(&branch, run->loop->log, error) : BERTH_OK,
-                    error));
+    TRY(comm_settle(
+        comm, comm->rank == 0 ? leftovers_set_aside(&branch, run->loop->log, error) : BERTH_OK,
+        error));
     run->is_own_branch = 1;
     return BERTH_OK;
 }
@@ -186,7 +187,7 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
 }
 
 enum berth_status loop_save(struct run *run, struct berth_error *error) {
-    TRY(loop_go_on_saving(run, 1, error));
+    TRY(loop_continue_saving(run, 1, error));
     loop_enter(run, COMM_SAVING, run->progress->step);
     const double begin = clock_now();
     struct berth_error own = {0};
@@ -195,5 +196,5 @@ enum berth_status loop_save(struct run *run, struct berth_error *error) {
     profile_add(&run->profile, "saving", "checkpoint", begin);
     run->saves++;
     choose_next_save(run);
-    return judge(run, run->progress->step, status, &own, error);
+    return handle_save_error(run, run->progress->step, status, &own, error);
 }

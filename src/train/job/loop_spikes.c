@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of an update that is a spike (--spike_policy): reported, skipped, or the run goes
-// back to its last checkpoint. train/progress/spikes.h says which updates are spikes.
+// What happens to an update that is a spike (--spike_policy): it is reported, skipped, or the run
+// rolls back to its last checkpoint. train/progress/spikes.h decides which updates are spikes.
 #include "core/memory.h"
 #include "core/number.h"
 #include "train/job/loop_run.h"
@@ -35,17 +35,17 @@ void loop_report_spike(const struct run *run, const struct update_result *update
     log_fields(run->loop->log, BERTH_RECORD_WARNING, text, fields, sizeof fields / sizeof *fields);
 }
 
-void loop_follow_spikes(struct run *run, const struct update_result *update,
+void loop_record_spikes(struct run *run, const struct update_result *update,
                         const struct spike_limits *limits) {
     if (run->spike_policy != SPIKE_NONE) {
-        spikes_follow(&run->progress->spikes, limits, update->loss, update->grad_norm);
+        spikes_record(&run->progress->spikes, limits, update->loss, update->grad_norm);
     }
 }
 
 static void skip_spike(struct run *run, const struct update_result *update,
                        const struct spike_limits *limits, const char *outcome) {
     loop_report_spike(run, update, limits, outcome);
-    loop_follow_spikes(run, update, limits);
+    loop_record_spikes(run, update, limits);
     update_discard(run->loop->updater);
     run->progress->step++;
     run->progress->skipped++;
@@ -61,7 +61,7 @@ static enum berth_status restore(struct run *run, const char *folder, struct ber
     return comm_settle(comm, update_resume(loop->updater, error), error);
 }
 
-// The run goes on from the checkpoint's state, with the data after that of the spike.
+// Continues from the checkpoint's state, with the data after that of the spike.
 static enum berth_status go_back(struct run *run, const char *folder, struct berth_error *error) {
     struct progress *progress = run->progress;
     const int64_t spike = progress->step + progress->data_shift;
@@ -74,7 +74,7 @@ static enum berth_status go_back(struct run *run, const char *folder, struct ber
 static enum berth_status roll_back(struct run *run, const struct update_result *update,
                                    const struct spike_limits *limits, struct berth_error *error) {
     char *folder = NULL, outcome[96];
-    TRY(loop_go_on_saving(run, 1, error));
+    TRY(loop_continue_saving(run, 1, error));
     enum berth_status status =
         checkpoint_locate(run->loop->updater->engine->comm, run->loop->config->output_dir,
                           run->saved_step, &folder, error);
@@ -88,7 +88,7 @@ static enum berth_status roll_back(struct run *run, const struct update_result *
                            run->progress->step + 1, ROLLBACKS_MOST, run->saved_step);
     } else if (status == BERTH_OK) {
         snprintf(outcome, sizeof outcome,
-                 "the run goes back to update %" PRId64 " and leaves out its data",
+                 "the run rolls back to update %" PRId64 " and leaves out its data",
                  run->saved_step);
         loop_report_spike(run, update, limits, outcome);
         run->rollbacks++;
@@ -98,8 +98,8 @@ static enum berth_status roll_back(struct run *run, const struct update_result *
     return status;
 }
 
-enum berth_status loop_hold(struct run *run, const struct update_result *update,
-                            const struct spike_limits *limits, struct berth_error *error) {
+enum berth_status loop_handle_spike(struct run *run, const struct update_result *update,
+                                    const struct spike_limits *limits, struct berth_error *error) {
     if (run->spike_policy == SPIKE_ROLLBACK) {
         return roll_back(run, update, limits, error);
     }

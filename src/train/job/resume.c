@@ -22,7 +22,7 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     char **found = &resume->folder;
     enum berth_status status = BERTH_OK;
     if (!dir_exists(folder)) {
-        status = name != NULL ? original_at(name, found, &resume->original_step, error)
+        status = name != NULL ? original_locate(name, found, &resume->original_step, error)
                               : original_find(config->output_dir, config->resume_step, found,
                                               &resume->original_step, error);
     }
@@ -40,7 +40,7 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     return status;
 }
 
-// A run that was to resume does not overwrite a finished model.
+// A run that was meant to resume must not overwrite a finished model.
 static enum berth_status check_unfinished(const struct berth_config *config,
                                           struct berth_error *error) {
     int finished = 0;
@@ -76,12 +76,12 @@ enum berth_status resume_find(struct resume *resume, const struct berth_config *
                                                     : find_newest(resume, config, log, error);
 }
 
-enum berth_status resume_share(struct resume *resume, struct comm *comm,
-                               struct berth_error *error) {
+enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,
+                                   struct berth_error *error) {
     const int is_first = comm->rank == 0;
     struct {
         int64_t original_step;
-        uint64_t length; // of the folder's name with its end; 0: there is none
+        uint64_t length; // of the folder's name with its NUL; 0: there is none
     } found = {.original_step = resume->original_step};
     found.length = resume->folder != NULL ? strlen(resume->folder) + 1 : 0;
     comm->broadcast(comm, &found, sizeof found, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training job resumes from: a checkpoint of Berth, or one of the original programs. The
-// first rank looks; the others resume from the same.
+// What a training job resumes from: a checkpoint of Berth, or one of the original programs. Rank 0
+// looks for it; the others resume from the same.
 #ifndef BERTH_TRAIN_RESUME_H
 #define BERTH_TRAIN_RESUME_H
 
@@ -17,17 +17,18 @@ struct resume {
 
 static const struct resume resume_none = {.original_step = -1};
 
-// Finds the checkpoint of --resume_from_checkpoint or --resume_step: that of a name or a step, or
-// the newest of the output folder. Without a newest one, *resume remains as it was. BERTH_NO_INPUT:
-// no such checkpoint. BERTH_CANT_CREATE: the run would start over and overwrite a finished model.
+// Finds the checkpoint that --resume_from_checkpoint or --resume_step names, or the newest one of
+// the output folder; if there is none, *resume is unchanged. BERTH_NO_INPUT: the named checkpoint
+// does not exist. BERTH_CANT_CREATE: the run would start over and overwrite a finished model.
 enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
                               const struct berth_log *log, struct berth_error *error);
 
-// Replaces every rank's *resume by the first rank's. All succeed or all fail.
-enum berth_status resume_share(struct resume *resume, struct comm *comm, struct berth_error *error);
+// Sends rank 0's *resume to all ranks. All succeed or all fail.
+enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,
+                                   struct berth_error *error);
 
-// Sets *saved to `step`, at which the run begins, if the run resumes from the output folder's
-// checkpoint of that step, as the first rank sees it; else to -1. All succeed or all fail.
+// Sets *saved to `step`, at which the run begins, if rank 0 sees that the run resumes from the
+// output folder's checkpoint of that step; else to -1. All succeed or all fail.
 enum berth_status resume_saved_step(const struct resume *resume, struct comm *comm,
                                     const char *output_dir, int64_t step, int64_t *saved,
                                     struct berth_error *error);

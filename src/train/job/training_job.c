@@ -6,10 +6,10 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "model/folder.h"
-#include "train/checkpoint/earlier.h"
+#include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original.h"
 #include "train/engine/profile.h"
-#include "train/job/job_parts.h"
+#include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
 #include "train/machine/rank_settings.h"
@@ -21,7 +21,7 @@
 #include <math.h>
 #include <string.h>
 
-// One of several that train a model each.
+// Whether this is one of several independent workers.
 static int is_worker(const struct training_job *job) {
     return job->comm != job->peers;
 }
@@ -30,7 +30,7 @@ static int is_worker(const struct training_job *job) {
 
 // A run without a checkpoint starts from a model or, except for a second phase, from random
 // weights.
-static enum berth_status need_start(const struct training_job *job, struct berth_error *error) {
+static enum berth_status require_start(const struct training_job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
     const int pretrains = (job->task->jobs & JOB_FROM_SCRATCH) != 0;
     if (config->phase2 && config->model_name_or_path == NULL) {
@@ -45,7 +45,7 @@ static enum berth_status need_start(const struct training_job *job, struct berth
                            pretrains ? ", or --config_file for random weights" : "", error);
 }
 
-// Before anything is loaded.
+// Checked before anything is loaded.
 static enum berth_status check_profile(const struct training_job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
     struct profile profile;
@@ -73,7 +73,7 @@ static void note_precision(const struct training_job *job) {
     }
 }
 
-// --lr_scaling: all rates of the schedule, in proportion.
+// --lr_scaling: scales all rates of the schedule.
 static enum berth_status scale_rates(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     const int processes = job->peers->size;
@@ -109,15 +109,16 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
     TRY(check_profile(job, error));
     TRY(optimizer_settle(config, error));
     TRY(scale_rates(job, error));
-    TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
+    TRY(all_reduce_sharding(config, job->comm, &job->log, &job->sharding, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
-        TRY(need_start(job, error));
+        TRY(require_start(job, error));
     }
     return log_settings(&job->log, config, job->task->jobs, error);
 }
 
-// DeepSpeed's file is read by each rank on its own host. Workers have seeds of their own.
+// Compares again after settling, because each rank reads DeepSpeed's file on its own host. Workers
+// have different seeds.
 static enum berth_status compare_settings(const struct training_job *job,
                                           struct berth_error *error) {
     struct berth_config common = job->config;
@@ -175,11 +176,10 @@ static enum berth_status open_feed(struct training_job *job, struct berth_error 
     return BERTH_OK;
 }
 
-// Without scores nothing tells which model is the best. A set without answers is predicted once, at
-// the end.
+// Without scores no model is the best. A set without answers is predicted once, at the end.
 static enum berth_status settle_unscored(struct training_job *job, struct berth_error *error) {
     const char *where = job->has_evaluation ? "the validation_file has no answers to compare with"
-                                            : job->task->held_out;
+                                            : job->task->validation_advice;
     if (is_worker(job)) {
         return error_set(error, BERTH_CONFIG,
                          "--workers independent needs evaluations to choose the best worker, and "
@@ -194,7 +194,7 @@ static enum berth_status settle_unscored(struct training_job *job, struct berth_
     return BERTH_OK;
 }
 
-// Before training, which may take long until the first evaluation.
+// Checks metric_for_best_model before training, because the first evaluation may come late.
 static enum berth_status check_metric(struct training_job *job, struct berth_error *error) {
     struct task_score score;
     struct best_metric best;
@@ -205,15 +205,15 @@ static enum berth_status check_metric(struct training_job *job, struct berth_err
     return strategy_best_metric(&job->config, &score, &best, error);
 }
 
-// Reads what will be predicted after training, so that an unusable file is reported before it. Its
-// messages come with the prediction.
+// Reads what will be predicted after training, so that an unusable file is reported before. The
+// prediction itself logs the messages.
 static enum berth_status check_prediction(const struct training_job *job,
                                           const struct task_open *training,
                                           struct berth_error *error) {
     static const struct berth_log silent = {0};
     struct task_open args = *training;
     struct task_set set;
-    if (!job->task->predicts_apart || !task_predicts(&job->config)) {
+    if (!job->task->predicts_separately || !task_predicts(&job->config)) {
         return BERTH_OK;
     }
     args.use = TASK_PREDICT;
@@ -231,7 +231,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
         job->model_folder);
     TRY(inputs_fit_length(config, &limits, &job->log, error));
     // A missing file is reported before the training file is read.
-    TRY(job->task->validates(config, &job->has_evaluation, error));
+    TRY(job->task->has_validation(config, &job->has_evaluation, error));
     struct task_open args = {
         .use = TASK_TRAIN, .config = config, .files = &job->files, .log = &job->log};
     TRY(job->task->open(&job->train, &args, error));
@@ -246,13 +246,13 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     }
     TRY(check_prediction(job, &args, error));
     TRY(open_feed(job, error));
-    TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
-    TRY(batching_follow_rule(&job->batching, config, job->train.examples, error));
-    strategy_count(config, job->batching.total_steps, &job->log);
+    TRY(job->feed.ops->resolve(&job->feed, &job->batching, config, job->comm, error));
+    TRY(batching_apply_steps_rule(&job->batching, config, job->train.examples, error));
+    strategy_resolve_ratios(config, job->batching.total_steps, &job->log);
     TRY(schedule_init(&job->schedule, config, job->batching.schedule_steps, error));
     if (schedule_is_zero(&job->schedule, job->batching.total_steps)) {
         log_warning(&job->log,
-                    "the learning rate of every update is 0, and nothing will be trained: schedule "
+                    "the learning rate of every update is 0, so nothing will be trained: schedule "
                     "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
                     ", learning_rate %g; --schedule constant has no warm-up",
                     config->schedule, job->batching.total_steps, job->schedule.warmup_steps,
@@ -263,10 +263,10 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
 
 // --- weights ------------------------------------------------------------------------------------
 
-// A checkpoint that provided the model's shape and vocabulary, or that is in the output folder, may
-// be removed before the run ends. The tokenizer's files are then taken from the output folder,
-// which needs them anyway.
-static enum berth_status keep_tokenizer(struct training_job *job, struct berth_error *error) {
+// A checkpoint that the shape and vocabulary come from, or that is in the output folder, may be
+// removed before the run ends. So the tokenizer's files are copied to the output folder, which
+// needs them anyway, and taken from there.
+static enum berth_status copy_tokenizer(struct training_job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
     if (job->model_folder != job->resume.folder && !file_lies_in(job->model_folder, folder)) {
         return BERTH_OK;
@@ -283,8 +283,8 @@ static enum berth_status keep_tokenizer(struct training_job *job, struct berth_e
     return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
-// Gives back what fill_state took, complete or not.
-static void empty_state(struct training_job *job) {
+// Frees what load_state allocated, complete or not.
+static void release_state(struct training_job *job) {
     saver_done(&job->saver);
     updater_done(&job->updater);
     engine_done(&job->engine);
@@ -293,11 +293,12 @@ static void empty_state(struct training_job *job) {
     }
 }
 
-static enum berth_status fill_state(struct training_job *job, struct berth_error *error) {
+static enum berth_status load_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
     rules.class_weights = job->train.class_weights;
-    TRY(state_init_share(&job->state, job->device, &job->files.table, compute, &job->share, error));
+    TRY(state_init_sharded(&job->state, job->device, &job->files.table, compute, &job->sharding,
+                           error));
     job->content = (struct checkpoint_content){.config = &job->config,
                                                .files = &job->files,
                                                .model_folder = job->model_folder,
@@ -329,7 +330,7 @@ static enum berth_status fill_state(struct training_job *job, struct berth_error
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
     TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
     range_exchange_note(&job->updater.all_reduce.exchange, &job->log);
-    return job_takes_copy(job)
+    return job_saves_in_background(job)
                ? saver_init(&job->saver, &job->content, job->config.output_dir, error)
                : BERTH_OK;
 }
@@ -367,7 +368,7 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
     all_reduce_wait_all_weights(&job->updater.all_reduce);
     TRY(comm_settle(job->comm, read_best(job, folder, error), error));
-    job->content.updater = NULL; // it has checksums of the last model
+    job->content.updater = NULL; // its checksums are those of the last model
     struct evaluation_run how = {.engine = &job->engine,
                                  .files = &job->files,
                                  .log = &job->log,
@@ -385,11 +386,11 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
     return BERTH_OK;
 }
 
-// Sets *folder to the best model's checkpoint, or to NULL if it is missing or damaged on any rank:
-// the last model is a result, too.
+// Sets *folder to the best model's checkpoint, or to NULL if any rank finds it missing or damaged:
+// then the last model is the result.
 static enum berth_status find_best(struct training_job *job, char **folder,
                                    struct berth_error *error) {
-    struct berth_error damage = {.message = "as another process finds"};
+    struct berth_error damage = {.message = "found by another process"};
     TRY(checkpoint_locate(job->comm, job->config.output_dir, job->progress.best_step, folder,
                           error));
     if (*folder == NULL) {
@@ -413,8 +414,8 @@ static enum berth_status find_best(struct training_job *job, char **folder,
     return BERTH_OK;
 }
 
-static enum berth_status take_best(struct training_job *job, struct training_result *done,
-                                   struct berth_error *error) {
+static enum berth_status use_best(struct training_job *job, struct training_result *done,
+                                  struct berth_error *error) {
     const struct progress *progress = &job->progress;
     if (!job->config.load_best_model_at_end || isnan(progress->best_metric) ||
         progress->best_step == progress->step) {
@@ -461,7 +462,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                  .schedule = &job->schedule,
                                  .feed = &job->feed,
                                  .content = &job->content,
-                                 .saver = job_takes_copy(job) ? &job->saver : NULL,
+                                 .saver = job_saves_in_background(job) ? &job->saver : NULL,
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct training_result done;
     job->stop = stop;
@@ -471,13 +472,13 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
     enum berth_status status =
         comm_settle(job->comm, training_loop_run(&loop, &done, error), error);
     if (status == BERTH_OK) {
-        status = take_best(job, &done, error);
+        status = use_best(job, &done, error);
     }
     fill_outcome(job, &done, outcome);
     TRY(comm_settle(job->comm, status, error));
-    // To measure the peak takes seconds, which a job that has failed or was stopped does not have.
+    // Measuring the peak takes seconds, so only after success.
     outcome->result.mfu =
-        machine_mfu(job->device, job->state.compute, done.needed_flops, done.seconds);
+        machine_mfu(job->device, job->state.compute, done.required_flops, done.seconds);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = &outcome->result,
@@ -489,8 +490,8 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
     return job_is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }
 
-// The output folder and what to resume from, by the first rank. Others resume from the same.
-static enum berth_status look_at_output(struct training_job *job, struct berth_error *error) {
+// Rank 0 only: checks the output folder and finds what to resume from.
+static enum berth_status check_output_folder(struct training_job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with --resume_from_checkpoint auto";
     TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
@@ -500,19 +501,19 @@ static enum berth_status look_at_output(struct training_job *job, struct berth_e
         return BERTH_OK;
     }
     TRY(resume_find(&job->resume, &job->config, &job->log, error));
-    return job->resume.folder != NULL ? BERTH_OK : need_start(job, error);
+    return job->resume.folder != NULL ? BERTH_OK : require_start(job, error);
 }
 
 static int overwrites(const struct training_job *job) {
     return job->config.overwrite_output_dir && job->resume.folder == NULL;
 }
 
-static enum berth_status look(struct training_job *job, struct berth_error *error) {
-    TRY(look_at_output(job, error));
-    return overwrites(job) ? earlier_check(&job->config, error) : BERTH_OK;
+static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
+    TRY(check_output_folder(job, error));
+    return overwrites(job) ? leftovers_check(&job->config, error) : BERTH_OK;
 }
 
-// All that needs no other rank: input and device.
+// What needs no other rank: input and device.
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
@@ -524,9 +525,9 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
     const struct state planned = job->state;
-    enum berth_status status = fill_state(job, error);
+    enum berth_status status = load_state(job, error);
     if (status == BERTH_NO_MEMORY && !job->device->is_host) {
-        empty_state(job);
+        release_state(job);
         job->state = planned;
         const struct plan_args memory = job_memory(job);
         plan_memory_advise(&memory, error);
@@ -534,16 +535,16 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     return status;
 }
 
-// Created only now, so that unusable input leaves no folder. Another run may have filled it in the
-// meantime.
+// Creates the output folder only now, so that unusable input leaves none behind. Another run may
+// have filled it in the meantime.
 static enum berth_status make_output(struct training_job *job, struct berth_error *error) {
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
         TRY(output_check(&job->config, ", or resume with --resume_from_checkpoint auto", error));
     }
-    TRY(keep_tokenizer(job, error));
+    TRY(copy_tokenizer(job, error));
     TRY(run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error));
-    return overwrites(job) ? earlier_remove(job->config.output_dir, error) : BERTH_OK;
+    return overwrites(job) ? leftovers_remove(job->config.output_dir, error) : BERTH_OK;
 }
 
 static enum berth_status open_log(struct training_job *job, struct berth_error *error) {
@@ -559,14 +560,14 @@ static enum berth_status open_log(struct training_job *job, struct berth_error *
     return BERTH_OK;
 }
 
-// All peers start, or none.
+// All peers start, or none does.
 static enum berth_status open_all(struct training_job *job, struct berth_error *error) {
     struct comm *peers = job->peers;
     TRY(comm_settle(peers, open_log(job, error), error));
     TRY(comm_settle(peers, settle(job, error), error));
     TRY(compare_settings(job, error));
-    TRY(comm_settle(peers, job_is_first(job) ? look(job, error) : BERTH_OK, error));
-    TRY(resume_share(&job->resume, job->comm, error));
+    TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
+    TRY(resume_broadcast(&job->resume, job->comm, error));
     TRY(comm_settle(peers, prepare(job, error), error));
     TRY(comm_settle(peers, job_measure_plan(job, error), error));
     TRY(job_settle_saving(job, error));
@@ -610,9 +611,9 @@ void training_job_close(struct training_job *job) {
         return;
     }
     saver_done(&job->saver);
-    updater_end(&job->updater);
-    job->comm->close(job->comm); // before the memory that it may still exchange
-    empty_state(job);
+    updater_finish(&job->updater);
+    job->comm->close(job->comm); // before freeing memory that it may still access
+    release_state(job);
     progress_done(&job->progress);
     if (job->device != NULL) {
         job->device->close(job->device);

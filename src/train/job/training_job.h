@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job from settings to files: read, plan, train, evaluate, write.
+// A training job, from settings to files: read, plan, train, evaluate, write.
 #ifndef BERTH_TRAIN_TRAINING_JOB_H
 #define BERTH_TRAIN_TRAINING_JOB_H
 
@@ -16,13 +16,13 @@ struct training_job_args {
     const struct berth_config *config;
     struct berth_log log;
     struct comm *comm;  // the ranks that compute each update together
-    struct comm *peers; // the ranks that start together and share the memory of their hosts: those
-                        // of `comm`, or those of several jobs of one process each
+    struct comm *peers; // the ranks that start together and use the memory of their hosts: those of
+                        // `comm`, or those of several single-process jobs
 };
 
-// Reads settings, data and weights, plans, and takes the output folder; with dry_run nothing after
-// the plan. All peers succeed, or all fail with the same status. Call training_job_close even on
-// failure.
+// Reads settings, data and weights, makes the plan, and locks the output folder; with dry_run it
+// stops after the plan. All peers succeed, or all fail with the same status. Call
+// training_job_close even on failure.
 enum berth_status training_job_open(const struct training_job_args *args, struct training_job **job,
                                     struct berth_error *error);
 
@@ -32,8 +32,8 @@ struct training_outcome {
     struct best_metric score; // which then compares it with others
 };
 
-// Trains, evaluates and writes the model and its results. Of an update that failed, the result
-// holds what was done before. The peers are not called.
+// Trains, evaluates and writes the model and its results. After an error the outcome has what was
+// done before it. Makes no calls to `peers`.
 enum berth_status training_job_train(struct training_job *job, const volatile int *stop,
                                      struct training_outcome *outcome, struct berth_error *error);
 

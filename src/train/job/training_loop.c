@@ -7,7 +7,7 @@
 #include "core/options.h"
 #include "metrics/results.h"
 #include "train/checkpoint/original_write.h"
-#include "train/engine/blame.h"
+#include "train/engine/nonfinite.h"
 #include "train/job/loop_run.h"
 
 #include <inttypes.h>
@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Agrees on *stop if no update has done so (update.h).
-static enum berth_status ask_stop(struct run *run, struct berth_error *error) {
+// Lets all ranks agree on *stop; an update does so itself (update.h).
+static enum berth_status agree_on_stop(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
     run->stop = loop->stop != NULL ? *loop->stop : 0;
@@ -83,11 +83,11 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
         report_evaluation(run, &timing);
     }
     run->result->evaluation_seconds += clock_now() - begin;
-    return ask_stop(run, error);
+    return agree_on_stop(run, error);
 }
 
-// After an evaluation: saves a best model that must be kept, and decides whether the run ends here.
-static enum berth_status follow_evaluation(struct run *run, struct berth_error *error) {
+// After an evaluation: saves a best model that must be kept, and decides on early stopping.
+static enum berth_status act_on_evaluation(struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
     const struct progress *progress = run->progress;
     const int64_t patience = config->early_stopping_patience;
@@ -111,15 +111,15 @@ static enum berth_status fail_not_finite(const struct run *run, const struct upd
                                          const struct update_result *update,
                                          struct berth_error *error) {
     const int64_t step = run->progress->step;
-    char place[256];
-    TRY(update_blame(run->loop->updater, args, place, sizeof place, error));
+    char cause[256];
+    TRY(update_find_nonfinite(run->loop->updater, args, cause, sizeof cause, error));
     return error_set(error, BERTH_FAILURE,
                      "update %" PRId64 ": loss %g, gradient norm %g: %s; the weights are those of "
                      "update %" PRId64 "; resume with a lower learning_rate or check the data",
-                     step + 1, update->loss, update->grad_norm, place, step);
+                     step + 1, update->loss, update->grad_norm, cause, step);
 }
 
-static const char *says_of(enum loss_scale_event event, const struct loss_scale *scale) {
+static const char *describe_event(enum loss_scale_event event, const struct loss_scale *scale) {
     if (event == SCALE_LOWERED) {
         return "it is lowered";
     }
@@ -145,14 +145,15 @@ static void report_skip(const struct run *run, const struct loss_scale *before,
     number_format(text, sizeof text,
                   "update %" PRId64
                   " skipped: the gradient overflows at loss scale %.10g; %s: %.10g",
-                  run->progress->step, before->scale, says_of(event, now), now->scale);
+                  run->progress->step, before->scale, describe_event(event, now), now->scale);
     log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
 }
 
-// Handles an update that is not finite: ends the run without loss scaling or at the scale's floor,
-// otherwise skips the update.
-static enum berth_status overflow(struct run *run, const struct update_args *args,
-                                  const struct update_result *update, struct berth_error *error) {
+// Ends the run if there is no loss scaling or the scale is at its minimum, otherwise skips the
+// update.
+static enum berth_status handle_nonfinite(struct run *run, const struct update_args *args,
+                                          const struct update_result *update,
+                                          struct berth_error *error) {
     struct progress *progress = run->progress;
     const struct loss_scale before = progress->loss_scale;
     if (before.kind == LOSS_SCALE_NONE) {
@@ -173,7 +174,7 @@ static enum berth_status overflow(struct run *run, const struct update_args *arg
     return BERTH_OK;
 }
 
-static void take_loss(struct run *run, const struct update_result *update) {
+static void record_loss(struct run *run, const struct update_result *update) {
     struct progress *progress = run->progress;
     progress->step++;
     progress->loss_sum += update->loss;
@@ -186,15 +187,15 @@ static void take_loss(struct run *run, const struct update_result *update) {
     }
 }
 
-// An update that was made.
-static void follow_update(struct run *run, const struct update_result *update,
+// Counts an update that was applied.
+static void accept_update(struct run *run, const struct update_result *update,
                           const struct spike_limits *limits) {
     if (run->spike_policy == SPIKE_WARN &&
         spike_limits_exceeded(limits, update->loss, update->grad_norm)) {
-        loop_report_spike(run, update, limits, "its change is kept");
+        loop_report_spike(run, update, limits, "it is applied");
     }
-    loop_follow_spikes(run, update, limits);
-    take_loss(run, update);
+    loop_record_spikes(run, update, limits);
+    record_loss(run, update);
 }
 
 static enum berth_status interrupted(const struct run *run, const char *outcome,
@@ -212,10 +213,10 @@ static int64_t without_moments(const struct progress *progress) {
 }
 
 // Warns of a rank that is slow.
-static void look_at_paces(struct run *run, const struct update_result *update, double seconds) {
+static void check_stragglers(struct run *run, const struct update_result *update, double seconds) {
     const struct comm *comm = run->loop->updater->engine->comm;
     struct slow_rank found;
-    if (paces_add(&run->paces, seconds, update->needed_flops, &found)) {
+    if (stragglers_add(&run->stragglers, seconds, update->required_flops, &found)) {
         log_warning(run->loop->log,
                     "rank %d on host %s is slow: it computes %.1f times as long as others for the "
                     "same work, and all wait for it, so an update takes %.0f %% longer (updates "
@@ -225,17 +226,18 @@ static void look_at_paces(struct run *run, const struct update_result *update, d
     }
 }
 
-// What becomes of an update whose loss and gradient are known.
-static enum berth_status settle(struct run *run, const struct update_args *args,
-                                const struct update_result *update,
-                                const struct spike_limits *limits, struct berth_error *error) {
+// Decides what becomes of an update, by its loss and gradient norm.
+static enum berth_status handle_update(struct run *run, const struct update_args *args,
+                                       const struct update_result *update,
+                                       const struct spike_limits *limits,
+                                       struct berth_error *error) {
     if (!isfinite(update->loss) || !isfinite(update->grad_norm)) {
-        return overflow(run, args, update, error);
+        return handle_nonfinite(run, args, update, error);
     }
-    if (update->is_held) {
-        return loop_hold(run, update, limits, error);
+    if (update->exceeds_limit) {
+        return loop_handle_spike(run, update, limits, error);
     }
-    follow_update(run, update, limits);
+    accept_update(run, update, limits);
     return BERTH_OK;
 }
 
@@ -244,13 +246,14 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     struct progress *progress = run->progress;
     int64_t step = loop_own_step(loop, progress->step);
     const struct spike_limits limits = spikes_limits(&progress->spikes, loop->config->spike_factor);
-    const int is_held = run->spike_policy > SPIKE_WARN;
+    const int skips_spikes = run->spike_policy > SPIKE_WARN;
     loop_enter(run, COMM_UPDATE, progress->step + 1);
-    paces_begin(&run->paces);
+    stragglers_begin(&run->stragglers);
     double begin = clock_now();
     struct feed_update data;
-    TRY(loop->feed->kind->take(loop->feed, loop->batching,
-                               progress_data_step(progress, loop->batching, step), &data, error));
+    TRY(loop->feed->ops->get_update(loop->feed, loop->batching,
+                                    progress_data_step(progress, loop->batching, step), &data,
+                                    error));
     profile_add(&run->profile, "data", "take", begin);
     struct update_args args = {.batching = loop->batching,
                                .source = data.source,
@@ -262,20 +265,20 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .learning_rate =
                                    schedule_rate(&run->schedule, step - progress->skipped),
                                .loss_scale = progress->loss_scale.scale,
-                               .most_loss = is_held ? limits.loss : 0,
-                               .most_grad_norm = is_held ? limits.grad_norm : 0,
+                               .loss_limit = skips_spikes ? limits.loss : 0,
+                               .grad_norm_limit = skips_spikes ? limits.grad_norm : 0,
                                .stop = loop->stop};
     struct update_result update;
     TRY(update_run(loop->updater, &args, &update, error));
     profile_add(&run->profile, "update", "update", begin);
     run->stop = update.stop;
-    if (update.left) {
+    if (update.aborted) {
         return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
     }
-    TRY(settle(run, &args, &update, &limits, error));
+    TRY(handle_update(run, &args, &update, &limits, error));
     loop_count_update(run, &update, &data, clock_now() - begin);
-    look_at_paces(run, &update, clock_now() - begin);
-    if (progress->step <= args.step) { // back at a checkpoint, whose records exist
+    check_stragglers(run, &update, clock_now() - begin);
+    if (progress->step <= args.step) { // rolled back; these steps were already reported
         run->window = (struct window){0};
     } else if (loop_log_is_due(loop, progress->step)) {
         TRY(loop_log_step(run, args.learning_rate, update.grad_norm, error));
@@ -286,7 +289,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 
 // --- the profile --------------------------------------------------------------------------------
 
-// The run goes on where the file cannot be written.
+// A file that cannot be written does not end the run.
 static void write_profile(struct run *run) {
     const struct training_loop *loop = run->loop;
     const struct berth_config *config = loop->config;
@@ -298,7 +301,7 @@ static void write_profile(struct run *run) {
     const enum berth_status status =
         path == NULL ? file_no_path(&own) : profile_write(profile, path, 0, &own);
     if (status != BERTH_OK) {
-        log_warning(loop->log, "the profile is not written: %s", own.message);
+        log_warning(loop->log, "cannot write the profile: %s", own.message);
     } else {
         log_note(loop->log, "profile of updates %" PRId64 " to %" PRId64 ": %s", profile->first,
                  run->progress->step, path);
@@ -318,25 +321,26 @@ static void end_profile(struct run *run) {
     }
 }
 
-// Before an update: ends the profile after its last update and what was saved then, or begins it.
-static void follow_profile(struct run *run) {
+// Before an update: ends the profile after its last update, including what was saved then, or
+// starts it.
+static void advance_profile(struct run *run) {
     struct engine *engine = run->loop->updater->engine;
     struct profile *profile = &run->profile;
     if (run->progress->step >= profile->last) {
         end_profile(run);
     } else {
-        profile_follow(profile, run->progress->step + 1, engine->state->device, engine->comm);
+        profile_start_update(profile, run->progress->step + 1, engine->state->device, engine->comm);
     }
 }
 
 // --- the run ------------------------------------------------------------------------------------
 
-// The first rank has the lock of the output folder.
+// Rank 0 holds the lock of the output folder.
 static enum berth_status check_lock(const struct training_loop *loop, struct berth_error *error) {
     return loop->updater->engine->comm->rank == 0 ? file_lock_check(loop->lock, error) : BERTH_OK;
 }
 
-// After the last attempt to save, which on_save_error may have let fail.
+// Called after the last attempt to save, which may have failed under on_save_error.
 static const char *resume_advice(const struct run *run) {
     if (run->progress->step == run->first_step) {
         return "no update was done";
@@ -346,27 +350,27 @@ static const char *resume_advice(const struct run *run) {
                : "this update could not be saved: resume from the last checkpoint";
 }
 
-// Saves, unless that is already done or nothing was, and stops.
+// Saves, unless this step is saved or no update was done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->stop >= 2) {
-        TRY(loop_go_on_saving(run, 1, error));
+        TRY(loop_continue_saving(run, 1, error));
         return interrupted(run, "at once: resume from the last checkpoint", error);
     }
     if (run->loop->config->skip_checkpoint) {
         return interrupted(run, "nothing is saved: checkpoints are off", error);
     }
     TRY(check_lock(run->loop, error));
-    TRY(loop_go_on_saving(run, 1, error));
+    TRY(loop_continue_saving(run, 1, error));
     if (run->saved_step != run->progress->step && run->first_step != run->progress->step) {
         TRY(loop_save(run, error));
-        TRY(loop_go_on_saving(run, 1, error));
+        TRY(loop_continue_saving(run, 1, error));
     }
-    // The first rank may still have been deleting old checkpoints.
+    // Wait for rank 0, which may still be deleting old checkpoints.
     TRY(comm_settle(run->loop->updater->engine->comm, BERTH_OK, error));
     return interrupted(run, resume_advice(run), error);
 }
 
-// Before the first update: scores in the folder are of an earlier model.
+// Before the first update: removes scores in the folder, which are those of an earlier model.
 static enum berth_status begin_updates(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
@@ -385,33 +389,33 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     struct progress *progress = run->progress;
     TRY(loop_rotate(run, error));
     for (;;) {
-        follow_profile(run);
+        advance_profile(run);
         if (run->stop == 0 && evaluation_is_due(loop, progress->step)) {
             TRY(evaluate(run, error));
-            TRY(follow_evaluation(run, error));
+            TRY(act_on_evaluation(run, error));
         }
         if (run->stop != 0) {
             return stop_here(run, error);
         }
         if (progress->step >= run->last_step) {
-            return loop_go_on_saving(run, 1, error);
+            return loop_continue_saving(run, 1, error);
         }
         TRY(begin_updates(run, error));
         TRY(do_update(run, error));
         TRY(check_lock(loop, error));
-        TRY(loop_go_on_saving(run, 0, error));
+        TRY(loop_continue_saving(run, 0, error));
         if (run->stop < 2 && loop_save_is_due(run)) {
             TRY(loop_save(run, error));
         }
     }
 }
 
-// After an error: what is being written is good. Not where other ranks may not have met the error:
-// they would not agree.
+// After an error: completes a checkpoint in the background, which is still good. Not if other ranks
+// may not have the error, because they would not take part.
 static void finish_saving(struct run *run, enum berth_status status) {
     struct berth_error own = {0};
     const int is_alone = run->loop->updater->engine->comm->size == 1;
-    if ((is_alone || status == BERTH_FAILURE) && loop_go_on_saving(run, 1, &own) != BERTH_OK) {
+    if ((is_alone || status == BERTH_FAILURE) && loop_continue_saving(run, 1, &own) != BERTH_OK) {
         log_warning(run->loop->log, "%s", own.message);
     }
 }
@@ -437,7 +441,7 @@ enum berth_status training_loop_run(const struct training_loop *loop,
         run.last_step = progress->step + steps;
     }
     TRY(profile_init(&run.profile, loop->config->profile, error));
-    TRY(ask_stop(&run, error));
+    TRY(agree_on_stop(&run, error));
     TRY(loss_scale_settle(&progress->loss_scale, loop->config, error));
     if (progress->schedule_start > 0) {
         schedule_restart(&run.schedule, loop->config, progress->schedule_start);
@@ -445,7 +449,8 @@ enum berth_status training_loop_run(const struct training_loop *loop,
                  progress->schedule_start);
     }
     log_progress(loop->log, "train", progress->step, loop_end(loop)); // start the clock
-    enum berth_status status = comm_settle(comm, paces_init(&run.paces, comm, error), error);
+    enum berth_status status =
+        comm_settle(comm, stragglers_init(&run.stragglers, comm, error), error);
     loop->updater->engine->profile = &run.profile;
     status = status == BERTH_OK ? run_all(&run, error) : status;
     end_profile(&run);
@@ -462,6 +467,6 @@ enum berth_status training_loop_run(const struct training_loop *loop,
                     run.profile.first, run.profile.last);
     }
     profile_done(&run.profile);
-    paces_done(&run.paces);
+    stragglers_done(&run.stragglers);
     return status;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training loop: updates, logging, checkpoints, evaluation, stopping.
 //
-// At the end of an update the order is: log, save, evaluate. A run resumed from a checkpoint begins
-// with the evaluation that is due at its step, so none is lost wherever the run was killed.
+// After an update the order is: log, save, evaluate. A resumed run begins with the evaluation that
+// is due at its step, so none is lost wherever the run was killed.
 #ifndef BERTH_TRAIN_TRAINING_LOOP_H
 #define BERTH_TRAIN_TRAINING_LOOP_H
 
@@ -23,27 +23,27 @@ struct training_loop {
     const struct berth_config *config;
     const struct berth_log *log;
     const volatile int *stop;     // may be NULL
-    const struct file_lock *lock; // lock of the output folder; without it nothing more is written
+    const struct file_lock *lock; // of the output folder; once it is lost, nothing more is written
     struct updater *updater;
     const struct batching *batching;
     const struct schedule *schedule;
     struct feed *feed;
     const struct checkpoint_content *content; // contains the progress of the run
     int64_t saved_step;            // newest step that has a checkpoint in output_dir; -1: none
-    struct saver *saver;           // writes checkpoints beside the updates; NULL: between them
+    struct saver *saver;           // writes checkpoints in the background; NULL: between updates
     struct evaluation *evaluation; // NULL: none
 };
 
-// The result of a run, since its start or its resumption.
+// The result of a run since it was started or resumed.
 struct training_result {
     int64_t updates, sequences, tokens;
-    double seconds;      // of updates only
-    double needed_flops; // of this rank
+    double seconds;        // of updates only
+    double required_flops; // of this rank
     double forward_seconds, backward_seconds, step_seconds, save_seconds, evaluation_seconds;
     struct comm_stats exchanged; // with other ranks, by this one
     double waited_seconds;       // part of `seconds` spent waiting for data
     struct task_score score;     // of the last evaluation; count 0 if there was none
-    double prediction_seconds;   // of that evaluation, in the model
+    double prediction_seconds;   // that the model took for it
     double predicted_per_second; // sequences
     int64_t evaluated_step;      // -1: none
     int64_t model_step;          // step of the resulting weights

@@ -57,10 +57,10 @@ static void report_data(const struct training_plan *plan, const struct berth_log
     log_fields(log, BERTH_RECORD_PLAN, "data", fields, count);
 }
 
-// The meaning of numbers for which the original programs use the same words differently.
+// Explains numbers whose names mean different things in the original programs.
 static size_t add_meanings(const struct batching *batching, struct berth_field *fields,
                            size_t count) {
-    if (!batching->runs_on) {
+    if (!batching->crosses_epochs) {
         return count;
     }
     int by_tokens = batching->accumulation == 0;
@@ -112,8 +112,8 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));
 }
 
-// One more checkpoint than kept exists for a moment, because the new one is durable before the old
-// one is removed.
+// For a moment there is one checkpoint more than are kept, because the new one is durable before an
+// old one is removed.
 static void report_files(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
     const int64_t steps = plan->config->save_steps;
@@ -140,7 +140,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
     log_fields(log, BERTH_RECORD_PLAN, "files", fields, COUNT(fields));
 }
 
-// Those of shards are known when they were trained (training_loop.c).
+// Lengths in shards become known during training (loop_records.c).
 static void report_lengths(const struct training_plan *plan, const struct berth_log *log) {
     struct lengths lengths;
     if (plan->train->shards == NULL) {
@@ -158,14 +158,15 @@ void training_report_plan(const struct training_plan *plan, const struct berth_l
     report_lengths(plan, log);
 }
 
-// Whether a score tells the best model: without an evaluation, none does.
+// Whether there is a score by which models are compared.
 static int has_best(const struct training_summary *summary) {
     struct best_metric best;
     return summary->loop->score.count > 0 &&
            strategy_best_metric(summary->config, &summary->loop->score, &best, NULL) == BERTH_OK;
 }
 
-// The best model's score has Trainer's name; "best_f1" is one of SQuAD 2.0's scores.
+// "best_metric" is the Trainer's name for the best model's score; "best_f1" is a score of SQuAD
+// 2.0.
 static size_t add_scores(const struct training_summary *summary, struct berth_field *fields,
                          size_t count) {
     const struct task_score *score = &summary->loop->score;
@@ -203,7 +204,7 @@ static void report_summary(const struct training_summary *summary, const struct 
     const struct berth_field rest[] = {
         log_real("samples_per_second", result->samples_per_second),
         log_real("tokens_per_second", result->tokens_per_second),
-        log_real("model_flops", loop->seconds > 0 ? loop->needed_flops / loop->seconds : NAN),
+        log_real("model_flops", loop->seconds > 0 ? loop->required_flops / loop->seconds : NAN),
         log_real("mfu", result->mfu),
         log_real("train_seconds", loop->seconds),
         log_real("forward_seconds", loop->forward_seconds),
@@ -229,7 +230,7 @@ static size_t add_unless_nan(struct berth_field *fields, size_t count, const cha
     return count;
 }
 
-// The number of examples that training read, or of their windows; not multiplied by epochs.
+// The number of sequences of an epoch.
 static int64_t train_samples(const struct task_set *train) {
     return train->shards != NULL ? train->shards->sequences : (int64_t)train->source.count;
 }
@@ -253,7 +254,7 @@ static enum berth_status write_training(const struct training_summary *summary,
     return results_write_json(summary->config->output_dir, "train", fields, count, error);
 }
 
-// Whether the run that made the updates has written its results, and not one before it.
+// Whether train_results.json is of the run that made the updates, not of an earlier one.
 static int has_training(const struct training_summary *summary) {
     char *path = path_join(summary->config->output_dir, "train_results.json");
     json *found = NULL;

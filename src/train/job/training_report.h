@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of a training job: the plan's records before the first update, and the summary record
-// and the result files at the end.
+// The report of a training job: the plan's records before the first update, the summary record and
+// the result files at the end.
 #ifndef BERTH_TRAIN_TRAINING_REPORT_H
 #define BERTH_TRAIN_TRAINING_REPORT_H
 

@@ -71,7 +71,7 @@ static const char *state_of(const struct worker_row *row) {
                                                     : "failed";
 }
 
-// All that is known of a worker. `folder` must live as long as the fields.
+// All that is known about a worker. `folder` must live as long as the fields.
 static size_t fields_of(const struct worker_table *table, int rank, const char *folder,
                         struct berth_field fields[ROW_FIELDS]) {
     const struct worker_row *row = &table->rows[rank];
@@ -96,7 +96,7 @@ static void print_number(char text[32], double value) {
     number_format(text, 32, isnan(value) ? "-" : "%.6g", value);
 }
 
-// The name of the score that is compared; that of the first worker that has one.
+// The name of the score by which workers are compared: that of the first worker with a score.
 static const char *score_name(const struct worker_table *table) {
     for (int i = 0; i < table->count; i++) {
         if (table->rows[i].outcome.is_scored) {
@@ -179,7 +179,7 @@ static enum berth_status write_table(const struct worker_table *table, struct be
     return status;
 }
 
-// What a worker has written beside its checkpoints: regular files.
+// Whether it is a result of a worker: a regular file, not a checkpoint. Weights are copied apart.
 static int is_result(const char *folder, const char *name) {
     char *path = path_join(folder, name);
     const int found = path != NULL && file_exists(path) && name[0] != '.' &&

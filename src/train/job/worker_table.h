@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What independent workers have reached: which one is best, the report, the output folder.
+// The results of independent workers: which is best, the report, the output folder.
 #ifndef BERTH_TRAIN_WORKER_TABLE_H
 #define BERTH_TRAIN_WORKER_TABLE_H
 
@@ -7,12 +7,12 @@
 #include "core/log.h"
 #include "train/job/training_job.h"
 
-// Plain data: the processes send it to each other.
+// Plain data, because the processes send it to each other.
 struct worker_row {
     char host[64];
     int64_t seed;
     struct training_outcome outcome;
-    struct berth_error error; // status BERTH_OK: it has finished
+    struct berth_error error; // status BERTH_OK: the worker has finished
 };
 
 struct worker_table {
@@ -25,19 +25,19 @@ struct worker_table {
 // The path <output_dir>/worker-<rank>, newly allocated; NULL: out of memory.
 char *worker_folder(const char *output_dir, int rank);
 
-// Sets `best` to the worker with the best score of those that have finished; of equal ones to the
-// first.
+// Sets `best` to the finished worker with the best score; among equals to the first.
 void worker_table_pick(struct worker_table *table);
 
-// The first worker that a request stopped, else the first one that failed; -1: all have finished.
+// The first worker that was stopped by a request, else the first that failed; -1: all have
+// finished.
 int worker_table_unfinished(const struct worker_table *table);
 
-// A line for each worker.
+// Logs a line for each worker.
 void worker_table_report(const struct worker_table *table, const struct berth_log *log);
 
-// Copies the files of the best worker, which are then complete and all its own, to output_dir, and
-// writes workers.json. Weights are removed first and copied last: where weights are, everything
-// beside them is of the same worker. The caller holds the lock of output_dir.
+// Copies the files of the best worker to output_dir and writes workers.json. Weights are removed
+// first and copied last, so if there are weights, everything next to them is from the same worker.
+// The caller must hold the lock of output_dir.
 enum berth_status worker_table_publish(const struct worker_table *table, struct berth_error *error);
 
 #endif

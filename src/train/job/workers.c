@@ -7,7 +7,7 @@
 #include "core/options.h"
 #include "report/html.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/earlier.h"
+#include "train/checkpoint/leftovers.h"
 #include "train/job/training_job.h"
 #include "train/job/worker_table.h"
 #include "train/machine/machine.h"
@@ -42,10 +42,10 @@ struct worker {
     struct berth_config config;    // of its own job: with its seed and folder
     const struct berth_config *given;
     struct comm *comm;           // of all workers
-    const volatile int *request; // of the caller; NULL: none
-    volatile int stop;           // what has been requested in any process
+    const volatile int *request; // the caller's *stop; may be NULL
+    volatile int stop;           // the strongest request in any process
     char *folder;
-    struct file_lock lock; // of the common output folder, held by the first rank
+    struct file_lock lock; // of the common output folder; held by rank 0
     struct training_job *job;
     struct worker_table table;
 };
@@ -71,7 +71,7 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
         TRY(output_check(
             given, option_resumes(given) ? NULL : ", or resume with --resume_from_checkpoint auto",
             error));
-        TRY(overwrites(given) ? earlier_check(given, error) : BERTH_OK);
+        TRY(overwrites(given) ? leftovers_check(given, error) : BERTH_OK);
     }
     if (given->seed > INT64_MAX - comm->rank) {
         return error_set(error, BERTH_CONFIG, "--seed %" PRId64 " leaves no seed for worker %d",
@@ -96,8 +96,8 @@ static void announce(const struct worker *worker) {
     const int count = worker->comm->size;
     char *beyond = worker_folder(given->output_dir, count);
     log_note(&worker->args.log,
-             "%d independent workers: worker R trains a model of its own with the seed %" PRId64
-             " + R in %s/worker-R; plan and reports are of worker 0",
+             "%d independent workers: worker R trains its own model with seed %" PRId64
+             " + R in %s/worker-R; the plan and reports are those of worker 0",
              count, given->seed, given->output_dir);
     if (given->report_every > 0) {
         log_note(&worker->args.log, "report_every has no effect: the report of all workers is "
@@ -110,12 +110,12 @@ static void announce(const struct worker *worker) {
     memory_free(beyond);
 }
 
-// The first rank, after the folders of the workers were made in it.
+// Rank 0 only, after the workers' folders were created in it.
 static enum berth_status take_output(struct worker *worker, struct berth_error *error) {
     const struct berth_config *given = worker->given;
     TRY(output_take(given, &worker->lock, error));
     TRY(checkpoint_clean(given->output_dir, error));
-    return overwrites(given) ? earlier_remove(given->output_dir, error) : BERTH_OK;
+    return overwrites(given) ? leftovers_remove(given->output_dir, error) : BERTH_OK;
 }
 
 static enum berth_status start(struct worker *worker, struct berth_error *error) {
@@ -132,8 +132,8 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
 
 enum { STOP, STOP_AT_ONCE, COUNTS };
 
-// This process obeys a request at once, the others when they have heard of it.
-static void tell(void *context, int is_done, double *own) {
+// This process obeys a request at once, the others once they receive it.
+static void send_requests(void *context, int is_done, double *own) {
     struct worker *worker = context;
     const int request = worker->request != NULL ? *worker->request : 0;
     worker->stop = request > worker->stop ? request : worker->stop;
@@ -141,7 +141,7 @@ static void tell(void *context, int is_done, double *own) {
     own[STOP_AT_ONCE] = worker->stop >= 2;
 }
 
-static void hear(void *context, const double *sums) {
+static void receive_requests(void *context, const double *sums) {
     struct worker *worker = context;
     worker->stop = sums[STOP_AT_ONCE] > 0 ? 2 : sums[STOP] > 0;
 }
@@ -157,7 +157,7 @@ static void train_alone(void *context) {
     }
 }
 
-// Another process is gone: what this one has is in its folder.
+// Another process is lost: reports what this one has done; its results are in its folder.
 static enum berth_status report_alone(struct worker *worker, const struct berth_error *lost,
                                       struct berth_error *error) {
     const struct worker_row *row = own_row(worker);
@@ -171,8 +171,11 @@ static enum berth_status report_alone(struct worker *worker, const struct berth_
 }
 
 static enum berth_status train_all(struct worker *worker, struct berth_error *error) {
-    const struct meeting_rules rules = {
-        .comm = worker->comm, .count = COUNTS, .tell = tell, .hear = hear, .context = worker};
+    const struct meeting_rules rules = {.comm = worker->comm,
+                                        .count = COUNTS,
+                                        .tell = send_requests,
+                                        .hear = receive_requests,
+                                        .context = worker};
     struct comm *comm = worker->comm;
     struct berth_error lost;
     enum berth_status status = meeting_work(&rules, train_alone, &lost);
@@ -208,7 +211,7 @@ static void report_best(const struct worker_table *table, const struct berth_log
     log_fields(log, BERTH_RECORD_SUMMARY, "best of independent workers", fields, count);
 }
 
-// Of the first worker that has not finished; the first rank reports it.
+// The error of a worker that has not finished; only rank 0 has the message.
 static enum berth_status report_unfinished(const struct worker *worker, int rank,
                                            struct berth_error *error) {
     const struct worker_table *table = &worker->table;
@@ -253,7 +256,7 @@ static enum berth_status write_report(const struct worker *worker, struct run_se
     return html_write_report(set, given->report, error);
 }
 
-// The curves of all workers in one report; the models are there without it.
+// Writes the curves of all workers into one report. A failure is only a warning.
 static void report_all(const struct worker *worker) {
     struct run_set set = {0};
     struct berth_error error;

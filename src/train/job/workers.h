@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of a training job: they train one model together, or with --workers independent
-// each one trains a model of its own, of which the best becomes the result.
+// The processes of a training job train one model together, or with --workers independent one model
+// each, the best of which becomes the result.
 //
-// An independent worker is an ordinary run of one process with a seed and a folder of its own. Its
-// failure leaves the others alone; all start together and stop together. The workers meet while
-// they train (core/meeting.h), so none waits for another before the end.
+// An independent worker is an ordinary single-process run with its own seed and folder. If one
+// fails, the others continue; all start together and stop together. They pass on stop requests
+// while they train (core/meeting.h), so none waits for another before the end.
 #ifndef BERTH_TRAIN_WORKERS_H
 #define BERTH_TRAIN_WORKERS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the limits of memory and processor time of the process's control groups. /proc/self/cgroup
-// names the group of the process; /proc/self/mountinfo names the folder where its hierarchy is
-// mounted and the group that this folder shows, because a container may see only a part.
+// /proc/self/cgroup names the group of the process; /proc/self/mountinfo names the folder where its
+// hierarchy is mounted and the group at the root of that mount, because a container may see only a
+// part of the hierarchy.
 //
 // Leaves out swap, and groups of version 1 whose parents do not limit them (use_hierarchy 0, which
 // current kernels refuse): the parents' limits are assumed to apply.
@@ -19,14 +19,14 @@
 #define PROC_FILE_LIMIT ((size_t)1 << 20)
 #define PATH_SIZE (2 * PATH_MAX)
 
-// A version of a controller.
+// A controller in one version of control groups.
 struct version {
     const char *type;       // type of the mount's file system
     const char *controller; // in /proc/self/cgroup and in the mount's options; "" for version 2
-    // What a group leaves; UINT64_MAX: all there is.
-    uint64_t (*rest)(const struct version *version, const char *folder);
+    // What a group's limit leaves; UINT64_MAX: no limit.
+    uint64_t (*available)(const struct version *version, const char *folder);
     const char *limit;
-    const char *used;     // of memory; of processor time, the period
+    const char *used;     // usage of memory; period of the CPU quota
     const char *cache[2]; // lines of memory.stat
 };
 
@@ -38,14 +38,14 @@ static char *read_text(const char *folder, const char *name) {
     return file_read(path, PROC_FILE_LIMIT, &text, &length, NULL) == BERTH_OK ? text : NULL;
 }
 
-// Reads a file that contains one number; `otherwise` for anything else ("max", no such file).
-static uint64_t read_number(const char *folder, const char *name, uint64_t otherwise) {
+// Reads a file that contains one number; `fallback` for anything else ("max", no such file).
+static uint64_t read_number(const char *folder, const char *name, uint64_t fallback) {
     char *text = read_text(folder, name), *end;
     if (text == NULL) {
-        return otherwise;
+        return fallback;
     }
     uint64_t value = strtoull(text, &end, 10);
-    uint64_t result = end != text ? value : otherwise;
+    uint64_t result = end != text ? value : fallback;
     memory_free(text);
     return result;
 }
@@ -63,8 +63,8 @@ static uint64_t cache_of(const struct version *version, const char *folder) {
     return bytes;
 }
 
-// If usage cannot be read, do not refuse the run.
-static uint64_t rest_of_memory(const struct version *version, const char *folder) {
+// Usage that cannot be read counts as 0, so that the run is not refused.
+static uint64_t available_memory(const struct version *version, const char *folder) {
     uint64_t limit = read_number(folder, version->limit, UINT64_MAX);
     if (limit == UINT64_MAX) {
         return UINT64_MAX;
@@ -79,7 +79,7 @@ static uint64_t round_up(uint64_t quota, uint64_t period) {
 }
 
 // "200000 100000" or "max 100000": quota and period.
-static uint64_t rest_of_processors_2(const struct version *version, const char *folder) {
+static uint64_t available_processors_2(const struct version *version, const char *folder) {
     char *text = read_text(folder, version->limit);
     unsigned long long quota, period;
     uint64_t count = text != NULL && sscanf(text, "%llu %llu", &quota, &period) == 2
@@ -90,7 +90,7 @@ static uint64_t rest_of_processors_2(const struct version *version, const char *
 }
 
 // Without a limit the quota is -1.
-static uint64_t rest_of_processors_1(const struct version *version, const char *folder) {
+static uint64_t available_processors_1(const struct version *version, const char *folder) {
     uint64_t quota = read_number(folder, version->limit, UINT64_MAX);
     return round_up(quota, read_number(folder, version->used, 0));
 }
@@ -98,23 +98,23 @@ static uint64_t rest_of_processors_1(const struct version *version, const char *
 static const struct version memory_versions[] = {
     {"cgroup2",
      "",
-     rest_of_memory,
+     available_memory,
      "memory.max",
      "memory.current",
      {"\nactive_file ", "\ninactive_file "}},
     {"cgroup",
      "memory",
-     rest_of_memory,
+     available_memory,
      "memory.limit_in_bytes",
      "memory.usage_in_bytes",
      {"\ntotal_active_file ", "\ntotal_inactive_file "}},
 };
 
 static const struct version processor_versions[] = {
-    {.type = "cgroup2", .controller = "", .rest = rest_of_processors_2, .limit = "cpu.max"},
+    {.type = "cgroup2", .controller = "", .available = available_processors_2, .limit = "cpu.max"},
     {.type = "cgroup",
      .controller = "cpu",
-     .rest = rest_of_processors_1,
+     .available = available_processors_1,
      .limit = "cpu.cfs_quota_us",
      .used = "cpu.cfs_period_us"},
 };
@@ -190,11 +190,11 @@ static const char *path_in(const struct mount *mount, const char *group) {
     return is_within && strstr(group, "/..") == NULL ? group + length : "";
 }
 
-// --- the minimum ---------------------------------------------------------------------------------
+// --- the minimum over the groups -----------------------------------------------------------------
 
 // The minimum over the group and its parents, up to the mount.
-static uint64_t least_of(const struct version *version, const char *root, const struct mount *mount,
-                         const char *group) {
+static uint64_t least_of_group(const struct version *version, const char *root,
+                               const struct mount *mount, const char *group) {
     char folder[PATH_SIZE];
     uint64_t least = UINT64_MAX;
     int top = snprintf(folder, sizeof folder, "%s%s", root, mount->folder);
@@ -204,7 +204,7 @@ static uint64_t least_of(const struct version *version, const char *root, const 
         return least;
     }
     for (;;) {
-        uint64_t rest = version->rest(version, folder);
+        uint64_t rest = version->available(version, folder);
         least = rest < least ? rest : least;
         if (length <= top) {
             return least;
@@ -217,7 +217,7 @@ static uint64_t least_of(const struct version *version, const char *root, const 
     }
 }
 
-static uint64_t rest_in(const struct version *version, const char *root) {
+static uint64_t available_in(const struct version *version, const char *root) {
     char *groups = read_text(root, "proc/self/cgroup"), *mounts = NULL;
     const char *group = groups != NULL ? find_group(version, groups) : NULL;
     struct mount mount;
@@ -226,7 +226,7 @@ static uint64_t rest_in(const struct version *version, const char *root) {
         mounts = read_text(root, "proc/self/mountinfo");
     }
     if (mounts != NULL && find_mount(version, mounts, &mount)) {
-        rest = least_of(version, root, &mount, group);
+        rest = least_of_group(version, root, &mount, group);
     }
     memory_free(groups);
     memory_free(mounts);
@@ -234,11 +234,12 @@ static uint64_t rest_in(const struct version *version, const char *root) {
 }
 
 static uint64_t least_of_versions(const struct version versions[2], const char *root) {
-    const uint64_t first = rest_in(&versions[0], root), second = rest_in(&versions[1], root);
+    const uint64_t first = available_in(&versions[0], root),
+                   second = available_in(&versions[1], root);
     return first < second ? first : second;
 }
 
-uint64_t cgroup_memory_rest(const char *root) {
+uint64_t cgroup_memory_available(const char *root) {
     return least_of_versions(memory_versions, root);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits of memory and processor time of the process's control groups, versions 1 and 2.
+// The memory and CPU limits of the process's control groups, versions 1 and 2.
 #ifndef BERTH_TRAIN_CGROUP_H
 #define BERTH_TRAIN_CGROUP_H
 
@@ -9,9 +9,10 @@
 // group, reaches its limit. The page cache of files counts as free, because the kernel drops it
 // before it kills. UINT64_MAX: no readable limit. `root` is a prefix of the paths of /proc and of
 // the groups, "" except in tests.
-uint64_t cgroup_memory_rest(const char *root);
+uint64_t cgroup_memory_available(const char *root);
 
-// Processors whose time the group and all groups around it allow, rounded up. UINT64_MAX: no limit.
+// The number of processors whose time the group and its parents allow, rounded up. UINT64_MAX: no
+// limit.
 uint64_t cgroup_processors(const char *root);
 
 #endif

@@ -13,31 +13,30 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORD 32 // processors in a number that is summed exactly
+#define WORD 32 // processors per double, which is summed exactly
 #define WORDS (CPU_SETSIZE / WORD)
 
 // --- after a fork -------------------------------------------------------------------------------
 
 static int forked;
 
-// The threads that OpenMP keeps for the calling thread exist only in the parent, and the next
-// parallel region would wait for them for ever. Without an active level each region has one thread,
-// whatever number it asks for.
-static void work_alone(void) {
+// OpenMP's threads exist only in the parent, so the child's next parallel region would wait for
+// them forever. With no active levels each region has one thread, whatever number it requests.
+static void use_one_thread(void) {
     forked = 1;
     omp_set_max_active_levels(0);
 }
 
-static void watch(void) {
-    (void)pthread_atfork(NULL, NULL, work_alone);
+static void register_handler(void) {
+    (void)pthread_atfork(NULL, NULL, use_one_thread);
 }
 
 void cores_watch_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
+    pthread_once(&once, register_handler);
 }
 
-int cores_are_forked(void) {
+int cores_is_forked_child(void) {
     return forked;
 }
 
@@ -58,7 +57,7 @@ static cpu_set_t own_processors(void) {
     return set;
 }
 
-int cores_threads(int asked) {
+int cores_threads(int requested) {
     const cpu_set_t set = own_processors();
     const uint64_t quota = cgroup_processors("");
     const int64_t launched = launch_processors();
@@ -67,8 +66,8 @@ int cores_threads(int asked) {
     if (forked) {
         return 1;
     }
-    if (asked > 0 || omp_threads() > 0) {
-        return asked > 0 ? asked : omp_threads();
+    if (requested > 0 || omp_threads() > 0) {
+        return requested > 0 ? requested : omp_threads();
     }
     count = quota >= 1 && quota < (uint64_t)count ? (int)quota : count;
     return launched >= 1 && launched < count ? (int)launched : count;
@@ -78,7 +77,7 @@ int cores_threads(int asked) {
 
 struct sharing {
     cpu_set_t own, all; // of this rank; of all ranks of this host
-    int index, count;   // of this rank among those that may run on some of its processors
+    int index, count;   // of this rank among those that may run on any of its processors
 };
 
 static void find_sharing(const double *sets, const struct comm *comm, struct sharing *sharing) {
@@ -100,7 +99,7 @@ static void find_sharing(const double *sets, const struct comm *comm, struct sha
     }
 }
 
-// Every rank learns where the others may run.
+// Tells every rank where the others may run.
 static enum berth_status collect(struct comm *comm, struct sharing *sharing,
                                  struct berth_error *error) {
     const size_t count = (size_t)comm->size * WORDS;
@@ -120,7 +119,7 @@ static enum berth_status collect(struct comm *comm, struct sharing *sharing,
     return comm->status(comm, error);
 }
 
-// --- a part of them -----------------------------------------------------------------------------
+// --- this rank's processors ---------------------------------------------------------------------
 
 struct processor {
     int socket, core, number;
@@ -145,8 +144,8 @@ static int compare_processors(const void *left, const void *right) {
                                   : x->number - y->number;
 }
 
-// The part of `sharing->own` that is this rank's: neighbours by socket and core.
-static cpu_set_t part_of(const struct sharing *sharing) {
+// This rank's part of sharing->own: adjacent by socket and core.
+static cpu_set_t choose_processors(const struct sharing *sharing) {
     static struct processor processors[CPU_SETSIZE];
     const uint64_t quota = cgroup_processors("");
     int count = 0;
@@ -170,8 +169,8 @@ static cpu_set_t part_of(const struct sharing *sharing) {
     return part;
 }
 
-// Open MPI binds two ranks to a core each, whatever there is.
-static void tell_of_idle_processors(const struct sharing *sharing, const struct comm *comm,
+// Open MPI binds each of two ranks to one core, however many there are.
+static void warn_of_idle_processors(const struct sharing *sharing, const struct comm *comm,
                                     const struct berth_log *log) {
     const struct launch launch = launch_find();
     cpu_set_t launcher;
@@ -187,20 +186,19 @@ static void tell_of_idle_processors(const struct sharing *sharing, const struct 
     }
 }
 
-enum berth_status cores_divide(struct comm *comm, int asked, const struct berth_log *log,
+enum berth_status cores_divide(struct comm *comm, int requested, const struct berth_log *log,
                                struct berth_error *error) {
     struct sharing sharing;
     TRY(collect(comm, &sharing, error));
-    tell_of_idle_processors(&sharing, comm, log);
-    if (sharing.count <= 1 || asked > 0 || omp_threads() > 0) {
+    warn_of_idle_processors(&sharing, comm, log);
+    if (sharing.count <= 1 || requested > 0 || omp_threads() > 0) {
         return BERTH_OK;
     }
-    const cpu_set_t part = part_of(&sharing);
+    const cpu_set_t part = choose_processors(&sharing);
     sched_setaffinity(0, sizeof part, &part);
     log_note(log,
-             "%d ranks of this host may run on the same %d processors: each keeps to a part of "
-             "them, this one to %d (--threads, OMP_NUM_THREADS and the launcher's binding say "
-             "otherwise)",
+             "%d ranks of this host may run on the same %d processors and divide them: this one "
+             "uses %d (--threads, OMP_NUM_THREADS or the launcher's binding override this)",
              sharing.count, CPU_COUNT(&sharing.own), CPU_COUNT(&part));
     return BERTH_OK;
 }

@@ -54,7 +54,7 @@ uint64_t machine_peak_resident(void) {
     return read_kilobytes("/proc/self/status", "VmHWM:", 0);
 }
 
-static uint64_t rest(uint64_t limit, uint64_t used) {
+static uint64_t remaining(uint64_t limit, uint64_t used) {
     if (limit == UINT64_MAX) {
         return UINT64_MAX;
     }
@@ -68,28 +68,28 @@ static const struct {
 } process_limits[] = {{RLIMIT_AS, "VmSize:", "the address space limit (ulimit -v)"},
                       {RLIMIT_DATA, "VmData:", "the data size limit (ulimit -d)"}};
 
-// The rest of such a limit minus the reserve, because a failed mapping within a library may end the
-// process.
-static uint64_t rest_of_limit(size_t i) {
+// What such a limit leaves, minus the reserve, because a failed mapping within a library may end
+// the process.
+static uint64_t remaining_under_limit(size_t i) {
     struct rlimit limit;
     if (getrlimit(process_limits[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
         return UINT64_MAX;
     }
     uint64_t used = read_kilobytes("/proc/self/status", process_limits[i].used, 0);
-    return rest(limit.rlim_cur, used + RESERVED_ADDRESSES);
+    return remaining(limit.rlim_cur, used + RESERVED_ADDRESSES);
 }
 
 uint64_t machine_memory_available(const char **limit) {
     uint64_t least = read_kilobytes("/proc/meminfo", "MemAvailable:", UINT64_MAX);
     *limit = "the system's available memory";
     for (size_t i = 0; i < sizeof process_limits / sizeof *process_limits; i++) {
-        uint64_t space = rest_of_limit(i);
+        uint64_t space = remaining_under_limit(i);
         if (space < least) {
             least = space;
             *limit = process_limits[i].name;
         }
     }
-    uint64_t group = cgroup_memory_rest("");
+    uint64_t group = cgroup_memory_available("");
     if (group < least) {
         least = group;
         *limit = "the cgroup's memory limit";
@@ -97,7 +97,7 @@ uint64_t machine_memory_available(const char **limit) {
     return least;
 }
 
-// Stack size of a thread that OpenMP starts.
+// Stack size of OpenMP's threads.
 static uint64_t stack_size(void) {
     pthread_attr_t attributes;
     size_t size = 0;
@@ -114,13 +114,13 @@ static __attribute__((noinline)) void start_threads(int threads) {
     // Otherwise glibc reserves 64 MiB of addresses as a heap for each thread, if available.
     mallopt(M_ARENA_MAX, 1);
 #pragma omp parallel num_threads(threads)
-    memory_free(memory_new(1)); // keeps the loop from being empty
+    memory_free(memory_new(1)); // keeps the region from being empty
 }
 
 enum berth_status machine_start_threads(const struct berth_config *config,
                                         struct berth_error *error) {
     const int threads = machine_threads(config);
-    const uint64_t space = rest_of_limit(0), each = stack_size();
+    const uint64_t space = remaining_under_limit(0), each = stack_size();
     if (space == UINT64_MAX) {
         return BERTH_OK;
     }
@@ -219,9 +219,9 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                      .ranks = comm->size,
                                      .tf32 = config->tf32};
     TRY(option_check_choice(config, "device", error));
-    if (cores_are_forked()) {
-        log_note(log, "threads: 1, because this process was forked from one that had used the "
-                      "library; one that starts afresh uses all that it may");
+    if (cores_is_forked_child()) {
+        log_note(log, "threads: 1, because this process was forked from one that had already used "
+                      "the library; a newly started process uses all the threads it may");
     }
     if (strcmp(name, "auto") == 0) {
         TRY(open_best(&options, log, device, error));
@@ -229,11 +229,12 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
         TRY(open_named(name, &options, log, device, error));
     }
     if (config->tf32 && !(*device)->tf32) {
-        log_note(log, "tf32: no effect, the device %s has no such products", (*device)->name);
+        log_note(log, "tf32 has no effect: the device %s does not support it", (*device)->name);
     }
     if (config->instructions != NULL && strcmp(config->instructions, "auto") != 0 &&
         !(*device)->is_host) {
-        log_note(log, "instructions: no effect, they are the CPU's, and the device is %s",
+        log_note(log,
+                 "instructions has no effect: it selects those of the CPU, and the device is %s",
                  (*device)->name);
     }
     return BERTH_OK;
@@ -249,17 +250,18 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
     }
     comm->broadcast(comm, first, sizeof first, 0);
     if (strcmp(first, device->name) != 0) {
-        status = error_set(error, BERTH_CONFIG,
-                           "the device is %s, and %s on rank 0: their sums would differ; name one "
-                           "that all ranks have (--device), or start ranks on such hosts only",
-                           device->name, first);
+        status = error_set(
+            error, BERTH_CONFIG,
+            "the device is %s, but %s on rank 0, so their sums would differ; name a device that "
+            "all ranks have (--device), or start ranks only on hosts that have it",
+            device->name, first);
     }
     return comm_settle(comm, status, error);
 }
 
-// --- the other processes ------------------------------------------------------------------------
+// --- the ranks ----------------------------------------------------------------------------------
 
-// What all of them do is compared first, because the operations of other jobs are others.
+// The jobs are compared first, because different jobs make different calls.
 static enum berth_status compare_ranks(struct comm *comm, const char *job,
                                        const struct berth_config *config,
                                        struct berth_error *error) {
@@ -292,7 +294,7 @@ enum berth_status machine_comm_open(const char *job, const struct berth_config *
     return status;
 }
 
-// Of enum berth_precision, as --precision says them.
+// By enum berth_precision; names as in --precision.
 static const struct {
     const char *name;
     enum dtype dtype;
@@ -314,8 +316,8 @@ static enum berth_status check_dtype(const struct berth_config *config, const st
                            precisions[config->precision].name, device->name);
 }
 
-// The type in which the devices of all ranks are fast, else fp32: ranks that compute in different
-// types would not compute the same model.
+// bf16 if it is fast on the devices of all ranks, else fp32: ranks that compute in different types
+// would not train the same model.
 static enum berth_status find_fast_dtype(struct comm *comm, const struct device *device,
                                          const struct berth_log *log, enum dtype *fast,
                                          struct berth_error *error) {
@@ -351,14 +353,12 @@ enum berth_status machine_compute_dtype(struct berth_config *config, struct comm
 
 enum berth_status machine_inference_dtype(struct berth_config *config, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
-                                          enum dtype *compute, int *is_int8,
-                                          struct berth_error *error) {
-    *is_int8 = config->precision == BERTH_INT8;
-    if (!*is_int8) {
+                                          enum dtype *compute, struct berth_error *error) {
+    if (config->precision != BERTH_INT8) {
         return machine_compute_dtype(config, comm, device, log, compute, error);
     }
     TRY(find_fast_dtype(comm, device, log, compute, error));
-    // The host quantizes words and chooses wide columns where the weights are (model/int8.c).
+    // Only in host memory: model/int8.c quantizes words and chooses wide columns on the host.
     return device->is_host
                ? check_dtype(config, device, DTYPE_I8, error)
                : error_set(error, BERTH_CONFIG,

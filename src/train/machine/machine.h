@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine facts for training: a monotonic clock, memory in use, memory available, and the device
-// that the settings name.
+// The machine that a job runs on: memory in use and available, threads, the device and the
+// communicator that the settings name, and the compute type.
 #ifndef BERTH_TRAIN_MACHINE_H
 #define BERTH_TRAIN_MACHINE_H
 
@@ -16,9 +16,9 @@ uint64_t machine_resident(void);
 uint64_t machine_peak_resident(void);
 
 // The number of bytes that can still be allocated: the minimum of the system's MemAvailable, the
-// rest of the cgroup's limit, and the rests of RLIMIT_AS and RLIMIT_DATA minus a reserve for
-// libraries that do not survive a failed mapping. *limit names the smallest. UINT64_MAX if nothing
-// is known.
+// what the cgroup's limit leaves, and what RLIMIT_AS and RLIMIT_DATA leave, minus a reserve for
+// libraries that do not survive a failed mapping. Sets *limit to the name of the smallest.
+// UINT64_MAX if nothing is known.
 uint64_t machine_memory_available(const char **limit);
 
 // Starts the threads that a job will use, if the address space is limited: their stacks then count
@@ -38,41 +38,39 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
                                           struct berth_error *error);
 
-// The communicator of config->comm ("auto": as the launcher says), which all processes that were
-// started together open, before a job divides its work among them; the caller closes it. `job` says
-// what they are to do, "train squad". BERTH_CONFIG: it or the settings differ (rank_settings.h).
-// Ranks of a host that may use the same processors each keep to a part of them from then on
-// (cores.h). Logs how many processes there are. Only the first one reports: *log becomes silent in
-// the others.
+// Opens the communicator config->comm ("auto": that of the launcher), which the caller closes. All
+// processes that were started together call this before the job divides its work. `job` is what
+// they do: "train squad". BERTH_CONFIG if it or the settings differ (rank_settings.h). Ranks of a
+// host that may use the same processors divide them (cores.h). Logs the number of processes. Only
+// rank 0 reports: *log becomes silent on the others.
 enum berth_status machine_comm_open(const char *job, const struct berth_config *config,
                                     struct berth_log *log, struct comm **comm,
                                     struct berth_error *error);
 
-// As --precision names it.
+// The name that --precision has for it.
 const char *machine_precision_name(enum berth_precision precision);
 
-// The dtype to compute in: what config->precision says, or where that is auto, the one that is fast
-// on the devices of all ranks, which is logged. config->precision then names it. BERTH_CONFIG: the
-// device lacks it. All ranks call it.
+// Sets the dtype to compute in: that of config->precision or, if it is auto, the fast one on the
+// devices of all ranks; this choice is logged and stored in config->precision. BERTH_CONFIG if the
+// device does not support it. All ranks call it.
 enum berth_status machine_compute_dtype(struct berth_config *config, struct comm *comm,
                                         const struct device *device, const struct berth_log *log,
                                         enum dtype *compute, struct berth_error *error);
-// The same for inference, which may have its weights in int8. BERTH_CONFIG also for int8 of what
-// machine_compute_dtype is for: training.
+// The same for inference, whose weights may be int8 (config->precision BERTH_INT8): then the dtype
+// of everything else. machine_compute_dtype refuses int8, which is BERTH_CONFIG.
 enum berth_status machine_inference_dtype(struct berth_config *config, struct comm *comm,
                                           const struct device *device, const struct berth_log *log,
-                                          enum dtype *compute, int *is_int8,
-                                          struct berth_error *error);
+                                          enum dtype *compute, struct berth_error *error);
 
-// Peak FLOP/s of multiply-adds in that dtype: the best of `readings` short measurements; NaN if the
-// device cannot measure it.
+// Peak FLOP/s of fused multiply-adds in a dtype: the best of `readings` short measurements. NaN if
+// the device cannot measure it.
 double machine_peak_flops(struct device *device, enum dtype dtype, int readings);
 
-// The fraction of that peak that `flops` in `seconds` achieve; NaN for less than two seconds, which
-// are too short to measure throughput.
+// Model FLOPs utilization: `flops` / `seconds` / peak. NaN for less than two seconds, too short to
+// measure throughput.
 double machine_mfu(struct device *device, enum dtype dtype, double flops, double seconds);
 
-// The number of threads to work with: config->threads, or what cores.h finds.
+// The number of threads to use: config->threads, or that of cores_threads.
 int machine_threads(const struct berth_config *config);
 
 #endif

@@ -9,11 +9,11 @@
 
 enum { TEXT_SIZE = 256 };
 
-static enum berth_status differ(const struct comm *comm, const char *what, const char *own,
-                                const char *first, struct berth_error *error) {
+static enum berth_status report_mismatch(const struct comm *comm, const char *what, const char *own,
+                                         const char *first, struct berth_error *error) {
     return error_set(error, BERTH_CONFIG,
-                     "rank %d (host %s): %s is %s, and %s on rank 0: all processes of a job need "
-                     "the same; compare their command lines and the files that these name",
+                     "rank %d (host %s): %s is %s, but %s on rank 0: it must be the same in all "
+                     "processes of a job; compare their command lines and the files named there",
                      comm->rank, comm->host_names[comm->rank], what, *own != '\0' ? own : "not set",
                      *first != '\0' ? first : "not set");
 }
@@ -29,25 +29,26 @@ enum berth_status rank_settings_compare_job(struct comm *comm, const char *job,
     comm->broadcast(comm, first, sizeof first, 0);
     TRY(comm->status(comm, error));
     return comm_settle(
-        comm, strcmp(own, first) == 0 ? BERTH_OK : differ(comm, "the job", own, first, error),
+        comm,
+        strcmp(own, first) == 0 ? BERTH_OK : report_mismatch(comm, "the job", own, first, error),
         error);
 }
 
-// Names the first row in which this rank's texts differ from those of rank 0.
+// Reports the first setting in which this rank differs from rank 0.
 static enum berth_status compare(const struct comm *comm, const struct berth_config *config,
                                  char (*first)[TEXT_SIZE], struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {
         char own[TEXT_SIZE];
         option_print(config, &option_rows[i], own, sizeof own);
         if (!option_rows[i].local && strcmp(own, first[i]) != 0) {
-            return differ(comm, option_rows[i].name, own, first[i], error);
+            return report_mismatch(comm, option_rows[i].name, own, first[i], error);
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status share(struct comm *comm, const struct berth_config *config,
-                               char (*first)[TEXT_SIZE], struct berth_error *error) {
+static enum berth_status broadcast_settings(struct comm *comm, const struct berth_config *config,
+                                            char (*first)[TEXT_SIZE], struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {
         option_print(config, &option_rows[i], first[i], TEXT_SIZE);
     }
@@ -66,7 +67,7 @@ enum berth_status rank_settings_compare(struct comm *comm, const struct berth_co
                       : error_no_memory(error, option_row_count * TEXT_SIZE, "the settings");
     status = comm_settle(comm, status, error);
     if (status == BERTH_OK) {
-        status = share(comm, config, first, error);
+        status = broadcast_settings(comm, config, first, error);
     }
     if (status == BERTH_OK) {
         status = comm_settle(comm, compare(comm, config, first, error), error);

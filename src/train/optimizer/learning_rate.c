@@ -8,7 +8,7 @@
 
 static const double PI = 3.14159265358979323846;
 
-static double share(const struct schedule *s, int64_t step) {
+static double fraction_done(const struct schedule *s, int64_t step) {
     return s->total_steps > 0 ? (double)step / (double)s->total_steps : 1.0;
 }
 
@@ -17,18 +17,18 @@ static double at_least_zero(double value) {
 }
 
 static double rate_linear(const struct schedule *s, int64_t step) {
-    double x = share(s, step);
+    double x = fraction_done(s, step);
     double factor = x < s->warmup ? x / s->warmup : at_least_zero(1 - x) / (1 - s->warmup);
     return s->learning_rate * (s->warmup < 1 || x < s->warmup ? factor : 1);
 }
 
-// The scheduler of NVIDIA's and Habana's programs steps before the update.
+// In NVIDIA's and Habana's programs the scheduler steps before the update.
 static double rate_linear_ahead(const struct schedule *s, int64_t step) {
     return rate_linear(s, step + 1);
 }
 
 static double rate_bertadam(const struct schedule *s, int64_t step) {
-    double x = share(s, step);
+    double x = fraction_done(s, step);
     return s->learning_rate * (x < s->warmup ? x / s->warmup : at_least_zero(1 - x));
 }
 
@@ -36,11 +36,11 @@ static double rate_google(const struct schedule *s, int64_t step) {
     if (step < s->warmup_steps) {
         return s->learning_rate * (double)step / (double)s->warmup_steps;
     }
-    return s->learning_rate * at_least_zero(1 - share(s, step));
+    return s->learning_rate * at_least_zero(1 - fraction_done(s, step));
 }
 
 static double rate_poly(const struct schedule *s, int64_t step) {
-    double p = share(s, step + 1);
+    double p = fraction_done(s, step + 1);
     return s->learning_rate * (p < s->warmup ? p / s->warmup : sqrt(at_least_zero(1 - p)));
 }
 
@@ -49,12 +49,12 @@ static double rate_constant(const struct schedule *s, int64_t step) {
 }
 
 static double rate_constant_warmup(const struct schedule *s, int64_t step) {
-    double x = share(s, step);
+    double x = fraction_done(s, step);
     return s->learning_rate * (x < s->warmup ? x / s->warmup : 1);
 }
 
 static double rate_cosine(const struct schedule *s, int64_t step) {
-    double x = share(s, step);
+    double x = fraction_done(s, step);
     if (x < s->warmup) {
         return s->learning_rate * x / s->warmup;
     }
@@ -62,7 +62,7 @@ static double rate_cosine(const struct schedule *s, int64_t step) {
     return s->learning_rate * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
 }
 
-// transformers' with its defaults: power 1, and a last rate of 1e-7.
+// As transformers with its defaults: power 1 and a final rate of 1e-7.
 static double rate_polynomial(const struct schedule *s, int64_t step) {
     const double end = fmin(1e-7, s->learning_rate);
     const int64_t length = s->total_steps - s->warmup_steps;
@@ -73,7 +73,7 @@ static double rate_polynomial(const struct schedule *s, int64_t step) {
     return end + (s->learning_rate - end) * at_least_zero(left);
 }
 
-// transformers' with its default: the time scale is the warm-up, or 10,000 updates without one.
+// As transformers with its default: the time scale is the warm-up, or 10,000 updates without one.
 static double rate_inverse_sqrt(const struct schedule *s, int64_t step) {
     const double scale = s->warmup_steps > 0 ? (double)s->warmup_steps : 10000;
     if (step < s->warmup_steps) {
@@ -107,24 +107,24 @@ static double gamma_decay(const struct schedule *s, int64_t step) {
     return at_least_zero((double)(s->total_steps - (step - 1)) / (double)length);
 }
 
-static double between(const struct schedule *s, double gamma) {
+static double interpolate(const struct schedule *s, double gamma) {
     return s->minimum + (s->learning_rate - s->minimum) * gamma;
 }
 
 static double rate_warmup_log(const struct schedule *s, int64_t step) {
-    return between(s, is_warming(s, step) ? gamma_log(s, step) : 1);
+    return interpolate(s, is_warming(s, step) ? gamma_log(s, step) : 1);
 }
 
 static double rate_warmup_linear(const struct schedule *s, int64_t step) {
-    return between(s, is_warming(s, step) ? gamma_linear(s, step) : 1);
+    return interpolate(s, is_warming(s, step) ? gamma_linear(s, step) : 1);
 }
 
 static double rate_warmup_decay_log(const struct schedule *s, int64_t step) {
-    return between(s, is_warming(s, step) ? gamma_log(s, step) : gamma_decay(s, step));
+    return interpolate(s, is_warming(s, step) ? gamma_log(s, step) : gamma_decay(s, step));
 }
 
 static double rate_warmup_decay_linear(const struct schedule *s, int64_t step) {
-    return between(s, is_warming(s, step) ? gamma_linear(s, step) : gamma_decay(s, step));
+    return interpolate(s, is_warming(s, step) ? gamma_linear(s, step) : gamma_decay(s, step));
 }
 
 // WarmupCosineLR: a cosine down to a fraction of the rate. Its first update has the rate 0,
@@ -139,63 +139,64 @@ static double cosine_decay(const struct schedule *s, int64_t step) {
 
 static double rate_warmup_cosine_log(const struct schedule *s, int64_t step) {
     return !is_warming(s, step) ? cosine_decay(s, step)
-           : step > 0           ? between(s, gamma_log(s, step))
+           : step > 0           ? interpolate(s, gamma_log(s, step))
                                 : 0;
 }
 
 static double rate_warmup_cosine_linear(const struct schedule *s, int64_t step) {
     return !is_warming(s, step) ? cosine_decay(s, step)
-           : step > 0           ? between(s, gamma_linear(s, step))
+           : step > 0           ? interpolate(s, gamma_linear(s, step))
                                 : 0;
 }
 
-// BingBert's. Without a warm-up they decay from the first update on (the originals stay at 1).
+// BingBert's schedules. Without a warm-up they decay from the first update on (the originals stay
+// at 1).
 static double exponential(const struct schedule *s, int64_t step) {
     double end = s->warmup * (double)s->total_steps;
     return pow(s->decay_rate, ((double)step - end) / (double)s->decay_steps);
 }
 
 static double rate_ee(const struct schedule *s, int64_t step) {
-    double x = share(s, step);
+    double x = fraction_done(s, step);
     return s->learning_rate * (x < s->warmup ? pow(x / s->warmup, 2) : exponential(s, step));
 }
 
 static double rate_le(const struct schedule *s, int64_t step) {
-    double x = share(s, step);
+    double x = fraction_done(s, step);
     return s->learning_rate * (x < s->warmup ? x / s->warmup : exponential(s, step));
 }
 
 static double rate_ep(const struct schedule *s, int64_t step) {
-    double x = share(s, step);
+    double x = fraction_done(s, step);
     double factor = x < s->warmup ? pow(x / s->warmup, 1.5) : pow(at_least_zero(1 - x), 2);
     return s->learning_rate * factor;
 }
 
 const struct schedule_row schedule_rows[] = {
-    {"linear", "x < w: x/w, else (1-x)/(1-w)", rate_linear, WARMUP_SHARE},
-    {"linear_ahead", "p < w: p/w, else (1-p)/(1-w)", rate_linear_ahead, WARMUP_WHOLE},
-    {"bertadam", "x < w: x/w, else 1-x", rate_bertadam, WARMUP_SHARE},
-    {"google", "step < n: step/n, else 1-x", rate_google, WARMUP_WHOLE},
-    {"poly", "p < w: p/w, else (1-p)^0.5", rate_poly, WARMUP_WHOLE},
+    {"linear", "x < w: x/w, else (1-x)/(1-w)", rate_linear, WARMUP_CEIL},
+    {"linear_ahead", "p < w: p/w, else (1-p)/(1-w)", rate_linear_ahead, WARMUP_FLOOR},
+    {"bertadam", "x < w: x/w, else 1-x", rate_bertadam, WARMUP_CEIL},
+    {"google", "step < n: step/n, else 1-x", rate_google, WARMUP_FLOOR},
+    {"poly", "p < w: p/w, else (1-p)^0.5", rate_poly, WARMUP_FLOOR},
     {"constant", "1", rate_constant, WARMUP_NONE},
-    {"constant_warmup", "x < w: x/w, else 1", rate_constant_warmup, WARMUP_SHARE},
-    {"cosine", "x < w: x/w, else (1 + cos(pi (x-w)/(1-w))) / 2", rate_cosine, WARMUP_SHARE},
+    {"constant_warmup", "x < w: x/w, else 1", rate_constant_warmup, WARMUP_CEIL},
+    {"cosine", "x < w: x/w, else (1 + cos(pi (x-w)/(1-w))) / 2", rate_cosine, WARMUP_CEIL},
     {"polynomial", "step < n: step/n, else 1-(step-n)/(T-n), down to 1e-7", rate_polynomial,
-     WARMUP_SHARE},
-    {"inverse_sqrt", "step < n: step/n, else (n/step)^0.5", rate_inverse_sqrt, WARMUP_SHARE},
-    {"EE", "x < w: (x/w)^2, else r^((step - w T)/k)", rate_ee, WARMUP_SHARE},
-    {"LE", "x < w: x/w, else r^((step - w T)/k)", rate_le, WARMUP_SHARE},
-    {"EP", "x < w: (x/w)^1.5, else (1-x)^2", rate_ep, WARMUP_SHARE},
-    {"warmup_log", "DeepSpeed WarmupLR, ln(step)/ln(n)", rate_warmup_log, WARMUP_SHARE},
-    {"warmup_linear", "DeepSpeed WarmupLR, (step-1)/n", rate_warmup_linear, WARMUP_SHARE},
+     WARMUP_CEIL},
+    {"inverse_sqrt", "step < n: step/n, else (n/step)^0.5", rate_inverse_sqrt, WARMUP_CEIL},
+    {"EE", "x < w: (x/w)^2, else r^((step - w T)/k)", rate_ee, WARMUP_CEIL},
+    {"LE", "x < w: x/w, else r^((step - w T)/k)", rate_le, WARMUP_CEIL},
+    {"EP", "x < w: (x/w)^1.5, else (1-x)^2", rate_ep, WARMUP_CEIL},
+    {"warmup_log", "DeepSpeed WarmupLR, ln(step)/ln(n)", rate_warmup_log, WARMUP_CEIL},
+    {"warmup_linear", "DeepSpeed WarmupLR, (step-1)/n", rate_warmup_linear, WARMUP_CEIL},
     {"warmup_decay_log", "DeepSpeed WarmupDecayLR, ln(step)/ln(n)", rate_warmup_decay_log,
-     WARMUP_SHARE},
+     WARMUP_CEIL},
     {"warmup_decay_linear", "DeepSpeed WarmupDecayLR, (step-1)/n", rate_warmup_decay_linear,
-     WARMUP_SHARE},
+     WARMUP_CEIL},
     {"warmup_cosine_log", "DeepSpeed WarmupCosineLR, ln(step)/ln(n)", rate_warmup_cosine_log,
-     WARMUP_SHARE},
+     WARMUP_CEIL},
     {"warmup_cosine_linear", "DeepSpeed WarmupCosineLR, (step-1)/n", rate_warmup_cosine_linear,
-     WARMUP_SHARE},
+     WARMUP_CEIL},
 };
 const size_t schedule_row_count = sizeof schedule_rows / sizeof schedule_rows[0];
 
@@ -210,9 +211,9 @@ static const struct schedule_row *find(const char *name) {
 
 static void set_warmup(struct schedule *schedule, const struct berth_config *config) {
     int64_t total_steps = schedule->total_steps;
-    double share = (double)total_steps * config->warmup_proportion;
+    double exact_steps = (double)total_steps * config->warmup_proportion;
     const int64_t whole = config->warmup_steps > 0  ? config->warmup_steps
-                          : config->warmup_round_up ? (int64_t)ceil(share)
+                          : config->warmup_round_up ? (int64_t)ceil(exact_steps)
                                                     : 0;
     if (schedule->row->warmup == WARMUP_NONE) {
         schedule->warmup_steps = 0;
@@ -223,7 +224,7 @@ static void set_warmup(struct schedule *schedule, const struct berth_config *con
     } else {
         schedule->warmup = config->warmup_proportion;
         schedule->warmup_steps =
-            (int64_t)(schedule->row->warmup == WARMUP_WHOLE ? share : ceil(share));
+            (int64_t)(schedule->row->warmup == WARMUP_FLOOR ? exact_steps : ceil(exact_steps));
     }
 }
 

@@ -4,8 +4,8 @@
 // rates.
 //
 // Leaves out: OneCycle and LRRangeTest of DeepSpeed, and every schedule that depends on the loss.
-#ifndef BERTH_TRAIN_SCHEDULE_H
-#define BERTH_TRAIN_SCHEDULE_H
+#ifndef BERTH_TRAIN_LEARNING_RATE_H
+#define BERTH_TRAIN_LEARNING_RATE_H
 
 #include "core/error.h"
 
@@ -30,8 +30,8 @@ struct schedule {
 
 // The meaning of warmup_proportion, a fraction of the updates.
 enum schedule_warmup {
-    WARMUP_SHARE, // an update that begins within the fraction is part of the warm-up
-    WARMUP_WHOLE, // an update that ends within the fraction is part of the warm-up
+    WARMUP_CEIL,  // an update that begins within the fraction is part of the warm-up
+    WARMUP_FLOOR, // an update that ends within the fraction is part of the warm-up
     WARMUP_NONE   // no warm-up
 };
 
@@ -47,8 +47,8 @@ struct schedule_row {
 extern const struct schedule_row schedule_rows[];
 extern const size_t schedule_row_count;
 
-// A warmup_steps of 0 that was given, without a warmup_proportion, is no warm-up: the proportion
-// becomes 0.
+// If the user gave warmup_steps 0 and no warmup_proportion, there is no warm-up: sets
+// warmup_proportion to 0.
 void schedule_settle_warmup(struct berth_config *config);
 
 // warmup_steps > 0 overrides warmup_proportion. An unknown name is BERTH_USAGE; the error lists the
@@ -56,17 +56,17 @@ void schedule_settle_warmup(struct berth_config *config);
 enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
                                 int64_t total_steps, struct berth_error *error);
 
-// --lr_scaling: the factor for so many processes. An unknown rule is BERTH_USAGE.
+// --lr_scaling: the factor for this number of processes. An unknown rule is BERTH_USAGE.
 enum berth_status learning_rate_factor(const struct berth_config *config, int processes,
                                        double *factor, struct berth_error *error);
 
 // Restarts the schedule, including warm-up, at update `first`, over the rest of the run.
 void schedule_restart(struct schedule *schedule, const struct berth_config *config, int64_t first);
 
-// The rate of update `step`, counted from the run's first, 0; skipped updates are not counted.
+// The rate of update `step`, counted from 0 at the start of the run, without skipped updates.
 double schedule_rate(const struct schedule *schedule, int64_t step);
 
-// Whether each of a run's `updates` has the rate 0, so that nothing is trained.
+// Whether all of the run's updates have the rate 0, so that nothing is trained.
 int schedule_is_zero(const struct schedule *schedule, int64_t updates);
 
 #endif

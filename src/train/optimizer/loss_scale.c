@@ -20,7 +20,7 @@ const char *loss_scale_text(const struct berth_config *config) {
                                              : "none";
 }
 
-// *fixed: the scale if it is static.
+// Sets *fixed to the scale if it is static.
 static enum berth_status read_kind(const struct berth_config *config, enum loss_scale_kind *kind,
                                    double *fixed, struct berth_error *error) {
     const char *text = loss_scale_text(config);

@@ -53,7 +53,7 @@ enum loss_scale_event {
     SCALE_AT_FLOOR   // overflow, and the scale cannot be lowered: end the run
 };
 
-// The setting loss_scale; where it is not given, "dynamic" in fp16 and "none" else.
+// The setting loss_scale; by default "dynamic" for fp16, else "none".
 const char *loss_scale_text(const struct berth_config *config);
 
 // Initialises from the settings loss_scale ("none", "dynamic" or 0, a number), loss_scaler,
@@ -66,7 +66,7 @@ enum berth_status loss_scale_settle(struct loss_scale *scale, const struct berth
 // Only the checks of loss_scale_settle.
 enum berth_status loss_scale_check(const struct berth_config *config, struct berth_error *error);
 
-// Records an update whose gradient overflowed or not. Not for LOSS_SCALE_NONE.
+// Records an update and whether its gradient overflowed. Not for LOSS_SCALE_NONE.
 enum loss_scale_event loss_scale_update(struct loss_scale *scale, int overflow);
 
 int loss_scale_is_dynamic(const struct loss_scale *scale);

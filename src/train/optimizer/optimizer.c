@@ -60,9 +60,9 @@ const struct optimizer_row optimizer_rows[] = {
 };
 const size_t optimizer_row_count = sizeof optimizer_rows / sizeof optimizer_rows[0];
 
-// The lists of the original programs: parts of the names of parameters that do not decay.
+// The lists of the original programs: substrings of the names of parameters that do not decay.
 static const struct name_list {
-    const char *name, *parts;
+    const char *name, *patterns;
 } lists[] = {
     {"deepspeed", "bias,LayerNorm.bias,LayerNorm.weight,attn_nw,attn_nb,norm_w,norm_b,attn_qkvb,"
                   "attn_ob,inter_b,output_b"},
@@ -143,32 +143,32 @@ struct optimizer optimizer_of(const struct berth_config *config) {
         .l2_mode = !config->adam_w_mode,
         .epsilon_inside_root = config->eps_inside_sqrt,
         .clips = clips_of(config),
-        .no_decay = list != NULL ? list->parts : config->no_decay,
+        .no_decay = list != NULL ? list->patterns : config->no_decay,
         .own_list = list == NULL,
         .frozen = {config->freeze_layers, config->freeze_embeddings},
     };
 }
 
-// --- groups -------------------------------------------------------------------------------------
+// --- parameter groups ---------------------------------------------------------------------------
 
-// The next part of a list; NULL at the end.
-static const char *next_part(const char **list, size_t *length) {
+// The next substring of a list; NULL at the end.
+static const char *next_pattern(const char **list, size_t *length) {
     *list += strspn(*list, ", ");
     *length = strcspn(*list, ", ");
-    const char *part = *list;
+    const char *pattern = *list;
     *list += *length;
-    return *length > 0 ? part : NULL;
+    return *length > 0 ? pattern : NULL;
 }
 
-static int has_part(const char *name, const char *part, size_t length) {
-    return memmem(name, strlen(name), part, length) != NULL;
+static int matches(const char *name, const char *pattern, size_t length) {
+    return memmem(name, strlen(name), pattern, length) != NULL;
 }
 
 int optimizer_decays(const struct optimizer *optimizer, const char *parameter) {
-    const char *list = optimizer->no_decay, *part;
+    const char *list = optimizer->no_decay, *pattern;
     size_t length;
-    while ((part = next_part(&list, &length)) != NULL) {
-        if (has_part(parameter, part, length)) {
+    while ((pattern = next_pattern(&list, &length)) != NULL) {
+        if (matches(parameter, pattern, length)) {
             return 0;
         }
     }
@@ -177,18 +177,18 @@ int optimizer_decays(const struct optimizer *optimizer, const char *parameter) {
 
 enum berth_status optimizer_check(const struct optimizer *optimizer,
                                   const struct param_table *table, struct berth_error *error) {
-    const char *list = optimizer->own_list ? optimizer->no_decay : "", *part;
+    const char *list = optimizer->own_list ? optimizer->no_decay : "", *pattern;
     size_t length;
-    while ((part = next_part(&list, &length)) != NULL) {
+    while ((pattern = next_pattern(&list, &length)) != NULL) {
         size_t found = 0;
-        while (found < table->count && !has_part(table->params[found].name, part, length)) {
+        while (found < table->count && !matches(table->params[found].name, pattern, length)) {
             found++;
         }
         if (found == table->count) {
             return error_set(error, BERTH_CONFIG,
                              "--no_decay: no parameter has \"%.*s\" in its name; `berth inspect` "
                              "lists the names",
-                             (int)length, part);
+                             (int)length, pattern);
         }
     }
     return optimizer->frozen.layers <= table->layer_count
@@ -213,6 +213,6 @@ int optimizer_scales(const struct optimizer *optimizer, const char *parameter) {
     return is_scaled(optimizer, optimizer_decays(optimizer, parameter));
 }
 
-int optimizer_is_by_tensor(const struct optimizer *optimizer) {
+int optimizer_needs_tensor_norms(const struct optimizer *optimizer) {
     return optimizer->row->trust != TRUST_NONE || (optimizer->clips & CLIP_TENSOR) != 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizers, under the names of the programs that users come from. One row each describes how
-// it clips, corrects and scales, and which parameters do not decay. Other differences are settings
-// (betas, epsilon, ...); a setting that is negative or absent is taken from the row.
+// The optimizers, by the names of the programs that users come from. A row describes how an
+// optimizer clips, corrects bias and scales updates, and which parameters do not decay. Other
+// differences are settings (betas, epsilon, ...); a negative or absent setting is taken from the
+// row.
 //
 // With g the clipped gradient, m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, m^ and v^ the
 // corrected moments (or m and v), d the weight decay of the parameter's group:
@@ -48,14 +49,14 @@ struct optimizer_row {
 extern const struct optimizer_row optimizer_rows[];
 extern const size_t optimizer_row_count;
 
-// The optimizer of a run, with every number settled.
+// The optimizer of a run, with all its numbers.
 struct optimizer {
     const struct optimizer_row *row;
     double beta1, beta2, epsilon, weight_decay, max_grad_norm, min_coeff, max_coeff;
     int bias_correction, l2_mode, epsilon_inside_root;
     unsigned clips;       // enum optimizer_clip
-    const char *no_decay; // comma-separated parts of names
-    int own_list;         // no_decay is a list of the user's own
+    const char *no_decay; // comma-separated substrings of names
+    int own_list;         // no_decay was given by the user
     struct param_frozen frozen;
 };
 
@@ -66,20 +67,20 @@ enum berth_status optimizer_settle(struct berth_config *config, struct berth_err
 // The optimizer of settings that optimizer_settle has completed.
 struct optimizer optimizer_of(const struct berth_config *config);
 
-// Whether weight decay applies to the parameter: its name contains no part of no_decay.
+// Whether weight decay applies to the parameter: its name contains no substring in no_decay.
 int optimizer_decays(const struct optimizer *optimizer, const char *parameter);
 
-// Whether the parameter is not trained.
+// Whether the parameter is frozen.
 int optimizer_freezes(const struct optimizer *optimizer, const char *parameter);
 
-// Whether the parameter's update is scaled by a coefficient of its own.
+// Whether the parameter's update is scaled by its own trust ratio.
 int optimizer_scales(const struct optimizer *optimizer, const char *parameter);
 
 // Whether an update needs norms of single tensors, for coefficients or clipping.
-int optimizer_is_by_tensor(const struct optimizer *optimizer);
+int optimizer_needs_tensor_norms(const struct optimizer *optimizer);
 
-// BERTH_CONFIG if a part of the user's own list occurs in no parameter's name, or more layers are
-// frozen than there are.
+// BERTH_CONFIG if a substring in the user's no_decay occurs in no parameter's name, or more layers
+// are frozen than the model has.
 enum berth_status optimizer_check(const struct optimizer *optimizer,
                                   const struct param_table *table, struct berth_error *error);
 

@@ -25,9 +25,9 @@ static struct device_range range_of(const struct optimizer *optimizer, int64_t f
         .first = first, .count = end - first, .weight_decay = decays ? optimizer->weight_decay : 0};
 }
 
-// The end of the tensors from `first` on that may go together: one group, with or without a
-// compute copy all of them, of one param_range, which ends at `range_end`. The gaps between them
-// stay zero.
+// The end of the tensors from `first` on that can be merged: they are in one decay group and in one
+// param_range, which ends at `range_end`, and all or none have a compute copy. The gaps between
+// them stay zero.
 static size_t run_end(const struct optimizer_plan *plan, size_t first, int64_t range_end,
                       int decays) {
     const struct param_table *table = plan->state->table;
@@ -42,16 +42,18 @@ static size_t run_end(const struct optimizer_plan *plan, size_t first, int64_t r
     return end;
 }
 
-// Appends the parts of a range that this process holds. Blocks are counted from the range's start.
-static void put(const struct optimizer_plan *plan, struct device_range *list, int64_t *count,
-                struct device_range range) {
+// Appends the parts of a range that this process holds. Block numbers start at the range's first
+// element.
+static void append_owned(const struct optimizer_plan *plan, struct device_range *list,
+                         int64_t *count, struct device_range range) {
     const struct partition *partition = &plan->state->partition;
     for (size_t i = 0; i < partition->count; i++) {
-        const struct partition_span part = partition_part(partition, i, range.first, range.count);
+        const struct partition_span part =
+            partition_intersect(partition, i, range.first, range.count);
         if (part.count > 0) {
             list[*count] = range;
             list[*count].first = part.first;
-            list[*count].at = part.at;
+            list[*count].at = part.offset;
             list[*count].count = part.count;
             list[(*count)++].block = range.block + (part.first - range.first) / DEVICE_SUM_BLOCK;
         }
@@ -62,7 +64,7 @@ static int is_clipped(const struct optimizer *optimizer) {
     return (optimizer->clips & CLIP_TENSOR) != 0;
 }
 
-// Appends a single tensor; returns the block after its last.
+// Appends a single tensor; returns the number after its last block.
 static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists *lists,
                            size_t index, int decays, int64_t block) {
     const struct param *param = &plan->state->table->params[index];
@@ -71,17 +73,17 @@ static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists
     range.tensor = (int64_t)index;
     if (optimizer_scales(plan->optimizer, param->name)) {
         plan->scales = 1;
-        put(plan, lists->scaled, &plan->scaled_count, range);
+        append_owned(plan, lists->scaled, &plan->scaled_count, range);
     } else {
-        put(plan, lists->plain, &plan->plain_count, range);
+        append_owned(plan, lists->plain, &plan->plain_count, range);
     }
     if (is_clipped(plan->optimizer)) {
-        put(plan, lists->clipped, &plan->clipped_count, range);
+        append_owned(plan, lists->clipped, &plan->clipped_count, range);
     }
     return block + device_sum_blocks(range.count);
 }
 
-// The lists of param_range number `range` begin here.
+// Records that the lists of a param_range begin here.
 static struct param_range begin_range(struct optimizer_plan *plan, size_t range) {
     plan->plain_first[range] = plan->plain_count;
     plan->scaled_first[range] = plan->scaled_count;
@@ -111,7 +113,8 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
             continue;
         }
         const size_t end = run_end(plan, i, range.first + range.count, decays);
-        put(plan, lists->plain, &plan->plain_count,
+        append_owned(
+            plan, lists->plain, &plan->plain_count,
             range_of(optimizer, table->params[i].offset, end_of(&table->params[end - 1]), decays));
         for (; i < end; i++) {
             lists->tensor_blocks[i] = block;
@@ -121,12 +124,12 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
         (void)begin_range(plan, ranges++);
     }
     lists->tensor_blocks[table->count] = plan->tensor_block_count = block;
-    put(plan, lists->all, &plan->all_count, range_of(optimizer, 0, table->total, 0));
+    append_owned(plan, lists->all, &plan->all_count, range_of(optimizer, 0, table->total, 0));
     lists->all_blocks[0] = 0;
     lists->all_blocks[1] = device_sum_blocks(table->total);
 }
 
-// The lists' positions in one block; base NULL: only measures.
+// Lays out the lists in one block of memory; an arena without a base only measures.
 static struct range_lists carve_lists(struct arena *arena, const struct state *state) {
     const size_t tensors = state->table->count;
     const size_t ranges = (tensors + state->partition.count) * sizeof(struct device_range);
@@ -142,14 +145,14 @@ static struct range_lists carve_lists(struct arena *arena, const struct state *s
 }
 
 // The largest number of blocks of sums: a tensor's blocks start at the tensor.
-static size_t most_blocks(const struct param_table *table) {
+static size_t max_blocks(const struct param_table *table) {
     return (size_t)device_sum_blocks(table->total) + table->count;
 }
 
 static void carve_plan(struct optimizer_plan *plan, struct arena *arena) {
     const struct param_table *table = plan->state->table;
     const struct range_lists lists = carve_lists(arena, plan->state);
-    const size_t blocks = most_blocks(table);
+    const size_t blocks = max_blocks(table);
     plan->all = lists.all;
     plan->plain = lists.plain;
     plan->scaled = lists.scaled;
@@ -178,9 +181,9 @@ static enum berth_status upload_lists(struct optimizer_plan *plan, struct berth_
     return BERTH_OK;
 }
 
-static enum berth_status take_host(struct optimizer_plan *plan, struct berth_error *error) {
+static enum berth_status allocate_host(struct optimizer_plan *plan, struct berth_error *error) {
     const struct param_table *table = plan->state->table;
-    const size_t sums = 2 * most_blocks(table), ranges = param_range_count(table) + 1;
+    const size_t sums = 2 * max_blocks(table), ranges = param_range_count(table) + 1;
     plan->host_sums = memory_array(sums, sizeof *plan->host_sums);
     plan->plain_first = memory_array(ranges, sizeof *plan->plain_first);
     plan->scaled_first = memory_array(ranges, sizeof *plan->scaled_first);
@@ -195,7 +198,8 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       struct comm *comm, struct berth_error *error) {
     *plan = (struct optimizer_plan){.optimizer = optimizer, .state = state, .comm = comm};
     TRY(optimizer_check(optimizer, state->table, error));
-    assert(state->share.size == 1 || state->share.by_tensor || !optimizer_is_by_tensor(optimizer));
+    assert(state->sharding.size == 1 || state->sharding.by_tensor ||
+           !optimizer_needs_tensor_norms(optimizer));
     struct arena arena = {0};
     carve_plan(plan, &arena);
     plan->block = state->device->memory_new(state->device, arena.used);
@@ -205,7 +209,7 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
     }
     arena = (struct arena){.base = plan->block, .size = plan->bytes};
     carve_plan(plan, &arena);
-    return take_host(plan, error);
+    return allocate_host(plan, error);
 }
 
 void optimizer_plan_done(struct optimizer_plan *plan) {
@@ -221,17 +225,18 @@ void optimizer_plan_done(struct optimizer_plan *plan) {
 
 // --- one update ---------------------------------------------------------------------------------
 
-// Whether the moments are divided among processes. Of a small model one may hold all of them.
-static int is_part(const struct optimizer_plan *plan) {
-    const struct state_share *share = &plan->state->share;
-    return share->size > 1 && share->stage > 0;
+// Whether the moments are divided among processes. For a small model one process may still hold all
+// of them.
+static int is_sharded(const struct optimizer_plan *plan) {
+    const struct state_sharding *sharding = &plan->state->sharding;
+    return sharding->size > 1 && sharding->stage > 0;
 }
 
-// Clears the sums before this process's blocks are computed, so that blocks of other processes
-// count nothing.
+// Clears the sums before this process computes its blocks, so that the blocks of other processes
+// are 0.
 static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
     struct device *device = plan->state->device;
-    if (is_part(plan)) {
+    if (is_sharded(plan)) {
         device->zero(device, plan->sums, (size_t)count * sizeof *plan->sums);
     }
 }
@@ -240,7 +245,7 @@ static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
 // addition is exact.
 static void exchange_sums(const struct optimizer_plan *plan, int64_t count) {
     struct device *device = plan->state->device;
-    if (is_part(plan)) {
+    if (is_sharded(plan)) {
         const size_t bytes = (size_t)count * sizeof *plan->sums;
         device->download(device, plan->host_sums, plan->sums, bytes);
         plan->comm->sum(plan->comm, plan->host_sums, (size_t)count);
@@ -266,11 +271,12 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
     const struct optimizer *optimizer = plan->optimizer;
     const struct state *state = plan->state;
     const double t = (double)step->number + 1;
-    const double rest1 = optimizer->bias_correction ? 1 - pow(optimizer->beta1, t) : 1;
-    const double rest2 = optimizer->bias_correction ? 1 - pow(optimizer->beta2, t) : 1;
+    const double correction1 = optimizer->bias_correction ? 1 - pow(optimizer->beta1, t) : 1;
+    const double correction2 = optimizer->bias_correction ? 1 - pow(optimizer->beta2, t) : 1;
     const int in_rate = optimizer->row->corrects_rate;
     const int tensors = (optimizer->clips & CLIP_TENSOR) != 0;
-    // With both: the global clipping is part of the scale of the tensors' norms.
+    // With both kinds of clipping, the global factor scales the gradients before the tensors'
+    // norms.
     const int both = tensors && (optimizer->clips & CLIP_GLOBAL) != 0;
     return (struct adamw_args){
         .parameters = state->master,
@@ -278,12 +284,12 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
         .first_moment = state->moment1,
         .second_moment = state->moment2,
         .compute = state_copy(state),
-        .learning_rate = step->learning_rate * (in_rate ? sqrt(rest2) / rest1 : 1),
+        .learning_rate = step->learning_rate * (in_rate ? sqrt(correction2) / correction1 : 1),
         .beta1 = optimizer->beta1,
         .beta2 = optimizer->beta2,
         .epsilon = optimizer->epsilon,
-        .correction1 = in_rate ? 1 : rest1,
-        .correction2 = in_rate ? 1 : rest2,
+        .correction1 = in_rate ? 1 : correction1,
+        .correction2 = in_rate ? 1 : correction2,
         .gradient_scale =
             step->gradient_scale * (both ? clip_factor(optimizer, step->grad_norm) : 1),
         .max_grad_norm = optimizer->clips != 0 ? optimizer->max_grad_norm : 0,
@@ -295,7 +301,8 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
     };
 }
 
-// What all of a layer-wise optimizer's tensors need before the first of them is updated.
+// Computes the sums that a layer-wise optimizer needs of all tensors before it updates the first
+// one.
 static void find_coefficients(const struct optimizer_plan *plan, struct adamw_args args) {
     struct device *device = plan->state->device;
     args.ranges = plan->scaled;
@@ -318,7 +325,7 @@ static void apply_scaled(const struct optimizer_plan *plan, const struct adamw_a
                                            .stats = plan->lamb});
 }
 
-// `args` with the part [first[0], first[1]) of a list.
+// `args` with the ranges [first[0], first[1]) of a list.
 static struct adamw_args with_ranges(const struct adamw_args *args, const struct device_range *list,
                                      const int64_t first[2]) {
     struct adamw_args some = *args;

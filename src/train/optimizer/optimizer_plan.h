@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Applies an optimizer to the buffers of a run: groups the elements that are treated alike, and
-// makes one update. Leaves out the optimizers themselves (optimizer.h).
+// Applies an optimizer to the buffers of a run: groups elements that are treated alike, and makes
+// the update. Leaves out the optimizers themselves (optimizer.h).
 #ifndef BERTH_TRAIN_OPTIMIZER_PLAN_H
 #define BERTH_TRAIN_OPTIMIZER_PLAN_H
 
@@ -8,12 +8,12 @@
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/state.h"
 
-// The ranges of the flat buffers for each operation of the optimizer, and the statistics that the
-// operations write; in device memory. Made once per run.
+// The ranges of the flat buffers that each operation of the optimizer works on, and the statistics
+// that the operations write. In device memory; made once per run.
 struct optimizer_plan {
     const struct optimizer *optimizer;
     const struct state *state;
-    struct comm *comm; // the ranks that hold the other parts
+    struct comm *comm; // of the ranks that hold the other parts
     void *block;       // memory of everything below
     size_t bytes;
     struct device_range *all;     // for the norm of the gradient
@@ -22,7 +22,7 @@ struct optimizer_plan {
     struct device_range *scaled;  // tensors with a coefficient of their own
     struct device_range *clipped; // tensors clipped by their own norms
     int64_t all_count, plain_count, scaled_count, clipped_count;
-    int scales; // 1: the table has tensors with coefficients, whoever holds them
+    int scales; // 1: the model has tensors with coefficients, held by any rank
     int64_t *plain_first, *scaled_first; // [ranges + 1] in these lists, of each param_range; on the
                                          // host
     int64_t *all_blocks, *tensor_blocks; // [2], [tensors + 1]: as `norms` wants them
@@ -34,7 +34,8 @@ struct optimizer_plan {
     struct lamb_stats *lamb;         // [tensors]
 };
 
-// Borrows all three; the state must have its buffers. Call optimizer_plan_done even on failure.
+// Borrows optimizer, state and comm; the state must have its buffers. Call optimizer_plan_done even
+// after a failure.
 enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       const struct optimizer *optimizer, const struct state *state,
                                       struct comm *comm, struct berth_error *error);
@@ -49,8 +50,8 @@ struct optimizer_step {
     double learning_rate;
     double gradient_scale; // 1 / loss scale
     double grad_norm;      // of all gradients, scaled; plan->norm holds its square
-    // Called when the weights of a param_range were updated, the last range first, then in order;
-    // NULL: not wanted.
+    // Called after the weights of a param_range were updated: for the last range first, then in
+    // order. May be NULL.
     void (*updated)(void *context, size_t range);
     void *context;
 };

@@ -97,12 +97,12 @@ void partition_done(struct partition *partition) {
     *partition = (struct partition){0};
 }
 
-struct partition_span partition_part(const struct partition *partition, size_t index, int64_t first,
-                                     int64_t count) {
+struct partition_span partition_intersect(const struct partition *partition, size_t index,
+                                          int64_t first, int64_t count) {
     const struct partition_span *span = &partition->spans[index];
     const int64_t own_end = span->first + span->count, end = first + count;
     const int64_t begin = first > span->first ? first : span->first;
     const int64_t stop = end < own_end ? end : own_end;
     return (struct partition_span){begin, stop > begin ? stop - begin : 0,
-                                   span->at + (begin - span->first)};
+                                   span->offset + (begin - span->first)};
 }

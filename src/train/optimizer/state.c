@@ -25,56 +25,58 @@ struct state_bytes state_measure_int8(const struct param_table *table, struct de
                                 .copy = int8_weights_bytes(device, table)};
 }
 
-struct partition_rule state_partition_rule(const struct state_share *share) {
-    return (struct partition_rule){.size = share->size, .by_tensor = share->by_tensor};
+struct partition_rule state_partition_rule(const struct state_sharding *sharding) {
+    return (struct partition_rule){.size = sharding->size, .by_tensor = sharding->by_tensor};
 }
 
-// Elements that other ranks own of a range.
-static int64_t foreign_elements(const struct param_table *table, const struct state_share *share,
-                                struct param_range range) {
-    const struct partition_rule rule = state_partition_rule(share);
-    return range.count - (partition_elements(table, &rule, share->rank, range.first + range.count) -
-                          partition_elements(table, &rule, share->rank, range.first));
+// The number of elements of a range that other ranks own.
+static int64_t foreign_elements(const struct param_table *table,
+                                const struct state_sharding *sharding, struct param_range range) {
+    const struct partition_rule rule = state_partition_rule(sharding);
+    return range.count -
+           (partition_elements(table, &rule, sharding->rank, range.first + range.count) -
+            partition_elements(table, &rule, sharding->rank, range.first));
 }
 
-// The most of two ranges that follow each other in the backward pass: the head's, the layers' from
-// last to first, the rest.
-static int64_t most_foreign(const struct param_table *table, const struct state_share *share) {
+// The largest number of foreign elements in two consecutive ranges of the backward pass: head,
+// layers from last to first, rest.
+static int64_t max_foreign(const struct param_table *table, const struct state_sharding *sharding) {
     const size_t layers = (size_t)table->layer_count;
     int64_t before = 0, most = 0;
     for (size_t i = 0; i < layers + 2; i++) {
         const size_t range = i == 0 ? layers : i <= layers ? layers - i : layers + 1;
-        const int64_t count = foreign_elements(table, share, param_range(table, range));
+        const int64_t count = foreign_elements(table, sharding, param_range(table, range));
         most = before + count > most ? before + count : most;
         before = count;
     }
     return most;
 }
 
-static int divides_weights(const struct state_share *share, enum dtype compute) {
-    return share->stage > 0 && share->size > 1 && compute != DTYPE_F32;
+static int shards_weights(const struct state_sharding *sharding, enum dtype compute) {
+    return sharding->stage > 0 && sharding->size > 1 && compute != DTYPE_F32;
 }
 
-struct state_bytes state_measure_share(const struct param_table *table, enum dtype compute,
-                                       const struct state_share *share) {
+struct state_bytes state_measure_sharded(const struct param_table *table, enum dtype compute,
+                                         const struct state_sharding *sharding) {
     struct state_bytes bytes = state_measure(table, compute, 1);
-    const struct partition_rule rule = state_partition_rule(share);
-    const int64_t own = partition_elements(table, &rule, share->rank, table->total);
-    if (share->stage > 0) {
+    const struct partition_rule rule = state_partition_rule(sharding);
+    const int64_t own = partition_elements(table, &rule, sharding->rank, table->total);
+    if (sharding->stage > 0) {
         bytes.moments = 2 * (size_t)own * sizeof(float);
     }
-    if (divides_weights(share, compute)) {
-        const int64_t matrices = partition_elements(table, &rule, share->rank, table->head_first);
+    if (shards_weights(sharding, compute)) {
+        const int64_t matrices =
+            partition_elements(table, &rule, sharding->rank, table->head_first);
         bytes.weights = (size_t)(matrices + table->total - table->head_first) * sizeof(float);
     }
-    if (share->stage == 2) {
-        bytes.gradients = (size_t)(own + most_foreign(table, share)) * sizeof(float);
+    if (sharding->stage == 2) {
+        bytes.gradients = (size_t)(own + max_foreign(table, sharding)) * sizeof(float);
     }
     return bytes;
 }
 
-static enum berth_status take(struct state *state, void *pointer, size_t bytes, const char *purpose,
-                              struct berth_error *error) {
+static enum berth_status allocate(struct state *state, void *pointer, size_t bytes,
+                                  const char *purpose, struct berth_error *error) {
     void **block = pointer;
     *block = state->device->memory_new(state->device, bytes);
     return *block != NULL ? BERTH_OK : device_no_memory(state->device, bytes, purpose, error);
@@ -84,39 +86,39 @@ static size_t moment_bytes(const struct state *state) {
     return (size_t)state->partition.elements * sizeof(float);
 }
 
-// What training needs beside the weights.
-static enum berth_status take_training(struct state *state, struct berth_error *error) {
-    const struct state_share *share = &state->share;
-    const struct partition_rule rule = state_partition_rule(share), whole = {.size = 1};
-    const int divided = share->stage > 0;
+// Allocates what training needs besides the weights.
+static enum berth_status allocate_training(struct state *state, struct berth_error *error) {
+    const struct state_sharding *sharding = &state->sharding;
+    const struct partition_rule rule = state_partition_rule(sharding), whole = {.size = 1};
+    const int divided = sharding->stage > 0;
     const size_t all = state_measure(state->table, state->compute, 1).gradients;
-    TRY(take(state, &state->gradients, all, "the gradients", error));
-    TRY(partition_init(&state->own, state->table, &rule, share->rank, error));
+    TRY(allocate(state, &state->gradients, all, "the gradients", error));
+    TRY(partition_init(&state->own, state->table, &rule, sharding->rank, error));
     TRY(partition_init(&state->partition, state->table, divided ? &rule : &whole,
-                       divided ? share->rank : 0, error));
-    TRY(take(state, &state->moment1, moment_bytes(state), "the first moment", error));
-    return take(state, &state->moment2, moment_bytes(state), "the second moment", error);
+                       divided ? sharding->rank : 0, error));
+    TRY(allocate(state, &state->moment1, moment_bytes(state), "the first moment", error));
+    return allocate(state, &state->moment2, moment_bytes(state), "the second moment", error);
 }
 
-static const struct state_share alone = {.size = 1};
+static const struct state_sharding alone = {.size = 1};
 
-// share NULL: for inference.
+// sharding NULL: for inference.
 static enum berth_status init(struct state *state, struct device *device,
                               const struct param_table *table, enum dtype compute,
-                              const struct state_share *share, struct berth_error *error) {
+                              const struct state_sharding *sharding, struct berth_error *error) {
     *state = (struct state){.device = device,
                             .table = table,
                             .compute = compute,
-                            .share = share != NULL ? *share : alone,
-                            .is_compared = share != NULL && share->size > 1};
-    struct state_bytes bytes = state_measure(table, compute, share != NULL);
+                            .sharding = sharding != NULL ? *sharding : alone,
+                            .is_compared = sharding != NULL && sharding->size > 1};
+    struct state_bytes bytes = state_measure(table, compute, sharding != NULL);
     enum berth_status status;
-    TRY_DONE(take(state, &state->master, bytes.weights, "the weights", error));
+    TRY_DONE(allocate(state, &state->master, bytes.weights, "the weights", error));
     if (bytes.copy > 0) {
-        TRY_DONE(take(state, &state->copy, bytes.copy, "the weights' compute copy", error));
+        TRY_DONE(allocate(state, &state->copy, bytes.copy, "the weights' compute copy", error));
     }
-    if (share != NULL) {
-        TRY_DONE(take_training(state, error));
+    if (sharding != NULL) {
+        TRY_DONE(allocate_training(state, error));
     }
     return BERTH_OK;
 done:
@@ -130,23 +132,24 @@ enum berth_status state_init(struct state *state, struct device *device,
     return init(state, device, table, compute, training ? &alone : NULL, error);
 }
 
-enum berth_status state_init_share(struct state *state, struct device *device,
-                                   const struct param_table *table, enum dtype compute,
-                                   const struct state_share *share, struct berth_error *error) {
-    return init(state, device, table, compute, share, error);
+enum berth_status state_init_sharded(struct state *state, struct device *device,
+                                     const struct param_table *table, enum dtype compute,
+                                     const struct state_sharding *sharding,
+                                     struct berth_error *error) {
+    return init(state, device, table, compute, sharding, error);
 }
 
 enum berth_status state_init_int8(struct state *state, struct device *device,
                                   const struct param_table *table, enum dtype compute,
                                   struct berth_error *error) {
-    // Without a copy; that of f32 has none.
+    // DTYPE_F32, because there is no compute copy.
     TRY(init(state, device, table, DTYPE_F32, NULL, error));
     state->compute = compute;
     state->is_int8 = 1;
     return int8_weights_init(&state->int8, device, table, error);
 }
 
-static void give(struct device *device, void *block, size_t bytes) {
+static void release(struct device *device, void *block, size_t bytes) {
     if (block != NULL) {
         device->memory_free(device, block, bytes);
     }
@@ -157,11 +160,11 @@ void state_done(struct state *state) {
         return;
     }
     struct state_bytes bytes = state_measure(state->table, state->compute, 1);
-    give(state->device, state->master, bytes.weights);
-    give(state->device, state->copy, bytes.copy);
-    give(state->device, state->gradients, bytes.gradients);
-    give(state->device, state->moment1, moment_bytes(state));
-    give(state->device, state->moment2, moment_bytes(state));
+    release(state->device, state->master, bytes.weights);
+    release(state->device, state->copy, bytes.copy);
+    release(state->device, state->gradients, bytes.gradients);
+    release(state->device, state->moment1, moment_bytes(state));
+    release(state->device, state->moment2, moment_bytes(state));
     int8_weights_done(&state->int8);
     partition_done(&state->partition);
     partition_done(&state->own);
@@ -222,16 +225,16 @@ static void discard(const struct state *state, int64_t from, int64_t to) {
     }
 }
 
-// Gives back the memory of master weights [first, first + count) that this rank does not keep.
-static void drop_foreign(const struct state *state, int64_t first, int64_t count) {
+// Discards those of master weights [first, first + count) that this rank does not keep.
+static void discard_foreign(const struct state *state, int64_t first, int64_t count) {
     const int64_t most = state->table->head_first - first;
     count = count < most ? count : most;
-    if (!divides_weights(&state->share, state->compute) || count <= 0) {
+    if (!shards_weights(&state->sharding, state->compute) || count <= 0) {
         return;
     }
     int64_t done = first;
     for (size_t i = 0; i < state->own.count; i++) {
-        const struct partition_span own = partition_part(&state->own, i, first, count);
+        const struct partition_span own = partition_intersect(&state->own, i, first, count);
         if (own.count > 0) {
             discard(state, done, own.first);
             done = own.first + own.count;
@@ -240,7 +243,7 @@ static void drop_foreign(const struct state *state, int64_t first, int64_t count
     discard(state, done, first + count);
 }
 
-// The compute copy of master weights [first, first + count), as far as there is one.
+// Updates the compute copy of master weights [first, first + count), as far as they have one.
 static void convert(const struct state *state, int64_t first, int64_t count) {
     const int64_t most = state->table->matrix_count - first;
     count = count < most ? count : most;
@@ -256,7 +259,7 @@ void state_set_weights(struct state *state, const float *host) {
         state->device->upload(state->device, state->master, host, buffer_bytes(state));
     }
     convert(state, 0, state->table->total);
-    drop_foreign(state, 0, state->table->total);
+    discard_foreign(state, 0, state->table->total);
 }
 
 static size_t bytes_of(const struct param *param) {
@@ -291,7 +294,7 @@ void state_loader_done(struct state_loader *loader) {
     *loader = (struct state_loader){0};
 }
 
-// The digest of the parameters so far becomes that of itself and of the next one's.
+// Chains digests: the new one is that of the digest so far and of the next parameter's digest.
 static enum berth_status extend_digest(struct state *state, const float *values, size_t bytes,
                                        struct berth_error *error) {
     char both[2 * DIGEST_HEX_SIZE], own[DIGEST_HEX_SIZE];
@@ -315,7 +318,7 @@ static enum berth_status check_finite(const struct state_loader *loader, const s
     return finite == count
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: number %" PRId64 " of the weight %s is not finite (%g): the file "
+                           "%s: element %" PRId64 " of the weight %s is not finite (%g): the file "
                            "is damaged, or the training that wrote it diverged; use another model "
                            "or an earlier checkpoint",
                            loader->source, finite + 1, param->name, (double)values[finite]);
@@ -341,7 +344,7 @@ static enum berth_status end_param(void *context, const struct param *param, flo
         return state->device->status(state->device, error);
     }
     convert(state, param->offset, count);
-    drop_foreign(state, param->offset, count);
+    discard_foreign(state, param->offset, count);
     return BERTH_OK;
 }
 

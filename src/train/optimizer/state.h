@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of a run, with the layout of the parameter table and in device memory: master
-// weights, their copy in the compute dtype, gradients and the two moments.
+// The buffers of a run, in device memory and in the layout of the parameter table: master weights,
+// their copy in the compute dtype, gradients and the two moments.
 //
-// Leaves out: activations (engine.h) and everything that is not a number of the model.
+// Leaves out activations (engine.h).
 #ifndef BERTH_TRAIN_STATE_H
 #define BERTH_TRAIN_STATE_H
 
@@ -16,32 +16,32 @@
 
 #include <stddef.h>
 
-// How the ranks of a job divide the state, by ZeRO's stages: 0 nothing; 1 the moments and, where
-// there is a compute copy, the master weights of the layers' matrices, which only their owner
-// reads; 2 the gradients as well. Master weights and gradients keep the table's layout, but take
-// memory only where they are in use (device->discard).
-struct state_share {
+// How the ranks of a job divide the state, by ZeRO stage. 0: nothing. 1: the moments and, if there
+// is a compute copy, the master weights of the layers' matrices, which only their owner reads. 2:
+// also the gradients. Master weights and gradients keep the table's layout, but take memory only
+// where they are in use (device->discard).
+struct state_sharding {
     int rank, size, stage;
     int by_tensor; // as in struct partition_rule
 };
-struct partition_rule state_partition_rule(const struct state_share *share);
+struct partition_rule state_partition_rule(const struct state_sharding *sharding);
 
 struct state {
     struct device *device;
     const struct param_table *table;
     enum dtype compute;
-    float *master;                // f32 [total]; zero where another rank keeps them
-    void *copy;                   // compute dtype [matrix_count]; NULL in f32, where master is used
-    int is_int8;                  // 1: weights in int8, for inference: what they replace
-    struct int8_weights int8;     // of master takes no memory, and there is no copy
-    int is_packed;                // 1: the layers' matrices are packed, for inference (bert_pack)
-    float *gradients;             // f32 [total]; NULL for inference, like the moments
-    float *moment1, *moment2;     // f32 [partition.elements]
-    struct partition partition;   // whose moments this process holds; empty for inference
-    struct partition own;         // what it writes of a checkpoint: its part, whatever the stage
-    struct state_share share;     // of inference: size 1
-    int is_compared;              // 1: loading weights makes their digest, as in a divided state
-    char digest[DIGEST_HEX_SIZE]; // of all weights, as they were loaded
+    float *master;              // f32 [total]; zero where only another rank has them
+    void *copy;                 // compute dtype [matrix_count]; NULL in f32, where master is used
+    int is_int8;                // 1: int8 weights, for inference: the master weights
+    struct int8_weights int8;   // that they replace take no memory; there is no copy
+    int is_packed;              // 1: the layers' matrices are packed, for inference (bert_pack)
+    float *gradients;           // f32 [total]; NULL for inference, like the moments
+    float *moment1, *moment2;   // f32 [partition.elements]
+    struct partition partition; // of the moments that this rank holds; empty for inference
+    struct partition own;       // this rank's part in any stage, which it writes to checkpoints
+    struct state_sharding sharding; // for inference: size 1
+    int is_compared;                // 1: loading weights also makes their digest
+    char digest[DIGEST_HEX_SIZE];   // of all weights as loaded
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -49,59 +49,59 @@ struct state_bytes {
     size_t weights, copy, gradients, moments;
 };
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute, int training);
-// Of inference with weights in int8, which count as the copy.
+// For inference with int8 weights, which count as the copy.
 struct state_bytes state_measure_int8(const struct param_table *table, struct device *device);
-// What one rank's take in memory: `moments` of its part in stages 1 and 2, and so `weights` in a
-// run with a compute copy, except head, tables and vectors, which all ranks read in f32;
-// `gradients` in stage 2 of its part, of the range that is computed and of the one that is
-// exchanged.
-struct state_bytes state_measure_share(const struct param_table *table, enum dtype compute,
-                                       const struct state_share *share);
+// The memory of one rank. In stages 1 and 2 `moments` are those of its part; with a compute copy so
+// are `weights`, except head, tables and vectors, which all ranks read in f32. In stage 2
+// `gradients` are those of its part, of the range being computed and of the range being exchanged.
+struct state_bytes state_measure_sharded(const struct param_table *table, enum dtype compute,
+                                         const struct state_sharding *sharding);
 
-// Takes the buffers, zeroed, of a process that trains alone, or for inference.
+// Allocates zeroed buffers for inference, or for training by a single process.
 enum berth_status state_init(struct state *state, struct device *device,
                              const struct param_table *table, enum dtype compute, int training,
                              struct berth_error *error);
-// For inference with weights in int8.
+// The same for inference with int8 weights.
 enum berth_status state_init_int8(struct state *state, struct device *device,
                                   const struct param_table *table, enum dtype compute,
                                   struct berth_error *error);
 // The same for training by several ranks.
-enum berth_status state_init_share(struct state *state, struct device *device,
-                                   const struct param_table *table, enum dtype compute,
-                                   const struct state_share *share, struct berth_error *error);
+enum berth_status state_init_sharded(struct state *state, struct device *device,
+                                     const struct param_table *table, enum dtype compute,
+                                     const struct state_sharding *sharding,
+                                     struct berth_error *error);
 void state_done(struct state *state);
 
-// That of the products of the encoder.
+// The dtype of the encoder's matrix products.
 static inline enum dtype state_product_dtype(const struct state *state) {
     return state->is_int8 ? DTYPE_I8 : state->compute;
 }
 
-// The model that computes with these buffers.
+// A model that computes with these buffers.
 struct bert state_model(const struct state *state, const struct bert_config *config);
 
 // The compute copy as [1, matrix_count]; empty in f32.
 struct mat state_copy(const struct state *state);
 
-// Gives the host access to one of the f32 buffers [total]: the buffer itself if the device's memory
-// is the host's, otherwise a copy, which is read from the device if `filled`. Call state_release
-// afterwards.
+// Gives the host access to one of the f32 buffers [total]: to the buffer itself if the device's
+// memory is the host's, else to a copy, which is filled from the device if `filled`. Call
+// state_release afterwards.
 enum berth_status state_borrow(const struct state *state, const float *buffer, int filled,
                                float **host, struct berth_error *error);
 void state_release(const struct state *state, const float *buffer, float *host);
 
 // All ranks compare the digests of their weights, which they read from `source`: files may differ
-// from host to host, and ranks would then mix two models. BERTH_BAD_DATA on all of them
+// from host to host, and the ranks would then mix two models. BERTH_BAD_DATA on all ranks
 // (comm_settle).
 enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
                                       const char *source, struct berth_error *error);
 
-// Writes borrowed weights, changed by the caller, back to the device, and their compute copy; drops
-// those that this rank does not keep.
+// Writes borrowed weights, which the caller has changed, back to the device and updates the compute
+// copy. Discards weights that this rank does not keep.
 void state_set_weights(struct state *state, const float *host);
 
-// Loads the weights through a sink: each parameter's compute copy is written, and of its master
-// weights this rank keeps what it reads, so memory for one parameter is enough beside those.
+// Loads the weights one parameter at a time through a sink: writes the compute copy and keeps only
+// the master weights that this rank reads, so memory for one more parameter is enough.
 struct state_loader {
     struct state *state;
     const char *source; // of the weights, for messages; borrowed
@@ -109,15 +109,16 @@ struct state_loader {
                     // is the host's
     size_t bytes;
 };
-// Bytes of staging memory; of weights in int8, the memory of master that they take while they are
-// loaded.
+// Bytes of staging memory; for int8 weights, the master memory that the largest parameter takes
+// while it is loaded.
 size_t state_loader_bytes(const struct state *state);
-// state_loader_done frees, also after a failure. The sink borrows the loader, which must not move.
-// For training it refuses a weight that is not finite (BERTH_BAD_DATA), because no update mends it.
+// Call state_loader_done even after a failure. The sink borrows the loader, which must not move.
+// For training it refuses a non-finite weight (BERTH_BAD_DATA), because no update can repair it.
 enum berth_status state_loader_init(struct state_loader *loader, struct state *state,
                                     const char *source, struct berth_error *error);
 struct param_sink state_loader_sink(struct state_loader *loader);
-// Called once all parameters are loaded. The weights of inference become those of int8, or packed.
+// Call after all parameters were loaded. For inference it finishes int8 weights or packs the
+// matrices.
 enum berth_status state_loader_finish(struct state_loader *loader, const struct bert_config *config,
                                       struct berth_error *error);
 void state_loader_done(struct state_loader *loader);

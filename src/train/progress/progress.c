@@ -25,7 +25,7 @@ enum berth_status progress_init(struct progress *progress, struct berth_error *e
                                   .last_masked_loss = NAN,
                                   .best_metric = NAN,
                                   .log = json_new_array()};
-    return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the log's progress");
+    return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the run's log");
 }
 
 void progress_done(struct progress *progress) {
@@ -41,7 +41,7 @@ int64_t progress_data_step(const struct progress *progress, const struct batchin
 
 // --- entries ------------------------------------------------------------------------------------
 
-// Without memory for an entry there is no log any more, and so no file of it.
+// If memory for an entry runs out, the log becomes NULL, and writing the file fails.
 static void add_entry(struct progress *progress, json *entry) {
     if (json_append(progress->log, entry) != 0) {
         json_free(progress->log);
@@ -122,7 +122,7 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
     return json_unless_failed(settings, failed);
 }
 
-// The path is that of the Trainer, which looks for this folder.
+// The Trainer's form of the path: it looks for this folder.
 static json *best_checkpoint(const struct progress *progress, const struct berth_config *config) {
     char folder[4096 + 64];
     const char *output = config->output_dir != NULL ? config->output_dir : ".";
@@ -152,36 +152,36 @@ static int set_pretraining(json *own, const struct progress *progress,
     int failed = json_set(own, "phase_start", json_new_integer(progress->phase_start));
     failed |= json_set(own, "masked_loss_sum", json_new_real(progress->masked_loss_sum));
     failed |= json_set(own, "last_masked_loss", json_new_real(progress->last_masked_loss));
-    if (progress->feed != NULL && progress->feed->kind->record != NULL) {
+    if (progress->feed != NULL && progress->feed->ops->record != NULL) {
         int64_t updates = progress->step - progress->phase_start;
         const int64_t step = progress_data_step(progress, batching, updates);
         failed |=
-            json_set(own, "data", progress->feed->kind->record(progress->feed, batching, step));
+            json_set(own, "data", progress->feed->ops->record(progress->feed, batching, step));
     }
     return failed;
 }
 
-// In text, because JSON readers lose bits of large integers.
-static void spell_checksum(const struct feed *feed, char text[CHECKSUM_TEXT]) {
+// As text, because JSON readers lose bits of large integers.
+static void print_checksum(const struct feed *feed, char text[CHECKSUM_TEXT]) {
     snprintf(text, CHECKSUM_TEXT, "%016" PRIx64, feed->checksum);
 }
 
 static json *checksum_text(const struct feed *feed) {
     char text[CHECKSUM_TEXT] = "";
     if (feed != NULL) {
-        spell_checksum(feed, text);
+        print_checksum(feed, text);
     }
     return json_new_text(text);
 }
 
-// Berth's own keys. The Trainer accepts no others beside its own, but keeps those of callbacks.
+// Berth's own keys. The Trainer accepts no unknown keys, but keeps those of callbacks.
 static json *own_keys(const struct progress *progress, const struct berth_config *config,
                       const struct batching *batching) {
     const int64_t updates = progress->step - progress->phase_start;
     const int has_spikes = spike_policy_of(config) != SPIKE_NONE;
     const int has_scale = loss_scale_is_dynamic(&progress->loss_scale);
     const int has_checksum = progress->feed != NULL && progress->feed->checksum != 0;
-    const int64_t in_epoch = batching->runs_on ? 0 : updates % batching->updates_per_epoch;
+    const int64_t in_epoch = batching->crosses_epochs ? 0 : updates % batching->updates_per_epoch;
     json *own = JSON_OBJECT(
         {"format_version", json_new_integer(HISTORY_FORMAT)},
         {"skipped_steps", json_new_integer(progress->skipped)},
@@ -191,7 +191,7 @@ static json *own_keys(const struct progress *progress, const struct berth_config
         {has_spikes ? "spikes" : NULL, spikes_object(&progress->spikes)},
         {progress->data_shift > 0 ? "data_shift" : NULL, json_new_integer(progress->data_shift)},
         {has_scale ? "loss_scale" : NULL, loss_scale_object(&progress->loss_scale)},
-        {batching->runs_on ? NULL : "update_in_epoch", json_new_integer(in_epoch)},
+        {batching->crosses_epochs ? NULL : "update_in_epoch", json_new_integer(in_epoch)},
         {"updates_per_epoch", json_new_integer(batching->updates_per_epoch)},
         {"train_features", json_new_integer(batching->features)},
         {has_checksum ? "train_checksum" : NULL, checksum_text(progress->feed)},
@@ -203,13 +203,13 @@ static json *own_keys(const struct progress *progress, const struct berth_config
     return json_unless_failed(own, set_pretraining(own, progress, batching));
 }
 
-// An interval in updates. Without one the Trainer writes its default, and it divides by what it
-// reads.
+// An interval in updates; the Trainer's default if there is none, because the Trainer divides by
+// it.
 static json *interval(int64_t steps) {
     return json_new_integer(steps > 0 ? steps : TRAINER_STEPS);
 }
 
-// The switches of the Trainer, which looks for them when it saves after it has resumed.
+// The Trainer's switches, which it needs to save after resuming.
 static json *trainer_control(void) {
     json *switches = JSON_OBJECT(
         {"should_training_stop", json_new_boolean(0)}, {"should_epoch_stop", json_new_boolean(0)},
@@ -332,9 +332,9 @@ static enum berth_status read_skipped(struct progress *progress, const json *own
     TRY(json_get_integer(own, path, "schedule_start", &progress->schedule_start, error));
     TRY(json_get_integer(own, path, "phase_start", &progress->phase_start, error));
     TRY(json_get_integer(own, path, "moments_start", &progress->moments_start, error));
-    int64_t made = progress->step - progress->phase_start - progress->skipped;
-    if (progress->skipped < 0 || progress->phase_start < 0 || made < 0 ||
-        progress->schedule_start < 0 || progress->schedule_start > made ||
+    int64_t applied = progress->step - progress->phase_start - progress->skipped;
+    if (progress->skipped < 0 || progress->phase_start < 0 || applied < 0 ||
+        progress->schedule_start < 0 || progress->schedule_start > applied ||
         progress->moments_start < 0 || progress->moments_start > progress->step) {
         return error_set(
             error, BERTH_BAD_DATA,
@@ -391,29 +391,30 @@ static enum berth_status read_numbers(struct progress *progress,
 }
 
 // Whether a flag was set in the run to resume.
-static int had(const struct progress_source *source, const char *flag) {
+static int was_set(const struct progress_source *source, const char *flag) {
     const char *then =
         json_text(json_member(json_member(progress_own_keys(source->state), "settings"), flag));
     return then != NULL && strcmp(then, "true") == 0;
 }
 
-// Data may change, as some of the settings that they are made by may.
-static void note_other_data(const struct progress *found, const struct progress_source *source) {
+// Warns if the data has changed. That is allowed, as some settings for making it may change, too.
+static void warn_of_changed_data(const struct progress *found,
+                                 const struct progress_source *source) {
     const char *then = json_text(json_member(progress_own_keys(source->state), "train_checksum"));
     char now[CHECKSUM_TEXT];
     if (then == NULL || found->feed == NULL || found->feed->checksum == 0) {
         return;
     }
-    spell_checksum(found->feed, now);
+    print_checksum(found->feed, now);
     if (strcmp(then, now) != 0) {
         log_warning(source->log,
-                    "resume: the training examples have changed since %s was written: as many, but "
-                    "with other texts, labels or order",
+                    "resume: the training examples have changed since %s was written: their number "
+                    "is the same, but not their texts, labels or order",
                     source->path);
     }
 }
 
-// Settings and data of a run must be the same as at its start.
+// Settings and data must be the same as at the start of the run.
 static enum berth_status check_same_run(struct progress *found,
                                         const struct progress_source *source,
                                         struct berth_error *error) {
@@ -424,13 +425,13 @@ static enum berth_status check_same_run(struct progress *found,
     TRY(check_number(progress_own_keys(source->state), path, "train_features", batching->features,
                      error));
     TRY(check_settings(source, error));
-    note_other_data(found, source);
-    if (found->feed != NULL && found->feed->kind->record != NULL) {
+    warn_of_changed_data(found, source);
+    if (found->feed != NULL && found->feed->ops->record != NULL) {
         const json *record = json_member(progress_own_keys(source->state), "data");
-        TRY(found->feed->kind->check(found->feed, record, path, error));
+        TRY(found->feed->ops->check(found->feed, record, path, error));
     }
     // If the run restarted its schedule and is itself resumed, that schedule continues.
-    if (source->config->rewarmup && !had(source, "rewarmup")) {
+    if (source->config->rewarmup && !was_set(source, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
     }
     return BERTH_OK;
@@ -441,7 +442,7 @@ static enum berth_status check_phase(const struct progress *found,
                                      struct berth_error *error) {
     const struct berth_config *config = source->config;
     const char *path = source->path;
-    const int in_second = had(source, "phase2");
+    const int in_second = was_set(source, "phase2");
     int64_t first = in_second ? found->phase_start : found->step;
     if (!config->phase2 && in_second) {
         return error_set(error, BERTH_CONFIG,
@@ -457,7 +458,7 @@ static enum berth_status check_phase(const struct progress *found,
     return BERTH_OK;
 }
 
-// Keeps the moments and the log; everything else is counted from zero.
+// Keeps step, FLOPs and log; everything else starts from zero.
 static void begin_phase(struct progress *progress) {
     *progress = (struct progress){.jobs = progress->jobs,
                                   .feed = progress->feed,
@@ -475,7 +476,7 @@ enum berth_status progress_restore(struct progress *progress, const struct progr
     struct progress found = *progress;
     TRY(read_numbers(&found, source, error));
     TRY(check_phase(&found, source, error));
-    if (source->config->phase2 && !had(source, "phase2")) {
+    if (source->config->phase2 && !was_set(source, "phase2")) {
         begin_phase(&found);
         log_note(source->log, "second phase, after %" PRId64 " updates of the first", found.step);
     } else {

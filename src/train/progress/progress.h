@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The progress of a run besides its weights: step, log, best score. Saved as trainer_state.json,
-// which transformers' TrainerState.load_from_json reads: the keys are those of its Trainer, and
-// Berth's own are the attributes of a callback, stateful_callbacks.Berth. The contents depend only
-// on settings and data and include no times, so a resumed run writes the same bytes.
+// The progress of a run apart from its weights: step, log, best score. Saved as trainer_state.json,
+// which transformers' TrainerState.load_from_json reads: its keys are the Trainer's, and Berth's
+// own are the attributes of a callback, stateful_callbacks.Berth. The contents depend only on
+// settings and data and include no times, so a resumed run writes the same bytes.
 #ifndef BERTH_TRAIN_PROGRESS_H
 #define BERTH_TRAIN_PROGRESS_H
 
@@ -18,23 +18,22 @@
 #include <stdint.h>
 
 struct progress {
-    unsigned jobs;     // jobs whose settings are stored (core/options.h)
-    struct feed *feed; // borrowed; NULL: do not record the data
-    int64_t step;      // number of updates, including skipped ones and earlier phases
-    int64_t
-        phase_start; // updates of earlier phases: schedule, bias correction and data start there
-    // Updates without moments, after a checkpoint that has none: bias correction starts after the
-    // later of the two.
+    unsigned jobs;       // jobs whose settings are stored (core/options.h)
+    struct feed *feed;   // borrowed; NULL: do not record the data
+    int64_t step;        // number of updates, including skipped ones and earlier phases
+    int64_t phase_start; // updates of earlier phases; schedule, bias correction and data start
+                         // after them
+    // Updates before a checkpoint without moments; bias correction starts after this or
+    // phase_start, whichever is later.
     int64_t moments_start;
-    int64_t skipped; // updates of this phase that were skipped because their gradient was not
-                     // finite, or as spikes
+    int64_t skipped; // skipped updates of this phase: non-finite gradients and spikes
     struct spikes spikes;
-    int64_t data_shift; // updates whose data was left out, by rollbacks of the phase
-    // The update of the phase, without skipped ones, at which the schedule started (or restarted:
-    // --rewarmup).
+    int64_t data_shift; // updates of the phase whose data rollbacks left out
+    // The update of the phase, not counting skipped ones, at which the schedule started, or
+    // restarted (--rewarmup).
     int64_t schedule_start;
     struct loss_scale loss_scale;
-    double total_flos;      // of all updates and ranks, those of earlier phases and processes, too
+    double total_flos;      // of all ranks and updates, including earlier phases and resumed runs
     double loss_sum;        // over the updates since the last logged one
     double masked_loss_sum; // part of it from the masked tokens
     int64_t loss_count;
@@ -50,20 +49,20 @@ struct progress {
 enum berth_status progress_init(struct progress *progress, struct berth_error *error);
 void progress_done(struct progress *progress);
 
-// The update of the phase whose data the update after `updates` of the phase has: the same one
-// unless data was left out. After the data of the last update comes that of the first, so that the
-// run needs no data that the plan has not seen.
+// The update of the phase whose data comes after `updates` updates: the same number unless data was
+// left out. The data of the last update is followed by that of the first, so that the run needs no
+// data beyond the plan.
 int64_t progress_data_step(const struct progress *progress, const struct batching *batching,
                            int64_t updates);
 
-// Append entries to the log. Running out of memory is reported when the file is written.
+// These append entries to the log. If memory runs out, writing the file reports it.
 void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
                        double grad_norm);
 // Keeps an existing evaluation of the same step.
 void progress_add_evaluation(struct progress *progress, double epoch,
                              const struct task_score *score, const struct best_metric *best);
 
-// The object of the file that has Berth's own keys; borrowed. In files of format 1 they are beside
+// The object of the file that has Berth's own keys; borrowed. In files of format 1 they are next to
 // the Trainer's.
 const json *progress_own_keys(const json *state);
 

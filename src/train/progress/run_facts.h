@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trainer_state.json of a checkpoint says of its run, for those that write the checkpoint
-// in another program's format. progress.h reads it to resume.
+// What a checkpoint's trainer_state.json says about its run, for writing the checkpoint in another
+// program's format. progress.h reads the file to resume.
 #ifndef BERTH_TRAIN_RUN_FACTS_H
 #define BERTH_TRAIN_RUN_FACTS_H
 
@@ -11,12 +11,12 @@
 #include <stdint.h>
 
 struct run_facts {
-    json *state; // the file, to which the settings of `optimizer` refer
+    json *state; // the file; `optimizer` points to its texts
     struct optimizer optimizer;
-    double learning_rate; // the last one that was logged, else the peak
-    int64_t step;         // updates, of all phases
-    int64_t skipped;      // of the last phase, because their gradient was not finite
-    int64_t updates;      // that the moments are made of
+    double learning_rate; // the last one logged, else the peak rate
+    int64_t step;         // updates of all phases
+    int64_t skipped;      // skipped updates of the last phase
+    int64_t updates;      // updates that went into the moments
     int64_t sequences;    // of an update
 };
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#define LEAST_UPDATES 10
-#define MOST_UPDATES 50
+#define MIN_UPDATES 10
+#define WINDOW_UPDATES 50
 
 enum spike_policy spike_policy_of(const struct berth_config *config) {
     static const char *const names[] = {
@@ -23,22 +23,22 @@ static double limit_of(double mean, double factor) {
 }
 
 struct spike_limits spikes_limits(const struct spikes *spikes, double factor) {
-    return spikes->updates < LEAST_UPDATES
+    return spikes->updates < MIN_UPDATES
                ? (struct spike_limits){INFINITY, INFINITY}
                : (struct spike_limits){limit_of(spikes->loss, factor),
                                        limit_of(spikes->grad_norm, factor)};
 }
 
-static double follow(double mean, double value, double weight) {
+static double moving_mean(double mean, double value, double weight) {
     return mean + weight * (value - mean);
 }
 
-void spikes_follow(struct spikes *spikes, const struct spike_limits *limits, double loss,
+void spikes_record(struct spikes *spikes, const struct spike_limits *limits, double loss,
                    double grad_norm) {
     spikes->found += spike_limits_exceeded(limits, loss, grad_norm);
     spikes->updates++;
     const double weight =
-        1.0 / (double)(spikes->updates < MOST_UPDATES ? spikes->updates : MOST_UPDATES);
-    spikes->loss = follow(spikes->loss, fmin(loss, limits->loss), weight);
-    spikes->grad_norm = follow(spikes->grad_norm, fmin(grad_norm, limits->grad_norm), weight);
+        1.0 / (double)(spikes->updates < WINDOW_UPDATES ? spikes->updates : WINDOW_UPDATES);
+    spikes->loss = moving_mean(spikes->loss, fmin(loss, limits->loss), weight);
+    spikes->grad_norm = moving_mean(spikes->grad_norm, fmin(grad_norm, limits->grad_norm), weight);
 }

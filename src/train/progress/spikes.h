@@ -2,9 +2,9 @@
 // Spikes: updates whose loss or gradient norm is far above those before (--spike_policy,
 // --spike_factor).
 //
-// The mean of each follows the updates: the mean of all of them at first, then of about the last
-// 50, with weights that decrease. Above `factor` times the mean is a spike, once there were 10
-// updates. A spike counts as factor times the mean, so a level that stays is none for ever.
+// Each has a moving mean: at first of all updates, then an exponential one over about the last 50.
+// After 10 updates, a value above `factor` times the mean is a spike. A spike enters the mean as
+// factor times the mean, so a level that persists does not stay a spike forever.
 #ifndef BERTH_TRAIN_SPIKES_H
 #define BERTH_TRAIN_SPIKES_H
 
@@ -19,11 +19,11 @@ enum spike_policy spike_policy_of(const struct berth_config *config);
 // Saved in checkpoints; all zero at first.
 struct spikes {
     double loss, grad_norm; // the means
-    int64_t updates;        // that they follow
+    int64_t updates;        // in the means
     int64_t found;
 };
 
-// INFINITY: there is none.
+// Above these a value is a spike; INFINITY: no limit.
 struct spike_limits {
     double loss, grad_norm;
 };
@@ -34,8 +34,8 @@ static inline int spike_limits_exceeded(const struct spike_limits *limits, doubl
     return loss > limits->loss || grad_norm > limits->grad_norm;
 }
 
-// Both must be finite, and `limits` those from before.
-void spikes_follow(struct spikes *spikes, const struct spike_limits *limits, double loss,
+// Adds an update. Both values must be finite; `limits` are those before the update.
+void spikes_record(struct spikes *spikes, const struct spike_limits *limits, double loss,
                    double grad_norm);
 
 #endif

@@ -81,7 +81,7 @@ static enum berth_status check_evaluations(const struct berth_config *config,
                                                      : "--evaluate_every_epoch false");
 }
 
-// The Trainer refuses these settings.
+// Notes a combination that the Trainer refuses.
 static void note_separate_saves(const struct berth_config *config, const struct berth_log *log) {
     const int64_t evaluations = config->eval_steps, saves = config->save_steps;
     const int at_steps = evaluations > 0 && (saves <= 0 || saves % evaluations != 0);
@@ -117,18 +117,19 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
     return BERTH_OK;
 }
 
-static void take_share(int64_t *steps, int64_t updates) {
-    const double share = option_share(*steps);
-    if (share > 0) {
-        const double every = ceil(share * (double)updates); // the Trainer rounds up
+static void resolve_ratio(int64_t *steps, int64_t updates) {
+    const double ratio = option_share(*steps);
+    if (ratio > 0) {
+        const double every = ceil(ratio * (double)updates); // the Trainer rounds up
         *steps = every > 1 ? (int64_t)every : 1;
     }
 }
 
-void strategy_count(struct berth_config *config, int64_t updates, const struct berth_log *log) {
-    take_share(&config->logging_steps, updates);
-    take_share(&config->eval_steps, updates);
-    take_share(&config->save_steps, updates);
+void strategy_resolve_ratios(struct berth_config *config, int64_t updates,
+                             const struct berth_log *log) {
+    resolve_ratio(&config->logging_steps, updates);
+    resolve_ratio(&config->eval_steps, updates);
+    resolve_ratio(&config->save_steps, updates);
     note_separate_saves(config, log);
 }
 
@@ -136,11 +137,11 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
                                              const char *where, const struct berth_log *log,
                                              struct berth_error *error) {
     // The last two choose what is predicted.
-    static const char *const asking[] = {"eval_strategy",     "evaluate_every_epoch",
-                                         "eval_steps",        "metric_for_best_model",
-                                         "greater_is_better", "do_eval",
-                                         "max_eval_samples"};
-    const size_t count = sizeof asking / sizeof asking[0] - (predicts ? 2 : 0);
+    static const char *const requests[] = {"eval_strategy",     "evaluate_every_epoch",
+                                           "eval_steps",        "metric_for_best_model",
+                                           "greater_is_better", "do_eval",
+                                           "max_eval_samples"};
+    const size_t count = sizeof requests / sizeof requests[0] - (predicts ? 2 : 0);
     const char *needing = needs_evaluations(config);
     if (needing != NULL) {
         return error_set(error, BERTH_CONFIG,
@@ -149,10 +150,10 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
                          needing, where);
     }
     for (size_t i = 0; i < count; i++) {
-        const int declined = strcmp(asking[i], "do_eval") == 0 && !config->do_eval;
-        if (is_given(config, asking[i]) && !declined) {
+        const int declined = strcmp(requests[i], "do_eval") == 0 && !config->do_eval;
+        if (is_given(config, requests[i]) && !declined) {
             log_warning(log, "%s has no effect, because there is nothing to evaluate on: %s",
-                        asking[i], where);
+                        requests[i], where);
         }
     }
     return BERTH_OK;

@@ -15,18 +15,19 @@
 enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
                                   struct berth_error *error);
 
-// Once the run's number of updates is known: logging_steps, eval_steps and save_steps that are
-// shares of it become numbers.
-void strategy_count(struct berth_config *config, int64_t updates, const struct berth_log *log);
+// Call once the run's number of updates is known: replaces logging_steps, eval_steps and save_steps
+// that are fractions of it by numbers.
+void strategy_resolve_ratios(struct berth_config *config, int64_t updates,
+                             const struct berth_log *log);
 
-// --save_steps auto: the time between two checkpoints that loses the least: that of saving, and
-// with each failure half an interval of work. Young's formula, sqrt(2 saving mean_time_to_failure),
+// --save_steps auto: the time between two checkpoints that minimises the time lost to saving and,
+// at each failure, half an interval of work. Young's formula, sqrt(2 saving mean_time_to_failure),
 // all in seconds.
 double strategy_save_interval(double saving, double mean_time_to_failure);
 
-// Checks the settings when there is nothing to evaluate on (`where`: what is missing), though
-// perhaps something to predict: those that require evaluations are BERTH_CONFIG, those that only
-// request them give a warning.
+// Checks the settings when there is nothing to evaluate on (`where` says what is missing). Settings
+// that require evaluations are BERTH_CONFIG; those that only request them give a warning.
+// `predicts`: the set is still predicted.
 enum berth_status strategy_check_unevaluated(const struct berth_config *config, int predicts,
                                              const char *where, const struct berth_log *log,
                                              struct berth_error *error);
@@ -45,7 +46,7 @@ enum berth_status strategy_best_metric(const struct berth_config *config,
                                        const struct task_score *score, struct best_metric *best,
                                        struct berth_error *error);
 
-// Whether a best model must have a checkpoint, which is kept whatever save_total_limit is.
+// Whether the best model must have a checkpoint, which is kept regardless of save_total_limit.
 int strategy_keeps_best(const struct berth_config *config);
 
 #endif

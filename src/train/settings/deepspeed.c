@@ -14,10 +14,10 @@
 #include <string.h>
 #include <strings.h>
 
-// The state of reading one file.
+// Reading one file.
 struct reading {
-    struct berth_config *config; // modified; settings of the file count as given
-    struct berth_config before;  // as set by the command line
+    struct berth_config *config; // modified; settings from the file then count as given
+    struct berth_config before;  // as set on the command line
     const json *root;
     const char *path;
     const struct berth_log *log;
@@ -28,9 +28,9 @@ static int has_key(const struct reading *r, const char *key) {
     return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
 }
 
-// Sets a row from text unless the command line did; `key` is the file's name for it, which the file
-// may not have: then the text is DeepSpeed's default, and nothing is overridden. The text for a row
-// of type OPTION_TEXT must be a constant.
+// Sets a row from text unless the command line set it. `key` is its key in the file; if the file
+// lacks it, the text is DeepSpeed's default and nothing is overridden. The text for a row of type
+// OPTION_TEXT must be a constant.
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
     const struct option_row *row = option_find(name);
@@ -69,26 +69,26 @@ static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     }
 }
 
-// Copies the value of a key into a setting; `otherwise` (may be NULL) is what DeepSpeed takes where
-// the key is absent. "auto" leaves the setting as it is: the run's own.
-static enum berth_status take_from(struct reading *r, const char *name, const char *key,
-                                   const char *otherwise, struct berth_error *error) {
+// Copies the value of a key to a setting; `fallback` (may be NULL) is DeepSpeed's default. "auto"
+// leaves the setting unchanged.
+static enum berth_status apply_key(struct reading *r, const char *name, const char *key,
+                                   const char *fallback, struct berth_error *error) {
     const json *value = deepspeed_value(r->root, key);
     if (deepspeed_is_auto(r->root, key)) {
         return BERTH_OK;
     }
     if (value == NULL) {
-        return otherwise != NULL ? set_row(r, name, key, otherwise, error) : BERTH_OK;
+        return fallback != NULL ? set_row(r, name, key, fallback, error) : BERTH_OK;
     }
     char text[NUMBER_TEXT_SIZE];
     print_value(value, text);
     return set_row(r, name, key, text, error);
 }
 
-// The same as the setting's row says.
-static enum berth_status take(struct reading *r, const char *name, struct berth_error *error) {
+// The same with key and default of the setting's row.
+static enum berth_status apply_row(struct reading *r, const char *name, struct berth_error *error) {
     const struct option_row *row = option_find(name);
-    return take_from(r, name, row->deepspeed, row->deepspeed_default, error);
+    return apply_key(r, name, row->deepspeed, row->deepspeed_default, error);
 }
 
 static int is_given(const struct reading *r, const char *name) {
@@ -97,8 +97,8 @@ static int is_given(const struct reading *r, const char *name) {
 
 // --- the file's own keys ------------------------------------------------------------------------
 
-// fp16 is not among Berth's types; what it cannot hold, fp32 can.
-static enum berth_status take_communication(struct reading *r, struct berth_error *error) {
+// Exchanges do not support fp16; fp32 can hold its values.
+static enum berth_status apply_communication(struct reading *r, struct berth_error *error) {
     static const char key[] = "communication_data_type";
     static const char *const types[][2] = {
         {"fp32", "fp32"}, {"bf16", "bf16"}, {"bfp16", "bf16"}, {"fp16", "fp32"}};
@@ -127,21 +127,21 @@ static void note_clipping(const struct reading *r) {
     }
 }
 
-static enum berth_status take_top_level(struct reading *r, struct berth_error *error) {
+static enum berth_status apply_top_level(struct reading *r, struct berth_error *error) {
     static const char *const zero[] = {"zero_stage", "overlap_comm", "reduce_bucket_size",
                                        "allgather_bucket_size"};
     const char *key;
     for (size_t i = 0; i < option_row_count; i++) {
         if (option_rows[i].type != OPTION_TEXT &&
-            deepspeed_lies_in(option_rows[i].deepspeed, "", &key)) {
-            TRY(take(r, option_rows[i].name, error));
+            deepspeed_is_in_section(option_rows[i].deepspeed, "", &key)) {
+            TRY(apply_row(r, option_rows[i].name, error));
         }
     }
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) {
-        TRY(take(r, zero[i], error));
+        TRY(apply_row(r, zero[i], error));
     }
     note_clipping(r);
-    TRY(take_communication(r, error));
+    TRY(apply_communication(r, error));
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
         return error_set(error, BERTH_CONFIG,
@@ -160,7 +160,7 @@ static const struct deepspeed_optimizer {
     const char *name;    // Berth's name; NULL: not available
     const char *instead; // what to use instead
     int decoupled;       // adam_w_mode is always on, whatever the file says
-    const char *lacks;   // parameters of others, which do nothing here in DeepSpeed, or fail
+    const char *lacks;   // other optimizers' parameters, which DeepSpeed ignores or refuses here
 } optimizers[] = {
     {.type = "Adam", .name = "adam", .lacks = "max_coeff min_coeff eps_inside_sqrt"},
     {.type = "AdamW",
@@ -202,9 +202,9 @@ static enum berth_status find_optimizer(const struct reading *r,
                      type != NULL ? "Adam, AdamW or Lamb" : (*found)->instead);
 }
 
-static enum berth_status take_parameter(struct reading *r, const struct option_row *row,
-                                        const struct deepspeed_optimizer *optimizer,
-                                        struct berth_error *error) {
+static enum berth_status apply_parameter(struct reading *r, const struct option_row *row,
+                                         const struct deepspeed_optimizer *optimizer,
+                                         struct berth_error *error) {
     const char *lacks = optimizer->lacks;
     char other[OPTION_NAME_SIZE];
     while (option_next_name(&lacks, other)) {
@@ -218,10 +218,10 @@ static enum berth_status take_parameter(struct reading *r, const struct option_r
     }
     return optimizer->decoupled && strcmp(row->name, "adam_w_mode") == 0
                ? set_row(r, row->name, "optimizer.type", "true", error)
-               : take(r, row->name, error);
+               : apply_row(r, row->name, error);
 }
 
-static enum berth_status take_optimizer(struct reading *r, struct berth_error *error) {
+static enum berth_status apply_optimizer(struct reading *r, struct berth_error *error) {
     if (deepspeed_value(r->root, "optimizer") == NULL) {
         return BERTH_OK;
     }
@@ -235,7 +235,7 @@ static enum berth_status take_optimizer(struct reading *r, struct berth_error *e
     for (size_t i = 0; i < option_row_count; i++) {
         const char *path = option_rows[i].deepspeed;
         if (path != NULL && strncmp(path, params, strlen(params)) == 0) {
-            TRY(take_parameter(r, &option_rows[i], optimizer, error));
+            TRY(apply_parameter(r, &option_rows[i], optimizer, error));
         }
     }
     return BERTH_OK;
@@ -247,7 +247,7 @@ static enum berth_status take_optimizer(struct reading *r, struct berth_error *e
 static const struct deepspeed_schedule {
     const char *type;
     const char *log, *linear; // Berth's names by warmup_type; NULL: not available
-    int cosine;               // its numbers are fractions of the optimizer's rate
+    int cosine;               // its parameters are fractions of the optimizer's rate
 } schedules[] = {
     {.type = "WarmupLR", .log = "warmup_log", .linear = "warmup_linear"},
     {.type = "WarmupDecayLR", .log = "warmup_decay_log", .linear = "warmup_decay_linear"},
@@ -290,7 +290,7 @@ static enum berth_status is_linear(const struct reading *r, int *linear,
 // Without a scheduler DeepSpeed keeps the rate constant, but a program around it may not: a
 // schedule or warm-up on the command line takes precedence, and in a file with "auto" the Trainer's
 // schedule.
-static enum berth_status take_no_schedule(struct reading *r, struct berth_error *error) {
+static enum berth_status apply_no_schedule(struct reading *r, struct berth_error *error) {
     static const char *const named[] = {"schedule", "warmup_steps", "warmup_proportion", "recipe"};
     int own = deepspeed_has_auto(r->root);
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
@@ -307,29 +307,29 @@ static enum berth_status take_no_schedule(struct reading *r, struct berth_error 
     return set_row(r, "schedule", "scheduler.type", "constant", error);
 }
 
-// Reads rates as fractions of the optimizer's, which remains the maximum.
-static enum berth_status take_ratios(struct reading *r, struct berth_error *error) {
+// WarmupCosineLR: rates are fractions of the optimizer's, which stays the maximum.
+static enum berth_status apply_ratios(struct reading *r, struct berth_error *error) {
     const json *ratio = deepspeed_value(r->root, "scheduler.params.warmup_min_ratio");
     char text[NUMBER_TEXT_SIZE];
     number_print_real(text, sizeof text,
                       ratio != NULL ? json_as_real(ratio) * r->config->learning_rate : 0);
     TRY(set_row(r, "warmup_min_lr", "scheduler.params.warmup_min_ratio", text, error));
-    return take(r, "cos_min_ratio", error);
+    return apply_row(r, "cos_min_ratio", error);
 }
 
-// The schedule's own maximum replaces the optimizer's rate.
-static enum berth_status take_rates(struct reading *r, struct berth_error *error) {
+// The schedule's maximum replaces the optimizer's rate.
+static enum berth_status apply_rates(struct reading *r, struct berth_error *error) {
     if (!has_key(r, "scheduler.params.warmup_max_lr") && !is_given(r, "learning_rate")) {
         log_note(r->log, "%s: no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001",
                  r->path);
     }
-    TRY(take_from(r, "learning_rate", "scheduler.params.warmup_max_lr", "0.001", error));
-    return take(r, "warmup_min_lr", error);
+    TRY(apply_key(r, "learning_rate", "scheduler.params.warmup_max_lr", "0.001", error));
+    return apply_row(r, "warmup_min_lr", error);
 }
 
-static enum berth_status take_schedule(struct reading *r, struct berth_error *error) {
+static enum berth_status apply_schedule(struct reading *r, struct berth_error *error) {
     if (deepspeed_value(r->root, "scheduler") == NULL) {
-        return take_no_schedule(r, error);
+        return apply_no_schedule(r, error);
     }
     const struct deepspeed_schedule *schedule = NULL;
     int linear = 0;
@@ -340,9 +340,9 @@ static enum berth_status take_schedule(struct reading *r, struct berth_error *er
     if (is_given(r, "schedule") && strcmp(r->before.schedule, name) != 0) {
         return BERTH_OK;
     }
-    TRY(schedule->cosine ? take_ratios(r, error) : take_rates(r, error));
+    TRY(schedule->cosine ? apply_ratios(r, error) : apply_rates(r, error));
     if (!is_given(r, "warmup_proportion")) {
-        TRY(take(r, "warmup_steps", error));
+        TRY(apply_row(r, "warmup_steps", error));
     }
     if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
         log_note(
@@ -365,62 +365,62 @@ static int has_any(const struct reading *r, const char *const *keys) {
     return *keys != NULL;
 }
 
-static enum berth_status take_first_scale(struct reading *r, int otherwise,
-                                          struct berth_error *error) {
+static enum berth_status apply_initial_scale(struct reading *r, int fallback,
+                                             struct berth_error *error) {
     const json *power = deepspeed_value(r->root, "fp16.initial_scale_power");
     char text[NUMBER_TEXT_SIZE];
     number_print_real(text, sizeof text,
-                      exp2(power != NULL ? (double)json_as_integer(power) : (double)otherwise));
+                      exp2(power != NULL ? (double)json_as_integer(power) : (double)fallback));
     return set_row(r, "init_loss_scale", "fp16.initial_scale_power", text, error);
 }
 
-// A dynamic scale. If a file has none of the dynamic keys, DeepSpeed's ZeRO optimizers use the
-// defaults of their scaler, not those of the configuration.
-static enum berth_status take_dynamic_scale(struct reading *r, struct berth_error *error) {
+// If a file has none of the dynamic keys, DeepSpeed's ZeRO optimizers use the defaults of their
+// scaler, not those of the configuration.
+static enum berth_status apply_dynamic_scale(struct reading *r, struct berth_error *error) {
     const json *stage = deepspeed_value(r->root, "zero_optimization.stage");
     const int zero = stage != NULL && json_as_integer(stage) > 0;
     const int bare = zero && !has_any(r, dynamic_keys);
     TRY(set_row(r, "loss_scale", "fp16.loss_scale", "dynamic", error));
     TRY(set_row(r, "loss_scaler", "zero_optimization.stage", zero ? "zero" : "plain", error));
-    TRY(take_first_scale(r, bare ? 32 : 16, error));
-    TRY(take(r, "loss_scale_window", error));
-    TRY(bare ? take_from(r, "hysteresis", "fp16.hysteresis", "1", error)
-             : take(r, "hysteresis", error));
-    TRY(take(r, "consecutive_hysteresis", error));
-    return take(r, "min_loss_scale", error);
+    TRY(apply_initial_scale(r, bare ? 32 : 16, error));
+    TRY(apply_row(r, "loss_scale_window", error));
+    TRY(bare ? apply_key(r, "hysteresis", "fp16.hysteresis", "1", error)
+             : apply_row(r, "hysteresis", error));
+    TRY(apply_row(r, "consecutive_hysteresis", error));
+    return apply_row(r, "min_loss_scale", error);
 }
 
-static enum berth_status take_static_scale(struct reading *r, struct berth_error *error) {
+static enum berth_status apply_static_scale(struct reading *r, struct berth_error *error) {
     TRY(set_row(r, "loss_scale", "fp16.loss_scale", "static", error));
     return is_given(r, "loss_scale")
                ? BERTH_OK
-               : take_from(r, "init_loss_scale", "fp16.loss_scale", NULL, error);
+               : apply_key(r, "init_loss_scale", "fp16.loss_scale", NULL, error);
 }
 
-static enum berth_status take_loss_scale(struct reading *r, struct berth_error *error) {
+static enum berth_status apply_loss_scale(struct reading *r, struct berth_error *error) {
     const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
     if (r->config->precision == BERTH_BF16) {
         log_note(r->log, "%s: fp16 runs as bf16 on the CPU, with the loss scaling of the file",
                  r->path);
     }
-    return fixed != NULL && json_as_real(fixed) != 0 ? take_static_scale(r, error)
-                                                     : take_dynamic_scale(r, error);
+    return fixed != NULL && json_as_real(fixed) != 0 ? apply_static_scale(r, error)
+                                                     : apply_dynamic_scale(r, error);
 }
 
-// "auto" means what the run would use without the file, like the Trainer's --fp16 and --bf16.
+// "auto" means what the run would use without the file, as with the Trainer's --fp16 and --bf16.
 static int has_auto_precision(const struct reading *r) {
     return deepspeed_is_auto(r->root, "fp16.enabled") ||
            deepspeed_is_auto(r->root, "bf16.enabled") ||
            deepspeed_is_auto(r->root, "bfloat16.enabled");
 }
 
-// Only GPUs have it.
+// Only GPUs support fp16.
 static int has_fp16(const struct reading *r) {
     const char *device = r->config->device;
     return device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
 }
 
-static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
+static enum berth_status apply_precision(struct reading *r, struct berth_error *error) {
     const char *names[] = {"fp32", "bf16", "fp16", "int8", "auto"};
     int half = json_truth(deepspeed_value(r->root, "fp16.enabled"));
     int brain = json_truth(deepspeed_value(r->root, "bf16.enabled")) ||
@@ -444,7 +444,7 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
     const enum berth_precision precision = half ? half_runs_as : brain ? BERTH_BF16 : BERTH_FP32;
     TRY(set_row(r, "precision", key, names[precision], error));
     if (half && r->config->precision == half_runs_as) {
-        return take_loss_scale(r, error);
+        return apply_loss_scale(r, error);
     }
     if (!half && !brain && !is_given(r, "precision")) {
         log_note(r->log, "%s: precision: fp32, because neither fp16 nor bf16 is enabled", r->path);
@@ -478,7 +478,7 @@ enum berth_status deepspeed_logging_dir(const char *path, char **folder,
     return status;
 }
 
-// The reporter uses the scalars' folder; this only logs that the file's is overridden.
+// The reporter uses the folder of scalars; this only logs that the file's is overridden.
 static enum berth_status note_scalars(const struct reading *r, struct berth_error *error) {
     const char *own = r->before.logging_dir;
     char *folder;
@@ -517,7 +517,7 @@ static int has_one_of(const struct reading *r, const char *keys) {
     return found;
 }
 
-// Forgets what the file is to decide.
+// Forgets command-line settings that the file decides.
 static void prefer_file(struct reading *r) {
     for (size_t i = 0; i < sizeof engine_settings / sizeof *engine_settings; i++) {
         if (has_one_of(r, engine_settings[i].keys)) {
@@ -540,7 +540,7 @@ static void note_overridden(const struct reading *r, const struct berth_config *
     }
 }
 
-// Reports the unavailable type before keys that only it has.
+// Reports an unavailable type first, before errors about keys that only this type has.
 static enum berth_status check_names(const struct reading *r, struct berth_error *error) {
     const struct deepspeed_optimizer *optimizer;
     const struct deepspeed_schedule *schedule;
@@ -564,10 +564,10 @@ enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
     }
     TRY_DONE(check_names(&reading, error));
     TRY_DONE(deepspeed_check(root, path, log, error));
-    TRY_DONE(take_top_level(&reading, error));
-    TRY_DONE(take_optimizer(&reading, error));
-    TRY_DONE(take_schedule(&reading, error));
-    TRY_DONE(take_precision(&reading, error));
+    TRY_DONE(apply_top_level(&reading, error));
+    TRY_DONE(apply_optimizer(&reading, error));
+    TRY_DONE(apply_schedule(&reading, error));
+    TRY_DONE(apply_precision(&reading, error));
     TRY_DONE(note_scalars(&reading, error));
     if (prefers_file) {
         note_overridden(&reading, &typed);

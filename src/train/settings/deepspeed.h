@@ -3,7 +3,7 @@
 // `deepspeed` path names the key that sets it.
 //
 // - A setting on the command line takes precedence; a conflict is logged. With a recipe whose
-//   program does it the other way round, the file does (recipe_prefers_file).
+//   program does the opposite, the file takes precedence (recipe_prefers_file).
 // - An unknown key is an error that suggests the nearest known one. So is max_grad_norm among the
 //   optimizer's parameters (use gradient_clipping), and fp16 together with bf16.
 // - "auto", from transformers' integration, leaves the setting unchanged.

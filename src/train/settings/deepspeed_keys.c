@@ -14,7 +14,7 @@
 #define FUSED "there is one implementation of each optimizer"
 #define MASTER "weights, gradients and moments are fp32"
 #define NOT_SUPPORTED "not supported"
-#define OFFLOAD "a device has all that belongs to it in its own memory"
+#define OFFLOAD "a device keeps everything in its own memory"
 #define STAGE_3 "for stage 3, which is not supported"
 
 const struct deepspeed_keys deepspeed_keys[] = {
@@ -27,7 +27,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"", KEY_BOOLEAN, KEY_ALWAYS, "managed_gradient_accumulation",
      "the run adds up the gradients of an update and applies them itself"},
     {"", KEY_BOOLEAN, KEY_NEVER, "zero_allow_untested_optimizer",
-     "ZeRO is for every optimizer here"},
+     "ZeRO works with every optimizer here"},
     {"", KEY_BOOLEAN, KEY_NEVER, "zero_force_ds_cpu_optimizer", OFFLOAD},
     {"", KEY_TEXT, KEY_NEVER, "seq_parallel_communication_data_type",
      "sequences are not divided among processes"},
@@ -44,7 +44,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"", KEY_OBJECT, KEY_NEVER, "wandb csv_monitor comet",
      "--json_summary and --logging_dir write records to files"},
     {"", KEY_OBJECT, KEY_NEVER, "flops_profiler timers",
-     "--profile, --wall_clock_breakdown and berth bench measure"},
+     "use --profile, --wall_clock_breakdown or berth bench"},
     {"", KEY_OBJECT, KEY_NEVER,
      "progressive_layer_drop sparse_attention autotuning curriculum_learning data_efficiency "
      "compression_training weight_quantization",
@@ -72,7 +72,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"scheduler.params", KEY_REAL, KEY_READ, "warmup_max_lr warmup_min_ratio", NULL},
     {"scheduler.params", KEY_TEXT, KEY_READ, "warmup_type", NULL},
     {"scheduler.params", KEY_INTEGER, KEY_NEVER, "last_batch_iteration",
-     "a checkpoint says how far its schedule is"},
+     "a checkpoint stores the progress of its schedule"},
     {"fp16", KEY_BOOLEAN, KEY_READ, "enabled", NULL},
     {"fp16", KEY_INTEGER, KEY_READ, "initial_scale_power", NULL},
     {"fp16", KEY_REAL, KEY_READ, "loss_scale", NULL},
@@ -160,7 +160,7 @@ static const json *member(const json *value, const char *name) {
 }
 
 // The object or value at a dotted path, including "auto".
-static const json *at(const json *root, const char *path) {
+static const json *lookup(const json *root, const char *path) {
     char part[64];
     while (path[0] != '\0' && root != NULL) {
         size_t length = strcspn(path, ".");
@@ -176,12 +176,12 @@ static const json *at(const json *root, const char *path) {
 }
 
 int deepspeed_is_auto(const json *root, const char *path) {
-    return is_auto(at(root, path));
+    return is_auto(lookup(root, path));
 }
 
 int deepspeed_has_auto(const json *root) {
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-        struct json_walk walk = {.object = at(root, sections[i])};
+        struct json_walk walk = {.object = lookup(root, sections[i])};
         while (json_is_object_value(walk.object) && json_walk_next(&walk)) {
             if (is_auto(walk.value)) {
                 return 1;
@@ -192,11 +192,11 @@ int deepspeed_has_auto(const json *root) {
 }
 
 const json *deepspeed_value(const json *root, const char *path) {
-    const json *value = at(root, path);
+    const json *value = lookup(root, path);
     return value == NULL || is_auto(value) || json_is_null_value(value) ? NULL : value;
 }
 
-int deepspeed_lies_in(const char *path, const char *section, const char **name) {
+int deepspeed_is_in_section(const char *path, const char *section, const char **name) {
     const size_t length = strlen(section);
     if (path == NULL || strncmp(path, section, length) != 0 ||
         (length > 0 && path[length] != '.')) {
@@ -216,7 +216,7 @@ static int is_among(const char *name, const char *names) {
     return 0;
 }
 
-// 0 where the key is unknown.
+// Fills in type and use; returns 0 if the key is unknown.
 static int find(struct key *key) {
     static const enum key_type types[] = {[OPTION_INTEGER] = KEY_INTEGER,
                                           [OPTION_REAL] = KEY_REAL,
@@ -232,7 +232,7 @@ static int find(struct key *key) {
     }
     for (size_t i = 0; i < option_row_count; i++) {
         const char *name;
-        if (deepspeed_lies_in(option_rows[i].deepspeed, key->section, &name) &&
+        if (deepspeed_is_in_section(option_rows[i].deepspeed, key->section, &name) &&
             strcmp(name, key->name) == 0) {
             key->type = types[option_rows[i].type];
             key->use = KEY_READ;
@@ -251,7 +251,7 @@ static void find_nearest(const struct key *key, struct option_spelling *nearest)
         }
     }
     for (size_t i = 0; i < option_row_count; i++) {
-        if (deepspeed_lies_in(option_rows[i].deepspeed, key->section, &name)) {
+        if (deepspeed_is_in_section(option_rows[i].deepspeed, key->section, &name)) {
             option_nearer(key->name, name, nearest);
         }
     }
@@ -326,7 +326,7 @@ static enum berth_status check_type(const char *path, const struct key *key, con
 
 static enum berth_status check_section(const json *root, const char *path, const char *section,
                                        struct berth_error *error) {
-    struct json_walk walk = {.object = at(root, section)};
+    struct json_walk walk = {.object = lookup(root, section)};
     while (walk.object != NULL && json_walk_next(&walk)) {
         struct key key = {.section = section, .name = walk.key};
         if (!find(&key)) {
@@ -339,7 +339,7 @@ static enum berth_status check_section(const json *root, const char *path, const
 
 static int requests(const json *value);
 
-// A section that says whether it is enabled, or one of several.
+// Whether a section is enabled, or any section in it if it has no "enabled".
 static int section_requests(const json *section) {
     const json *enabled = json_member(section, "enabled");
     struct json_walk walk = {.object = section};
@@ -350,7 +350,7 @@ static int section_requests(const json *section) {
     return enabled != NULL ? json_truth(enabled) : found;
 }
 
-// Disabled features request nothing and need no message.
+// Whether a value requests something: disabled features need no message.
 static int requests(const json *value) {
     return json_is_object_value(value) ? section_requests(value)
            : json_is_boolean(value)    ? json_truth(value)
@@ -362,7 +362,7 @@ static int needs_note(enum key_use use, const json *value) {
                              : use == KEY_NEVER && requests(value);
 }
 
-// Logs the keys of a row of the table that the file has to no effect.
+// Logs the file's keys in this row of the table that have no effect.
 static void note(const json *root, const char *path, const struct deepspeed_keys *keys,
                  const struct berth_log *log) {
     const char *names = keys->names;
@@ -370,7 +370,7 @@ static void note(const json *root, const char *path, const struct deepspeed_keys
     while (option_next_name(&names, name)) {
         const struct key key = {.section = keys->section, .name = name};
         join(full, &key);
-        const json *value = at(root, full);
+        const json *value = lookup(root, full);
         if (value != NULL && needs_note(keys->use, value)) {
             words_add(found, sizeof found, full);
         }

@@ -13,10 +13,10 @@
 enum key_type { KEY_BOOLEAN, KEY_INTEGER, KEY_REAL, KEY_TEXT, KEY_PAIR, KEY_OBJECT, KEY_ANY };
 
 enum key_use {
-    KEY_READ,    // deepspeed.c acts on it, or it is a row's whose setting has another type
+    KEY_READ,    // deepspeed.c acts on it, or it belongs to a row whose setting has another type
     KEY_SECTION, // an object whose own keys are in the table
-    KEY_NEVER,   // without effect: logged if it requests something
-    KEY_ALWAYS   // what it requests is always so: logged if it is false
+    KEY_NEVER,   // no effect: logged if it requests something
+    KEY_ALWAYS   // always in effect: logged if it is false
 };
 
 struct deepspeed_keys {
@@ -30,10 +30,11 @@ struct deepspeed_keys {
 extern const struct deepspeed_keys deepspeed_keys[];
 extern const size_t deepspeed_keys_count;
 
-// 1 when the dotted path is `section`, a dot and a name without dots, which *name then is.
-int deepspeed_lies_in(const char *path, const char *section, const char **name);
+// Whether the dotted path is `section`, a dot and a name without dots; *name is then that name.
+int deepspeed_is_in_section(const char *path, const char *section, const char **name);
 
-// The value at a dotted path, in arrays by number; NULL when it is absent or the text "auto".
+// The value at a dotted path, with numbers for elements of arrays; NULL if it is absent or the text
+// "auto".
 const json *deepspeed_value(const json *root, const char *path);
 
 // Whether the value at a dotted path is the text "auto"; `deepspeed_has_auto`: whether any value of

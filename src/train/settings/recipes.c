@@ -72,8 +72,8 @@ static const struct setting bing_512[] = {
     {"max_grad_norm", "1"},
 };
 
-// The program's own values. The rest is in the experiment's file and in DeepSpeed's; whatever that
-// says, the program sets the rate itself, and its groups of parameters their weight decay.
+// The program's own values. The rest is in the experiment's and DeepSpeed's files; regardless of
+// them, the program sets the learning rate itself and the weight decay of its parameter groups.
 static const struct setting bing_bert[] = {
     {"max_seq_length", "512"},
     {"max_predictions_per_seq", "80"},
@@ -102,7 +102,7 @@ static const struct setting google_finetuning[] = {
     {"max_grad_norm", "1"},       {"steps_rule", "examples"},
 };
 
-// The keys of Intel's launcher have defaults of their own.
+// The defaults of Intel's launcher.
 static const struct setting intel[] = {
     {"train_batch_size", "24"},  {"max_steps", "20"},
     {"learning_rate", "3e-5"},   {"warmup_steps", "10"},
@@ -119,7 +119,7 @@ static const struct setting intel_finetuning[] = {
     {"max_grad_norm", "1"},       {"max_seq_length", "512"}, {"steps_rule", "examples"},
 };
 
-// Without weight decay on its devices.
+// On its devices it uses no weight decay.
 static const struct setting habana[] = {
     {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
     {"warmup_proportion", "0.1"}, {"optimizer", "adamw"},    {"bias_correction", "false"},
@@ -137,8 +137,8 @@ static const struct setting nvidia_squad[] = {
     {"steps_rule", "epochs"},
 };
 
-// BertAdam of Habana's and NVIDIA's run_squad. Before it clips, the program has clipped the norm of
-// all gradients. Its schedule has no jump, unlike that of pytorch-pretrained-bert's BertAdam.
+// BertAdam of Habana's and NVIDIA's run_squad. The program clips the global norm before BertAdam
+// clips each tensor. Its schedule has no jump, unlike that of pytorch-pretrained-bert's BertAdam.
 static const struct setting bertadam_squad[] = {
     {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
     {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"}, {"weight_decay", "0.01"},
@@ -159,8 +159,8 @@ static const struct setting hugging_face[] = {
     {"max_grad_norm", "1"},
 };
 
-// Keras's features, no schedule, no clipping and no weight decay; a decay that is asked for acts on
-// all parameters, which are one group.
+// Keras's features, no schedule, no clipping and no weight decay. A weight decay that the user sets
+// applies to all parameters, which are one group.
 static const struct setting piz_daint[] = {
     {"features", "keras"},     {"keras_answers", "all"},  {"keras_end", "exclusive"},
     {"max_seq_length", "384"}, {"num_train_epochs", "1"}, {"train_batch_size", "512"},
@@ -175,8 +175,8 @@ static const struct setting lumi[] = {
     {"max_grad_norm", "0"},    {"no_decay", "none"},
 };
 
-// apex's FusedAdam where there is no DeepSpeed file. The program sets the rate itself, and its
-// groups of parameters their weight decay.
+// apex's FusedAdam if there is no DeepSpeed file. The program sets the learning rate itself and the
+// weight decay of its parameter groups.
 static const struct setting bing_bert_squad[] = {
     {"schedule", "bertadam"},     {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},
     {"bias_correction", "false"}, {"learning_rate", "5e-5"},    {"num_train_epochs", "3"},
@@ -226,7 +226,7 @@ static const struct recipe {
     {RECIPE(JOB_FINETUNE_SQUAD, "bing-bert-squad-baseline", bing_bert_squad_baseline)},
 };
 
-// Settings that another one decides as well.
+// Settings that another setting decides, too.
 static const struct setting rivals[] = {
     {"max_steps", "num_train_epochs"},
     {"warmup_steps", "warmup_proportion"},
@@ -250,7 +250,7 @@ static int is_decided(const struct berth_config *config, const char *name) {
                        is_chosen(config, "gradient_accumulation_steps"));
 }
 
-// That of the job, where a name is several recipes; NULL: none.
+// The recipe for the job, if a name has several; NULL: none.
 static const struct recipe *find_recipe(const char *name, unsigned job) {
     const struct recipe *found = NULL;
     for (size_t i = 0; name != NULL && i < sizeof recipes / sizeof *recipes; i++) {
@@ -298,7 +298,7 @@ enum berth_status recipe_apply(struct berth_config *config, const struct berth_c
         return option_set(config, option_find("recipe"), config->recipe, error);
     }
     if ((recipe->job & job) == 0) {
-        return error_set(error, BERTH_USAGE, "recipe %s is one of %s", recipe->name,
+        return error_set(error, BERTH_USAGE, "recipe %s is for %s", recipe->name,
                          job_name(recipe->job));
     }
     for (size_t i = 0; i < recipe->count; i++) {

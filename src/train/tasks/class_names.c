@@ -43,7 +43,7 @@ static enum berth_status spell_names(json *model, struct berth_error *error) {
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "the labels");
 }
 
-// `name` is that of the configuration's file.
+// `name` is the name of the configuration file, for messages.
 static enum berth_status read_names(struct class_names *names, const struct bert_config *shape,
                                     const char *name, struct berth_error *error) {
     const char *source = shape->source_json;
@@ -118,7 +118,7 @@ int class_names_has(const struct class_names *names, const char *name) {
     return i < names->count;
 }
 
-int class_names_say_nothing(const struct class_names *names) {
+int class_names_are_placeholders(const struct class_names *names) {
     const struct label_names classes = {names->list, names->count};
     return label_names_are_placeholders(&classes);
 }
@@ -129,8 +129,8 @@ void class_names_note_order(const char *path, const char *const *labels, size_t 
     const struct label_names taken = {labels, count};
     label_names_list(&taken, list, sizeof list);
     log_note(log,
-             "%s: the model's classes have no names: its classes from 0 on are taken to be %s; "
-             "names in id2label of its config.json say which they are",
+             "%s: the model's classes have no names; from class 0 on they are assumed to be %s; "
+             "id2label in its config.json would name them",
              path, list);
 }
 
@@ -155,7 +155,7 @@ static enum berth_status balance(double *weights, const struct class_names *name
     return BERTH_OK;
 }
 
-// A weight of the list; the end of its text.
+// Parses one weight of the list; returns the rest of the text, or NULL.
 static const char *parse_weight(const char *text, double *weight) {
     char number[NUMBER_TEXT_SIZE * 2];
     const size_t length = strcspn(text, ", ");
@@ -166,15 +166,15 @@ static const char *parse_weight(const char *text, double *weight) {
 
 static enum berth_status parse_weights(double *weights, const struct class_names *names,
                                        const char *text, struct berth_error *error) {
-    const char *at = text;
+    const char *rest = text;
     size_t count = 0;
-    for (double weight; at != NULL && *at != '\0'; count++) {
-        at = parse_weight(at, &weight);
-        if (at != NULL && count < names->count) {
+    for (double weight; rest != NULL && *rest != '\0'; count++) {
+        rest = parse_weight(rest, &weight);
+        if (rest != NULL && count < names->count) {
             weights[count] = weight;
         }
     }
-    return at != NULL && count == names->count
+    return rest != NULL && count == names->count
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "--class_weights: expected \"balanced\" or %zu numbers above 0, one for "
@@ -182,7 +182,7 @@ static enum berth_status parse_weights(double *weights, const struct class_names
                            names->count, names->list[0], text);
 }
 
-// Equal weights are those of a loss that is only smoothed.
+// A loss that is only smoothed has equal weights.
 static enum berth_status fill_weights(double *weights, const struct berth_config *config,
                                       const struct class_names *names, const size_t *counts,
                                       const char *path, struct berth_error *error) {
@@ -219,8 +219,8 @@ enum berth_status class_weights_refuse(const struct berth_config *config,
     return is_plain(config)
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           "%s applies to a choice of one of several classes; this training has "
-                           "numbers or several labels at once: omit it",
+                           "%s applies only to a choice of one of several classes; this is a "
+                           "regression or has several labels at once: omit it",
                            config->class_weights != NULL ? "class_weights"
                                                          : "label_smoothing_factor");
 }

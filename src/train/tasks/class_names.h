@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classes of a model that sorts texts or words into some: their names, and their weights in the
+// The classes of a model that classifies texts or words: their names, and their weights in the
 // loss.
 #ifndef BERTH_TRAIN_TASKS_CLASS_NAMES_H
 #define BERTH_TRAIN_TASKS_CLASS_NAMES_H
@@ -17,24 +17,24 @@ struct class_names {
 enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
                                    struct berth_error *error);
 void class_names_done(struct class_names *names);
-// BERTH_CONFIG if the checkpoint in `folder` is for other classes than the model, or for the same
-// in another order. Without effect where a model has no classes.
+// BERTH_CONFIG if the checkpoint in `folder` has other classes than the model, or the same in
+// another order. No effect if the model has no classes.
 enum berth_status class_names_check(const struct model_files *files, const char *folder,
                                     struct berth_error *error);
 int class_names_has(const struct class_names *names, const char *name);
 // 1 for LABEL_0, LABEL_1, ..., and without names.
-int class_names_say_nothing(const struct class_names *names);
+int class_names_are_placeholders(const struct class_names *names);
 // Logs that the labels of the file `path` were taken in order for such classes.
 void class_names_note_order(const char *path, const char *const *labels, size_t count,
                             const struct berth_log *log);
 
-// Sets set->class_weights as config->class_weights says: "balanced" gives a class with n of all N
-// examples the weight N / (classes * n). counts[names->count] are of the training set. NULL where
-// there are no weights.
+// Sets set->class_weights from config->class_weights: "balanced" gives a class with n of N examples
+// the weight N / (classes * n). counts[names->count] are those of the training set. NULL if there
+// are no weights.
 enum berth_status class_weights_set(struct task_set *set, const struct berth_config *config,
                                     const struct class_names *names, const size_t *counts,
                                     struct berth_error *error);
-// BERTH_CONFIG if the settings weigh or smooth classes, but the model does not choose one of
+// BERTH_CONFIG if the settings weight or smooth classes, but the model does not choose one of
 // several.
 enum berth_status class_weights_refuse(const struct berth_config *config,
                                        struct berth_error *error);

@@ -66,7 +66,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
 
-// --- which files ---------------------------------------------------------------------------------
+// --- files ---------------------------------------------------------------------------------------
 
 static enum glue_split split_of(const struct berth_config *config, enum task_use use) {
     const char *split = use == TASK_TRAIN ? "train" : use == TASK_VALIDATE ? "dev" : config->split;
@@ -75,9 +75,9 @@ static enum glue_split split_of(const struct berth_config *config, enum task_use
                                        : GLUE_TEST;
 }
 
-static enum berth_status validates(const struct berth_config *config, int *answer,
-                                   struct berth_error *error) {
-    TRY(task_validates(config, "a table of texts", answer, error));
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    TRY(task_has_validation(config, "a table of texts", answer, error));
     if (*answer || !config->do_eval || config->task_name == NULL || config->data_dir == NULL) {
         return BERTH_OK;
     }
@@ -154,7 +154,7 @@ static enum pair_target target_of(const struct task_open *args) {
                                                               : PAIR_AUTO;
 }
 
-// What messages about the labels of one's own files end with.
+// How messages about the labels in the user's own files end.
 #define ANOTHER_COLUMN "; --label_column names another column"
 static const char *const label_remedies[] = {
     [TASK_TRAIN] = ANOTHER_COLUMN,
@@ -181,14 +181,15 @@ static enum berth_status settings_of(const struct classify *own, const struct cl
 
 static enum berth_status check_types(const struct classify *own, const struct pair_dataset *dataset,
                                      const struct model_files *files, struct berth_error *error) {
-    if (dataset->text_pair_column == NULL || model_files_tell_pairs(files)) {
+    if (dataset->text_pair_column == NULL || model_files_distinguish_pairs(files)) {
         return BERTH_OK;
     }
-    return error_set(error, BERTH_CONFIG,
-                     "%s: column %s has second texts, and the model's type_vocab_size %" PRId64
-                     " cannot tell them from the first; use a model with type_vocab_size 2%s",
-                     dataset->name, dataset->text_pair_column, files->shape.type_vocab_size,
-                     own->task == NULL ? ", or --text_column without --text_pair_column" : "");
+    return error_set(
+        error, BERTH_CONFIG,
+        "%s: column %s has second texts, but with type_vocab_size %" PRId64
+        " the model cannot distinguish them from the first; use a model with type_vocab_size 2%s",
+        dataset->name, dataset->text_pair_column, files->shape.type_vocab_size,
+        own->task == NULL ? ", or --text_column without --text_pair_column" : "");
 }
 
 static enum berth_status read_part(const struct classify *own, struct classify_part *part,
@@ -208,8 +209,8 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     if (settings.text_column == NULL) {
         const char *pair = part->dataset.text_pair_column, *label = part->dataset.label_column;
         log_note(args->log,
-                 "%s: text_column %s, text_pair_column %s, label_column %s, by their "
-                 "names: options choose others",
+                 "%s: text_column %s, text_pair_column %s, label_column %s, chosen by name; the "
+                 "options choose others",
                  part->path, part->dataset.text_column, pair != NULL ? pair : "none",
                  label != NULL ? label : "none");
     }
@@ -327,7 +328,7 @@ static void close_set(struct task_set *set) {
 
 // --- predictions ---------------------------------------------------------------------------------
 
-static void take(void *set, size_t index, const float *logits, int64_t count) {
+static void receive(void *set, size_t index, const float *logits, int64_t count) {
     struct classify *own = ((struct task_set *)set)->own;
     memcpy(own->logits + index * own->width, logits, (size_t)count * sizeof *logits);
 }
@@ -335,16 +336,16 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
 const struct task task_classify = {.name = "classify",
                                    .title = "finetune classify",
                                    .jobs = JOB_FINETUNE,
-                                   .predicts_apart = 1,
+                                   .predicts_separately = 1,
                                    .head = PARAM_HEAD_CLASS,
                                    .has_loss = 1,
-                                   .held_out = "name a table with --validation_file",
+                                   .validation_advice = "name a table with --validation_file",
                                    .defaults = JOB_FINETUNE_CLASSIFY,
                                    .settle = settle,
-                                   .validates = validates,
+                                   .has_validation = has_validation,
                                    .open = open_set,
                                    .close = close_set,
-                                   .take = take,
+                                   .receive = receive,
                                    .score = classify_score,
                                    .detail = classify_detail,
                                    .write = classify_write};

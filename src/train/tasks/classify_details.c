@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reports show of an evaluation of classes besides its scores: the confusion matrix and sample
-// answers. A regression, and classes that apply independently, have neither.
+// What reports show about an evaluation of classes besides its scores: the confusion matrix and
+// sample answers. Not for regressions and multi-label models.
 #include "core/memory.h"
 #include "metrics/results.h"
 #include "train/tasks/classify.h"

@@ -12,7 +12,7 @@ static int is_regression(const struct model_files *files) {
     return files->shape.problem == BERT_REGRESSION;
 }
 
-// Berth has no head with one output for each of several numbers.
+// There is no head with several regression outputs.
 enum berth_status classify_check_outputs(const struct model_files *files,
                                          struct berth_error *error) {
     return !is_regression(files) || files->shape.num_labels == 1
@@ -29,7 +29,7 @@ enum berth_status classify_read_names(struct class_names *names, const struct mo
     return is_regression(files) ? BERTH_OK : class_names_read(names, files, error);
 }
 
-// Makes the data's classes the model's; its head is newly initialised if it was for others.
+// Makes the data's classes the model's.
 static enum berth_status set_model_labels(struct classify_part *part, struct model_files *files,
                                           struct berth_error *error) {
     json *labels = json_new_object();
@@ -56,14 +56,14 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
     int64_t before = args->files->shape.num_labels;
     const enum bert_problem problem = real ? BERT_REGRESSION : several ? BERT_LABELS : BERT_CLASSES;
     int64_t wanted = real ? 1 : (int64_t)dataset->label_count;
-    const int speaks = !real && !class_names_say_nothing(names);
-    const int as_many = !real && names->count == dataset->label_count;
-    const int same = as_many && (!speaks || args->files->shape.problem == problem) &&
-                     pairs_relabel(dataset, names->list, names->count, NULL) == BERTH_OK;
-    if (same && speaks) {
+    const int has_names = !real && !class_names_are_placeholders(names);
+    const int same_count = !real && names->count == dataset->label_count;
+    const int same_classes = same_count && (!has_names || args->files->shape.problem == problem) &&
+                             pairs_relabel(dataset, names->list, names->count, NULL) == BERTH_OK;
+    if (same_classes && has_names) {
         return BERTH_OK;
     }
-    const int differ = (speaks || as_many) && !same;
+    const int differ = (has_names || same_count) && !same_classes;
     set->new_head = before != wanted || differ;
     if (differ) {
         log_warning(args->log,
@@ -77,8 +77,8 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
 }
 
 // Checks that a named task and the model have the same kind of target.
-static enum berth_status check_kind(const struct classify *own, const struct model_files *files,
-                                    struct berth_error *error) {
+static enum berth_status check_target(const struct classify *own, const struct model_files *files,
+                                      struct berth_error *error) {
     const struct pair_dataset *dataset = &own->parts[0].dataset;
     int real = dataset->target == PAIR_REAL;
     TRY(classify_check_outputs(files, error));
@@ -96,7 +96,7 @@ enum berth_status classify_match_labels(struct classify *own, const struct task_
                                         struct berth_error *error) {
     const struct class_names *names = &own->names;
     own->several = args->files->shape.problem == BERT_LABELS;
-    TRY(check_kind(own, args->files, error));
+    TRY(check_target(own, args->files, error));
     for (size_t i = 0; i < own->part_count && names->count > 0; i++) {
         struct pair_dataset *dataset = &own->parts[i].dataset;
         TRY(pairs_relabel(dataset, names->list, names->count, error));

@@ -54,7 +54,7 @@ static enum berth_status outcome_init(struct outcome *outcome, const struct clas
     return BERTH_OK;
 }
 
-// The mean over the classes of the cross entropy of each class's sigmoid.
+// The mean over the classes of the binary cross entropy.
 static double sigmoid_loss(const float *logits, size_t width, const struct pair_feature *feature) {
     double sum = 0;
     for (size_t k = 0; k < width; k++) {
@@ -86,11 +86,11 @@ static enum glue_metric metric_of(const struct classify *own) {
                                      : GLUE_ACCURACY;
 }
 
-// As in transformers' run_classification: F1 over all decisions, and the fraction of examples with
-// all decisions correct.
+// As in transformers' run_classification: micro F1 over all decisions, and the fraction of examples
+// with all decisions correct.
 static void score_labels(const struct classify *own, const struct classify_part *part,
                          struct task_score *score) {
-    size_t both = 0, said = 0, held = 0, right = 0;
+    size_t both = 0, predicted = 0, actual = 0, exact = 0;
     for (size_t i = 0; i < part->features.count; i++) {
         const float *logits = own->logits + (part->first + i) * own->width;
         const struct pair_feature *feature = &part->features.features[i];
@@ -101,14 +101,15 @@ static void score_labels(const struct classify *own, const struct classify_part 
                 holds |= (size_t)feature->labels[n] == k;
             }
             both += holds && logits[k] > 0;
-            said += logits[k] > 0;
-            held += (size_t)holds;
+            predicted += logits[k] > 0;
+            actual += (size_t)holds;
             wrong += holds != (logits[k] > 0);
         }
-        right += wrong == 0;
+        exact += wrong == 0;
     }
-    task_score_add(score, "accuracy", (double)right / (double)part->features.count);
-    task_score_add(score, "f1", said + held > 0 ? 2.0 * (double)both / (double)(said + held) : 0);
+    task_score_add(score, "accuracy", (double)exact / (double)part->features.count);
+    task_score_add(score, "f1",
+                   predicted + actual > 0 ? 2.0 * (double)both / (double)(predicted + actual) : 0);
 }
 
 static enum berth_status score_part(struct classify *own, const struct classify_part *part,

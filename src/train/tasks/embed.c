@@ -58,9 +58,9 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
                      error);
 }
 
-static enum berth_status validates(const struct berth_config *config, int *answer,
-                                   struct berth_error *error) {
-    return task_validates(config, "a table of texts", answer, error);
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    return task_has_validation(config, "a table of texts", answer, error);
 }
 
 // --- the embedding and its loss ------------------------------------------------------------------
@@ -91,14 +91,14 @@ static enum berth_status refuse_loss(const struct embed *own, const char *loss,
                      own->examples.table.name);
 }
 
-// No cosine comes near to a larger score, so that training would only stretch all vectors.
+// No cosine could reach a larger score, so training would only stretch all vectors.
 static enum berth_status check_scores(const struct embed *own, struct berth_error *error) {
     for (size_t i = 0; i < own->examples.count; i++) {
         const struct text_example *example = &own->examples.items[i];
         if (fabs(example->score) > 1) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: line %zu, column \"%s\": score %g is no cosine: expected -1 to "
-                             "1; divide the scores by the largest",
+                             "%s: line %zu, column \"%s\": score %g is not a cosine: expected -1 "
+                             "to 1; divide the scores by the largest",
                              own->examples.table.name, example->line, own->examples.score_column,
                              example->score);
         }
@@ -141,7 +141,7 @@ static enum berth_status settle_loss(const struct embed *own, const struct task_
 }
 
 static const struct {
-    const char *option, *loss; // which alone it is for
+    const char *option, *loss; // the only loss that uses the option
 } loss_options[] = {{"negatives_batch", "negatives"},
                     {"similarity_scale", "negatives"},
                     {"triplet_margin", "triplet"},
@@ -190,7 +190,8 @@ static enum berth_status read_examples(struct embed *own, const struct task_open
     return BERTH_OK;
 }
 
-static enum berth_status take_texts(struct embed *own, size_t count, struct berth_error *error) {
+static enum berth_status allocate_texts(struct embed *own, size_t count,
+                                        struct berth_error *error) {
     own->texts.examples = memory_array(count, sizeof *own->texts.examples);
     own->texts.name = own->examples.table.name;
     return own->texts.examples != NULL
@@ -281,7 +282,7 @@ static enum berth_status fill(struct embed *own, const struct task_open *args, s
                               struct berth_error *error) {
     TRY(read_examples(own, args, error));
     set->path = own->examples.table.name;
-    TRY(take_texts(own, own->examples.count * own->examples.texts, error));
+    TRY(allocate_texts(own, own->examples.count * own->examples.texts, error));
     if (args->use == TASK_TRAIN) {
         settle_pooling(args);
         return fill_training(own, args, set, error);
@@ -315,7 +316,7 @@ static void close_set(struct task_set *set) {
 
 // --- scores -------------------------------------------------------------------------------------
 
-static void take(void *set, size_t index, const float *vector, int64_t count) {
+static void receive(void *set, size_t index, const float *vector, int64_t count) {
     struct embed *own = ((struct task_set *)set)->own;
     float *to = own->vectors + index * own->size;
     double sum = 0;
@@ -394,11 +395,11 @@ const struct task task_embed = {.name = "embed",
                                 .jobs = JOB_FINETUNE_EMBED,
                                 .defaults = JOB_FINETUNE_EMBED,
                                 .head = PARAM_HEAD_EMBEDDING,
-                                .held_out = "name a table with --validation_file",
+                                .validation_advice = "name a table with --validation_file",
                                 .settle = settle,
-                                .validates = validates,
+                                .has_validation = has_validation,
                                 .open = open_set,
                                 .close = close_set,
-                                .take = take,
+                                .receive = receive,
                                 .score = score_set,
                                 .write = write_results};

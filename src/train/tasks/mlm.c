@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The task "mlm": masked words on one's own text, as Hugging Face's run_mlm. Masks are drawn
-// for each epoch (data/masked/word_masks.h), those of an evaluation once. Without a file to
-// evaluate on, the first lines of the training file are held out.
+// The task "mlm": masked language modelling on the user's own text, as Hugging Face's run_mlm.
+// Masks are drawn anew for each epoch (data/masked/word_masks.h), those of an evaluation once.
+// Without a file to evaluate on, the first lines of the training file are held out.
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -32,9 +32,9 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return task_need_file(config, use, "", error);
 }
 
-static enum berth_status validates(const struct berth_config *config, int *answer,
-                                   struct berth_error *error) {
-    TRY(task_validates(config, "text", answer, error));
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    TRY(task_has_validation(config, "text", answer, error));
     *answer |= config->do_eval && config->validation_file == NULL &&
                config->validation_split_percentage > 0;
     return BERTH_OK;
@@ -42,7 +42,7 @@ static enum berth_status validates(const struct berth_config *config, int *answe
 
 // --- sets ---------------------------------------------------------------------------------------
 
-// The part of a file that a set consists of.
+// The lines of a file that make up a set.
 struct part {
     const char *path;
     int is_held_out; // the first lines, or else the rest
@@ -65,7 +65,7 @@ static size_t held_out_lines(const struct part *part, size_t count) {
     return (size_t)rint((double)part->percent * (double)count / 100);
 }
 
-// Lines [first, end) of the file have no sequence.
+// Lines [first, end) of the file yield no sequence.
 static enum berth_status refuse_empty(const struct task_open *args, const struct part *part,
                                       size_t first, size_t end, struct berth_error *error) {
     const struct berth_config *config = args->config;
@@ -115,7 +115,7 @@ static void note_without_effect(const struct task_open *args, const struct part 
     const struct berth_config *config = args->config;
     const int is_read_twice = part->is_held_out && part->percent > 0; // the training set notes it
     if (config->text_column != NULL && lines->table.row_count == 0 && !is_read_twice) {
-        log_note(args->log, "text_column has no effect: %s is no table", part->path);
+        log_note(args->log, "text_column has no effect: %s is not a table", part->path);
     }
     if (args->use == TASK_TRAIN && part->percent == 0 &&
         option_is_chosen(config, option_find("validation_split_percentage"))) {
@@ -207,14 +207,14 @@ static void close_set(struct task_set *set) {
 // --- predictions --------------------------------------------------------------------------------
 
 // The head has no logits of sequences.
-static void take(void *set, size_t index, const float *logits, int64_t count) {
+static void receive(void *set, size_t index, const float *logits, int64_t count) {
     (void)set;
     (void)index;
     (void)logits;
     (void)count;
 }
 
-static void take_masked(void *set, size_t index, const struct infer_masked *masked) {
+static void receive_masked(void *set, size_t index, const struct infer_masked *masked) {
     struct mlm *own = ((struct task_set *)set)->own;
     (void)index;
     task_masked_add(&own->masked, masked);
@@ -253,13 +253,14 @@ const struct task task_mlm = {.name = "mlm",
                               .defaults = JOB_PRETRAIN_MLM,
                               .head = PARAM_HEAD_MASKED,
                               .has_loss = 1,
-                              .held_out = "name text with --validation_file, or hold out lines of "
-                                          "train_file with --validation_split_percentage",
+                              .validation_advice =
+                                  "name text with --validation_file, or hold out lines of "
+                                  "train_file with --validation_split_percentage",
                               .settle = settle,
-                              .validates = validates,
+                              .has_validation = has_validation,
                               .open = open_set,
                               .close = close_set,
-                              .take = take,
-                              .take_masked = take_masked,
+                              .receive = receive,
+                              .receive_masked = receive_masked,
                               .score = score_set,
                               .write = write_results};

@@ -49,7 +49,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
                            "in their names are used)");
 }
 
-// The length in the settings, else that of the shards, for which the model must have enough
+// The row length in the settings; 0: that of the shards, which must not exceed the model's
 // positions.
 static int length_of(const struct berth_config *config) {
     return is_chosen(config, "max_seq_length") ? (int)config->max_seq_length : 0;
@@ -61,8 +61,8 @@ static const char *held_out(const struct berth_config *config, enum shard_use *u
     return config->eval_dir != NULL ? config->eval_dir : config->input_dir;
 }
 
-static enum berth_status validates(const struct berth_config *config, int *answer,
-                                   struct berth_error *error) {
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
     struct shard_list shards = {0};
     enum shard_use use;
     const char *path = held_out(config, &use);
@@ -179,7 +179,7 @@ static double cross_entropy(const float *logits, int label) {
     return difference > 0 ? difference + log1p(exp(-difference)) : log1p(exp(difference));
 }
 
-static void take(void *set, size_t index, const float *logits, int64_t count) {
+static void receive(void *set, size_t index, const float *logits, int64_t count) {
     struct pretrain *own = ((struct task_set *)set)->own;
     int label = own->instances.items[index].is_random;
     (void)count;
@@ -188,7 +188,7 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
     own->next_hits += (logits[1] > logits[0]) == label;
 }
 
-static void take_masked(void *set, size_t index, const struct infer_masked *masked) {
+static void receive_masked(void *set, size_t index, const struct infer_masked *masked) {
     struct pretrain *own = ((struct task_set *)set)->own;
     (void)index;
     task_masked_add(&own->masked, masked);
@@ -234,13 +234,14 @@ const struct task task_pretrain = {.name = "pretrain",
                                    .defaults = JOB_PRETRAIN,
                                    .head = PARAM_HEAD_PRETRAINING,
                                    .has_loss = 1,
-                                   .held_out = "no file of input_dir has \"test\" in its name; "
-                                               "name shards with --eval_dir",
+                                   .validation_advice =
+                                       "no file of input_dir has \"test\" in its name; "
+                                       "name shards with --eval_dir",
                                    .settle = settle,
-                                   .validates = validates,
+                                   .has_validation = has_validation,
                                    .open = open_set,
                                    .close = close_set,
-                                   .take = take,
-                                   .take_masked = take_masked,
+                                   .receive = receive,
+                                   .receive_masked = receive_masked,
                                    .score = score_set,
                                    .write = write_results};

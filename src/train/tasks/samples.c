@@ -11,7 +11,7 @@
 #define WORST_COUNT 20
 #define RIGHT_COUNT 5
 #define CONTEXT_LIMIT 1200 // characters
-#define CONTEXT_AROUND 300 // of them on each side of an answer
+#define CONTEXT_AROUND 300 // characters on each side of an answer
 
 static int compare(const void *a, const void *b) {
     const struct sample_rank *left = a, *right = b;
@@ -54,7 +54,7 @@ static struct range part_to_show(const struct sample *sample, int64_t length) {
     if (length <= CONTEXT_LIMIT) {
         return (struct range){0, length};
     }
-    if (part.end - part.begin > CONTEXT_LIMIT) { // far from each other: the prediction
+    if (part.end - part.begin > CONTEXT_LIMIT) { // too far apart: only the prediction
         const int64_t middle = has_prediction ? sample->predicted_begin : sample->expected_begin;
         part = (struct range){middle - CONTEXT_AROUND, middle + CONTEXT_LIMIT - CONTEXT_AROUND};
     }
@@ -73,7 +73,7 @@ static size_t add_span(struct berth_field *fields, const char *const keys[2], st
     return 2;
 }
 
-// The part of the context, newly allocated; NULL without one.
+// This range of the context, newly allocated; NULL: out of memory.
 static char *cut(const char *context, const struct range *part) {
     const size_t length = strlen(context);
     const size_t begin = utf8_skip(context, length, part->begin);

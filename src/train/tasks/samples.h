@@ -19,13 +19,13 @@ struct sample {
     double probability; // of the prediction
 };
 
-// How bad the answer to an example is: 0 for a right one, else at most 1.
+// How wrong the answer to an example is: 0 if it is right, else up to 1.
 struct sample_rank {
     double badness;
     size_t example;
 };
 
-// Orders ranks[count] as above and returns how many of the first ones to show.
+// Orders ranks[count], worst first with some right ones at the end, and returns how many to show.
 size_t samples_choose(struct sample_rank *ranks, size_t count);
 // Long contexts are cut around the answers.
 void samples_log(const struct berth_log *log, int64_t step, const struct sample *sample);

@@ -25,9 +25,9 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return task_need_file(config, use, "", error);
 }
 
-static enum berth_status validates(const struct berth_config *config, int *answer,
-                                   struct berth_error *error) {
-    return task_validates(config, "a SQuAD file", answer, error);
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    return task_has_validation(config, "a SQuAD file", answer, error);
 }
 
 // --- sets ---------------------------------------------------------------------------------------
@@ -114,9 +114,9 @@ static void close_set(struct task_set *set) {
 
 // --- predictions --------------------------------------------------------------------------------
 
-static void take(void *set, size_t index, const float *logits, int64_t count) {
+static void receive(void *set, size_t index, const float *logits, int64_t count) {
     struct squad *squad = ((struct task_set *)set)->own;
-    squad_logits_take(&squad->logits, index, logits, count);
+    squad_logits_receive(&squad->logits, index, logits, count);
 }
 
 static enum berth_status conclude(struct task_set *set, const struct model_files *files,
@@ -226,12 +226,12 @@ const struct task task_squad = {.name = "squad",
                                 .jobs = JOB_FINETUNE,
                                 .defaults = JOB_FINETUNE_SQUAD,
                                 .head = PARAM_HEAD_SPAN,
-                                .held_out = "name a file with --validation_file",
+                                .validation_advice = "name a file with --validation_file",
                                 .settle = settle,
-                                .validates = validates,
+                                .has_validation = has_validation,
                                 .open = open_set,
                                 .close = close_set,
-                                .take = take,
+                                .receive = receive,
                                 .conclude = conclude,
                                 .score = score,
                                 .detail = detail,

@@ -82,7 +82,7 @@ static enum berth_status log_samples(const struct squad_dataset *dataset,
 
 // --- thresholds ----------------------------------------------------------------------------------
 
-// The answer that a question gets below the threshold; "": there is none.
+// The best answer other than "no answer"; "": there is none.
 static const char *text_below(const struct squad_result *result) {
     for (size_t i = 0; i < result->count; i++) {
         if (result->candidates[i].text[0] != '\0') {
@@ -105,7 +105,7 @@ static void log_point(const struct squad_dataset *dataset, double threshold,
     log_fields(log, BERTH_RECORD_DETAIL, "threshold", fields, sizeof fields / sizeof *fields);
 }
 
-// From "answer nothing" to "answer everything", in the order of the odds.
+// The scores at each threshold, from "answer nothing" to "answer everything".
 static enum berth_status log_curve(const struct squad_dataset *dataset,
                                    const struct squad_result *results, struct squad_odds *odds,
                                    int64_t step, const struct berth_log *log,

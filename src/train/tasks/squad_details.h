@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reports show of an evaluation on SQuAD besides its scores.
+// What reports show about an evaluation on SQuAD besides its scores.
 #ifndef BERTH_TRAIN_SQUAD_DETAILS_H
 #define BERTH_TRAIN_SQUAD_DETAILS_H
 

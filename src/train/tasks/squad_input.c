@@ -121,7 +121,7 @@ enum berth_status squad_input_follow_model(struct berth_config *config,
 
 // --- the cache ----------------------------------------------------------------------------------
 
-// State of reading or building features, with or without a cache.
+// Reading or building features, with or without a cache.
 struct opening {
     struct squad_input *input;
     const struct squad_input_args *args;
@@ -195,8 +195,9 @@ static enum berth_status read_questions(const struct opening *opening, const cha
     return check_answers(opening, error);
 }
 
-// Reads the file once, so that the hashed bytes are the ones used. Features alone do not show
-// whether each answer is at its position.
+// Reads the file once, so that the hashed bytes are the ones used. With strict_answers the
+// questions are read even if the features are cached, because features do not show whether answers
+// are at their positions.
 static enum berth_status open_with_cache(const struct opening *opening, const char *bytes,
                                          size_t length, struct berth_error *error) {
     int early = !opening->options.training || opening->args->config->strict_answers;
@@ -303,7 +304,7 @@ void squad_logits_done(struct squad_logits *logits) {
     *logits = (struct squad_logits){0};
 }
 
-void squad_logits_take(void *logits, size_t index, const float *numbers, int64_t count) {
+void squad_logits_receive(void *logits, size_t index, const float *numbers, int64_t count) {
     const struct squad_logits *own = logits;
     memcpy(own->values + 2 * (size_t)own->set->features[index].first, numbers,
            (size_t)count * sizeof *numbers);

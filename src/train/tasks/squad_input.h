@@ -24,7 +24,7 @@ struct squad_answer_options squad_input_answer_options(const struct berth_config
 
 // A model that was trained with features other than Google's records this in its config.json
 // ("squad_features", "squad_answer_end"). `mark` records the settings in a model about to be
-// trained; `follow` sets settings that were not given by name to what the model records.
+// trained; `follow` sets settings that the user did not give to what the model records.
 enum berth_status squad_input_mark_model(struct model_files *files,
                                          const struct berth_config *config,
                                          struct berth_error *error);
@@ -57,7 +57,7 @@ void squad_input_done(struct squad_input *input);
 // The features as a source for the packer; its `data` is the feature set.
 struct packer_source squad_input_source(const struct squad_feature_set *set);
 
-// Logits of a whole set; the context of squad_logits_take (infer.h), which fills it.
+// Logits of a whole set; the context of squad_logits_receive (infer.h), which fills it.
 struct squad_logits {
     const struct squad_feature_set *set;
     float *values; // [token_count][2]; those of feature f start at row features[f].first
@@ -65,6 +65,6 @@ struct squad_logits {
 enum berth_status squad_logits_init(struct squad_logits *logits,
                                     const struct squad_feature_set *set, struct berth_error *error);
 void squad_logits_done(struct squad_logits *logits);
-void squad_logits_take(void *logits, size_t index, const float *numbers, int64_t count);
+void squad_logits_receive(void *logits, size_t index, const float *numbers, int64_t count);
 
 #endif

@@ -27,8 +27,8 @@ enum berth_status task_need(const char *value, const char *name, const char *oth
                : error_set(error, BERTH_USAGE, "--%s is missing%s", name, otherwise);
 }
 
-enum berth_status task_validates(const struct berth_config *config, const char *expected,
-                                 int *answer, struct berth_error *error) {
+enum berth_status task_has_validation(const struct berth_config *config, const char *expected,
+                                      int *answer, struct berth_error *error) {
     const char *path = config->validation_file;
     *answer = config->do_eval && path != NULL;
     return *answer ? file_need(path, expected, error) : BERTH_OK;

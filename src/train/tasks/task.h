@@ -46,9 +46,9 @@ struct task_set {
     int64_t examples, tokens;
     // Training on classes that count differently, or smoothed: [num_labels], owned by the task.
     double *class_weights;
-    int new_head; // training: the model's own head is for other labels and is newly initialised
-    char labels[TASK_LABELS_SIZE]; // training: what the labels are, in words; "": there are none
-    int unscored;                  // there is nothing to score predictions against
+    int new_head; // training: the model's head is for other labels and is initialised anew
+    char labels[TASK_LABELS_SIZE]; // training: a description of the labels; "": there are none
+    int unscored;                  // there are no answers to score predictions against
     void *own;
 };
 
@@ -64,7 +64,7 @@ struct task_results {
     enum task_use use;
     const char *folder;
     const struct task_score *score;
-    int is_training; // of a training run, after `step` updates
+    int is_training; // 1: of a training run, after `step` updates
     int64_t step;
     double seconds; // duration of the prediction
 };
@@ -80,30 +80,31 @@ struct task_masked {
 struct task {
     const char *name;  // second word of the verbs: "squad"
     const char *title; // title of the run's summary: "finetune squad"
-    unsigned jobs;     // jobs whose settings training has (core/options.h)
-    unsigned defaults; // whose defaults these settings have
+    unsigned jobs;     // jobs whose settings apply to training (core/options.h)
+    unsigned defaults; // job whose defaults these settings have
     enum param_head head;
-    const char *held_out; // what an evaluation during training requires: "name ... with --..."
-    int has_loss;         // of an evaluation
-    int predicts_apart;   // do_predict runs as a separate job after training, with the written
-                          // model
+    const char
+        *validation_advice;  // how to get an evaluation during training: "name ... with --..."
+    int has_loss;            // an evaluation has a loss
+    int predicts_separately; // do_predict runs as a separate job after training, with the saved
+                             // model
     // Sets the task's own defaults and checks that required settings are present.
     enum berth_status (*settle)(struct berth_config *config, enum task_use use,
                                 struct berth_error *error);
     // Sets *answer to 1 if the settings name a set for TASK_VALIDATE; a missing file is an error.
-    enum berth_status (*validates)(const struct berth_config *config, int *answer,
-                                   struct berth_error *error);
+    enum berth_status (*has_validation)(const struct berth_config *config, int *answer,
+                                        struct berth_error *error);
     // Reads a set. Call `close` even on failure.
     enum berth_status (*open)(struct task_set *set, const struct task_open *args,
                               struct berth_error *error);
     void (*close)(struct task_set *set);
-    // Receives the logits of sequence `index` (infer.h). Of several ranks only the first one
-    // receives and concludes, scores and writes.
-    void (*take)(void *set, size_t index, const float *logits, int64_t count);
+    // Receives the logits of sequence `index` (infer.h). Only rank 0 receives, concludes, scores
+    // and writes.
+    void (*receive)(void *set, size_t index, const float *logits, int64_t count);
     // Receives the masked tokens of sequence `index`; NULL except for heads that decode.
-    void (*take_masked)(void *set, size_t index, const struct infer_masked *masked);
-    // Computes the result after all logits were received; NULL: it is what `take` received. May be
-    // called again after another prediction, and before any, as if all logits were zero.
+    void (*receive_masked)(void *set, size_t index, const struct infer_masked *masked);
+    // Computes the result after all logits were received; may be NULL. It may be called again after
+    // another prediction, and before any, as if all logits were zero.
     enum berth_status (*conclude)(struct task_set *set, const struct model_files *files,
                                   struct berth_error *error);
     enum berth_status (*score)(const struct task_set *set, struct task_score *score,
@@ -134,9 +135,9 @@ enum berth_status task_need(const char *value, const char *name, const char *oth
 // The same for the file named for a use.
 enum berth_status task_need_file(const struct berth_config *config, enum task_use use,
                                  const char *otherwise, struct berth_error *error);
-// Implements `validates` for a validation_file; `what` is the expected kind: "a SQuAD file".
-enum berth_status task_validates(const struct berth_config *config, const char *expected,
-                                 int *answer, struct berth_error *error);
+// Implements `has_validation` for a validation_file; `expected` describes the file: "a SQuAD file".
+enum berth_status task_has_validation(const struct berth_config *config, const char *expected,
+                                      int *answer, struct berth_error *error);
 // Adds a score; there is room for BERTH_METRICS_MAX of them.
 void task_score_add(struct task_score *score, const char *name, double value);
 // -log softmax(logits)[label]
@@ -145,15 +146,15 @@ double task_cross_entropy(const float *logits, size_t width, int32_t label);
 void task_masked_add(struct task_masked *sums, const struct infer_masked *masked);
 // The mean of a sum over the masked tokens; NaN if there were none.
 double task_masked_mean(const struct task_masked *sums, double sum);
-// Writes eval_results.txt: the scores as "eval_NAME", of a training run its step, and the loss of
-// the evaluation, where there is one, once more as "loss".
+// Writes eval_results.txt: the scores as "eval_NAME", the step of a training run, and the
+// evaluation's loss, if there is one, once more as "loss".
 enum berth_status task_write_evaluation(const struct task_results *results,
                                         struct berth_error *error);
-// Writes eval_results.json: the scores as "eval_NAME", the loss where there is one, and the time.
+// Writes eval_results.json: the scores as "eval_NAME", the loss if there is one, and the time.
 enum berth_status task_write_scores(const char *folder, const struct task_score *score,
                                     double seconds, struct berth_error *error);
-// Writes predict_results.json: the scores as "predict_NAME", the time and the number of examples;
-// nothing without scores.
+// Writes predict_results.json: the scores as "predict_NAME", the time and the number of examples.
+// Without scores it writes nothing.
 enum berth_status task_write_prediction(const struct task_set *set,
                                         const struct task_results *results,
                                         struct berth_error *error);

@@ -28,7 +28,7 @@ struct tokens {
     // Of a prediction, [word_count]: each word's class, the model's probability of it, NaN without
     // tokens, and the word's loss, NaN without a tag.
     int32_t *predicted;
-    float *chances, *losses;
+    float *probabilities, *losses;
 };
 
 static const char expected[] = "a file of words with tags";
@@ -48,9 +48,9 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
 
-static enum berth_status validates(const struct berth_config *config, int *answer,
-                                   struct berth_error *error) {
-    return task_validates(config, expected, answer, error);
+static enum berth_status has_validation(const struct berth_config *config, int *answer,
+                                        struct berth_error *error) {
+    return task_has_validation(config, expected, answer, error);
 }
 
 // --- classes ------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ static struct pair_dataset view_of(const struct tagged_dataset *dataset) {
         .target = PAIR_CLASS, .labels = dataset->tag_names, .label_count = dataset->tag_count};
 }
 
-// Makes the data's tags the model's classes.
+// Makes the tags of the data the classes of the model.
 static enum berth_status set_model_labels(const struct tagged_dataset *dataset,
                                           struct model_files *files, struct berth_error *error) {
     const struct pair_dataset view = view_of(dataset);
@@ -82,13 +82,13 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
                          dataset->name);
     }
     TRY(class_names_read(names, args->files, error));
-    const int as_many = names->count == dataset->tag_count;
-    const int same =
-        as_many && tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
-    if (same && dataset->tag_names == names->list) {
+    const int same_count = names->count == dataset->tag_count;
+    const int same_classes =
+        same_count && tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
+    if (same_classes && dataset->tag_names == names->list) {
         return BERTH_OK;
     }
-    const int differ = !same && (as_many || !class_names_say_nothing(names));
+    const int differ = !same_classes && (same_count || !class_names_are_placeholders(names));
     set->new_head = differ || args->files->shape.num_labels != (int64_t)dataset->tag_count;
     if (differ) {
         log_warning(args->log,
@@ -177,7 +177,7 @@ static enum berth_status make_windows(struct tokens *own, const struct task_open
              own->windows.token_count, own->windows.split_sentences, clock_now() - begin);
     if (own->windows.truncated > 0) {
         log_warning(
-            args->log, "%s: %zu words are longer than max_seq_length %lld; their ends are cut",
+            args->log, "%s: %zu words are longer than max_seq_length %lld and are truncated",
             own->dataset.name, own->windows.truncated, (long long)args->config->max_seq_length);
     }
     return BERTH_OK;
@@ -192,18 +192,18 @@ static int32_t outside_class(const struct class_names *names) {
     return i < names->count ? (int32_t)i : 0;
 }
 
-static enum berth_status take_results(struct tokens *own, struct berth_error *error) {
+static enum berth_status allocate_results(struct tokens *own, struct berth_error *error) {
     const size_t words = own->dataset.word_count;
     const int32_t outside = outside_class(&own->names);
     own->predicted = memory_array(words, sizeof *own->predicted);
-    own->chances = memory_array(words, sizeof *own->chances);
+    own->probabilities = memory_array(words, sizeof *own->probabilities);
     own->losses = memory_array(words, sizeof *own->losses);
-    if (own->predicted == NULL || own->chances == NULL || own->losses == NULL) {
+    if (own->predicted == NULL || own->probabilities == NULL || own->losses == NULL) {
         return error_no_memory(error, words * sizeof *own->predicted, "the predictions");
     }
     for (size_t i = 0; i < words; i++) {
         own->predicted[i] = outside;
-        own->chances[i] = own->losses[i] = NAN;
+        own->probabilities[i] = own->losses[i] = NAN;
     }
     return BERTH_OK;
 }
@@ -224,7 +224,7 @@ static enum berth_status fill(struct tokens *own, const struct task_open *args,
     set->tokens = (int64_t)own->windows.token_count;
     set->source = (struct packer_source){
         .get = word_windows_sequence, .data = &own->windows, .count = own->windows.count};
-    return training ? weigh_classes(own, args, set, error) : take_results(own, error);
+    return training ? weigh_classes(own, args, set, error) : allocate_results(own, error);
 }
 
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
@@ -241,7 +241,7 @@ static void close_set(struct task_set *set) {
         tagged_done(&own->dataset);
         class_names_done(&own->names);
         memory_free(own->predicted);
-        memory_free(own->chances);
+        memory_free(own->probabilities);
         memory_free(own->losses);
         memory_free(own);
     }
@@ -259,7 +259,7 @@ int32_t tokens_best_class(const float *logits, size_t classes) {
     return best;
 }
 
-static void take(void *set, size_t index, const float *logits, int64_t count) {
+static void receive(void *set, size_t index, const float *logits, int64_t count) {
     struct tokens *own = ((struct task_set *)set)->own;
     const struct word_window *window = &own->windows.windows[index];
     (void)count;
@@ -267,7 +267,8 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
         const float *row = logits + own->windows.positions[i] * own->width;
         const uint32_t word = own->windows.words[i];
         own->predicted[word] = tokens_best_class(row, own->width);
-        own->chances[word] = (float)exp(-task_cross_entropy(row, own->width, own->predicted[word]));
+        own->probabilities[word] =
+            (float)exp(-task_cross_entropy(row, own->width, own->predicted[word]));
         if (own->windows.classes[i] >= 0) {
             own->losses[word] = (float)task_cross_entropy(row, own->width, own->windows.classes[i]);
         }
@@ -319,8 +320,8 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
 static enum berth_status detail(const struct task_set *set, int64_t step,
                                 const struct berth_log *log, struct berth_error *error) {
     const struct tokens *own = set->own;
-    const struct tokens_found found = {&own->dataset, own->names.list, own->width, own->predicted,
-                                       own->chances};
+    const struct tokens_result found = {&own->dataset, own->names.list, own->width, own->predicted,
+                                        own->probabilities};
     return own->dataset.tags != NULL ? tokens_details_log(&found, step, log, error) : BERTH_OK;
 }
 
@@ -336,7 +337,7 @@ static void put_sentence(const struct tokens *own, size_t sentence, struct file_
     (void)file_writer_put(writer, "\n", 1, error);
 }
 
-// A line for each sentence, a tag for each of its words.
+// Writes a line for each sentence, with the tags of its words.
 static enum berth_status write_tags(const struct tokens *own, const char *folder,
                                     struct berth_error *error) {
     struct file_writer writer;
@@ -369,15 +370,15 @@ const struct task task_tokens = {.name = "tokens",
                                  .title = "finetune tokens",
                                  .jobs = JOB_FINETUNE,
                                  .defaults = JOB_FINETUNE_TOKENS,
-                                 .predicts_apart = 1,
+                                 .predicts_separately = 1,
                                  .head = PARAM_HEAD_TOKEN,
                                  .has_loss = 1,
-                                 .held_out = "name a file of words with --validation_file",
+                                 .validation_advice = "name a file of words with --validation_file",
                                  .settle = settle,
-                                 .validates = validates,
+                                 .has_validation = has_validation,
                                  .open = open_set,
                                  .close = close_set,
-                                 .take = take,
+                                 .receive = receive,
                                  .score = score,
                                  .detail = detail,
                                  .write = write_results};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the task "tokens" has in common with tagging in memory, and what reports show of it.
+// What the task "tokens" shares with tagging texts in memory (api/tagger.c), and its details for
+// reports.
 #ifndef BERTH_TRAIN_TASKS_TOKENS_H
 #define BERTH_TRAIN_TASKS_TOKENS_H
 
@@ -7,26 +8,26 @@
 #include "core/log.h"
 #include "data/tagging/word_windows.h"
 
-// How sentences are cut into windows: they begin half of their length apart, or as far as
-// doc_stride says if it was given.
+// How sentences are split into windows: windows begin half their length apart, or doc_stride tokens
+// if that was given.
 struct word_window_rule tokens_window_rule(const struct berth_config *config,
                                            const struct tokenizer *tokenizer);
 
-// The class with the largest logit; of equal ones the first.
+// The class with the largest logit; among equals the first.
 int32_t tokens_best_class(const float *logits, size_t classes);
 
 // The result of an evaluation: each word's class and the model's probability of it, NaN for a word
 // without tokens. [dataset->word_count]
-struct tokens_found {
+struct tokens_result {
     const struct tagged_dataset *dataset; // with tags
     const char *const *names;             // [classes]
     size_t classes;
     const int32_t *predicted;
-    const float *chances;
+    const float *probabilities;
 };
 
 // Logs the confusion matrix and sample words.
-enum berth_status tokens_details_log(const struct tokens_found *found, int64_t step,
+enum berth_status tokens_details_log(const struct tokens_result *found, int64_t step,
                                      const struct berth_log *log, struct berth_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reports show of an evaluation of words' classes besides its scores: the confusion matrix,
-// and sample words in their sentences.
+// What reports show about an evaluation of tags besides its scores: the confusion matrix, and
+// sample words in their sentences.
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-static enum berth_status log_confusion(const struct tokens_found *found, int64_t step,
+static enum berth_status log_confusion(const struct tokens_result *found, int64_t step,
                                        const struct berth_log *log, struct berth_error *error) {
     struct confusion confusion;
     TRY(confusion_init(&confusion, found->names, found->classes, error));
@@ -30,7 +30,7 @@ static size_t sentence_of(const struct tagged_dataset *dataset, size_t word) {
     return low;
 }
 
-// The sentence with blanks between its words, and where the word is in it, in characters.
+// Writes the word's sentence, with blanks between words, and sets span to the word's characters.
 static void put_sentence(const struct tagged_dataset *dataset, size_t word, struct buffer *text,
                          int64_t span[2]) {
     const size_t sentence = sentence_of(dataset, word);
@@ -47,7 +47,7 @@ static void put_sentence(const struct tagged_dataset *dataset, size_t word, stru
     buffer_put_byte(text, '\0');
 }
 
-static enum berth_status log_word(const struct tokens_found *found, size_t word, int64_t step,
+static enum berth_status log_word(const struct tokens_result *found, size_t word, int64_t step,
                                   const struct berth_log *log, struct berth_error *error) {
     const struct tagged_dataset *dataset = found->dataset;
     const int is_right = found->predicted[word] == dataset->tags[word];
@@ -63,7 +63,7 @@ static enum berth_status log_word(const struct tokens_found *found, size_t word,
                                   .expected_begin = is_right ? span[0] : -1,
                                   .expected_end = is_right ? span[1] : -1,
                                   .score = is_right ? 100 : 0,
-                                  .probability = (double)found->chances[word]};
+                                  .probability = (double)found->probabilities[word]};
     if (!text.failed) {
         samples_log(log, step, &sample);
     }
@@ -72,8 +72,8 @@ static enum berth_status log_word(const struct tokens_found *found, size_t word,
     return failed ? error_no_memory(error, 0, "a sentence") : BERTH_OK;
 }
 
-// Words without tokens, which no model has seen, are left out.
-static enum berth_status log_samples(const struct tokens_found *found, int64_t step,
+// Leaves out words without tokens, which the model never saw.
+static enum berth_status log_samples(const struct tokens_result *found, int64_t step,
                                      const struct berth_log *log, struct berth_error *error) {
     const size_t words = found->dataset->word_count;
     struct sample_rank *ranks = memory_array(words, sizeof *ranks);
@@ -84,8 +84,9 @@ static enum berth_status log_samples(const struct tokens_found *found, int64_t s
     }
     for (size_t i = 0; i < words; i++) {
         const int is_right = found->predicted[i] == found->dataset->tags[i];
-        if (!isnan(found->chances[i])) {
-            ranks[count++] = (struct sample_rank){is_right ? 0 : (double)found->chances[i], i};
+        if (!isnan(found->probabilities[i])) {
+            ranks[count++] =
+                (struct sample_rank){is_right ? 0 : (double)found->probabilities[i], i};
         }
     }
     count = samples_choose(ranks, count);
@@ -96,7 +97,7 @@ static enum berth_status log_samples(const struct tokens_found *found, int64_t s
     return status;
 }
 
-enum berth_status tokens_details_log(const struct tokens_found *found, int64_t step,
+enum berth_status tokens_details_log(const struct tokens_result *found, int64_t step,
                                      const struct berth_log *log, struct berth_error *error) {
     TRY(log_confusion(found, step, log, error));
     return log_samples(found, step, log, error);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/engine/blame.h"
+#include "train/engine/nonfinite.h"
 
 #include "core/finite.h"
 #include "core/memory.h"
-#include "train/engine/update_cut.h"
+#include "train/engine/update_split.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-// Whether all numbers of a parameter that this rank owns are finite.
+// Whether all elements of a parameter that this rank owns are finite.
 static int is_finite(const struct state *state, const float *values, const struct param *param) {
     for (size_t i = 0; i < state->own.count; i++) {
         const struct partition_span own =
-            partition_part(&state->own, i, param->offset, param->rows * param->cols);
+            partition_intersect(&state->own, i, param->offset, param->rows * param->cols);
         if (finite_count(values + own.first, own.count) < own.count) {
             return 0;
         }
@@ -22,8 +22,8 @@ static int is_finite(const struct state *state, const float *values, const struc
     return 1;
 }
 
-// affected[i] becomes the number of ranks that own a number of parameter i that is not finite.
-// affected NULL: out of memory.
+// Sets affected[i] to the number of ranks that own a non-finite element of parameter i. `affected`
+// NULL: its allocation failed.
 static enum berth_status count_not_finite(const struct engine *engine, const float *buffer,
                                           double *affected, struct berth_error *error) {
     const struct state *state = engine->state;
@@ -45,9 +45,8 @@ static enum berth_status count_not_finite(const struct engine *engine, const flo
     return BERTH_OK;
 }
 
-// The order in which the backward pass reaches a parameter: head and final norm first, the
-// embeddings last.
-static int64_t backward_rank(const struct param *param, int64_t layers) {
+// When the backward pass reaches a parameter: head and final norm at 0, the embeddings last.
+static int64_t backward_position(const struct param *param, int64_t layers) {
     int layer;
     if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
         return layers - layer;
@@ -72,9 +71,10 @@ static int describe_affected(const struct engine *engine, const double *affected
         const struct param *param = &table->params[i];
         if (affected[i] > 0) {
             count++;
-            first = first == NULL || backward_rank(param, layers) < backward_rank(first, layers)
-                        ? param
-                        : first;
+            first =
+                first == NULL || backward_position(param, layers) < backward_position(first, layers)
+                    ? param
+                    : first;
         }
     }
     if (first != NULL) {
@@ -85,7 +85,7 @@ static int describe_affected(const struct engine *engine, const double *affected
     return first != NULL;
 }
 
-// Sets *found to whether a number in `buffer` is not finite, on any rank, and describes it.
+// Sets *found to whether any rank has a non-finite number in `buffer`, and describes the first.
 static enum berth_status describe_not_finite(const struct engine *engine, const float *buffer,
                                              const char *kind, const struct sentence *out,
                                              int *found, struct berth_error *error) {
@@ -97,13 +97,13 @@ static enum berth_status describe_not_finite(const struct engine *engine, const 
     return status;
 }
 
-static void name_place(const struct engine *engine, int64_t place, int64_t micro_batch,
-                       const struct sentence *out) {
+static void describe_output(const struct engine *engine, int64_t output, int64_t micro_batch,
+                            const struct sentence *out) {
     char name[64] = "bert.embeddings";
-    if (place > engine->model.config->num_hidden_layers) {
+    if (output > engine->model.config->num_hidden_layers) {
         snprintf(name, sizeof name, "%s", param_head_row(engine->model.table->head)->name);
-    } else if (place > 0) {
-        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, place - 1);
+    } else if (output > 0) {
+        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, output - 1);
     }
     snprintf(out->text, out->size,
              "the output of %s is the first that is not finite (micro-batch %" PRId64
@@ -111,12 +111,13 @@ static void name_place(const struct engine *engine, int64_t place, int64_t micro
              name, micro_batch + 1);
 }
 
-// Computes this rank's micro-batches again until an output is not finite: at `places` times the
-// micro-batch plus the place; -1: nowhere.
+// Recomputes this rank's micro-batches until an output is not finite. Returns micro-batch * outputs
+// + output, where output 0 is that of the embeddings and the last one that of the head; -1: all are
+// finite.
 static int64_t find_output(struct updater *updater, const struct update_args *args,
-                           int64_t places) {
+                           int64_t outputs) {
     struct engine *engine = updater->engine;
-    struct update_cut cut = update_cut_make(updater, args);
+    struct update_split split = update_split_make(updater, args);
     const size_t *starts = updater->division.starts + engine->comm->rank * updater->own_parts;
     int64_t micro_batch = 0;
     for (size_t done = starts[0]; done < starts[updater->own_parts]; micro_batch++) {
@@ -124,44 +125,45 @@ static int64_t find_output(struct updater *updater, const struct update_args *ar
         while (done >= starts[part + 1]) {
             part++;
         }
-        const struct micro micro = update_cut_at(&cut, done, starts[part + 1]);
-        const struct batch *batch = update_cut_load(&cut, &micro);
-        bert_forward(&engine->model, engine->training, batch, &cut.dropout);
-        const int64_t place = bert_first_nonfinite(&engine->model, engine->training, batch);
-        if (place >= 0) {
-            return micro_batch * places + place;
+        const struct micro_batch micro = update_split_next(&split, done, starts[part + 1]);
+        const struct batch *batch = update_split_load(&split, &micro);
+        bert_forward(&engine->model, engine->training, batch, &split.dropout);
+        const int64_t output = bert_first_nonfinite(&engine->model, engine->training, batch);
+        if (output >= 0) {
+            return micro_batch * outputs + output;
         }
         done += micro.count;
     }
     return -1;
 }
 
-// Sets *found to whether an output is not finite, on any rank, and names the first.
-static enum berth_status blame_forward(struct updater *updater, const struct update_args *args,
-                                       const struct sentence *out, int *found,
-                                       struct berth_error *error) {
+// Sets *found to whether any rank has a non-finite output, and describes the first.
+static enum berth_status find_in_forward(struct updater *updater, const struct update_args *args,
+                                         const struct sentence *out, int *found,
+                                         struct berth_error *error) {
     const struct engine *engine = updater->engine;
     struct comm *comm = engine->comm;
-    const int64_t places = engine->model.config->num_hidden_layers + 2;
-    const int64_t own = find_output(updater, args, places);
-    *found = own >= 0 ? INT_MAX - (int)own : 0; // the largest of all ranks' is the first output's
+    const int64_t outputs = engine->model.config->num_hidden_layers + 2;
+    const int64_t own = find_output(updater, args, outputs);
+    *found =
+        own >= 0 ? INT_MAX - (int)own : 0; // so that the maximum over the ranks is the first output
     TRY(comm->agree(comm, BERTH_OK, found, error));
     if (*found) {
         const int64_t first = INT_MAX - *found;
-        name_place(engine, first % places, first / places, out);
+        describe_output(engine, first % outputs, first / outputs, out);
     }
     return BERTH_OK;
 }
 
-enum berth_status update_blame(struct updater *updater, const struct update_args *args, char *text,
-                               size_t size, struct berth_error *error) {
+enum berth_status update_find_nonfinite(struct updater *updater, const struct update_args *args,
+                                        char *text, size_t size, struct berth_error *error) {
     const struct engine *engine = updater->engine;
     const struct state *state = engine->state;
     const struct sentence out = {text, size};
     int found;
     TRY(describe_not_finite(engine, state->master, "value", &out, &found, error));
     if (!found) {
-        TRY(blame_forward(updater, args, &out, &found, error));
+        TRY(find_in_forward(updater, args, &out, &found, error));
     }
     if (!found) {
         TRY(describe_not_finite(engine, state->gradients, "gradient", &out, &found, error));

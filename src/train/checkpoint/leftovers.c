@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/checkpoint/earlier.h"
+#include "train/checkpoint/leftovers.h"
 
 #include "core/file.h"
 #include "core/memory.h"
@@ -23,7 +23,7 @@ static int is_one_of(const char *name, const char *const *names) {
     return *names != NULL;
 }
 
-// "checkpoint" names the newest of TensorFlow's.
+// "checkpoint" is TensorFlow's file that names its newest checkpoint.
 static int is_removed(const char *name) {
     static const char *const added[] = {"pytorch_model.bin", "bert_config.json", "checkpoint",
                                         NULL};
@@ -39,15 +39,15 @@ static enum berth_status remove_entry(const char *path, void *context, struct be
     if (checkpoint_step(name) >= 0) {
         return checkpoint_remove(output_dir, checkpoint_step(name), error);
     }
-    return dir_exists(path) ? BERTH_OK // of no run
+    return dir_exists(path) ? BERTH_OK // not written by any run
                             : file_remove(path, error);
 }
 
-enum berth_status earlier_remove(const char *output_dir, struct berth_error *error) {
+enum berth_status leftovers_remove(const char *output_dir, struct berth_error *error) {
     return dir_each(output_dir, remove_entry, (char *)output_dir, error);
 }
 
-// A file or folder that the run starts from.
+// A file or folder from which the run starts.
 struct start {
     const char *output_dir, *path;
 };
@@ -68,8 +68,8 @@ static enum berth_status check_start(const char *output_dir, const char *path,
     return path != NULL ? dir_each(output_dir, check_entry, &start, error) : BERTH_OK;
 }
 
-// A model that is the output folder itself, or is named without an ending, starts from files in it.
-// What cannot be read is reported when it is.
+// A model that is the output folder itself, or is named without a suffix, starts from files in that
+// folder. Unreadable files are reported when they are loaded.
 static enum berth_status check_model(const char *output_dir, const char *model,
                                      struct berth_error *error) {
     struct tensor_file weights;
@@ -84,7 +84,7 @@ static enum berth_status check_model(const char *output_dir, const char *model,
     return status;
 }
 
-enum berth_status earlier_check(const struct berth_config *config, struct berth_error *error) {
+enum berth_status leftovers_check(const struct berth_config *config, struct berth_error *error) {
     const char *model = config->model_name_or_path, *folder = config->output_dir;
     if (!dir_exists(folder)) {
         return BERTH_OK;
@@ -95,10 +95,10 @@ enum berth_status earlier_check(const struct berth_config *config, struct berth_
     return model != NULL ? check_model(folder, model, error) : BERTH_OK;
 }
 
-// --- going back ---------------------------------------------------------------------------------
+// --- branches -----------------------------------------------------------------------------------
 
 // PATH.abandoned, or PATH.abandoned-2 and so on where that exists; newly allocated.
-static char *free_name(const char *path) {
+static char *unused_name(const char *path) {
     const size_t size = strlen(path) + 64;
     char *name = memory_new(size);
     if (name != NULL) {
@@ -110,7 +110,7 @@ static char *free_name(const char *path) {
     return name;
 }
 
-static enum berth_status find_later(const struct earlier_branch *branch, const char *path,
+static enum berth_status find_later(const struct leftovers_branch *branch, const char *path,
                                     int *is_later, struct berth_error *error) {
     const char *name = path_name(path);
     *is_later = branch->originals && torch_find_step(name) > branch->after;
@@ -123,7 +123,7 @@ static enum berth_status find_later(const struct earlier_branch *branch, const c
 }
 
 struct setting_aside {
-    const struct earlier_branch *branch;
+    const struct leftovers_branch *branch;
     const struct berth_log *log;
 };
 
@@ -134,21 +134,21 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
     if (!is_later) {
         return BERTH_OK;
     }
-    char *away = free_name(path);
+    char *away = unused_name(path);
     const enum berth_status status =
         away != NULL ? path_rename(path, away, error) : file_no_path(error);
     if (status == BERTH_OK) {
         log_note(all->log,
-                 "%s is now %s: this run went on from update %" PRId64
-                 " without it; remove it if nobody needs it",
+                 "%s was renamed to %s, because this run continues from update %" PRId64
+                 " without it; remove it if you do not need it",
                  path, away, all->branch->after);
     }
     memory_free(away);
     return status;
 }
 
-enum berth_status earlier_set_aside(const struct earlier_branch *branch,
-                                    const struct berth_log *log, struct berth_error *error) {
+enum berth_status leftovers_set_aside(const struct leftovers_branch *branch,
+                                      const struct berth_log *log, struct berth_error *error) {
     struct setting_aside all = {branch, log};
     return dir_each(branch->output_dir, set_aside, &all, error);
 }

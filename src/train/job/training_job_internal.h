@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job, for the files that make it: training_job.c (opening, weights, results) and
-// job_plan.c. Nobody else includes it.
-#ifndef BERTH_TRAIN_JOB_PARTS_H
-#define BERTH_TRAIN_JOB_PARTS_H
+// A training job, shared by training_job.c (opening, weights, results) and job_plan.c. Nothing else
+// includes it.
+#ifndef BERTH_TRAIN_JOB_INTERNAL_H
+#define BERTH_TRAIN_JOB_INTERNAL_H
 
 #include "core/file.h"
 #include "report/run_log.h"
@@ -18,7 +18,7 @@ struct training_job {
     const struct task *task;
     struct berth_config config; // including the DeepSpeed file's values
     struct berth_log log;
-    struct run_log *run_log; // of the first rank, else NULL
+    struct run_log *run_log; // on rank 0, else NULL
     const volatile int *stop;
     struct comm *comm, *peers; // as in struct training_job_args
     struct file_lock lock;
@@ -30,7 +30,7 @@ struct training_job {
     struct evaluation evaluation;
     int has_evaluation;
     struct device *device;
-    struct state_share share;
+    struct state_sharding sharding;
     struct batching batching;
     struct schedule schedule;
     struct engine_shape shape;
@@ -48,17 +48,17 @@ static inline int job_is_first(const struct training_job *job) {
     return job->comm->rank == 0;
 }
 
-// Whether checkpoints are written beside the updates, from a copy of weights and moments.
-static inline int job_takes_copy(const struct training_job *job) {
+// Whether checkpoints are written in the background, from a copy of weights and moments.
+static inline int job_saves_in_background(const struct training_job *job) {
     return job->config.async_save && !job->config.skip_checkpoint;
 }
 
 // job_plan.c: what the job needs, before anything large is allocated. First the shapes of this
-// rank's batches, and what it computes in.
+// rank's batches and the compute dtype.
 enum berth_status job_measure_plan(struct training_job *job, struct berth_error *error);
-// All ranks write checkpoints beside the updates, or none does.
+// Decides for all ranks whether checkpoints are written in the background.
 enum berth_status job_settle_saving(struct training_job *job, struct berth_error *error);
-// Reports the plan; BERTH_NO_MEMORY if the machine's memory does not suffice.
+// Reports the plan; errors as plan_memory_admit.
 enum berth_status job_make_plan(const struct training_job *job, struct berth_error *error);
 struct plan_args job_memory(const struct training_job *job);
 

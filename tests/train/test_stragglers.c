@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank is reported as slow (train/job/paces.h), from times of updates that are given here.
+// Which rank is reported as slow (train/job/stragglers.h), from times of updates that are given
+// here.
 #include "core/harness.h"
-#include "train/job/paces.h"
+#include "train/job/stragglers.h"
 
 #include <string.h>
 
@@ -9,7 +10,7 @@ enum { SIZE = 3 };
 
 // What the ranks did since the last sum; the first one is under test and gives its own.
 struct others {
-    struct pace paces[SIZE];
+    struct pace stragglers[SIZE];
     struct comm_stats stats;
 };
 
@@ -17,8 +18,8 @@ static void sum(struct comm *comm, double *values, size_t count) {
     struct others *others = comm->state;
     assert_int_equal(count, 2 * SIZE);
     assert_true(values[2] == 0 && values[3] == 0 && values[4] == 0 && values[5] == 0);
-    memcpy(values + 2, others->paces + 1, (SIZE - 1) * sizeof *others->paces);
-    memset(others->paces, 0, sizeof others->paces);
+    memcpy(values + 2, others->stragglers + 1, (SIZE - 1) * sizeof *others->stragglers);
+    memset(others->stragglers, 0, sizeof others->stragglers);
     others->stats.call_seconds += 1; // between two updates, so it is none of their time
 }
 
@@ -29,45 +30,46 @@ static struct comm_stats stats(struct comm *comm) {
 struct run {
     struct others others;
     struct comm comm;
-    struct paces paces;
+    struct stragglers stragglers;
 };
 
 static void start(struct run *run) {
     *run = (struct run){
         .comm = {.state = &run->others, .size = SIZE, .rank = 0, .sum = sum, .stats = stats}};
-    assert_int_equal(paces_init(&run->paces, &run->comm, NULL), BERTH_OK);
+    assert_int_equal(stragglers_init(&run->stragglers, &run->comm, NULL), BERTH_OK);
 }
 
 // One update, after which rank `found->rank` is reported, or none.
-static int update(struct run *run, const struct pace paces[SIZE], struct slow_rank *found) {
+static int update(struct run *run, const struct pace stragglers[SIZE], struct slow_rank *found) {
     const double waited = 0.25;
     for (int rank = 1; rank < SIZE; rank++) {
-        run->others.paces[rank].seconds += paces[rank].seconds;
-        run->others.paces[rank].work += paces[rank].work;
+        run->others.stragglers[rank].seconds += stragglers[rank].seconds;
+        run->others.stragglers[rank].work += stragglers[rank].work;
     }
-    paces_begin(&run->paces);
+    stragglers_begin(&run->stragglers);
     run->others.stats.exposed_seconds += waited;
     run->others.stats.call_seconds += waited;
-    return paces_add(&run->paces, paces[0].seconds + 2 * waited, paces[0].work, found);
+    return stragglers_add(&run->stragglers, stragglers[0].seconds + 2 * waited, stragglers[0].work,
+                          found);
 }
 
 // The updates until a rank is reported; 0: none within 400.
-static int updates_until_report(const struct pace paces[SIZE], struct slow_rank *found) {
+static int updates_until_report(const struct pace stragglers[SIZE], struct slow_rank *found) {
     struct run run;
     start(&run);
     int updates = 0, is_reported = 0;
     while (updates < 400 && !is_reported) {
         updates++;
-        is_reported = update(&run, paces, found);
+        is_reported = update(&run, stragglers, found);
     }
-    paces_done(&run.paces);
+    stragglers_done(&run.stragglers);
     return is_reported ? updates : 0;
 }
 
 static void test_a_rank_is_slow_if_the_run_would_be_faster_without_it(void **state) {
     static const struct {
         const char *what;
-        struct pace paces[SIZE];
+        struct pace stragglers[SIZE];
         int updates, rank;
         double ratio, delay;
     } cases[] = {
@@ -90,7 +92,7 @@ static void test_a_rank_is_slow_if_the_run_would_be_faster_without_it(void **sta
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct slow_rank found = {.rank = -1};
-        const int updates = updates_until_report(cases[i].paces, &found);
+        const int updates = updates_until_report(cases[i].stragglers, &found);
         if (updates != cases[i].updates) {
             fail_msg("%s: reported after %d updates", cases[i].what, updates);
         }
@@ -120,7 +122,7 @@ static void test_a_rank_is_reported_within_twenty_updates_and_once(void **state)
         }
         assert_int_equal(reports, 1);
         assert_true(first >= 14 && first <= 19);
-        paces_done(&run.paces);
+        stragglers_done(&run.stragglers);
     }
 }
 
@@ -137,7 +139,7 @@ static void test_a_rank_that_is_slow_for_a_while_only_is_not_reported(void **sta
     for (int i = 0; i < 200; i++) { // ranks that are slow in turn
         assert_false(update(&run, i % 16 < 8 ? other : slow, &found));
     }
-    paces_done(&run.paces);
+    stragglers_done(&run.stragglers);
 }
 
 int main(void) {

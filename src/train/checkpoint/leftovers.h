@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of earlier runs in an output folder that would be mistaken for those of the new run. A run
+// that overwrites the folder removes them; a run that resumed from an earlier step sets later
+// checkpoints aside.
+#ifndef BERTH_TRAIN_LEFTOVERS_H
+#define BERTH_TRAIN_LEFTOVERS_H
+
+#include "berth.h"
+#include "core/error.h"
+#include "core/log.h"
+
+#include <stdint.h>
+
+// --overwrite_output_dir: removes every checkpoint, Berth's and those of the original programs,
+// what save_format added to the result, and the scores. The rest of the result stays until the new
+// one replaces it.
+enum berth_status leftovers_remove(const char *output_dir, struct berth_error *error);
+
+// BERTH_CANT_CREATE if the run starts from a file that leftovers_remove would remove: it could not
+// be started again. Changes nothing.
+enum berth_status leftovers_check(const struct berth_config *config, struct berth_error *error);
+
+// Renames checkpoints after step `after`, from which the run continues, to NAME.abandoned.
+// Otherwise a resumed run would use the newest one, which does not belong to this run. Damaged ones
+// are never resumed from and keep their names. `originals`: also renames those of original_write.h.
+struct leftovers_branch {
+    const char *output_dir;
+    int64_t after;
+    int originals;
+};
+enum berth_status leftovers_set_aside(const struct leftovers_branch *branch,
+                                      const struct berth_log *log, struct berth_error *error);
+
+#endif
