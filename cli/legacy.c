@@ -73,7 +73,7 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
 // A setting that Berth does not have, at the values (`on`) with which it changes nothing.
 static enum berth_status set_unavailable(struct cli_call *call, const struct legacy *legacy,
                                          const char *value, struct berth_error *error) {
-    if (words_have(legacy->on, ' ', value)) {
+    if (words_contain(legacy->on, ' ', value)) {
         cli_note(call, "--%s %s has no effect: it asks for what is so anyway", legacy->option.name,
                  value);
         return BERTH_OK;
@@ -531,7 +531,8 @@ static enum berth_status choose_half(struct cli_call *call, struct berth_error *
 
 static int reports_to_tensorboard(const struct cli_call *call) {
     const char *names = call->report_to;
-    const int reports = words_have(names, ',', "tensorboard") || words_have(names, ',', "all");
+    const int reports =
+        words_contain(names, ',', "tensorboard") || words_contain(names, ',', "all");
     if (names != NULL && !reports && strcmp(names, "none") != 0) {
         cli_note(call,
                  "--report_to %s has no effect: Berth writes for TensorBoard, and --json_summary "

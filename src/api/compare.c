@@ -136,8 +136,8 @@ static enum berth_status compare_pieces(struct comparing *comparing, const struc
                                         struct berth_error *error) {
     for (size_t first = 0; first < count; first += PIECE) {
         size_t piece = count - first < PIECE ? count - first : PIECE;
-        TRY(weights_read_piece(&comparing->a, a, first, piece, comparing->a_bytes, error));
-        TRY(weights_read_piece(&comparing->b, b, first, piece, comparing->b_bytes, error));
+        TRY(weights_read_elements(&comparing->a, a, first, piece, comparing->a_bytes, error));
+        TRY(weights_read_elements(&comparing->b, b, first, piece, comparing->b_bytes, error));
         add_piece(sums, a->entry->dtype, comparing->a_bytes, b->entry->dtype, comparing->b_bytes,
                   piece);
     }
@@ -177,7 +177,7 @@ done:
 }
 
 static int is_read_in_pieces(const struct weight *weight) {
-    return weight_is_straight(weight) && weight->scale == NULL;
+    return weight_is_contiguous(weight) && weight->scale == NULL;
 }
 
 static enum berth_status compare_numbers(struct comparing *comparing, const struct weight *a,

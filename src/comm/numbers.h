@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic of exchanges, on the host: conversions between types, sums along the fixed tree
-// (core/addends.h).
+// (core/reduction_tree.h).
 #ifndef BERTH_COMM_NUMBERS_H
 #define BERTH_COMM_NUMBERS_H
 

@@ -30,7 +30,7 @@ static void describe_launch(const struct launch *launch, char text[256]) {
 // No copy of the whole job in each process.
 static enum berth_status choose_self(const struct situation *situation, struct berth_error *error) {
     char launch[256];
-    if (!launch_is_of_several(&situation->launch)) {
+    if (!launch_is_parallel(&situation->launch)) {
         return BERTH_OK;
     }
     describe_launch(&situation->launch, launch);
@@ -45,7 +45,7 @@ static enum berth_status check_launcher(const struct situation *situation, const
                                         struct berth_error *error) {
     const struct launcher *launcher = situation->launch.launcher;
     char launch[256];
-    if (!launch_is_of_several(&situation->launch) || situation->initialized) {
+    if (!launch_is_parallel(&situation->launch) || situation->initialized) {
         return BERTH_OK;
     }
     describe_launch(&situation->launch, launch);
@@ -71,7 +71,7 @@ static enum berth_status choose(const struct situation *situation, const char **
     const int is_automatic = strcmp(situation->asked, "auto") == 0;
     *name = situation->asked;
     if (strcmp(*name, "self") == 0 ||
-        (is_automatic && !launch_is_of_several(launch) && !situation->initialized)) {
+        (is_automatic && !launch_is_parallel(launch) && !situation->initialized)) {
         *name = "self";
         return choose_self(situation, error);
     }

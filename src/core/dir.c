@@ -55,15 +55,15 @@ static enum berth_status need(const struct kind *kind, const char *path, const c
                            is_folder ? "folder" : "file", expected);
 }
 
-enum berth_status file_need(const char *path, const char *expected, struct berth_error *error) {
+enum berth_status file_require(const char *path, const char *expected, struct berth_error *error) {
     return need(&(struct kind){.name = "file", .is_file = 1}, path, expected, error);
 }
 
-enum berth_status dir_need(const char *path, const char *expected, struct berth_error *error) {
+enum berth_status dir_require(const char *path, const char *expected, struct berth_error *error) {
     return need(&(struct kind){.name = "folder", .is_folder = 1}, path, expected, error);
 }
 
-enum berth_status path_need(const char *path, const char *expected, struct berth_error *error) {
+enum berth_status path_require(const char *path, const char *expected, struct berth_error *error) {
     return need(&(struct kind){.name = "file or folder", .is_file = 1, .is_folder = 1}, path,
                 expected, error);
 }

@@ -639,7 +639,7 @@ enum berth_status file_copy(const char *from, const char *path, struct berth_err
 }
 
 int file_is_temporary(const char *name) {
-    if (!name_has_ending(name, ".tmp")) {
+    if (!name_has_suffix(name, ".tmp")) {
         return 0;
     }
     size_t at = strlen(name) - strlen(".tmp");

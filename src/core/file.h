@@ -118,9 +118,9 @@ int dir_exists(const char *path);
 int path_is_link(const char *path);
 // BERTH_OK if `path` names a file, a folder, or either. Else an error, usually BERTH_NO_INPUT, that
 // says what was found (nothing, the other kind, or a path that cannot be searched) and `expected`.
-enum berth_status file_need(const char *path, const char *expected, struct berth_error *error);
-enum berth_status dir_need(const char *path, const char *expected, struct berth_error *error);
-enum berth_status path_need(const char *path, const char *expected, struct berth_error *error);
+enum berth_status file_require(const char *path, const char *expected, struct berth_error *error);
+enum berth_status dir_require(const char *path, const char *expected, struct berth_error *error);
+enum berth_status path_require(const char *path, const char *expected, struct berth_error *error);
 // Checks, without creating anything, whether dir_make is likely to succeed: the folder, or its
 // nearest existing ancestor, must be a writable folder; else BERTH_CANT_CREATE.
 enum berth_status dir_check(const char *path, struct berth_error *error);
@@ -193,7 +193,7 @@ enum berth_status file_link(const char *target, const char *path, struct berth_e
 
 // Whether `path`, with all links resolved, is inside the folder `folder`, or is that folder. 0 when
 // either is missing.
-int file_lies_in(const char *path, const char *folder);
+int path_is_inside(const char *path, const char *folder);
 
 // `path` with all links resolved, as an absolute path (memory_free); NULL when it does not exist or
 // when out of memory.
@@ -232,7 +232,7 @@ void file_lock_release(struct file_lock *lock);
 // file, as other programs that lock it expect.
 enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *taken,
                                 struct berth_error *error);
-void file_lock_let_go(struct file_lock *lock);
+void file_lock_unlock(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 

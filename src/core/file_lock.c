@@ -131,7 +131,7 @@ enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *t
     return status;
 }
 
-void file_lock_let_go(struct file_lock *lock) {
+void file_lock_unlock(struct file_lock *lock) {
     if (lock->descriptor >= 0) {
         file_call_close(lock->descriptor);
         lock->descriptor = -1;

@@ -29,7 +29,7 @@ struct launch {
 };
 
 // Whether there are, or may be, other processes.
-static inline int launch_is_of_several(const struct launch *launch) {
+static inline int launch_is_parallel(const struct launch *launch) {
     return launch->size > 1 || (launch->launcher != NULL && launch->launcher->size == NULL);
 }
 

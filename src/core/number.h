@@ -20,7 +20,7 @@ int number_parse_real(const char *text, double *value);
 int number_parse_digits(const char *text, size_t length, int64_t *value);
 
 // Accepts "true", "yes", "on", "1" and "false", "no", "off", "0" in any case. 1 on success.
-int number_parse_truth(const char *text, int *value);
+int number_parse_boolean(const char *text, int *value);
 
 // The shortest decimal that reads back as the same double ("3e-05", "0.1", "50"); "nan", "inf",
 // "-inf".
@@ -30,7 +30,7 @@ void number_print_real(char *text, size_t size, double value);
 void number_print_python(char *text, size_t size, double value);
 
 // What a noun gets after a number in a message: "" for 1, else "s".
-static inline const char *number_ending(int64_t number) {
+static inline const char *number_plural(int64_t number) {
     return number == 1 ? "" : "s";
 }
 

@@ -56,7 +56,7 @@ enum option_job {
     JOB_FROM_SCRATCH = JOB_PRETRAIN | JOB_PRETRAIN_MLM,
     JOB_TRAIN = JOB_FINETUNE | JOB_FROM_SCRATCH,
     // Of which several processes can do one together.
-    JOB_DIVIDED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED | JOB_PREPARE | JOB_PACK
+    JOB_DISTRIBUTED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED | JOB_PREPARE | JOB_PACK
 };
 
 // What a resumed run may do with a setting.
@@ -84,8 +84,8 @@ struct option_row {
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
     int has_auto;              // OPTION_INTEGER: "auto" is a value as well, stored as OPTION_AUTO
-    int has_share;             // OPTION_INTEGER: a share of the updates, "0.1", is a value as well
-                               // (option_share)
+    int has_fraction;          // OPTION_INTEGER: a share of the updates, "0.1", is a value as well
+                               // (option_fraction)
     const char *default_value; // as text; NULL: a text that is not set
     const char *shown;         // text for --help if the default follows a rule; or NULL
     // Of jobs that have another. JOB_SERVE comes before the jobs of its models.
@@ -105,9 +105,9 @@ struct option_row {
 
 #define OPTION_AUTO (-1)
 
-// The share of the updates, from 1e-6 to below 1, that the value of a row with `has_share` is; 0:
-// it is a number.
-double option_share(int64_t value);
+// The share of the updates, from 1e-6 to below 1, that the value of a row with `has_fraction` is;
+// 0: it is a number.
+double option_fraction(int64_t value);
 
 // The range of a row.
 #define AT_LEAST(low) .minimum = (low), .maximum = INFINITY

@@ -6,14 +6,14 @@
 #include <stddef.h>
 
 // Whether `word`, which is not empty, is one of the list's. NULL is an empty list.
-int words_have(const char *list, char separator, const char *word);
+int words_contain(const char *list, char separator, const char *word);
 
 // Adds a word to the list "a, b" in text[size], as far as it fits.
 void words_add(char *text, size_t size, const char *word);
 
 int text_ends_with(const char *text, const char *end);
 // The same of a name of which more than its ending must be there: ".txt" is no text file.
-int name_has_ending(const char *name, const char *ending);
+int name_has_suffix(const char *name, const char *ending);
 
 // The value of a hexadecimal digit, -1 for any other character.
 int hex_digit(char c);

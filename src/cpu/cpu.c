@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operations ask of the device: its scratch memory, its plans of products, its sticky
-// error.
+// Services for the operations: scratch memory, plans of matrix products, the sticky error.
 #include "cpu/cpu.h"
 
 #include "core/error.h"
@@ -43,7 +42,8 @@ void cpu_add_partials(struct cpu *cpu, float *total, const float *partials, int6
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t c = 0; c < count; c += 256) {
         for (int64_t block = 0; block < blocks; block++) {
-            cpu->kernels->add(total + c, partials + block * stride + c, cpu_piece(c, count, 256));
+            cpu->kernels->add(total + c, partials + block * stride + c,
+                              cpu_chunk_length(c, count, 256));
         }
     }
 }

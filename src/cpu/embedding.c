@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentence embeddings: the rows of a sequence made one vector, vectors scaled to one length, and
-// the losses of examples of two or three texts. Sums are in double.
+// Sentence embeddings: pooling the rows of a sequence, normalizing vectors, and the losses of
+// examples of two or three texts. Sums are in double. Token embeddings are in norm.c.
 #include "cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-#define COLUMNS 64 // that are added at a time
+#define COLUMNS 64 // added at a time
 
 static float *row_of(struct mat m, int64_t row) {
     return (float *)m.data + row * m.stride;
@@ -20,7 +20,7 @@ static void zero_rows(struct mat m, int64_t first) {
 
 // --- pooling ------------------------------------------------------------------------------------
 
-// The weight of row i of `length` in the sum that a pooling is.
+// The weight of row i of `length` in the weighted sum that is the pooled vector.
 static double weight_of(enum berth_pooling pooling, int64_t i, int64_t length) {
     const double rows = (double)length;
     switch (pooling) {
@@ -164,7 +164,7 @@ void cpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, st
 
 // --- losses -------------------------------------------------------------------------------------
 
-// What is added to differences, as in PyTorch's pairwise_distance.
+// Added to differences, as in PyTorch's pairwise_distance.
 #define NEAR 1e-6
 
 static double distance(const float *a, const float *b, int64_t count) {

@@ -50,7 +50,7 @@ DEVICE int64_t head_number_index(const struct head_place &place, int64_t row) {
 
 DEVICE struct mask_row query_mask(const struct dropout &dropout, const struct batch &batch,
                                   const struct head_place &place, int64_t query) {
-    const int64_t sequence = dropout.threshold != 0 ? batch.places[place.sequence] : 0;
+    const int64_t sequence = dropout.threshold != 0 ? batch.global_indices[place.sequence] : 0;
     return mask_row_of(dropout, (uint32_t)place.head, sequence, (int32_t)query);
 }
 

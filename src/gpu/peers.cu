@@ -247,7 +247,7 @@ static gpu_cost copy_numbers_cost(struct mat to, struct mat from) {
 
 // own[i] becomes the sum of all ranks' numbers: row r of `parts` has those of rank r, `own` those
 // of `rank`. A number joins the sum of the 2^k before it where that is complete, so the tree is
-// that of addends_split.
+// that of reduction_tree_split.
 __global__ void __launch_bounds__(PART_THREADS)
     sum_parts_kernel(struct mat own, struct mat parts, int64_t rank) {
     const int64_t i = (int64_t)blockIdx.x * PART_THREADS + threadIdx.x;

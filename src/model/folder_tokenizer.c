@@ -104,7 +104,7 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
 enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
                                     struct text_rules *rules, struct berth_error *error) {
     json *settings;
-    *rules = text_rules_usual;
+    *rules = text_rules_default;
     rules->lower_case = folder_name_casing(folder) != 0;
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
     enum berth_status status = combine_rules(folder, settings, file, rules, error);
@@ -220,8 +220,8 @@ static int set_rules(json *settings, const struct text_rules *rules) {
            json_set(settings, "strip_accents", accents_of(rules));
 }
 
-// Settings of the source's vocabulary, which another one does not have.
-static int forget_tokens(json *settings) {
+// Removes settings of the source's vocabulary, which do not apply to another one.
+static int remove_tokens(json *settings) {
     int failed = 0;
     json_remove(settings, "added_tokens_decoder");
     for (size_t i = 0; i < OTHER_TOKEN_KEYS; i++) {
@@ -244,7 +244,7 @@ static enum berth_status write_settings(const char *source, const struct text_ru
     }
     settings = settings != NULL ? settings : default_settings();
     int failed = set_rules(settings, rules);
-    failed |= same_vocab ? 0 : forget_tokens(settings);
+    failed |= same_vocab ? 0 : remove_tokens(settings);
     const char *name = json_text(json_member(settings, "tokenizer_class"));
     if (name == NULL || folder_class_kind(name) != CLASS_OF_BERT) {
         failed |= json_set(settings, "tokenizer_class", json_new_text("BertTokenizer"));
@@ -285,7 +285,7 @@ static enum berth_status copy_whole(const char *source, const struct text_rules 
     return is_used ? write_whole(source, rules, target, error) : BERTH_OK;
 }
 
-// What the source's files say of its vocabulary.
+// Copies what the source's files say about its vocabulary.
 static enum berth_status copy_tokens(const char *source, const struct text_rules *rules,
                                      const char *target, struct berth_error *error) {
     TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
@@ -328,7 +328,7 @@ static int is_same(const struct text_rules *a, const struct text_rules *b) {
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
                                         const struct text_rules *rules, const char *target,
                                         struct berth_error *error) {
-    struct text_rules own = text_rules_usual;
+    struct text_rules own = text_rules_default;
     int same_vocab, has;
     TRY(has_settings(source, &has, error));
     if (source != NULL) {

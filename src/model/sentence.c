@@ -323,9 +323,9 @@ static enum berth_status write_pooling(const struct sentence *sentence, int64_t 
     return write_member(folder, "config.json", json_if_whole(pooling, failed), error);
 }
 
-// Another run's module of that name is not this model's.
-static enum berth_status settle_normalize(const struct sentence *sentence, const char *folder,
-                                          struct berth_error *error) {
+// Creates the module's folder, or removes one that another run has left.
+static enum berth_status prepare_normalize_folder(const struct sentence *sentence,
+                                                  const char *folder, struct berth_error *error) {
     char *path = path_join(folder, NORMALIZE_FOLDER);
     enum berth_status status = path == NULL              ? file_no_path(error)
                                : sentence->how.normalize ? dir_make(path, error)
@@ -360,7 +360,7 @@ enum berth_status sentence_write(const struct sentence *sentence, int64_t size, 
     }
     memory_free(inside);
     TRY(status);
-    TRY(settle_normalize(sentence, folder, error));
+    TRY(prepare_normalize_folder(sentence, folder, error));
     return write_member(folder, MODULES_FILE, modules_of(sentence), error);
 }
 

@@ -200,7 +200,8 @@ static void shares_of_the_updates_are_kept(void **state) {
     expect_printed("logging_steps", "0.1", "0.1");
     expect_printed("eval_steps", "0.999999", "0.999999");
     expect_printed("save_steps", "1e-6", "1e-06");
-    assert_true(option_share(5) == 0 && option_share(OPTION_AUTO) == 0 && option_share(-2) == 0);
+    assert_true(option_fraction(5) == 0 && option_fraction(OPTION_AUTO) == 0 &&
+                option_fraction(-2) == 0);
 }
 
 // A struct can be filled by hand: option_check refuses what option_set refuses.

@@ -271,7 +271,7 @@ static enum berth_status check_shards(const struct job *job, struct berth_error 
                          "%" PRIu64
                          " article%s %s too few for %u training and %u test shards (two articles "
                          "each): set shards to at most %u and test_shards to at most %u",
-                         job->places.count, number_ending((int64_t)job->places.count),
+                         job->places.count, number_plural((int64_t)job->places.count),
                          job->places.count == 1 ? "is" : "are", asked->training, asked->test,
                          plan->training, plan->test);
     }
@@ -280,7 +280,7 @@ static enum berth_status check_shards(const struct job *job, struct berth_error 
             job->work.log,
             "making %u shard%s for training and %u for testing, not %u and %u: a shard needs two "
             "articles, and the text has %" PRIu64,
-            plan->training, number_ending(plan->training), plan->test, asked->training, asked->test,
+            plan->training, number_plural(plan->training), plan->test, asked->training, asked->test,
             job->places.count);
     }
     return BERTH_OK;

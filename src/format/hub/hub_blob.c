@@ -32,7 +32,7 @@ static int is_remembered(const char *note, const char *wanted) {
 // A failure is no error: the next check hashes the file again.
 static void remember(const char *repo, const char *note, const char *stamp) {
     char *folder = path_join(repo, "verified");
-    if (folder != NULL && dir_make(folder, NULL) == BERTH_OK && file_lies_in(folder, repo)) {
+    if (folder != NULL && dir_make(folder, NULL) == BERTH_OK && path_is_inside(folder, repo)) {
         (void)file_write(note, stamp, strlen(stamp), NULL);
     }
     memory_free(folder);

@@ -214,7 +214,7 @@ static struct totals totals_of(const struct comm *comm, double *values) {
 
 // A number that is exact as a double.
 static double unit_of(const struct comm *comm, const struct device *device) {
-    return (double)(device->unit + ((uint64_t)comm->host % 4096 << 40));
+    return (double)(device->gpu_id + ((uint64_t)comm->host % 4096 << 40));
 }
 
 // Every rank gets those of all: values[2 size + 2 host_count]; NULL: out of memory.
@@ -279,7 +279,7 @@ struct part {
     double host, device;
 };
 
-static double device_part(const struct comm *comm, const struct totals *totals) {
+static double device_checksum_range(const struct comm *comm, const struct totals *totals) {
     int sharers = 0;
     for (int rank = 0; rank < comm->size; rank++) {
         sharers += totals->units[rank] == totals->units[comm->rank];
@@ -298,7 +298,7 @@ static enum berth_status plan_ranks(const struct plan_args *args, const struct p
         const struct totals totals = totals_of(comm, values);
         report_ranks(args, &totals);
         *part = (struct part){(double)host_need(memory) / totals.needs[comm->host],
-                              device_part(comm, &totals)};
+                              device_checksum_range(comm, &totals)};
     }
     memory_free(values);
     return status;

@@ -43,10 +43,11 @@ static size_t list_parts(const struct state *state, struct replica_part *parts) 
         const int64_t end = param->offset + param->rows * param->cols;
         for (int64_t first = param->offset; first < end; first = part_end(param, first), count++) {
             if (parts != NULL) {
-                parts[count] = (struct replica_part){.param = param,
-                                                     .first = first,
-                                                     .count = part_end(param, first) - first,
-                                                     .at = place_in_moments(state, first)};
+                parts[count] =
+                    (struct replica_part){.param = param,
+                                          .first = first,
+                                          .count = part_end(param, first) - first,
+                                          .at = place_in_moments(state, first)};
             }
         }
     }
@@ -114,20 +115,20 @@ static size_t *first_held_of(const struct replica_check *check, enum replica_kin
 }
 
 static void add_held(struct replica_check *check, enum replica_kind kind, size_t range, int holding,
-                     struct device_part *held, size_t *count) {
+                     struct device_checksum_range *held, size_t *count) {
     for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
         const struct replica_part *part = &check->parts[i];
         if (holding_of(check, kind, range, part, check->all_reduce->comm->rank) == holding) {
-            held[(*count)++] =
-                (struct device_part){.first = kinds[kind].is_moment ? part->at : part->first,
-                                     .count = part->count,
-                                     .sum = (int64_t)i};
+            held[(*count)++] = (struct device_checksum_range){
+                .first = kinds[kind].is_moment ? part->at : part->first,
+                .count = part->count,
+                .sum = (int64_t)i};
         }
     }
 }
 
 static void list_held(struct replica_check *check, enum replica_kind kind,
-                      struct device_part *held) {
+                      struct device_checksum_range *held) {
     size_t *first = first_held_of(check, kind), count = 0;
     for (size_t range = 0; range < range_count(check); range++) {
         *first++ = count;
@@ -168,7 +169,7 @@ static struct mat values_of(const struct state *state, enum replica_kind kind) {
 // The device makes checksums of the parts [first, end) that this rank has of a kind.
 static void make_sums(const struct replica_check *check, enum replica_kind kind, size_t first,
                       size_t end, enum which which) {
-    const struct device_part *held = check->held + (size_t)kind * check->count;
+    const struct device_checksum_range *held = check->held + (size_t)kind * check->count;
     if (first < end) {
         check->device->checksums(check->device, sums_of(check, check->sums, which, kind),
                                  values_of(check->all_reduce->state, kind), held + first,
@@ -264,7 +265,7 @@ static enum berth_status take_device(struct replica_check *check, struct berth_e
 }
 
 static enum berth_status upload_held(struct replica_check *check, struct berth_error *error) {
-    struct device_part *host = memory_array_zeroed(1, held_bytes(check));
+    struct device_checksum_range *host = memory_array_zeroed(1, held_bytes(check));
     if (host == NULL) {
         return error_no_memory(error, held_bytes(check), "checksums of the state");
     }

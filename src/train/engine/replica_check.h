@@ -43,7 +43,7 @@ struct replica_check {
     char *is_gathered;  // [ranges] 1: what was gathered of it has checksums
     // Device memory, [kinds][count]: what this rank has, range by range; first what its optimizer
     // writes, then what it gathers.
-    struct device_part *held;
+    struct device_checksum_range *held;
     size_t *first_held; // [kinds][2 * ranges + 1] where these begin
     // Device memory, [2][kinds][count]: checksums that were kept, and those of the memory now.
     uint64_t *sums;

@@ -3,8 +3,8 @@
 // each one trains a model of its own, of which the best becomes the result.
 //
 // An independent worker is an ordinary run of one process with a seed and a folder of its own. Its
-// failure leaves the others alone; all start together and stop together. The workers meet while
-// they train (core/meeting.h), so none waits for another before the end.
+// failure leaves the others alone; all start together and stop together. The workers exchange
+// heartbeats while they train (core/heartbeat.h), so none waits for another before the end.
 #ifndef BERTH_TRAIN_WORKERS_H
 #define BERTH_TRAIN_WORKERS_H
 

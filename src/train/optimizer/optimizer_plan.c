@@ -51,7 +51,7 @@ static void put(const struct optimizer_plan *plan, struct device_range *list, in
         if (part.count > 0) {
             list[*count] = range;
             list[*count].first = part.first;
-            list[*count].at = part.at;
+            list[*count].moment_first = part.at;
             list[*count].count = part.count;
             list[(*count)++].block = range.block + (part.first - range.first) / DEVICE_SUM_BLOCK;
         }

@@ -118,7 +118,7 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
 }
 
 static void take_share(int64_t *steps, int64_t updates) {
-    const double share = option_share(*steps);
+    const double share = option_fraction(*steps);
     if (share > 0) {
         const double every = ceil(share * (double)updates); // the Trainer rounds up
         *steps = every > 1 ? (int64_t)every : 1;
