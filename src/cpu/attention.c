@@ -168,13 +168,6 @@ static void apply_transposed(struct cpu *cpu, struct task *t, struct mat to, con
 
 // --- tasks --------------------------------------------------------------------------------------
 
-static void zero_rows(struct mat m, int64_t first) {
-    for (int64_t row = first; row < m.rows; row++) {
-        struct mat one = mat_rows(m, row, 1);
-        memset(one.data, 0, (size_t)one.cols * dtype_size(one.dtype));
-    }
-}
-
 // The task's part of a matrix with one row per token; q, k and v are parts 0, 1 and 2 of qkv.
 static struct mat slice(const struct task *t, struct mat m, int part) {
     return mat_columns(mat_rows(m, t->first, t->length), part * t->hidden + t->head * t->head_size,
@@ -188,7 +181,7 @@ static void load_head(struct cpu *cpu, struct head *to, struct mat rows, unsigne
     to->m = rows;
     if (!mat_is_empty(to->copy)) {
         to->m = mat_rows(to->copy, 0, rows.rows);
-        zero_rows(to->m, 0);
+        cpu_zero_rows(to->m, 0);
         cpu->kernels->copy(mat_columns(to->m, 0, rows.cols), rows);
     }
     if (packing & PACK_ROWS) {
@@ -351,7 +344,7 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     for (int64_t task = 0; task < batch->sequence_count * args->heads; task++) {
         forward_task(cpu, args, batch, task);
     }
-    zero_rows(args->context, batch->token_count);
+    cpu_zero_rows(args->context, batch->token_count);
     if (args->lse != NULL) {
         int64_t slack = args->context.rows - batch->token_count;
         memset(args->lse + batch->token_count * args->heads, 0,
@@ -407,5 +400,5 @@ void cpu_attention_backward(struct device *dev, const struct attention_grad_args
     for (int64_t task = 0; task < batch->sequence_count * args->heads; task++) {
         backward_task(cpu, args, batch, task);
     }
-    zero_rows(args->dqkv, batch->token_count);
+    cpu_zero_rows(args->dqkv, batch->token_count);
 }

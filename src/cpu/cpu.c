@@ -5,6 +5,8 @@
 #include "core/error.h"
 #include "core/memory.h"
 
+#include <string.h>
+
 void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_error *error) {
 #pragma omp critical(berth_cpu_fail)
     if (cpu->status == BERTH_OK) {
@@ -35,6 +37,12 @@ int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes) {
         cpu_fail(cpu, status, &error);
     }
     return cpu->status == BERTH_OK;
+}
+
+void cpu_zero_rows(struct mat m, int64_t first) {
+    for (int64_t row = first; !mat_is_empty(m) && row < m.rows; row++) {
+        memset(mat_rows(m, row, 1).data, 0, (size_t)m.cols * dtype_size(m.dtype));
+    }
 }
 
 void cpu_add_partials(struct cpu *cpu, float *total, const float *partials, int64_t blocks,

@@ -8,8 +8,6 @@
 #include "cpu/int8.h"
 #include "cpu/kernels.h"
 
-#include <time.h>
-
 // The sizes that work is split into, whatever the number of threads.
 #define CPU_ROW_BLOCK 64     // rows of a block of row kernels; its partial sums are one addend
 #define CPU_TILE_UNIT 64     // the rows of a product's tile are a multiple of this,
@@ -47,7 +45,7 @@ struct cpu {
     struct berth_error error;
 
     enum device_phase phase; // current phase, since `marked` on the monotonic clock
-    struct timespec marked;
+    double marked;
     double seconds[DEVICE_PHASES];
 };
 
@@ -63,6 +61,8 @@ const struct gemm_plan *cpu_plan(struct cpu *cpu, const struct gemm_shape *shape
 // Grows *block to at least `bytes`; 0 after an error, which is kept. If the shape given to
 // `reserve` was right, only `reserve` allocates.
 int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes);
+// Sets the rows [first, m.rows) to zero; m may be empty.
+void cpu_zero_rows(struct mat m, int64_t first);
 // total[i] += partials[0][i] + partials[1][i] + ..., in this order; `blocks` rows of `stride`
 // floats.
 void cpu_add_partials(struct cpu *cpu, float *total, const float *partials, int64_t blocks,

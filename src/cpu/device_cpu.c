@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU device: opening, memory, and the table of operations.
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -116,10 +117,8 @@ static enum berth_status cpu_status(struct device *dev, struct berth_error *erro
 
 static void cpu_mark(struct device *dev, enum device_phase phase) {
     struct cpu *cpu = cpu_of(dev);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    cpu->seconds[cpu->phase] += (double)(now.tv_sec - cpu->marked.tv_sec) +
-                                1e-9 * (double)(now.tv_nsec - cpu->marked.tv_nsec);
+    const double now = clock_now();
+    cpu->seconds[cpu->phase] += now - cpu->marked;
     cpu->marked = now;
     cpu->phase = phase;
 }
@@ -239,7 +238,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->device = operations;
     cpu->device.state = cpu;
     cpu->device.fast_dtype = kernels == CPU_NATIVE_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    clock_gettime(CLOCK_MONOTONIC, &cpu->marked);
+    cpu->marked = clock_now();
     enum berth_status status =
         gemm_open(cpu->threads, kernels == CPU_NATIVE_BF16, kernels, &cpu->gemm, error);
     if (status != BERTH_OK) {

@@ -45,7 +45,8 @@ const struct int8_kernels *int8_kernels_choose(const char *instructions) {
     struct candidate list[CANDIDATES];
     const size_t count = candidates(list);
     size_t i = 0;
-    while (i + 1 < count && !(list[i].is_supported && words_contain(list[i].within, ' ', instructions))) {
+    while (i + 1 < count &&
+           !(list[i].is_supported && words_contain(list[i].within, ' ', instructions))) {
         i++;
     }
     return list[i].kernels;

@@ -70,12 +70,6 @@ void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct
     }
 }
 
-static void zero_rows(struct mat m, int64_t first) {
-    for (int64_t row = first; !mat_is_empty(m) && row < m.rows; row++) {
-        memset(mat_rows(m, row, 1).data, 0, (size_t)m.cols * dtype_size(m.dtype));
-    }
-}
-
 // Whether the label's logit is larger than all logits before it and at least as large as all after
 // it. 0 if a logit is NaN.
 static unsigned char is_hit(struct mat logits, int64_t row, int32_t label) {
@@ -102,7 +96,7 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
         }
         losses[i] = (float)cpu->kernels->cross_entropy(dlogits, logits, i, label, scale);
     }
-    zero_rows(dlogits, count);
+    cpu_zero_rows(dlogits, count);
 }
 
 // The smoothed and weighted target of class k in the loss of a row.
@@ -146,7 +140,7 @@ void cpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, st
     for (int64_t i = 0; i < count; i++) {
         losses[i] = (float)weighted_row(dlogits, logits, i, rule, labels[i], (double)scale);
     }
-    zero_rows(dlogits, count);
+    cpu_zero_rows(dlogits, count);
 }
 
 void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
@@ -160,7 +154,7 @@ void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, str
             store_gradient(dlogits, i, 0, (float)(2.0 * (double)scale * difference));
         }
     }
-    zero_rows(dlogits, count);
+    cpu_zero_rows(dlogits, count);
 }
 
 void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
@@ -195,5 +189,5 @@ void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, str
         }
         losses[i] = used ? (float)(sum / (double)width) : 0.0f;
     }
-    zero_rows(dlogits, count);
+    cpu_zero_rows(dlogits, count);
 }

@@ -11,7 +11,7 @@ static float *row_of(struct mat m, int64_t row) {
 }
 
 static void zero_row(struct mat m, int64_t row) {
-    memset(mat_rows(m, row, 1).data, 0, (size_t)m.cols * dtype_size(m.dtype));
+    cpu_zero_rows(mat_rows(m, row, 1), 0);
 }
 
 static void copy_row(struct mat to, int64_t to_row, struct mat from, int64_t from_row) {

@@ -14,25 +14,20 @@
 // --- reading ------------------------------------------------------------------------------------
 
 // The last component of a folder's path, without trailing slashes; for a file, of its folder's.
-static size_t last_part(const char *path, const char **part) {
-    size_t end = strlen(path);
-    while (file_exists(path) && end > 0 && path[end - 1] != '/') {
-        end--;
-    }
-    while (end > 0 && path[end - 1] == '/') {
-        end--;
-    }
+static size_t last_component(const char *path, const char **component) {
+    const size_t end =
+        file_exists(path) ? path_parent_length(path, strlen(path)) : path_length(path);
     size_t begin = end;
     while (begin > 0 && path[begin - 1] != '/') {
         begin--;
     }
-    *part = path + begin;
+    *component = path + begin;
     return end - begin;
 }
 
 int folder_name_casing(const char *folder) {
     const char *name;
-    size_t length = last_part(folder, &name);
+    size_t length = last_component(folder, &name);
     for (size_t i = 0; i + 5 <= length; i++) {
         if (strncasecmp(name + i, "cased", 5) == 0) {
             return i >= 2 && strncasecmp(name + i - 2, "un", 2) == 0;
