@@ -342,9 +342,9 @@ static enum berth_status add_parts(struct names *names, const char *list, int ex
     for (const char *at = list; *at != '\0';) {
         const size_t length = strcspn(at, separator);
         if (length == 0) {
-            return error_set(error, BERTH_USAGE,
-                             "\"%s\": a path of this list is empty; separate paths by one comma",
-                             list);
+            return error_set(
+                error, BERTH_USAGE,
+                "\"%s\": a path in this list is empty; separate paths by single commas", list);
         }
         char *part = memory_string_of(at, length);
         enum berth_status status =

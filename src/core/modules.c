@@ -105,8 +105,8 @@ enum berth_status module_open(const struct module_request *request, const void *
     void *handle = dlopen(search.path, RTLD_NOW | (request->is_global ? RTLD_GLOBAL : RTLD_LOCAL));
     *object = handle != NULL ? dlsym(handle, request->symbol) : NULL;
     if (*object == NULL) {
-        return error_set(error, BERTH_UNAVAILABLE, "%s does not open: %s; %s", search.path,
-                         dlerror(), request->if_broken);
+        return error_set(error, BERTH_UNAVAILABLE, "cannot open %s: %s; %s", search.path, dlerror(),
+                         request->if_broken);
     }
     return BERTH_OK;
 }
@@ -116,7 +116,7 @@ enum berth_status module_check(const struct module_request *request, const char 
     return strcmp(version, BERTH_VERSION) == 0 && found_size == size
                ? BERTH_OK
                : error_set(error, BERTH_UNAVAILABLE,
-                           "berth-%s-%s.so belongs to another build of Berth (%s, this is %s): "
+                           "berth-%s-%s.so is from another build of Berth (%s; this is %s): "
                            "install both together",
                            request->kind, request->name, version, BERTH_VERSION);
 }

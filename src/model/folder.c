@@ -286,12 +286,12 @@ static enum berth_status check_classifier(const struct reading *reading,
     TRY(bert_config_scores_choices(config, &scores, error));
     return !scores || classifier == NULL || classifier->fresh
                ? BERTH_OK
-               : error_set(
-                     error, BERTH_CONFIG,
-                     "%s: the model is a " BERT_SCORES_CHOICES ": its tensor "
-                     "\"classifier.weight\" scores choices and is no head of %s; fine-tune it: "
-                     "training begins with a new head",
-                     reading->weights.file.path, param_head_row(reading->table->head)->title);
+               : error_set(error, BERTH_CONFIG,
+                           "%s: the model is a " BERT_SCORES_CHOICES ": its tensor "
+                           "\"classifier.weight\" scores choices and is not the head of %s; "
+                           "fine-tune the model: "
+                           "training starts with a new head",
+                           reading->weights.file.path, param_head_row(reading->table->head)->title);
 }
 
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,

@@ -133,7 +133,7 @@ static enum berth_status read_module(const char *folder, const json *module, siz
     const char *class = dot != NULL ? dot + 1 : type;
     if (class == NULL || path == NULL) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: " MODULES_FILE ": entry %zu has no \"type\" and \"path\"", folder,
+                         "%s: " MODULES_FILE ": entry %zu lacks \"type\" or \"path\"", folder,
                          index);
     }
     if (index == 0 && strcmp(class, "Transformer") == 0 && path[0] == '\0') {
@@ -205,10 +205,11 @@ static enum berth_status read_prompt(const char *folder, struct sentence *senten
     }
     const json *cut = json_member(object, "truncate_dim");
     if (status == BERTH_OK && cut != NULL && !json_is_null_value(cut)) {
-        status = error_set(error, BERTH_CONFIG,
-                           "%s: key \"truncate_dim\": vectors cut to their first numbers are not "
-                           "supported; remove the key, and cut the vectors yourself",
-                           path);
+        status =
+            error_set(error, BERTH_CONFIG,
+                      "%s: key \"truncate_dim\": truncated embeddings are not supported; remove "
+                      "the key and truncate the vectors yourself",
+                      path);
     }
     const char *name = json_text(json_member(object, "default_prompt_name"));
     const json *prompts = json_member(object, "prompts");

@@ -176,8 +176,7 @@ static enum berth_status check_scale(const struct tensor_file *file, const struc
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\" of type I8: expected \"%s_scale"
-                     "\" with %lld rows of a number for each of equal parts of the %lld columns, "
-                     "found %s",
+                     "\" with %lld rows and a number of columns that divides %lld, found %s",
                      file->path, entry->name, entry->name, (long long)entry->shape[0],
                      (long long)entry->shape[1],
                      scale == NULL ? "no such tensor" : "another shape or type");
@@ -540,8 +539,8 @@ enum berth_status weights_check_tie(const struct weights *weights, const struct 
     return same ? BERTH_OK
                 : error_set(
                       error, BERTH_CONFIG,
-                      "%s: tensor \"%s\": expected the numbers of \"%s\", found others: a model "
-                      "whose decoder is not tied to its words (\"tie_word_embeddings\": false) "
-                      "cannot predict words here",
+                      "%s: tensor \"%s\": expected the values of \"%s\", found others: a model "
+                      "whose decoder is not tied to the word embeddings "
+                      "(\"tie_word_embeddings\": false) cannot predict words here",
                       weights->file.path, copy->entry->name, source->entry->name);
 }

@@ -425,8 +425,8 @@ static void check_bad_numbers(const struct mode *mode) {
     const struct batch *batch = packed_batch(packed);
     const struct param_layer *layers = harness->table.layers;
     const int64_t offsets[] = {harness->table.embedding_norm_bias, layers[0].output_bias,
-                              layers[1].attention_bias, layers[2].output_norm_bias,
-                              harness->table.head_bias};
+                               layers[1].attention_bias, layers[2].output_norm_bias,
+                               harness->table.head_bias};
     harness_step(harness, batch, &dropout, 1);
     assert_int_equal(bert_first_nonfinite(&harness->model, harness->activations, batch), -1);
     for (int64_t i = 0; i < 5; i++) {

@@ -43,11 +43,10 @@ static size_t list_parts(const struct state *state, struct replica_part *parts) 
         const int64_t end = param->offset + param->rows * param->cols;
         for (int64_t first = param->offset; first < end; first = part_end(param, first), count++) {
             if (parts != NULL) {
-                parts[count] =
-                    (struct replica_part){.param = param,
-                                          .first = first,
-                                          .count = part_end(param, first) - first,
-                                          .at = place_in_moments(state, first)};
+                parts[count] = (struct replica_part){.param = param,
+                                                     .first = first,
+                                                     .count = part_end(param, first) - first,
+                                                     .at = place_in_moments(state, first)};
             }
         }
     }
