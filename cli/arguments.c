@@ -74,13 +74,13 @@ static enum berth_status unknown(const struct cli_call *call, const char *name,
 
 int cli_is_truth_word(const char *word) {
     int ignored;
-    return isalpha((unsigned char)*word) && number_parse_truth(word, &ignored);
+    return isalpha((unsigned char)*word) && number_parse_boolean(word, &ignored);
 }
 
 // Whether the word after a flag is its value. 0 and 1 may be arguments of the verb.
 static int is_truth(const struct cli_call *call, const char *word) {
     int ignored;
-    return call->verb->arguments_max == 0 ? number_parse_truth(word, &ignored)
+    return call->verb->arguments_max == 0 ? number_parse_boolean(word, &ignored)
                                           : cli_is_truth_word(word);
 }
 
@@ -121,7 +121,7 @@ static enum berth_status take_word(struct reader *reader, const char **value,
 static enum berth_status refuse_digit(const struct cli_call *call, const struct option_row *row,
                                       const char *word, struct berth_error *error) {
     int ignored;
-    return word == NULL || is_truth(call, word) || !number_parse_truth(word, &ignored)
+    return word == NULL || is_truth(call, word) || !number_parse_boolean(word, &ignored)
                ? BERTH_OK
                : error_set(
                      error, BERTH_USAGE,

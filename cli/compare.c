@@ -33,7 +33,7 @@ static void put_json(struct json_line *line, const struct berth_difference *diff
     json_line_integer(line, "elements", difference->elements);
     json_line_real(line, "largest", difference->largest);
     json_line_real(line, "cosine", difference->cosine);
-    json_line_truth(line, "differs", difference->differs);
+    json_line_boolean(line, "differs", difference->differs);
     json_line_text(line, "remark", difference->remark);
     json_line_close(line, '}');
 }

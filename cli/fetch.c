@@ -54,7 +54,7 @@ static int wants_progress(const struct cli_call *call) {
     const char *disabled = getenv("HF_HUB_DISABLE_PROGRESS_BARS");
     int off = 0;
     if (disabled != NULL) {
-        number_parse_truth(disabled, &off);
+        number_parse_boolean(disabled, &off);
     }
     return !cli_flag(call, "no_progress") && !call->config.no_progress &&
            terminal_is(STDERR_FILENO) && !off;

@@ -87,8 +87,8 @@ static double percent(int64_t part, int64_t whole) {
 static void print_data(const struct berth_data_info *info) {
     printf("%" PRId64 " instance%s of %" PRId64 " to %" PRId64 " tokens in %" PRId64
            " row%s of %" PRId64 " file%s",
-           info->instances, number_ending(info->instances), info->shortest, info->longest,
-           info->rows, number_ending(info->rows), info->files, number_ending(info->files));
+           info->instances, number_plural(info->instances), info->shortest, info->longest,
+           info->rows, number_plural(info->rows), info->files, number_plural(info->files));
     if (info->max_seq_length > 0) {
         printf(", rows of %" PRId64 " tokens %.1f %% full", info->max_seq_length,
                percent(info->tokens, info->rows * info->max_seq_length));
@@ -104,8 +104,8 @@ static void print_text(const struct listing *listing, const char *config,
                        const struct berth_data_info *info) {
     if (listing->tensors > 0) {
         printf("%zu tensor%s, %" PRIu64 " parameter%s, %" PRIu64 " bytes\n", listing->tensors,
-               number_ending((int64_t)listing->tensors), listing->elements,
-               number_ending((int64_t)listing->elements), listing->bytes);
+               number_plural((int64_t)listing->tensors), listing->elements,
+               number_plural((int64_t)listing->elements), listing->bytes);
     }
     if (config != NULL) {
         printf("config.json:\n%s\n", config);

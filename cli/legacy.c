@@ -66,7 +66,7 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
 // A setting that Berth does not have; accepted at the values (`on`) with which it changes nothing.
 static enum berth_status set_unavailable(struct cli_call *call, const struct legacy *legacy,
                                          const char *value, struct berth_error *error) {
-    if (words_have(legacy->on, ' ', value)) {
+    if (words_contain(legacy->on, ' ', value)) {
         cli_note(call, "--%s %s has no effect: it asks for what Berth does anyway",
                  legacy->option.name, value);
         return BERTH_OK;
@@ -526,7 +526,8 @@ static enum berth_status choose_half(struct cli_call *call, struct berth_error *
 
 static int reports_to_tensorboard(const struct cli_call *call) {
     const char *names = call->legacy.report_to;
-    const int reports = words_have(names, ',', "tensorboard") || words_have(names, ',', "all");
+    const int reports =
+        words_contain(names, ',', "tensorboard") || words_contain(names, ',', "all");
     if (names != NULL && !reports && strcmp(names, "none") != 0) {
         cli_note(call,
                  "--report_to %s has no effect: Berth writes for TensorBoard, and --json_summary "

@@ -28,9 +28,9 @@ static const struct option_row options[] = {
 void cli_print_pack(const struct berth_pack_result *result) {
     printf("%" PRId64 " sequence%s in %" PRId64 " row%s of %" PRId64 " tokens in %" PRId64
            " file%s\nefficiency %.4f (at best 1), %.3f sequences a row (at best %.3f)\n",
-           result->sequences, number_ending(result->sequences), result->rows,
-           number_ending(result->rows), result->max_seq_length, result->files,
-           number_ending(result->files), result->efficiency, result->speed_up,
+           result->sequences, number_plural(result->sequences), result->rows,
+           number_plural(result->rows), result->max_seq_length, result->files,
+           number_plural(result->files), result->efficiency, result->speed_up,
            result->speed_up_limit);
 }
 

@@ -113,11 +113,11 @@ static void print_pages(const struct berth_prepare_result *result) {
     printf("%" PRId64 " page%s: %" PRId64 " article%s, %" PRId64 " redirect%s, %" PRId64
            " of other namespaces, %" PRId64 " without text, %" PRId64 " too long, %" PRId64
            " damaged\n",
-           result->pages, number_ending(result->pages), result->articles,
-           number_ending(result->articles), result->redirects, number_ending(result->redirects),
+           result->pages, number_plural(result->pages), result->articles,
+           number_plural(result->articles), result->redirects, number_plural(result->redirects),
            result->other_namespaces, result->empty, result->oversize, result->damaged);
     printf("%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64 " file%s\n",
-           result->xml_bytes, result->text_bytes, result->files, number_ending(result->files));
+           result->xml_bytes, result->text_bytes, result->files, number_plural(result->files));
 }
 
 static double percent(int64_t part, int64_t whole) {
@@ -126,7 +126,7 @@ static double percent(int64_t part, int64_t whole) {
 
 static void print_instances(const struct berth_prepare_result *result) {
     printf("%" PRId64 " instance%s, rows %.1f %% full, %.1f %% with a random second segment\n",
-           result->instances, number_ending(result->instances), 100 * result->fill,
+           result->instances, number_plural(result->instances), 100 * result->fill,
            percent(result->random_next, result->instances));
     printf("lengths, from the shortest eighth to the longest:");
     for (size_t i = 0; i < sizeof result->lengths / sizeof *result->lengths; i++) {
@@ -176,7 +176,7 @@ static void print_rates(const struct berth_prepare_result *result) {
         put_hours(there, sizeof there, core_seconds / OTHER_THREADS);
         printf("together %.1f MB of XML per second and core: 100 GB, the size of the English "
                "Wikipedia, take %s on %d core%s, %s on %d\n",
-               1 / seconds_a_mb, here, result->threads, number_ending(result->threads), there,
+               1 / seconds_a_mb, here, result->threads, number_plural(result->threads), there,
                OTHER_THREADS);
     }
 }
@@ -193,9 +193,9 @@ static enum berth_status print(const struct cli_call *call,
     if (result->shard_articles > 0) {
         printf("%" PRId64 " article%s, %" PRId64 " sentence%s in %" PRId64
                " shard%s for training and %" PRId64 " for testing\n",
-               result->shard_articles, number_ending(result->shard_articles), result->sentences,
-               number_ending(result->sentences), result->training_shards,
-               number_ending(result->training_shards), result->test_shards);
+               result->shard_articles, number_plural(result->shard_articles), result->sentences,
+               number_plural(result->sentences), result->training_shards,
+               number_plural(result->training_shards), result->test_shards);
     }
     if (result->instances > 0) {
         print_instances(result);

@@ -123,7 +123,7 @@ static int visit(void *context, const struct berth_sample *sample) {
 static void put_means(const struct show *show) {
     char title[96];
     number_format(title, sizeof title, "%lld sample%s · EM %.1f · F1 %.1f", (long long)show->shown,
-                  number_ending(show->shown), show->exact_match / (double)show->shown,
+                  number_plural(show->shown), show->exact_match / (double)show->shown,
                   show->f1 / (double)show->shown);
     put_rule(show, title);
 }

@@ -162,14 +162,14 @@ static enum berth_status run_on(struct job *job, struct cli_call *call, FILE *in
     TRY(put_all(job, input, error));
     if (job->ill_formed > 0) {
         cli_warning("dropped %zu ill-formed UTF-8 sequence%s of the input", job->ill_formed,
-                    number_ending((int64_t)job->ill_formed));
+                    number_plural((int64_t)job->ill_formed));
     }
     return BERTH_OK;
 }
 
 static enum berth_status open_text(const char *path, FILE **input, struct berth_error *error) {
     int descriptor;
-    TRY(file_need(path, "a text", error));
+    TRY(file_require(path, "a text", error));
     TRY(file_open_stream(path, &descriptor, error));
     *input = fdopen(descriptor, "r");
     if (*input == NULL) {

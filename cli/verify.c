@@ -15,7 +15,7 @@ static enum berth_status print_json(const char *path, int64_t files, const char 
     struct json_line line = {0};
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "path", path);
-    json_line_truth(&line, "good", reason == NULL);
+    json_line_boolean(&line, "good", reason == NULL);
     if (reason == NULL) {
         json_line_integer(&line, "files", files);
     } else {

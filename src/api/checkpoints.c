@@ -78,7 +78,7 @@ static int is_container(const char *name) {
     static const char *const endings[] = {".safetensors", ".index", ".bin", ".pt"};
     int found = 0;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        found |= name_has_ending(name, endings[i]);
+        found |= name_has_suffix(name, endings[i]);
     }
     return found && strcmp(name, "training_args.bin") != 0;
 }
@@ -167,7 +167,7 @@ done:
 enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error) {
     int64_t unwanted;
     REQUIRE(path, error);
-    TRY(dir_need(path, "a checkpoint's folder", error));
+    TRY(dir_require(path, "a checkpoint's folder", error));
     return checkpoint_verify(path, files != NULL ? files : &unwanted, error);
 }
 

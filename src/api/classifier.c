@@ -68,12 +68,12 @@ struct berth_classes berth_classifier_classes(const struct berth_classifier *cla
         return (struct berth_classes){.count = 0};
     }
     const struct bert_config *shape = &classifier->inference.predictor.files.shape;
-    return (struct berth_classes){.problem = shape->problem == BERT_REGRESSION ? BERTH_REGRESSION
-                                             : shape->problem == BERT_LABELS   ? BERTH_MULTI_LABEL
-                                                                               : BERTH_SINGLE_LABEL,
-                                  .count = (size_t)shape->num_labels,
-                                  .names = classifier->names.list != NULL ? classifier->names.list
-                                                                          : regression_names};
+    return (struct berth_classes){
+        .problem = shape->problem == BERT_REGRESSION    ? BERTH_REGRESSION
+                   : shape->problem == BERT_MULTI_LABEL ? BERTH_MULTI_LABEL
+                                                        : BERTH_SINGLE_LABEL,
+        .count = (size_t)shape->num_labels,
+        .names = classifier->names.list != NULL ? classifier->names.list : regression_names};
 }
 
 int64_t berth_classifier_max_length(const struct berth_classifier *classifier) {
@@ -103,7 +103,7 @@ static enum results_function function_of(const struct berth_classifier *classifi
     }
     // As in transformers' pipeline, where one label without a problem is no regression.
     const struct bert_config *shape = &classifier->inference.predictor.files.shape;
-    return shape->num_labels == 1 && !shape->names_problem
+    return shape->num_labels == 1 && !shape->has_problem_type
                ? RESULTS_SIGMOID
                : usual[berth_classifier_classes(classifier).problem];
 }

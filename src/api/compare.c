@@ -136,8 +136,8 @@ static enum berth_status compare_in_chunks(struct job *job, const struct weight 
                                            struct berth_error *error) {
     for (size_t first = 0; first < count; first += CHUNK) {
         size_t length = count - first < CHUNK ? count - first : CHUNK;
-        TRY(weights_read_piece(&job->a, a, first, length, job->a_bytes, error));
-        TRY(weights_read_piece(&job->b, b, first, length, job->b_bytes, error));
+        TRY(weights_read_elements(&job->a, a, first, length, job->a_bytes, error));
+        TRY(weights_read_elements(&job->b, b, first, length, job->b_bytes, error));
         add_chunk(sums, a->entry->dtype, job->a_bytes, b->entry->dtype, job->b_bytes, length);
     }
     return BERTH_OK;
@@ -176,7 +176,7 @@ done:
 }
 
 static int is_read_in_chunks(const struct weight *weight) {
-    return weight_is_straight(weight) && weight->scale == NULL;
+    return weight_is_contiguous(weight) && weight->scale == NULL;
 }
 
 static enum berth_status compare_numbers(struct job *job, const struct weight *a,

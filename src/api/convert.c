@@ -107,11 +107,11 @@ static enum berth_status check_losses(const struct conversion *conversion, int a
                          "converting %s to %s is lossy: %zu tensor%s left out, %zu narrowed (%s); "
                          "allow this with --allow_lossy",
                          conversion->input, conversion->target->name, dropped->count,
-                         number_ending((int64_t)dropped->count), narrowed->count, first->names);
+                         number_plural((int64_t)dropped->count), narrowed->count, first->names);
     }
     if (dropped->count > 0) {
         log_warning(&conversion->log, "%s leaves out %zu tensor%s: %s", conversion->target->name,
-                    dropped->count, number_ending((int64_t)dropped->count), dropped->names);
+                    dropped->count, number_plural((int64_t)dropped->count), dropped->names);
     }
     if (narrowed->count > 0) {
         log_warning(&conversion->log, "%zu tensor%s narrowed: %s", narrowed->count,
@@ -177,7 +177,7 @@ static void note_left_out(const struct conversion *conversion) {
         log_note(&conversion->log,
                  "left out, not part of the model: %zu tensor%s of an optimizer, a trainer or "
                  "quantized activations",
-                 weights->dropped, number_ending((int64_t)weights->dropped));
+                 weights->dropped, number_plural((int64_t)weights->dropped));
     }
     if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
         log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are removed",
@@ -238,7 +238,7 @@ static const struct convert_names *default_names(const struct conversion *conver
 }
 
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
-    TRY(path_need(conversion->input, "a model's folder, or the file of weights in it", error));
+    TRY(path_require(conversion->input, "a model's folder, or the file of weights in it", error));
     TRY(conversion->config_file != NULL
             ? bert_config_read(conversion->config_file, &conversion->config, error)
             : folder_read_config(conversion->input, &conversion->config, error));
@@ -487,7 +487,7 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
         return BERTH_OK;
     }
     for (size_t i = 0; i < sizeof dtype_names / sizeof *dtype_names; i++) {
-        if (strcmp(dtype_names[i].name, dtype) == 0 && words_have(allowed, ' ', dtype)) {
+        if (strcmp(dtype_names[i].name, dtype) == 0 && words_contain(allowed, ' ', dtype)) {
             conversion->matrices = dtype_names[i].dtype;
             conversion->retypes = conversion->target->keeps_all_tensors;
             return BERTH_OK;
@@ -511,7 +511,7 @@ static enum berth_status choose_optimizer(struct conversion *conversion,
     const char *stage = settings->zero_stage;
     conversion->zero_stage = stage != NULL ? stage[0] - '0' : -1;
     conversion->ranks = settings->ranks > 0 ? settings->ranks : 1;
-    if (stage != NULL && !words_have("0 1 2", ' ', stage)) {
+    if (stage != NULL && !words_contain("0 1 2", ' ', stage)) {
         return error_set(error, BERTH_USAGE, "--zero_stage \"%s\": expected 0, 1 or 2", stage);
     }
     if (settings->ranks < 0 || settings->ranks > DEEPSPEED_MAX_RANKS) {

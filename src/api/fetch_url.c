@@ -69,7 +69,7 @@ static enum berth_status find_cached(const struct fetch *fetch, const char *name
     }
     memory_free(commit);
     if (cached->file != NULL &&
-        (!file_exists(cached->file) || !file_lies_in(cached->file, fetch->repo) ||
+        (!file_exists(cached->file) || !path_is_inside(cached->file, fetch->repo) ||
          hub_blob_check(fetch->repo, cached->file, NULL) != BERTH_OK)) {
         memory_free(cached->file);
         cached->file = NULL;

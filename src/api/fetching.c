@@ -33,7 +33,7 @@ static enum berth_status snapshot_folder(const struct fetch *fetch, const char *
         return fetch_no_memory(error);
     }
     TRY(dir_make(*folder, error));
-    return file_lies_in(*folder, fetch->repo)
+    return path_is_inside(*folder, fetch->repo)
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
                            *folder, fetch->repo);

@@ -67,7 +67,7 @@ static enum berth_status add_file(const char *path, struct berth_data_info *info
                                   struct berth_error *error) {
     int is_hdf5;
     TRY(hdf5_recognise(path, &is_hdf5, error));
-    if (is_hdf5 || name_has_ending(path, ".hdf5") || name_has_ending(path, ".h5")) {
+    if (is_hdf5 || name_has_suffix(path, ".hdf5") || name_has_suffix(path, ".h5")) {
         return add_hdf5(path, info, error);
     }
     return pretraining_is_file(path_name(path)) ? add_tfrecord(path, info, error) : BERTH_OK;
@@ -83,6 +83,6 @@ enum berth_status berth_inspect_data(const char *path, struct berth_data_info *i
     info = info != NULL ? info : &unwanted;
     *info = (struct berth_data_info){0};
     REQUIRE(path, error);
-    TRY(path_need(path, "a file or a folder to inspect", error));
+    TRY(path_require(path, "a file or a folder to inspect", error));
     return dir_exists(path) ? dir_each(path, add_member, info, error) : add_file(path, info, error);
 }

@@ -186,8 +186,8 @@ enum berth_status model_files_check(const struct hub_snapshot *snapshot, const c
 
 // Whether the name looks like a file of weights, such as "model.safetensors".
 static int looks_like_weights(const char *id) {
-    return name_has_ending(id, ".safetensors") || name_has_ending(id, ".bin") ||
-           name_has_ending(id, ".pt");
+    return name_has_suffix(id, ".safetensors") || name_has_suffix(id, ".bin") ||
+           name_has_suffix(id, ".pt");
 }
 
 static enum berth_status find_in_cache(const char *id, char **path, struct berth_error *error) {

@@ -430,7 +430,7 @@ static enum berth_status open_tokenizer(struct job *job, struct berth_error *err
 }
 
 static enum berth_status check_exists(const char *path, struct berth_error *error) {
-    return path == NULL ? BERTH_OK : path_need(path, "a text, or a folder of texts", error);
+    return path == NULL ? BERTH_OK : path_require(path, "a text, or a folder of texts", error);
 }
 
 // Refuses an output inside an input folder: every file of that folder is read as text.
@@ -441,7 +441,7 @@ static enum berth_status check_is_outside(const char *output, const char *input,
     }
     const size_t length = dir_existing(output);
     char *there = length > 0 ? memory_string_of(output, length) : memory_string(".");
-    const int is_inside = there != NULL && file_lies_in(there, input);
+    const int is_inside = there != NULL && path_is_inside(there, input);
     memory_free(there);
     return !is_inside ? BERTH_OK
                       : error_set(error, BERTH_CANT_CREATE,

@@ -2,7 +2,7 @@
 // Small collectives, performed by the calling thread: agreements, sums of numbers, broadcasts.
 //
 // All use binomial trees. Towards rank 0, rank r collects from r + 1, r + 2, r + 4, ..., in this
-// order, as far as its subtree reaches. So a sum is added along the tree of core/addends.h.
+// order, as far as its subtree reaches. So a sum is added along the tree of core/reduction_tree.h.
 #ifndef BERTH_COMM_COLLECTIVES_H
 #define BERTH_COMM_COLLECTIVES_H
 

@@ -38,7 +38,7 @@ static const struct phase {
               [COMM_UPDATE] = {" in update %" PRId64, 0},
               [COMM_EVALUATION] = {" in the evaluation after update %" PRId64, 1},
               [COMM_SAVING] = {" saving update %" PRId64, 1},
-              [COMM_MEETING] = {" at a meeting of processes", 0}};
+              [COMM_HEARTBEAT] = {" in a heartbeat", 0}};
 
 // --- where this rank is -------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 #include "comm/numbers.h"
 
 #include "comm/loops.h"
-#include "core/addends.h"
+#include "core/reduction_tree.h"
 
 #include <assert.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void sum_block(float *to, const struct addend *addends, int n, int64_t fi
         numbers_convert(to, DTYPE_F32, element(addends, first), addends->dtype, count);
         return;
     }
-    const int half = addends_split(n);
+    const int half = reduction_tree_split(n);
     sum_block(to, addends, half, first, count);
     if (n - half == 1) {
         add_addend(to, &addends[half], first, count);

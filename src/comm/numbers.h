@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of exchanges on the host: conversions between types, and sums along the fixed tree
-// of core/addends.h.
+// of core/reduction_tree.h.
 #ifndef BERTH_COMM_NUMBERS_H
 #define BERTH_COMM_NUMBERS_H
 

@@ -31,7 +31,7 @@ static void describe_launch(const struct launch *launch, char text[256]) {
 static enum berth_status check_self(const struct launch_context *launch_context,
                                     struct berth_error *error) {
     char launch[256];
-    if (!launch_is_of_several(&launch_context->launch)) {
+    if (!launch_is_parallel(&launch_context->launch)) {
         return BERTH_OK;
     }
     describe_launch(&launch_context->launch, launch);
@@ -47,7 +47,7 @@ static enum berth_status check_launcher(const struct launch_context *launch_cont
                                         const char *mpi, struct berth_error *error) {
     const struct launcher *launcher = launch_context->launch.launcher;
     char launch[256];
-    if (!launch_is_of_several(&launch_context->launch) || launch_context->initialized) {
+    if (!launch_is_parallel(&launch_context->launch) || launch_context->initialized) {
         return BERTH_OK;
     }
     describe_launch(&launch_context->launch, launch);
@@ -72,7 +72,7 @@ static enum berth_status choose(const struct launch_context *launch_context, con
     const int is_automatic = strcmp(launch_context->requested, "auto") == 0;
     *name = launch_context->requested;
     if (strcmp(*name, "self") == 0 ||
-        (is_automatic && !launch_is_of_several(launch) && !launch_context->initialized)) {
+        (is_automatic && !launch_is_parallel(launch) && !launch_context->initialized)) {
         *name = "self";
         return check_self(launch_context, error);
     }

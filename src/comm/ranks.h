@@ -6,8 +6,8 @@
 // range's elements, not p times as many. If the ranks of a host cannot share memory, each is a host
 // of its own.
 //
-// Sums of ranges are added along the tree of core/addends.h: over the ranks of each host, then over
-// the hosts. The sum of a host is rounded to the wire type before it is sent.
+// Sums of ranges are added along the tree of core/reduction_tree.h: over the ranks of each host,
+// then over the hosts. The sum of a host is rounded to the wire type before it is sent.
 #ifndef BERTH_COMM_RANKS_H
 #define BERTH_COMM_RANKS_H
 

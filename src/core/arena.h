@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An arena hands out consecutive pieces of one block. With a NULL base it only measures: the same
-// code runs once to learn its worst case and once to take the memory.
+// An arena allocates consecutive chunks of one block. With a NULL base it only measures: the same
+// code runs once to find its worst case and once to allocate.
 #ifndef BERTH_CORE_ARENA_H
 #define BERTH_CORE_ARENA_H
 
@@ -15,8 +15,8 @@ struct arena {
     size_t peak; // the largest `used` so far
 };
 
-// A piece of `bytes` rounded up to ARENA_ALIGNMENT. Asserts that a real arena is large enough: the
-// same code measured it, so running out is a programming error.
+// Returns `bytes` bytes, rounded up to ARENA_ALIGNMENT. Asserts that a real arena is large enough:
+// the same code measured it, so running out is a programming error.
 void *arena_take(struct arena *arena, size_t bytes);
 
 // Releases everything taken after `mark` (an earlier value of `used`).

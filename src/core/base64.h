@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes as text: RFC 4648's base64, with padding and without line breaks.
+// Base64 encoding (RFC 4648), with padding and without line breaks.
 #ifndef BERTH_CORE_BASE64_H
 #define BERTH_CORE_BASE64_H
 

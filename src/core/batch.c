@@ -3,11 +3,11 @@
 
 #define ALIGNMENT 64
 
-// Hands out consecutive pieces of the block.
+// Takes the next `count` elements of the block.
 static void *take(char *base, size_t *used, int64_t count, size_t size) {
-    void *piece = base == NULL ? NULL : base + *used;
+    void *array = base == NULL ? NULL : base + *used;
     *used += ((size_t)count * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return piece;
+    return array;
 }
 
 static void carve_head(struct batch_head *head, void *base, size_t *used,
@@ -29,12 +29,12 @@ size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *e
     batch->sequences = take(base, &used, rows, sizeof(int32_t));
     batch->word_rows = take(base, &used, rows, sizeof(int32_t));
     batch->cu_seqlens = take(base, &used, sequences + 1, sizeof(int32_t));
-    batch->places = take(base, &used, sequences, sizeof(int64_t));
+    batch->global_indices = take(base, &used, sequences, sizeof(int64_t));
     batch->start_positions = take(base, &used, sequences, sizeof(int32_t));
     batch->end_positions = take(base, &used, sequences, sizeof(int32_t));
     batch->labels = take(base, &used, sequences, sizeof(int32_t));
     batch->targets = take(base, &used, sequences, sizeof(float));
-    batch->shares =
+    batch->label_targets =
         extent->labels > 0 ? take(base, &used, sequences * extent->labels, sizeof(float)) : NULL;
     batch->masked_rows = take(base, &used, extent->masked, sizeof(int32_t));
     batch->masked_labels = take(base, &used, extent->masked, sizeof(int32_t));
@@ -77,15 +77,15 @@ void batch_fill_head(struct batch *batch) {
 }
 
 struct batch batch_of_head(const struct batch *batch) {
-    struct batch of = *batch;
-    of.token_count = batch->head.count;
-    of.row_count = batch_round(batch->head.count);
-    of.ids = of.type_ids = of.word_rows = NULL;
-    of.positions = batch->head.positions;
-    of.sequences = batch->head.sequences;
-    of.cu_seqlens = batch->head.cu_seqlens;
-    of.masked_rows = batch->head.masked_rows;
-    return of;
+    struct batch head = *batch;
+    head.token_count = batch->head.count;
+    head.row_count = batch_round(batch->head.count);
+    head.ids = head.type_ids = head.word_rows = NULL;
+    head.positions = batch->head.positions;
+    head.sequences = batch->head.sequences;
+    head.cu_seqlens = batch->head.cu_seqlens;
+    head.masked_rows = batch->head.masked_rows;
+    return head;
 }
 
 static int64_t larger(int64_t a, int64_t b) {

@@ -36,13 +36,14 @@ struct batch {
     const int32_t *sequences; // [row_count] index of the token's sequence; -1 in the slack
     const int32_t *word_rows; // [T] rows by ascending id, rows of one id ascending; NULL: not built
     const int32_t *cu_seqlens; // [S + 1] first row of each sequence, then token_count
-    const int64_t *places;     // [S] index of each sequence in the global update: keys its dropout
+    // [S] index of each sequence in the global update, which keys its dropout
+    const int64_t *global_indices;
     const int32_t *start_positions; // [S] label, row within the sequence
     const int32_t *end_positions;   // [S]
     const int32_t *labels;          // [S] class, or negative: none
     const float *targets;           // [S] real label, or NaN: none
-    const float *shares; // [S, K] for several labels at once: 1 or 0 for each of K, NaN: unknown;
-                         // NULL where K is 0
+    // [S, K] multi-label targets: 1 or 0 for each of K labels, NaN: unknown; NULL if K is 0
+    const float *label_targets;
     // Pre-training: the masked tokens. Token classification: the labelled ones.
     int64_t masked_count;         // M
     const int32_t *masked_rows;   // [M] rows of the batch, ascending
@@ -56,7 +57,7 @@ struct batch_extent {
     int64_t tokens, sequences;
     int64_t masked;     // masked tokens
     int64_t max_length; // of a sequence
-    int64_t labels;     // K for several labels at once, else 0
+    int64_t labels;     // K of label_targets; 0: no multi-label targets
     int64_t head_rows;  // K of batch_head; 0: it is not built
 };
 

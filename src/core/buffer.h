@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing byte buffer. Appending does not report failure: running out of memory sets `failed`,
-// which stays set, and later bytes are dropped, so a series of puts needs one check at its end.
+// A growing byte buffer. Appending reports no failure: running out of memory sets `failed`, which
+// is sticky, and later bytes are dropped. So a series of puts needs only one check at its end.
 #ifndef BERTH_CORE_BUFFER_H
 #define BERTH_CORE_BUFFER_H
 

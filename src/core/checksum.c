@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fletcher's two sums, in lanes that are added by vector instructions. The loop is written once, as
-// a function that is inlined into one of each instruction set.
+// Fletcher's two sums, in lanes that are added by vector instructions. The loop is written once and
+// inlined into one function per instruction set.
 //
-// A lane's sum is high + 2^33 low. A word that changes by d, in the n-th block from the end,
-// changes it by d (n + 2^33). As 0 < |d| < 2^32 and n < 2^32, that is no multiple of 2^64: d and n
-// have at most 31 factors of two each, and n + 2^33 has as many as n. Two words of a lane that
-// trade places, a blocks apart, change it by d a.
+// A lane's sum is high + 2^33 low. If the word in the n-th block from the end changes by d, the sum
+// changes by d (n + 2^33). As 0 < |d| < 2^32 and n < 2^32, that is no multiple of 2^64: d and n
+// have at most 31 factors of two each, and n + 2^33 has as many as n. If two words of a lane that
+// are k blocks apart and differ by d are swapped, the sum changes by d k.
 #include "core/checksum.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ ADD(avx2, __attribute__((target("avx2"))))
 ADD(avx512, __attribute__((target("avx512f,avx512bw,avx512vl"))))
 #endif
 
-static add_blocks *best(void) {
+static add_blocks *best_add_blocks(void) {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
         return add_avx512;
@@ -58,12 +58,12 @@ static add_blocks *best(void) {
 
 uint64_t checksum_bytes(const void *data, size_t bytes) {
     struct lanes lanes = {0};
-    add_blocks *const add_them = best();
+    add_blocks *const add_function = best_add_blocks();
     uint32_t rest[LANES] = {0};
     const size_t blocks = bytes / sizeof rest;
-    add_them(&lanes, data, blocks);
+    add_function(&lanes, data, blocks);
     memcpy(rest, (const char *)data + blocks * sizeof rest, bytes % sizeof rest);
-    add_them(&lanes, rest, 1);
+    add_function(&lanes, rest, 1);
     uint64_t sum = bytes;
     for (int i = 0; i < LANES; i++) {
         sum = checksum_add(sum, lanes.high[i] + (lanes.low[i] << 33));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seconds of a clock; only differences mean anything.
+// Clocks in seconds; only differences are meaningful.
 #ifndef BERTH_CORE_CLOCK_H
 #define BERTH_CORE_CLOCK_H
 

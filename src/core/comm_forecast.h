@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of a cluster that is not there: it moves nothing, and predicts when each
-// exchange would end. Time is a clock for each rank, which the caller advances by what the rank
-// computes. doc/math.md has the model.
+// A simulated communicator: it moves no data, but predicts when each exchange of a given cluster
+// would end. Each rank has a clock, which the caller advances by the time that the rank computes.
+// doc/math.md has the model.
 #ifndef BERTH_CORE_COMM_FORECAST_H
 #define BERTH_CORE_COMM_FORECAST_H
 
 #include "core/comm.h"
 #include "core/error.h"
 
-// What exchanges take of a rank's processor, in seconds.
+// The processor time that exchanges cost a rank, in seconds.
 struct comm_costs {
     double memory;   // for each byte read or written by a conversion
     double addend;   // for each number that is added
@@ -30,12 +30,13 @@ struct comm_cluster {
     int hosts, ranks_per_host;
     struct comm_link link;
     struct comm_costs costs;
-    double stolen; // part of the costs that a computing rank loses: 1 where it uses all its cores
+    double stolen; // fraction of the costs by which a computing rank is delayed: 1 if it uses all
+                   // its cores
 };
 
-// The communicator as rank 0 sees it. A begun operation begins on every rank at its clock; wait,
-// sum and agree advance the clocks to their end, and leave values as they are. stats are rank 0's;
-// bytes are counted when an operation begins. The ranges' data are not accessed.
+// The communicator as rank 0 sees it. An operation begins on every rank at the time of its clock;
+// wait, sum and agree advance the clocks to its end and leave values unchanged. stats are rank 0's;
+// bytes are counted when an operation begins. The data of ranges are not accessed.
 enum berth_status comm_forecast_open(const struct comm_cluster *cluster, struct comm **comm,
                                      struct berth_error *error);
 // [size] seconds since the opening.

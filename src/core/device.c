@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all devices have in common.
+// Code that all devices share.
 #include "core/device.h"
 
 #include "core/error.h"

@@ -83,14 +83,14 @@ struct device_shape {
     int64_t heads;
     int64_t types;        // rows of the table of token types
     int64_t outputs;      // of the head, for each token or sequence
-    int64_t vocabulary;   // V of the pre-training decoder, which computes logits for
-    int64_t decoder_rows; // at most this many rows; 0: no decoder
+    int64_t vocabulary;   // V of the pre-training decoder
+    int64_t decoder_rows; // maximum number of rows that it computes logits for; 0: no decoder
     enum dtype compute;
     int training; // 0: forward only
     int int8;     // 1: the encoder's weights are int8 matrices
 };
 
-// The phases that a device measures the time of.
+// The phases whose time a device measures.
 enum device_phase {
     DEVICE_PHASE_OTHER,
     DEVICE_PHASE_FORWARD,
@@ -111,19 +111,19 @@ static inline int64_t device_sum_blocks(int64_t count) {
     return (count + DEVICE_SUM_BLOCK - 1) / DEVICE_SUM_BLOCK;
 }
 
-// Elements that an operation over the flat buffers treats alike. Arrays of ranges live in device
+// Elements that an operation on the flat buffers treats alike. Arrays of ranges live in device
 // memory; the ranges of an array do not overlap.
 struct device_range {
-    int64_t first;  // element of the buffers of the whole table
-    int64_t at;     // index of that element in the moments, which may be a part (partition.h)
-    int64_t count;  // > 0
-    int64_t block;  // index of its first block in an array of sums
-    int64_t tensor; // index of the tensor whose statistics apply
+    int64_t first;        // element of the buffers of the whole table
+    int64_t moment_first; // index of that element in the moments, which may be partitioned
+    int64_t count;        // > 0
+    int64_t block;        // index of its first block in an array of sums
+    int64_t tensor;       // index of the tensor whose statistics apply
     double weight_decay;
 };
 
-// Elements of a buffer that have one checksum. Arrays of parts live in device memory.
-struct device_part {
+// Elements of a buffer with a common checksum. Arrays of these live in device memory.
+struct device_checksum_range {
     int64_t first, count;
     int64_t sum; // index of its checksum
 };
@@ -191,10 +191,10 @@ struct norm_grad_args {
                      // memory of dresidual
 };
 
-// What attention's dropout keeps, from the forward pass to the backward pass: for each sequence
-// and head, one after the other, a row of words for each query. Bit i of word k of a row is set
-// where key 16 k + i is kept. The sequence whose first token is row r begins with word
-// r * A * attention_mask_words(the longest length of the batch).
+// The number of words of a row of attention's dropout masks, which the forward pass may store for
+// the backward pass. For each sequence, and in it for each head, there is one row per query; bit i
+// of word k of a row is set if key 16 k + i is kept. The sequence whose first token is row r begins
+// at word r * A * attention_mask_words(batch.max_length).
 static inline int64_t attention_mask_words(int64_t length) {
     return (length + 127) / 128 * 8;
 }
@@ -202,7 +202,7 @@ static inline int64_t attention_mask_words(int64_t length) {
 struct attention_args {
     struct mat context; // out [R, H] compute dtype
     float *lse;      // out [R * A]: log-sum-exp of the scaled scores, row-major [R, A]; NULL: skip
-    uint16_t *masks; // out, where the device keeps them and there is a dropout; NULL: skip
+    uint16_t *masks; // out, if the device keeps masks and there is dropout; NULL: skip
     struct mat qkv;  // [R, 3H] compute dtype: queries, keys, values side by side
     int64_t heads;
     struct dropout dropout; // acts on the probabilities
@@ -213,13 +213,13 @@ struct attention_grad_args {
     struct mat dcontext; // [R, H] compute dtype
     struct mat context;  // as written by the forward operation
     const float *lse;
-    const uint16_t *masks; // NULL: are drawn again
+    const uint16_t *masks; // NULL: draw them again
     struct mat qkv;
     int64_t heads;
     struct dropout dropout;
 };
 
-// What a class's share of a loss is: torch's CrossEntropyLoss(weight, label_smoothing).
+// Class weights and label smoothing, as in torch's CrossEntropyLoss(weight, label_smoothing).
 struct class_rule {
     const float *weights; // [K]
     float smoothing;      // in [0, 1)
@@ -232,14 +232,14 @@ struct similarity_args {
     enum similarity_loss loss;
     float margin;         // of triplets
     float scale;          // of the gradient
-    const float *targets; // [count] that of an example is its first text's
+    const float *targets; // [count]; the target of an example is at its first text
     int64_t count;        // texts
 };
 
 struct adamw_args {
     float *parameters;    // f32 master weights of the whole table, updated
     float *gradients;     // f32 of the whole table; those of the ranges are set to zero afterwards
-    float *first_moment;  // m, of the whole table or a part (device_range.at)
+    float *first_moment;  // m, of the whole table or a part of it (device_range.moment_first)
     float *second_moment; // v
     struct mat compute;   // [1, n] compute copy of the table's first n elements; empty: none
     const struct device_range *ranges; // [range_count]; each below or above n as a whole
@@ -249,11 +249,11 @@ struct adamw_args {
     double correction1, correction2; // 1 - beta^t, or 1 without bias correction
     double gradient_scale;           // gradients are multiplied by it first (1 / loss scale, ...)
     double max_grad_norm;            // <= 0: no clipping
-    int exact_clip;                  // 1: without the 1e-6 in the formula of clipping
-    int epsilon_inside_root;         // 1: sqrt(v + eps) in place of sqrt(v) + eps
+    int exact_clip;                  // 1: clip without adding 1e-6 to the norm
+    int epsilon_inside_root;         // 1: sqrt(v + eps) instead of sqrt(v) + eps
     int l2_mode; // 1: decay is added to the gradient (Adam), 0: decoupled (AdamW)
-    // Clipping uses the norm of the range's tensor where tensor_stats is given, else *stats; both
-    // NULL: no clipping. When the sum is not finite the update is skipped and the gradients are
+    // Clipping uses the norm of the range's tensor if tensor_stats is given, else *stats; both
+    // NULL: no clipping. If the sum is not finite, the update is skipped and the gradients are
     // cleared.
     const struct grad_stats *stats, *tensor_stats;
 };
@@ -277,7 +277,7 @@ struct lamb_args {
     struct lamb_stats *stats; // [tensors] out; not written where the update is skipped
 };
 
-// What the devices of a job's ranks know each other by.
+// Bytes of the id by which the devices of a job's ranks find each other.
 #define DEVICE_PEERS_ID 128
 
 struct comm;
@@ -287,14 +287,14 @@ struct device {
     const char *name; // "cpu"
     void *state;
     int is_host;     // 1: blocks of memory_new are ordinary memory that the host may read and write
-    unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype; that of i8: the operations
-                     // of int8 matrices, and an i8 word table in embed_forward
-    void *observer;  // of who put functions of its own in the place of the device's; NULL: nobody
+    unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype; the bit of i8 stands for the
+                     // operations on int8 matrices and an i8 word table in embed_forward
+    void *wrapper;   // state of code that has replaced functions of this struct; NULL: none
     enum dtype fast_dtype; // the default of training and prediction
     int wants_word_rows;   // 1: embed_backward reads batch.word_rows
     int keeps_masks;       // 1: attention reads and writes `masks`
     int tf32;              // 1: products of f32 matrices round their operands to TF32
-    uint64_t unit;         // below 2^40: tells a host's GPUs apart, whichever of them a rank sees
+    uint64_t gpu_id; // below 2^40; identifies a GPU of the host, whichever of them a rank sees
 
     // Short description for people: instruction set, threads, libraries.
     const char *(*describe)(struct device *dev);
@@ -305,32 +305,34 @@ struct device {
     void (*memory_free)(struct device *dev, void *block, size_t bytes);
     void (*upload)(struct device *dev, void *to, const void *from_host, size_t bytes);
     void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
-    // For exchanges of what the device computes; NULL where is_host. Memory of the host that the
-    // device copies to and from while it computes; NULL when out of memory. An upload from it may
-    // read it until the wait for a fetch that was begun after it, or any call that waits for all.
+    // Pinned host memory, which the device copies to and from while it computes; NULL when out of
+    // memory. An upload from it may read it until the wait for a fetch that was begun later, or any
+    // call that waits for all operations. The function is NULL if is_host.
     void *(*pinned_new)(struct device *dev, size_t bytes);
     void (*pinned_free)(struct device *dev, void *block, size_t bytes);
-    // Begins to copy `from`, as all earlier calls leave it, beside the operations that follow;
-    // returns a number above 0. Until fetch_wait(that number) returns, `from` is not written.
+    // Begins to copy `from`, as all earlier calls leave it, concurrently with later operations;
+    // returns a number above 0. `from` must not be written until fetch_wait(that number) returns.
     int64_t (*fetch_begin)(struct device *dev, void *to_pinned, const void *from, size_t bytes);
     void (*fetch_wait)(struct device *dev, int64_t fetch);
-    // Exchanges with the devices of a job's other ranks, beside the operations and without the
-    // host; NULL: the device has none. All ranks open, or none; then each calls the same. Writes an
-    // id, which all ranks get from one of them; returns NULL, or why there is no exchange.
+    // Exchanges with the devices of the job's other ranks, concurrently with operations and without
+    // the host; NULL: the device cannot. Either all ranks open the exchange or none; then all make
+    // the same calls. peers_id writes an id, which one rank sends to all; it returns NULL, or the
+    // reason why the device cannot exchange.
     const char *(*peers_id)(struct device *dev, char id[DEVICE_PEERS_ID]);
     enum berth_status (*peers_open)(struct device *dev, struct comm *comm,
                                     const char id[DEVICE_PEERS_ID], struct berth_error *error);
-    void (*peers_close)(struct device *dev); // while comm is open; harmless when they are not open
-    // As in core/comm.h, of what all earlier calls leave; later ones that read or write the range
-    // follow a wait, which does not keep the host. A rank that is lost is an error of the device.
+    void (*peers_close)(struct device *dev); // before comm is closed; no effect if not open
+    // As in core/comm.h, on the result of all earlier calls. Later calls that read or write the
+    // range must follow a wait, which does not block the host. A lost rank is an error of the
+    // device.
     int64_t (*peers_reduce)(struct device *dev, const struct comm_range *range);
     int64_t (*peers_gather)(struct device *dev, const struct comm_range *range);
     void (*peers_wait)(struct device *dev, int64_t ticket);
     void (*zero)(struct device *dev, void *block, size_t bytes);
-    // As zero; where the device can, the block takes no memory until it is written again.
+    // As zero; if the device supports it, the block takes no memory until it is written again.
     void (*discard)(struct device *dev, void *block, size_t bytes);
-    // Bytes that memory_new can still allocate; *limit names what limits them. NULL: unknown, or
-    // is_host, where the machine's memory is the limit.
+    // Bytes that memory_new can still allocate; *limit names the limiting resource. NULL: unknown,
+    // or is_host, where the machine's memory is the limit.
     uint64_t (*memory_available)(struct device *dev, const char **limit);
     // Bytes of scratch memory and library caches that `reserve` takes for this shape.
     size_t (*workspace_bytes)(struct device *dev, const struct device_shape *shape);
@@ -338,16 +340,16 @@ struct device {
                                  struct berth_error *error);
     // The first error since the last call, or BERTH_OK.
     enum berth_status (*status)(struct device *dev, struct berth_error *error);
-    // The operations between these two may be kept as a graph and started together. Between them
-    // there are operations and zero only. `key` is not 0 and the same where the operations
-    // are the same but for their arguments: what they have in common is prepared once. NULL: the
-    // device starts each operation as it is called.
+    // The operations between these two calls may be captured as a graph and launched together.
+    // Between them only operations and `zero` are called. `key` is not 0; equal keys promise the
+    // same operations with possibly other arguments, so a graph can be reused. NULL: the device
+    // launches each operation when it is called.
     void (*graph_begin)(struct device *dev, uint64_t key);
     void (*graph_end)(struct device *dev);
-    // From now on the device's time counts towards this phase.
+    // Attributes the device's time to this phase from now on.
     void (*mark)(struct device *dev, enum device_phase phase);
-    // Returns and resets the seconds of each phase that are known without waiting: at least those
-    // between the marks before the last wait.
+    // Returns and resets the seconds of each phase, as far as they are known without waiting: at
+    // least the time between the marks before the last wait.
     void (*times)(struct device *dev, double seconds[DEVICE_PHASES]);
 
     // --- forward and backward -----------------------------------------------------------------
@@ -406,17 +408,17 @@ struct device {
     // dx [R, H] and dy [C, H] as x and y above. The rows are distinct.
     void (*scatter_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                          int64_t count);
-    // dx[rows[i]] += dy[i] for i in [0, count); as above, except that the other rows stay
-    // unchanged. f32.
+    // dx[rows[i]] += dy[i] for i in [0, count); as above, except that other rows are unchanged.
+    // f32.
     void (*scatter_add_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                              int64_t count);
 
     // --- heads over whole sequences: everything in f32 ----------------------------------------
-    // du *= f'(u), in place; dbias[I] += column sums of the result. u and du [C, I] f32.
+    // du *= f'(u), in-place; dbias[I] += column sums of the result. u and du [C, I] f32.
     void (*gelu_backward)(struct device *dev, struct mat du, float *dbias, struct mat u,
                           enum activation activation);
-    // t = tanh(u); y = dropout(t); all [C, H]. Row i is the first token of sequence i: the mask is
-    // that of position 0 at the sequence's place. t may be the memory of u.
+    // t = tanh(u); y = dropout(t); all [C, H]. Row i is the first token of sequence i: its mask is
+    // that of position 0 of the sequence. t may be the memory of u.
     void (*tanh_forward)(struct device *dev, struct mat y, struct mat t, struct mat u,
                          struct dropout dropout, const struct batch *batch);
     // du = dropout'(dy) * (1 - t^2); all [C, H]. du may be the memory of dy.
@@ -502,10 +504,10 @@ struct device {
     void (*add)(struct device *dev, float *to, const float *from, int64_t count);
     // to[i] = from[i] in the dtype of `to`, count elements
     void (*convert)(struct device *dev, struct mat to, const float *from);
-    // sums[part.sum] = checksum_bytes (core/checksum.h) of the part's elements, for each of the
-    // parts. values [1, n]. Parts of about DEVICE_SUM_BLOCK elements keep a device busy.
+    // sums[range.sum] = checksum_bytes (core/checksum.h) of the elements of each range. values
+    // [1, n]. Ranges of about DEVICE_SUM_BLOCK elements keep a device busy.
     void (*checksums)(struct device *dev, uint64_t *sums, struct mat values,
-                      const struct device_part *parts, int64_t count);
+                      const struct device_checksum_range *ranges, int64_t count);
 
     // FLOP/s of multiply-adds in this dtype, measured over about `seconds`. NULL: unknown.
     double (*measure_peak)(struct device *dev, enum dtype dtype, double seconds);
@@ -515,8 +517,8 @@ struct device {
     // Quantizes the rows w, f32 in host memory, and writes them as rows [first, first + w.rows).
     void (*int8_pack)(struct device *dev, const struct int8_matrix *to, int64_t first,
                       struct mat w);
-    // Called once, after all rows were written. Says which columns are wide: columns[to->wide],
-    // ascending, in host memory; NULL where none are.
+    // Called once, after all rows have been written, with the wide columns: columns[to->wide],
+    // ascending, in host memory; NULL if there are none.
     void (*int8_finish)(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
     // y = f(x * w^T + bias). x in the compute dtype, y there or in f32. Each row of x is quantized
     // to 8 bits, with its own range; sums are integers.
@@ -527,7 +529,7 @@ struct device {
     // --- packed weights, for inference; NULL where the device has no layout of its own ---------
     // Whether weights of this shape and dtype can be packed.
     int (*packs)(struct device *dev, struct mat w);
-    // Rearranges w [N, K] in its memory. Only linear_packed_forward reads it then.
+    // Rearranges w [N, K] in place. Only linear_packed_forward can read it afterwards.
     void (*pack)(struct device *dev, struct mat w);
     // y = f(x * w^T + bias), with the numbers of linear_forward.
     void (*linear_packed_forward)(struct device *dev, struct mat y, struct mat x, struct mat w,
@@ -537,14 +539,14 @@ struct device {
 struct device_options {
     int threads;              // 0: all processors that the process may use
     const char *instructions; // NULL or "auto"; "generic", "avx2", "avx512", "avx512bf16" force one
-    int index;      // of the GPU among those of its kind that the process sees; -1: one of them for
-    int local_rank; // each rank of the host, in turn
+    int index;      // of the GPU among those of its kind that the process sees; -1: chosen by
+    int local_rank; // the local rank, in turn
     int ranks;      // of the job; several: memory to exchange with other ranks' devices is counted
     int tf32;       // 1: products of f32 matrices in TF32, where the device has it
 };
 
-// What to return after memory_new(bytes) has failed: the device's error, or BERTH_NO_MEMORY with
-// its name and the memory that it still has.
+// The error after memory_new(bytes) has failed: the device's own, or BERTH_NO_MEMORY with its name
+// and the memory that it still has.
 enum berth_status device_no_memory(struct device *device, size_t bytes, const char *purpose,
                                    struct berth_error *error);
 
@@ -555,11 +557,11 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
 // Kinds of GPUs: "cuda", "hip", and "emulated" (the GPU's kernels run by the host, slowly); the
 // last is NULL.
 extern const char *const device_gpu_kinds[];
-// BERTH_UNAVAILABLE: there is no such device, no driver for it, or no module of Berth.
+// BERTH_UNAVAILABLE: no such device, no driver for it, or no module of Berth.
 enum berth_status device_gpu_open(const char *kind, const struct device_options *options,
                                   struct device **device, struct berth_error *error);
-// Why there is no GPU of that kind to compute on, as far as this can be said without opening the
-// kind's module; NULL: there may be one. That of the emulation is for those who ask for it.
+// The reason why no GPU of that kind is usable, as far as it is known without opening the kind's
+// module; NULL: there may be one. The emulation needs only its module.
 const char *device_gpu_missing(const char *kind);
 // Describes the GPU with that index; *count = the number of them. Errors as those of
 // device_gpu_open.

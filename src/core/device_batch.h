@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's copy of a batch that the host has filled, for operations to read. A device that uses
-// the host's memory makes no copy; its arrays are the host's.
+// The device's copy of a batch that the host has filled. A device that uses the host's memory makes
+// no copy: its arrays are the host's.
 #ifndef BERTH_CORE_DEVICE_BATCH_H
 #define BERTH_CORE_DEVICE_BATCH_H
 

@@ -55,15 +55,15 @@ static enum berth_status need(const struct kind *kind, const char *path, const c
                            is_folder ? "folder" : "file", expected);
 }
 
-enum berth_status file_need(const char *path, const char *expected, struct berth_error *error) {
+enum berth_status file_require(const char *path, const char *expected, struct berth_error *error) {
     return need(&(struct kind){.name = "file", .is_file = 1}, path, expected, error);
 }
 
-enum berth_status dir_need(const char *path, const char *expected, struct berth_error *error) {
+enum berth_status dir_require(const char *path, const char *expected, struct berth_error *error) {
     return need(&(struct kind){.name = "folder", .is_folder = 1}, path, expected, error);
 }
 
-enum berth_status path_need(const char *path, const char *expected, struct berth_error *error) {
+enum berth_status path_require(const char *path, const char *expected, struct berth_error *error) {
     return need(&(struct kind){.name = "file or folder", .is_file = 1, .is_folder = 1}, path,
                 expected, error);
 }
@@ -342,9 +342,9 @@ static enum berth_status add_parts(struct names *names, const char *list, int ex
     for (const char *at = list; *at != '\0';) {
         const size_t length = strcspn(at, separator);
         if (length == 0) {
-            return error_set(error, BERTH_USAGE,
-                             "\"%s\": a path of this list is empty; separate paths by one comma",
-                             list);
+            return error_set(
+                error, BERTH_USAGE,
+                "\"%s\": a path in this list is empty; separate paths by single commas", list);
         }
         char *part = memory_string_of(at, length);
         enum berth_status status =

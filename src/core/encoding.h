@@ -15,7 +15,8 @@ enum encoding { ENCODING_UTF8, ENCODING_UTF16_LE, ENCODING_UTF16_BE, ENCODING_UT
 // *mark: bytes of the byte order mark.
 enum encoding encoding_of(const char *bytes, size_t length, size_t *mark);
 
-// UTF-16 that arrives in pieces, without its byte order mark. Zero-initialise all but the encoding.
+// Converts UTF-16 that arrives in chunks, without its byte order mark. Zero-initialise all but the
+// encoding.
 struct encoding_reader {
     enum encoding encoding;
     unsigned char held[4]; // the start of a character

@@ -27,7 +27,7 @@
 #define CHUNK_SIZE ((size_t)64 << 20) // per read or write, so that signals are handled in between
 #define WRITER_WAIT_SECONDS 10        // for a FIFO's writer
 #define WRITER_POLL_MILLISECONDS 50
-// What git writes in the place of a file whose content is in its large file storage, and its size.
+// A Git LFS pointer, which git checks out instead of the content, and an upper bound of its size.
 #define POINTER_START "version https://git-lfs.github.com/spec/v1"
 #define POINTER_LIMIT 1024
 
@@ -158,8 +158,8 @@ static enum berth_status refuse_pointer(const char *path, const char *bytes, siz
     return length < start || length >= POINTER_LIMIT || memcmp(bytes, POINTER_START, start) != 0
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: a pointer of Git LFS, not the file's content; get that with `git "
-                           "lfs pull` in its folder, or download all files with `berth fetch`",
+                           "%s: a Git LFS pointer, not the file's content; get it with `git lfs "
+                           "pull` in its folder, or download all files with `berth fetch`",
                            path);
 }
 
@@ -211,8 +211,8 @@ static enum berth_status wait_for_writer(int fifo, const char *path, struct bert
 }
 
 // Makes the descriptor blocking again, after waiting for a FIFO's writer.
-static enum berth_status make_waiting(int descriptor, const struct stat *info, const char *path,
-                                      struct berth_error *error) {
+static enum berth_status make_blocking(int descriptor, const struct stat *info, const char *path,
+                                       struct berth_error *error) {
     if (S_ISREG(info->st_mode)) {
         return BERTH_OK;
     }
@@ -229,7 +229,7 @@ static enum berth_status make_waiting(int descriptor, const struct stat *info, c
 enum berth_status file_open_stream(const char *path, int *descriptor, struct berth_error *error) {
     struct stat info;
     TRY(open_input(path, descriptor, &info, error));
-    enum berth_status status = make_waiting(*descriptor, &info, path, error);
+    enum berth_status status = make_blocking(*descriptor, &info, path, error);
     if (status != BERTH_OK) {
         file_call_close(*descriptor);
         *descriptor = -1;
@@ -292,7 +292,7 @@ enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t
     struct stat info;
     *bytes = NULL;
     TRY(open_input(path, &descriptor, &info, error));
-    enum berth_status status = make_waiting(descriptor, &info, path, error);
+    enum berth_status status = make_blocking(descriptor, &info, path, error);
     if (status == BERTH_OK && S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit) {
         status = error_set(error, BERTH_BAD_DATA, "%s: %lld bytes, the limit is %zu", path,
                            (long long)info.st_size, limit);
@@ -639,7 +639,7 @@ enum berth_status file_copy(const char *from, const char *path, struct berth_err
 }
 
 int file_is_temporary(const char *name) {
-    if (!name_has_ending(name, ".tmp")) {
+    if (!name_has_suffix(name, ".tmp")) {
         return 0;
     }
     size_t at = strlen(name) - strlen(".tmp");

@@ -2,9 +2,9 @@
 // Files: all code opens, reads, writes, syncs, renames, locks and removes them through these
 // functions.
 //
-// A final name never holds a half-written file: a file is written under a temporary name in the
-// same folder, synced and renamed; a folder likewise (dir_publish). A test can make the n-th call
-// fail (file_fail_at), as in memory.h.
+// A final name never refers to a half-written file: a file is written under a temporary name in the
+// same folder, synced and renamed; so is a folder (dir_publish). A test can make the n-th call fail
+// (file_fail_at), as in memory.h.
 #ifndef BERTH_CORE_FILE_H
 #define BERTH_CORE_FILE_H
 
@@ -45,9 +45,9 @@ void file_reader_close(struct file_reader *reader);
 // BERTH_BAD_DATA when the file has another size than `bytes`; a missing one is BERTH_NO_INPUT.
 enum berth_status file_check_size(const char *path, uint64_t bytes, struct berth_error *error);
 
-// What a function that looks at a file to recognise it returns, after `status` with the error
-// `own`: BERTH_OK where the file is absent or something else, but not after a read error or without
-// memory, which say nothing about the file.
+// The result of a function that tries to recognise a file and got `status` with the error `own`:
+// BERTH_OK if the file is absent or something else. A read error and a lack of memory, which say
+// nothing about the file, are passed on.
 enum berth_status file_probe(enum berth_status status, const struct berth_error *own,
                              struct berth_error *error);
 
@@ -83,10 +83,10 @@ enum berth_status file_write(const char *path, const void *bytes, size_t length,
 // Writes a copy of the regular file `from`, of any size.
 enum berth_status file_copy(const char *from, const char *path, struct berth_error *error);
 
-// A file that several processes fill. One creates it with its first bytes, the rest zeros; then
-// each opens it and writes its own ranges. It is not renamed at the end: it is for a folder that is
-// published as a whole (dir_publish) or whose files are moved out of it (file_publish), and removed
-// with that folder when a run is interrupted.
+// A file that several processes write. One creates it with its first bytes and zeros after them;
+// then each opens it and writes its own ranges. It is not renamed at the end: it must be in a
+// folder that is published as a whole (dir_publish) or whose files are moved out of it
+// (file_publish), and that is removed if the run is interrupted.
 struct file_ranges {
     int descriptor; // -1: not open
     char *path;     // for messages
@@ -97,15 +97,15 @@ enum berth_status file_ranges_open(struct file_ranges *ranges, const char *path,
                                    struct berth_error *error);
 enum berth_status file_ranges_put(struct file_ranges *ranges, uint64_t offset, const void *bytes,
                                   size_t length, struct berth_error *error);
-// Syncs and closes, also after an earlier failure, which the caller passes as `status`; returns
-// that failure, else its own.
+// Syncs and closes. The caller passes an earlier failure as `status`; the file is then only closed,
+// and that failure is returned.
 enum berth_status file_ranges_close(struct file_ranges *ranges, enum berth_status status,
                                     struct berth_error *error);
 
 // Renames a synced file to `path`, replacing an existing one, and syncs the folder.
 enum berth_status file_publish(const char *temporary, const char *path, struct berth_error *error);
 
-// Whether this name or path is that of a file_writer's temporary file, "NAME.PID.N.tmp".
+// Whether the name or path is that of a file_writer's temporary file, "NAME.PID.N.tmp".
 int file_is_temporary(const char *name);
 // Removes a file or link; a missing one is no error.
 enum berth_status file_remove(const char *path, struct berth_error *error);
@@ -116,11 +116,12 @@ int file_exists(const char *path);
 int dir_exists(const char *path);
 // Whether `path` itself is a symbolic link, wherever it leads.
 int path_is_link(const char *path);
-// BERTH_OK if `path` names a file, a folder, or either. Else an error, usually BERTH_NO_INPUT, that
-// says what was found (nothing, the other kind, or a path that cannot be searched) and `expected`.
-enum berth_status file_need(const char *path, const char *expected, struct berth_error *error);
-enum berth_status dir_need(const char *path, const char *expected, struct berth_error *error);
-enum berth_status path_need(const char *path, const char *expected, struct berth_error *error);
+// BERTH_OK if `path` names a file, a folder, or either. Otherwise an error, usually BERTH_NO_INPUT,
+// that says what was found (nothing, the other type, or a path that cannot be searched) and
+// `expected`.
+enum berth_status file_require(const char *path, const char *expected, struct berth_error *error);
+enum berth_status dir_require(const char *path, const char *expected, struct berth_error *error);
+enum berth_status path_require(const char *path, const char *expected, struct berth_error *error);
 // Checks, without creating anything, whether dir_make is likely to succeed: the folder, or its
 // nearest existing ancestor, must be a writable folder; else BERTH_CANT_CREATE.
 enum berth_status dir_check(const char *path, struct berth_error *error);
@@ -132,9 +133,9 @@ enum berth_status file_check_output(const char *output, const char *input,
 enum berth_status dir_make(const char *path, struct berth_error *error);
 // dir_make of the folder that `path` is in.
 enum berth_status dir_make_parent(const char *path, struct berth_error *error);
-// dir_existing returns how many bytes of `path` name an existing folder. Call it before dir_make
-// and pass the result to dir_remove_created as `kept`: that removes the folder and its parents with
-// longer paths, as far as they are empty.
+// Undoes dir_make. dir_existing, called before it, returns the length of the longest prefix of
+// `path` that is an existing folder. dir_remove_created gets it as `kept` and removes the folder
+// and those parents whose paths are longer, as long as they are empty.
 size_t dir_existing(const char *path);
 void dir_remove_created(const char *path, size_t kept);
 // Whether the folder is empty or missing.
@@ -143,13 +144,13 @@ int dir_is_empty(const char *path);
 // links) or enter other file systems; refuses "", "/", "." and "..".
 enum berth_status dir_remove(const char *path, struct berth_error *error);
 // Removes an empty folder; a missing one is no error. A folder that is not empty is
-// BERTH_CANT_CREATE: the caller wants to create something in its place.
+// BERTH_CANT_CREATE, because the caller wants to create something under its name.
 enum berth_status dir_remove_empty(const char *path, struct berth_error *error);
 // Syncs the folder `temporary` and everything in it, renames it to `path` (which must not exist),
 // syncs the parent.
 enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error);
-// Renames a file, a folder or a link, but not what it leads to, to `path`, which must not exist,
-// and syncs the parent of `path`.
+// Renames a file, a folder or a link (not its target) to `path`, which must not exist, and syncs
+// the parent of `path`.
 enum berth_status path_rename(const char *from, const char *path, struct berth_error *error);
 // Syncs the parent folder of `path`, so that a new name in it survives a crash.
 enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
@@ -158,17 +159,17 @@ uint64_t dir_free_bytes(const char *path);
 // Names (not paths) in a folder, sorted, without . and ..; a NULL-terminated array in one block
 // (memory_free).
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);
-// Calls `visit` for what is in a folder, sorted by name, up to its first failure.
+// Calls `visit` for each entry of a folder, sorted by name, until it fails.
 typedef enum berth_status dir_visit(const char *path, void *context, struct berth_error *error);
 enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
                            struct berth_error *error);
-// FOLDER/NAME if that is a file, newly allocated; else *path stays as it is.
+// Sets *path to FOLDER/NAME, newly allocated, if that is a file; otherwise leaves it unchanged.
 enum berth_status file_find(const char *folder, const char *name, char **path,
                             struct berth_error *error);
-// The paths of a list that are separated by commas, in its order, as a NULL-terminated array in one
-// block (memory_free). A list that is the name of a file or folder is that one path. An empty path
-// is BERTH_USAGE. path_expand also replaces a pattern (glob(7)) by the sorted paths that match it,
-// which may be none, unless it is itself a path.
+// Splits a list of paths separated by commas into a NULL-terminated array in one block
+// (memory_free). If the whole list is the name of a file or folder, it is one path. An empty path
+// is BERTH_USAGE. path_expand also replaces each pattern (glob(7)) that is not itself an existing
+// path by the sorted paths that match it, possibly none.
 enum berth_status path_split(const char *list, char ***paths, struct berth_error *error);
 enum berth_status path_expand(const char *list, char ***paths, struct berth_error *error);
 // "a/b" from "a" and "b"; newly allocated, NULL when out of memory.
@@ -193,7 +194,7 @@ enum berth_status file_link(const char *target, const char *path, struct berth_e
 
 // Whether `path`, with all links resolved, is inside the folder `folder`, or is that folder. 0 when
 // either is missing.
-int file_lies_in(const char *path, const char *folder);
+int path_is_inside(const char *path, const char *folder);
 
 // `path` with all links resolved, as an absolute path (memory_free); NULL when it does not exist or
 // when out of memory.
@@ -225,14 +226,14 @@ enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
 // BERTH_IO when the lock file or its folder was removed or replaced: the lock then protects
 // nothing. Call it before each write.
 enum berth_status file_lock_check(const struct file_lock *lock, struct berth_error *error);
-// Removes the lock file, unless another process holds it by now.
+// Removes the lock file, unless another process has taken the lock in the meantime.
 void file_lock_release(struct file_lock *lock);
 
-// Locks the file `path` if nobody holds it (*taken is 0 otherwise). Releasing the lock keeps the
-// file, as other programs that lock it expect.
+// Tries to lock the file `path`; *taken is 0 if another process holds the lock. file_lock_unlock
+// keeps the file, as other programs that lock it expect.
 enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *taken,
                                 struct berth_error *error);
-void file_lock_let_go(struct file_lock *lock);
+void file_lock_unlock(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 

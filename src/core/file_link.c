@@ -41,7 +41,7 @@ enum berth_status file_link(const char *target, const char *path, struct berth_e
     return status;
 }
 
-int file_lies_in(const char *path, const char *folder) {
+int path_is_inside(const char *path, const char *folder) {
     char real_path[PATH_MAX], real_folder[PATH_MAX];
     if (realpath(path, real_path) == NULL || realpath(folder, real_folder) == NULL) {
         return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks: on a folder that a run writes to, and on a file that stays. The kernel releases them when
-// the process ends; the folder's file only gives its lock a name and says who holds it.
+// Locks on a folder that a run writes to, and on a permanent file. The kernel releases them when
+// the process ends; the lock file in the folder only names the holder.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"
@@ -98,7 +98,7 @@ void file_lock_release(struct file_lock *lock) {
     if (lock->descriptor < 0) {
         return;
     }
-    if (is_current(lock->descriptor, lock->path)) { // else it is another's
+    if (is_current(lock->descriptor, lock->path)) { // else it belongs to another process
         (void)CALL(unlink(lock->path));             // while still locked: see is_current
     }
     file_call_close(lock->descriptor);
@@ -106,7 +106,7 @@ void file_lock_release(struct file_lock *lock) {
     *lock = (struct file_lock){.descriptor = -1};
 }
 
-// --- a file that is only a lock -----------------------------------------------------------------
+// --- permanent lock files -----------------------------------------------------------------------
 
 enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *taken,
                                 struct berth_error *error) {
@@ -131,7 +131,7 @@ enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *t
     return status;
 }
 
-void file_lock_let_go(struct file_lock *lock) {
+void file_lock_unlock(struct file_lock *lock) {
     if (lock->descriptor >= 0) {
         file_call_close(lock->descriptor);
         lock->descriptor = -1;

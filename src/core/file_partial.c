@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum berth_status begin_at_the_end(struct file_partial *partial, struct berth_error *error) {
+static enum berth_status find_size(struct file_partial *partial, struct berth_error *error) {
     struct stat info;
     if (CALL(fstat(partial->descriptor, &info)) < 0) {
         return file_cannot_create(partial->path, errno, error);
@@ -33,7 +33,7 @@ enum berth_status file_partial_open(struct file_partial *partial, const char *pa
     partial->descriptor =
         file_call_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK);
     enum berth_status status = partial->descriptor < 0 ? file_cannot_create(path, errno, error)
-                                                       : begin_at_the_end(partial, error);
+                                                       : find_size(partial, error);
     if (status != BERTH_OK) {
         file_partial_close(partial);
     }

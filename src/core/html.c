@@ -20,7 +20,7 @@ static const char *entity_of(char byte) {
     }
 }
 
-// Ill-formed bytes, as a file's name may have, become U+FFFD.
+// Ill-formed bytes, which file names may contain, become U+FFFD.
 void html_put_escaped(struct buffer *page, const char *bytes, size_t length) {
     size_t step;
     for (size_t i = 0; i < length; i += step) {

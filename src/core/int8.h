@@ -10,8 +10,7 @@
 
 #define INT8_GROUP 64
 
-// Rounds to the nearest integer, ties to even; |x| must be below 2^22. Compilers make vectors of
-// it.
+// Rounds to the nearest integer, ties to even; |x| must be below 2^22. Compilers can vectorize it.
 static inline int32_t int8_round(float x) {
     const float magic = 12582912.0f, sum = x + magic; // 1.5 * 2^23: sums with it are integers
     int32_t bits, zero;
@@ -20,12 +19,12 @@ static inline int32_t int8_round(float x) {
     return bits - zero;
 }
 
-// The columns of a group, in rows of so many columns.
+// The number of columns of a group, in rows of `columns` columns.
 static inline int64_t int8_group(int64_t columns) {
     return columns % INT8_GROUP == 0 ? INT8_GROUP : columns;
 }
 
-// The groups of a row, at least one.
+// The number of groups of a row, at least one.
 static inline int64_t int8_groups(int64_t columns) {
     return columns / int8_group(columns);
 }

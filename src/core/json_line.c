@@ -126,7 +126,7 @@ void json_line_float(struct json_line *line, const char *key, float value) {
     json_line_raw(line, key, text);
 }
 
-void json_line_truth(struct json_line *line, const char *key, int value) {
+void json_line_boolean(struct json_line *line, const char *key, int value) {
     json_line_raw(line, key, value ? "true" : "false");
 }
 

@@ -25,7 +25,7 @@ void json_line_integer(struct json_line *line, const char *key, int64_t value);
 void json_line_real(struct json_line *line, const char *key, double value);
 // Nine digits, which read back as the same float.
 void json_line_float(struct json_line *line, const char *key, float value);
-void json_line_truth(struct json_line *line, const char *key, int value);
+void json_line_boolean(struct json_line *line, const char *key, int value);
 // Adds `json`, which is already a JSON value.
 void json_line_raw(struct json_line *line, const char *key, const char *json);
 // Adds a newline after the value.

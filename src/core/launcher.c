@@ -13,8 +13,8 @@
 #define SRUN "srun of Slurm"
 #define SRUN_ALONE "run it without srun, or with srun --ntasks=1"
 
-// The first row that says several processes were started wins, or else the first row; the search
-// ends at the first innermost launcher that is set.
+// The first row with several processes wins, else the first row whose variables are set. The search
+// ends at the first innermost launcher whose variables are set.
 enum { TORCHRUN };
 static const struct launcher launchers[] = {
     [TORCHRUN] = {.name = "torchrun or deepspeed",
@@ -110,8 +110,8 @@ static struct launch search(size_t first) {
     return found;
 }
 
-// The variables of torchrun are also set by scripts that start PyTorch with an MPI's launcher or
-// srun. Then both say the same number of processes.
+// Scripts that start PyTorch with an MPI's launcher or srun also set torchrun's variables. Then
+// both give the same number of processes.
 struct launch launch_find(void) {
     const struct launch found = search(TORCHRUN), other = search(TORCHRUN + 1);
     const int is_copied = found.launcher == &launchers[TORCHRUN] && other.launcher != NULL &&

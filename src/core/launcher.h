@@ -12,11 +12,11 @@ struct launcher {
     const char *name;     // "mpirun of Open MPI"
     const char *size;     // the variable with the number of processes; NULL: none
     const char *ranks[2]; // the variables with the rank: the first that is set counts; NULL: none
-    const char *with;     // a variable that must be set as well; NULL: none
-    int is_innermost;     // starts processes itself, even under another launcher
+    const char *with;     // another variable that must be set; NULL: none
+    int is_innermost;     // starts the processes itself, even under another launcher
     const char *mpi;      // the MPI that connects the processes: "openmpi", "mpich"; NULL: none
-    int is_any_mpi;       // `mpi` is only the usual one; the number of ranks shows what is right
-    const char *instead;  // if there is no MPI: how to start processes that one connects
+    int is_any_mpi;       // `mpi` is only the usual one; the number of ranks shows if it is right
+    const char *instead;  // without an MPI: how to start the processes with one
     const char *alone;    // how to start a single process
 };
 
@@ -29,7 +29,7 @@ struct launch {
 };
 
 // Whether there are, or may be, other processes.
-static inline int launch_is_of_several(const struct launch *launch) {
+static inline int launch_is_parallel(const struct launch *launch) {
     return launch->size > 1 || (launch->launcher != NULL && launch->launcher->size == NULL);
 }
 

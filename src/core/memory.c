@@ -97,7 +97,7 @@ void *memory_pages(size_t bytes) {
     return block;
 }
 
-// Without this, the first write next to the part would fill the pages that were given back.
+// Without this, the first write next to the range would repopulate the pages that were returned.
 static void split_huge_pages(char *first, char *last) {
     char *first_whole = (char *)(((uintptr_t)first + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     char *last_whole = (char *)((uintptr_t)last / HUGE_PAGE * HUGE_PAGE);
@@ -112,9 +112,9 @@ static void split_huge_pages(char *first, char *last) {
     }
 }
 
-void memory_pages_discard(void *part, size_t bytes) {
+void memory_pages_discard(void *range, size_t bytes) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *from = part, *to = from + bytes;
+    char *from = range, *to = from + bytes;
     char *first = (char *)(((uintptr_t)from + page - 1) / page * page);
     char *last = (char *)((uintptr_t)to / page * page);
     if (first >= last || madvise(first, (size_t)(last - first), MADV_DONTNEED) != 0) {

@@ -28,9 +28,9 @@ void *memory_grow(void *block, size_t *capacity, size_t needed, size_t size);
 // valid block.
 void *memory_pages(size_t bytes);
 void memory_pages_free(void *block, size_t bytes);
-// Sets bytes within such a block to zero; whole pages of them go back to the system. The ends of
-// the part, which would share huge pages with bytes that stay, have small pages from then on.
-void memory_pages_discard(void *part, size_t bytes);
+// Sets a range of such a block to zero and returns whole pages of it to the system. The ends of the
+// range, which would share huge pages with other bytes, have small pages from then on.
+void memory_pages_discard(void *range, size_t bytes);
 
 // Test hook: the `countdown`-th allocation from now (1 is the next) returns NULL, and so do all
 // later ones when `persistent`; 0 disables the hook. Returns the number of allocations since the

@@ -11,15 +11,15 @@
 
 #define FOLDERS_SIZE 2048 // of the list in a message
 
-// From the folder of the program, and from that of the library; CMake says where the installed
-// modules are.
+// Folders relative to that of this code. CMake defines the one of an installed program.
 #ifndef BERTH_MODULES_FROM_PROGRAM
 #define BERTH_MODULES_FROM_PROGRAM "../lib/berth"
 #endif
 #define BERTH_MODULES_FROM_LIBRARY "berth"
-static const char *const places[] = {"", BERTH_MODULES_FROM_PROGRAM, BERTH_MODULES_FROM_LIBRARY};
+static const char *const relative_folders[] = {"", BERTH_MODULES_FROM_PROGRAM,
+                                               BERTH_MODULES_FROM_LIBRARY};
 
-// --- where modules are --------------------------------------------------------------------------
+// --- finding modules ----------------------------------------------------------------------------
 
 // The folder of the file that holds this code; "" when it is not known.
 static void own_folder(char folder[PATH_MAX]) {
@@ -27,10 +27,10 @@ static void own_folder(char folder[PATH_MAX]) {
     struct link_map *map = NULL;
     char path[PATH_MAX];
     folder[0] = '\0';
-    if (dladdr1(places, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) {
+    if (dladdr1(relative_folders, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) {
         return;
     }
-    // The program's name in the map is empty, and what dladdr says instead is what it was called.
+    // The program has an empty name in the map, and dladdr would return argv[0].
     snprintf(path, sizeof path, "%s", map->l_name[0] != '\0' ? map->l_name : "/proc/self/exe");
     if (realpath(path, folder) == NULL) {
         folder[0] = '\0';
@@ -42,11 +42,11 @@ static void own_folder(char folder[PATH_MAX]) {
 struct search {
     const struct module_request *request;
     char path[PATH_MAX];        // of the module that was found
-    char folders[FOLDERS_SIZE]; // that were looked in
+    char folders[FOLDERS_SIZE]; // searched so far, for the message
     size_t used;                // of `folders`
 };
 
-static int is_in(struct search *search, const char *folder) {
+static int is_in_folder(struct search *search, const char *folder) {
     int length = snprintf(search->path, sizeof search->path, "%s/berth-%s-%s.so", folder,
                           search->request->kind, search->request->name);
     const size_t room = sizeof search->folders - search->used;
@@ -56,13 +56,13 @@ static int is_in(struct search *search, const char *folder) {
     return length < (int)sizeof search->path && access(search->path, R_OK) == 0;
 }
 
-static int is_named(struct search *search) {
+static int is_in_module_path(struct search *search) {
     const char *list = secure_getenv(MODULE_PATH_VARIABLE);
     char folder[PATH_MAX];
     while (list != NULL && *list != '\0') {
         size_t length = strcspn(list, ":");
         snprintf(folder, sizeof folder, "%.*s", (int)length, list);
-        if (length > 0 && is_in(search, folder)) {
+        if (length > 0 && is_in_folder(search, folder)) {
             return 1;
         }
         list += length + (list[length] == ':');
@@ -70,15 +70,17 @@ static int is_named(struct search *search) {
     return 0;
 }
 
-static int find(struct search *search) {
+static int find_module(struct search *search) {
     char own[PATH_MAX], folder[PATH_MAX + sizeof BERTH_MODULES_FROM_PROGRAM];
-    if (is_named(search)) {
+    if (is_in_module_path(search)) {
         return 1;
     }
     own_folder(own);
-    for (size_t i = 0; own[0] != '\0' && i < sizeof places / sizeof *places; i++) {
-        snprintf(folder, sizeof folder, "%s%s%s", own, places[i][0] != '\0' ? "/" : "", places[i]);
-        if (is_in(search, folder)) {
+    for (size_t i = 0; own[0] != '\0' && i < sizeof relative_folders / sizeof *relative_folders;
+         i++) {
+        snprintf(folder, sizeof folder, "%s%s%s", own, relative_folders[i][0] != '\0' ? "/" : "",
+                 relative_folders[i]);
+        if (is_in_folder(search, folder)) {
             return 1;
         }
     }
@@ -90,21 +92,21 @@ static int find(struct search *search) {
 int module_exists(const char *kind, const char *name) {
     const struct module_request request = {.kind = kind, .name = name};
     struct search search = {.request = &request};
-    return find(&search);
+    return find_module(&search);
 }
 
 enum berth_status module_open(const struct module_request *request, const void **object,
                               struct berth_error *error) {
     struct search search = {.request = request};
-    if (!find(&search)) {
+    if (!find_module(&search)) {
         return error_set(error, BERTH_UNAVAILABLE, "no berth-%s-%s.so in %s: %s", request->kind,
                          request->name, search.folders, request->if_missing);
     }
     void *handle = dlopen(search.path, RTLD_NOW | (request->is_global ? RTLD_GLOBAL : RTLD_LOCAL));
     *object = handle != NULL ? dlsym(handle, request->symbol) : NULL;
     if (*object == NULL) {
-        return error_set(error, BERTH_UNAVAILABLE, "%s does not open: %s; %s", search.path,
-                         dlerror(), request->if_broken);
+        return error_set(error, BERTH_UNAVAILABLE, "cannot open %s: %s; %s", search.path, dlerror(),
+                         request->if_broken);
     }
     return BERTH_OK;
 }
@@ -114,7 +116,7 @@ enum berth_status module_check(const struct module_request *request, const char 
     return strcmp(version, BERTH_VERSION) == 0 && found_size == size
                ? BERTH_OK
                : error_set(error, BERTH_UNAVAILABLE,
-                           "berth-%s-%s.so belongs to another build of Berth (%s, this is %s): "
+                           "berth-%s-%s.so is from another build of Berth (%s; this is %s): "
                            "install both together",
                            request->kind, request->name, version, BERTH_VERSION);
 }

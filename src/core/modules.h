@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules: parts of Berth that need a library which not every machine has (an MPI, a GPU's), built
-// as libraries berth-KIND-NAME.so of their own and opened at run time. They are looked for in the
-// folders of BERTH_MODULE_PATH, beside the program or the library that this code is part of (a
-// build folder), and where they are installed.
+// Modules: parts of Berth that need a library which not every machine has (an MPI, a GPU's). Each
+// is a shared library berth-KIND-NAME.so, opened at run time. The search path is BERTH_MODULE_PATH,
+// then the folder of the program or library that contains this code (a build folder), then the
+// installed folders.
 #ifndef BERTH_CORE_MODULES_H
 #define BERTH_CORE_MODULES_H
 
@@ -13,16 +13,16 @@
 struct module_request {
     const char *kind, *name; // "comm", "openmpi"
     const char *symbol;      // the object that the module offers
-    int is_global;           // 1: its libraries' names are for all that is loaded later
-    const char *if_missing;  // what to do when there is no such file,
-    const char *if_broken;   // and when it does not open
+    int is_global;           // 1: load its symbols globally (RTLD_GLOBAL)
+    const char *if_missing;  // remedy if there is no such file
+    const char *if_broken;   // remedy if it cannot be loaded
 };
 
-// Whether there is a file of that module.
+// Whether the module's file exists.
 int module_exists(const char *kind, const char *name);
 
 // *object = the module's object. Modules are never unloaded: libraries leave handlers and threads
-// in the process. BERTH_UNAVAILABLE: no such module, or it does not open.
+// in the process. BERTH_UNAVAILABLE: there is no such module, or it cannot be loaded.
 enum berth_status module_open(const struct module_request *request, const void **object,
                               struct berth_error *error);
 

@@ -73,7 +73,7 @@ int number_parse_real(const char *text, double *value) {
     return 1;
 }
 
-int number_parse_truth(const char *text, int *value) {
+int number_parse_boolean(const char *text, int *value) {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcasecmp(text, words[i]) == 0) {

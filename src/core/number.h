@@ -16,11 +16,11 @@
 int number_parse_integer(const char *text, int64_t *value);
 int number_parse_real(const char *text, double *value);
 
-// The same of `length` bytes, from 1 to 18, that are all digits.
+// The same for 1 to 18 bytes that must all be digits.
 int number_parse_digits(const char *text, size_t length, int64_t *value);
 
 // Accepts "true", "yes", "on", "1" and "false", "no", "off", "0" in any case. 1 on success.
-int number_parse_truth(const char *text, int *value);
+int number_parse_boolean(const char *text, int *value);
 
 // The shortest decimal that reads back as the same double ("3e-05", "0.1", "50"); "nan", "inf",
 // "-inf".
@@ -29,8 +29,8 @@ void number_print_real(char *text, size_t size, double value);
 // The same as Python's repr prints it: a whole number gets a fraction ("50.0").
 void number_print_python(char *text, size_t size, double value);
 
-// What a noun gets after a number in a message: "" for 1, else "s".
-static inline const char *number_ending(int64_t number) {
+// The plural suffix of a noun after a number in a message: "" for 1, else "s".
+static inline const char *number_plural(int64_t number) {
     return number == 1 ? "" : "s";
 }
 

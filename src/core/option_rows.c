@@ -50,14 +50,12 @@ const struct option_row option_rows[] = {
      .shown = "that of the model folder"},
     {TEXT("files", config_file, NULL), FREE, LOCAL, COMMON, .jobs = MODEL_JOBS, .unit = "FILE",
      .aliases = "bert_config_file origin_bert_config_file config cf",
-     .help = "config.json of weights that lie alone; in `berth pretrain` also of a new model with "
-             "random weights",
+     .help = "config.json, if the folder of the weights has none; in `berth pretrain` also that of "
+             "a new model with random weights",
      .shown = "that of the model folder"},
     {FLAG("files", pre_layer_norm, "auto"), FREE, .jobs = MODEL_JOBS, BETWEEN(-1, 1),
-     .aliases = "preln",
-     .help = "refuse a model whose layer norms do not come before its sub-layers (false: one whose "
-             "norms do)",
-     .shown = "either kind"},
+     .aliases = "preln", .help = "require layer norms before the sub-layers (false: after them)",
+     .shown = "either"},
     {TEXT("files", train_file, NULL), NOTED, LOCAL, COMMON, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      .unit = "FILE", .aliases = "train",
      .help = "training data: a SQuAD file, a table of texts, words with tags, or text"},
@@ -94,17 +92,17 @@ const struct option_row option_rows[] = {
      .help = "language of xnli", .shown = "zh"},
     {TEXT("texts", text_column, NULL), KEPT, COMMON, .jobs = COLUMN_JOBS | TEXTS_JOBS | MLM_JOBS,
      .unit = "NAME", .aliases = "sentence1_key text_column_name",
-     .help = "column of the text in your own files; in CoNLL's columns the number of the words'",
+     .help =
+         "column of the text in your own files; in CoNLL files, the number of the column of words",
      .job_defaults = {{MLM_JOBS, NULL, "\"text\", or the first column"}}},
     {TEXT("texts", text_pair_column, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS | TEXTS_JOBS,
      .unit = "NAME", .aliases = "sentence2_key",
      .help = "column of the second text in your own files",
-     .shown = "none: single texts; of embeddings by the file"},
+     .shown = "none: single texts; for embeddings, determined by the file"},
     {TEXT("texts", label_column, NULL), KEPT, COMMON, .jobs = COLUMN_JOBS | TEXTS_JOBS,
      .unit = "NAME", .aliases = "label_column_name",
-     .help =
-         "column of the label in your own files; in CoNLL's columns the number of the tags', 0: "
-         "none; of embeddings, of a pair's score"},
+     .help = "column of the label in your own files; in CoNLL files, the number of the column of "
+             "tags (0: none); for embeddings, the column of a pair's score"},
     {TEXT("texts", problem_type, "auto"), KEPT, .jobs = JOB_FINETUNE_CLASSIFY, .unit = "TYPE",
      .choices = "auto|single_label_classification|multi_label_classification|regression",
      .help = "kind of labels in your own files; auto: multi-label if the first label is a JSON "
@@ -112,41 +110,43 @@ const struct option_row option_rows[] = {
 
     {TEXT("texts", class_weights, NULL), KEPT, .jobs = JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS,
      .unit = "A,B,...",
-     .help = "weight of each class in the loss, in the order of id2label; balanced: inversely to "
-             "its number of examples",
+     .help = "weight of each class in the loss, in the order of id2label; balanced: inversely "
+             "proportional to its number of examples",
      .shown = "all equal"},
     {REAL("texts", label_smoothing_factor, "0"), KEPT,
      .jobs = JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS, BETWEEN(0, 0.999), .unit = "X",
      .aliases = "label_smoothing",
-     .help = "share of the loss that all classes have in equal parts"},
+     .help = "fraction of the target that is spread evenly over all classes"},
 
     {TEXT("embeddings", negative_column, NULL), KEPT, COMMON, .jobs = TEXTS_JOBS, .unit = "NAME",
-     .help = "column of the third text, which is far from the first",
-     .shown = "none, or by the file"},
+     .help = "column of the third text of a triplet, which should be far from the first",
+     .shown = "none, or determined by the file"},
     {TEXT("embeddings", embedding_loss, "auto"), KEPT, COMMON, .jobs = JOB_FINETUNE_EMBED,
      .unit = "LOSS", .aliases = "loss", .choices = "auto|cosine|negatives|triplet",
-     .help = "cosine: squared difference of cosine and score; negatives: each first text chooses "
-             "its own among all other texts of its group; triplet: the second text is nearer than "
-             "the third by a margin",
-     .shown = "auto: cosine with scores, triplet for triplets, else negatives"},
+     .help = "cosine: squared difference between cosine and score; negatives: each first text must "
+             "be matched with its second text among all other texts of its group; triplet: the "
+             "second text must be nearer than the third by a margin",
+     .shown = "auto: cosine if there are scores, triplet for triplets, else negatives"},
     {INTEGER("embeddings", negatives_batch, "0"), KEPT, COMMON, .jobs = JOB_FINETUNE_EMBED,
      BETWEEN(0, 1 << 20), .unit = "N",
-     .help = "number of examples in a group, which no micro-batch and no process divides",
+     .help =
+         "number of examples in a group, which is never split between micro-batches or processes",
      .shown = "0: per_device_train_batch_size if given, else train_batch_size"},
     {REAL("embeddings", similarity_scale, "20"), NOTED, .jobs = JOB_FINETUNE_EMBED,
      BETWEEN(1e-3, 1e4), .unit = "X", .aliases = "scale",
-     .help = "factor of the cosines of negatives before the softmax"},
+     .help = "with --embedding_loss negatives: factor of the cosines before the softmax"},
     {REAL("embeddings", triplet_margin, "5"), NOTED, .jobs = JOB_FINETUNE_EMBED, BETWEEN(0, 1e4),
      .unit = "X", .aliases = "margin",
-     .help = "difference of the distances of triplets from which the loss is 0"},
+     .help = "for triplets: difference of the two distances at which the loss becomes 0"},
     {TEXT("embeddings", triplet_distance, "euclidean"), KEPT, .jobs = JOB_FINETUNE_EMBED,
-     .unit = "RULE", .choices = "euclidean|cosine", .help = "distance of the texts of triplets"},
+     .unit = "RULE", .choices = "euclidean|cosine",
+     .help = "distance between the texts of a triplet"},
     {TEXT("embeddings", pooling, NULL), KEPT, .jobs = TEXTS_JOBS, .unit = "HOW",
      .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .help = "how the rows of a text become an embedding",
-     .shown = "as the model folder says, else mean"},
+     .shown = "as in the model folder, else mean"},
     {FLAG("embeddings", normalize, "auto"), KEPT, .jobs = JOB_FINETUNE_EMBED, BETWEEN(-1, 1),
-     .help = "scale embeddings to length 1", .shown = "as the model folder says, else false"},
+     .help = "scale embeddings to length 1", .shown = "as in the model folder, else false"},
 
     {TEXT("pre-training", input_dir, NULL), FREE, LOCAL, COMMON, .jobs = SHARD_JOBS, .unit = "DIR",
      .help = "training shards: a folder of HDF5 or TFRecord files, one file, or a pattern"},
@@ -182,13 +182,13 @@ const struct option_row option_rows[] = {
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
      .job_defaults = {{JOB_SERVE, NULL,
-                       "questions and words with tags 384, embeddings as the model folder says or "
-                       "256, others 512; at most the number of positions of the model"},
+                       "questions and words with tags: 384; embeddings: as in the model folder, "
+                       "else 256; others: 512; at most the number of positions of the model"},
                       {CLASSIFY_JOBS, "128",
                        "128, or the number of positions of the model if that is less"},
-                      {JOB_PREPARE, "128", "128; with --action create_hdf5_files 512"},
+                      {JOB_PREPARE, "128", "128; with --action create_hdf5_files, 512"},
                       {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
-                      {JOB_EMBED | TEXTS_JOBS, "256", "as the model folder says, else 256"},
+                      {JOB_EMBED | TEXTS_JOBS, "256", "as in the model folder, else 256"},
                       {SHARD_JOBS, NULL, "as in the shards"},
                       {MLM_JOBS | JOB_FILL, "512",
                        "512, or the number of positions of the model if that is less"}}},
@@ -225,7 +225,7 @@ const struct option_row option_rows[] = {
      .help = "questions may have no answer (SQuAD 2.0)"},
     {FLAG("features", strict_answers, "false"), FREE,
      .jobs = JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_SHOW | JOB_FEATURES,
-     .help = "refuse a file in which a context lacks an answer at its answer_start",
+     .help = "refuse a file with an answer that is not in its context at answer_start",
      .shown = "false: training skips such questions with a warning"},
     {INTEGER("features", max_train_samples, "0"), KEPT, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      AT_LEAST(0), .unit = "N", .help = "use only the first N training examples", .shown = "0: all"},
@@ -249,17 +249,17 @@ const struct option_row option_rows[] = {
      .choices = "huggingface|google", .help = "tokenizer whose rules to follow"},
     {INTEGER("tokenizer", max_word_length, "0"), KEPT, .jobs = TOKEN_JOBS, BETWEEN(0, 1 << 20),
      .unit = "N", .help = "words of more than N characters become [UNK]",
-     .shown = "0: 100 as Hugging Face, 200 with --tokenizer google"},
+     .shown = "0: 100 as in Hugging Face's tokenizers; with --tokenizer google, 200"},
     {FLAG("tokenizer", split_special, "auto"), KEPT, .jobs = TOKEN_JOBS, BETWEEN(-1, 1),
      .help = "split [CLS], [MASK] and so on in the text like ordinary words",
-     .shown = "false, with --tokenizer google true"},
+     .shown = "false; with --tokenizer google, true"},
 
     {INTEGER("instances", max_predictions_per_seq, "20"), KEPT, COMMON,
      .jobs = JOB_PREPARE | SHARD_JOBS, BETWEEN(1, 8192), .unit = "N",
      .aliases = "max_pred max_predictions", .help = "maximum number of masked tokens in a sequence",
      .job_defaults = {{SHARD_JOBS, "8192", "as in the shards"}}},
     {INTEGER("instances", dupe_factor, "5"), COMMON, .jobs = JOB_PREPARE, BETWEEN(1, 1000),
-     .unit = "N", .shown = "5; with --output_file 10",
+     .unit = "N", .shown = "5; with --output_file, 10",
      .help = "number of passes over the articles, each with different cuts and masks"},
     {REAL("instances", masked_lm_prob, "0.15"), KEPT, .jobs = JOB_PREPARE | MLM_JOBS,
      BETWEEN(1e-6, 1), .unit = "X", .aliases = "mlm_probability",
@@ -269,10 +269,9 @@ const struct option_row option_rows[] = {
     {FLAG("instances", whole_word_mask, "false"), KEPT, .jobs = JOB_PREPARE | MLM_JOBS,
      .aliases = "do_whole_word_mask", .help = "mask all pieces of a word or none"},
     {TEXT("instances", rng, "fast"), .jobs = JOB_PREPARE, .unit = "WHICH", .choices = "fast|python",
-     .help =
-         "random number generator; fast: numbers of its own for each shard; python: CPython's, "
-         "which reproduces the instances of the published script exactly, and begins each shard "
-         "with the same numbers"},
+     .help = "random number generator; fast: an independent stream for each shard; python: "
+             "CPython's, which reproduces the instances of the published script exactly and "
+             "restarts with the same seed for each shard"},
     {INTEGER("instances", shards, "256"), .jobs = JOB_PREPARE, BETWEEN(1, 4096), .unit = "N",
      .aliases = "n_training_shards", .help = "number of training files"},
     {INTEGER("instances", test_shards, "-1"), .jobs = JOB_PREPARE, BETWEEN(-1, 4096), .unit = "N",
@@ -284,7 +283,7 @@ const struct option_row option_rows[] = {
      .help = "stages to run, separated by commas: text, shards, hdf5, pack",
      .shown = "text,shards,hdf5"},
     {FLAG("instances", pack, "false"), .jobs = JOB_PREPARE,
-     .help = "also run the stage pack: up to three sequences in a row"},
+     .help = "also run the stage pack, which puts up to three sequences in a row"},
     {TEXT("instances", format, "hdf5"), .jobs = JOB_PREPARE, .unit = "FORMAT",
      .choices = "hdf5|tfrecord", .help = "file format of the instances"},
 
@@ -314,10 +313,10 @@ const struct option_row option_rows[] = {
      .unit = "X", .aliases = "epochs num_epochs", .help = "number of passes over the training data",
      .job_defaults = {{JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS | JOB_PRETRAIN_MLM, "3", NULL},
                       {JOB_FINETUNE_EMBED, "1", NULL},
-                      {JOB_PRETRAIN, NULL, "as max_steps says"}}},
+                      {JOB_PRETRAIN, NULL, "determined by max_steps"}}},
     {INTEGER("training", max_steps, "0"), NOTED, COMMON, .jobs = JOB_TRAIN, BETWEEN(-1, 1e12),
      .unit = "N", .aliases = "num_train_steps max_train_steps", .help = "stop after N updates",
-     .shown = "0: as num_train_epochs says",
+     .shown = "0: determined by num_train_epochs",
      .job_defaults = {{JOB_PRETRAIN, "1000", "1000, unless num_train_epochs is given"}}},
     {TEXT("training", steps_rule, "run"), NOTED, .jobs = JOB_FINETUNE, .unit = "RULE",
      .choices = "run|epochs|examples",
@@ -357,19 +356,19 @@ const struct option_row option_rows[] = {
      .help = "peak learning rate", .job_defaults = {{JOB_FROM_SCRATCH, "5e-5", NULL}}},
     {TEXT("learning-rate", lr_scaling, "none"), FREE, .jobs = JOB_TRAIN, .unit = "RULE",
      .choices = "none|sqrt|linear",
-     .help = "multiply learning_rate by the square root of the number of processes, or by the "
-             "number; lr_offset stays as it is"},
+     .help = "multiply learning_rate by the number of processes (linear) or by its square root "
+             "(sqrt); lr_offset is not scaled"},
     {REAL("learning-rate", warmup_proportion, "0.1"), NOTED, .jobs = JOB_TRAIN, BETWEEN(0, 1),
      .unit = "X", .aliases = "warmup_ratio", .help = "fraction of the updates for warm-up",
      .job_defaults = {{JOB_PRETRAIN, "0.01", NULL}}},
     {INTEGER("learning-rate", warmup_steps, "0"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(0),
      .unit = "N", DEEPSPEED("scheduler.params.warmup_num_steps", "1000"),
      .aliases = "num_warmup_steps",
-     .help = "number of updates for warm-up, below 1 a share of them; a given 0 is no warm-up, "
-             "unless warmup_proportion is given, too",
-     .shown = "as warmup_proportion says"},
+     .help = "number of updates for warm-up; below 1, a fraction of all updates; 0, if given, "
+             "means no warm-up, unless warmup_proportion is given as well",
+     .shown = "determined by warmup_proportion"},
     {FLAG("learning-rate", warmup_round_up, "false"), NOTED, .jobs = JOB_TRAIN,
-     .help = "round the number of updates that warmup_proportion makes up, as transformers does"},
+     .help = "round the number of updates from warmup_proportion up, as transformers does"},
     {TEXT("learning-rate", schedule, "linear"), NOTED, .jobs = JOB_TRAIN, .unit = "RULE",
      DEEPSPEED("scheduler.type", NULL), .aliases = "scheduler lr_schedule",
      .choices =
@@ -381,9 +380,12 @@ const struct option_row option_rows[] = {
     {REAL("learning-rate", lr_offset, "0"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "RATE",
      .help = "constant to add to the learning rate"},
     {REAL("learning-rate", decay_rate, "0.9"), NOTED, .jobs = JOB_TRAIN, BETWEEN(0, 1), .unit = "X",
-     .help = "with --schedule EE or LE: factor of the learning rate in decay_step updates"},
+     .help = "with --schedule EE or LE: factor by which the learning rate decays in decay_step "
+             "updates"},
     {INTEGER("learning-rate", decay_step, "250"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(1),
-     .unit = "N", .help = "with --schedule EE or LE: number of updates for decay_rate"},
+     .unit = "N",
+     .help = "with --schedule EE or LE: number of updates in which the learning rate decays by "
+             "decay_rate"},
     {FLAG("learning-rate", rewarmup, "false"), NOTED, .jobs = JOB_TRAIN,
      .help = "when resuming, restart the schedule for the rest of the run"},
     {REAL("learning-rate", warmup_min_lr, "0"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(0),
@@ -402,11 +404,11 @@ const struct option_row option_rows[] = {
     {REAL("optimizer", weight_decay, "-1"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(-1), .unit = "X",
      DEEPSPEED("optimizer.params.weight_decay", "0"),
      .help = "weight decay of all parameters except those of no_decay",
-     .shown = "0.01, for lamb 0"},
+     .shown = "0.01; for lamb, 0"},
     {TEXT("optimizer", no_decay, NULL), NOTED, .jobs = JOB_TRAIN, .unit = "LIST",
      .help = "parameters without weight decay: a named list (deepspeed, google, nvidia, none), or "
              "parts of names separated by commas",
-     .shown = "biases and layer norms, as the optimizer has them"},
+     .shown = "biases and layer norms, as in the original of the optimizer"},
     {REAL("optimizer", adam_beta1, "0.9"), NOTED, .jobs = JOB_TRAIN, BETWEEN(0, 0.999999),
      .unit = "X", DEEPSPEED("optimizer.params.betas.0", "0.9"),
      .help = "decay rate of the first moment"},
@@ -423,7 +425,7 @@ const struct option_row option_rows[] = {
     {FLAG("optimizer", bias_correction, "auto"), NOTED, .jobs = JOB_TRAIN, BETWEEN(-1, 1),
      DEEPSPEED("optimizer.params.bias_correction", "true"),
      .help = "correct the bias of the moments",
-     .shown = "true, for adam_weight_decay and bertadam false"},
+     .shown = "true; for adam_weight_decay and bertadam, false"},
     {FLAG("optimizer", adam_w_mode, "true"), NOTED, .jobs = JOB_TRAIN,
      DEEPSPEED("optimizer.params.adam_w_mode", "true"),
      .help = "for adam and adamw: decoupled weight decay; false: add the decay to the gradient"},
@@ -439,7 +441,7 @@ const struct option_row option_rows[] = {
     {TEXT("optimizer", clip_by, NULL), NOTED, .jobs = JOB_TRAIN, .unit = "RULE",
      .choices = "global|tensor|both",
      .help = "norm to clip: that of the whole gradient, that of each tensor, or both in turn",
-     .shown = "global, for bertadam tensor"},
+     .shown = "global; for bertadam, tensor"},
 
     {CHOICE("precision", precision, "auto"), KEPT, COMMON, .jobs = MACHINE_JOBS | JOB_SERVE,
      .unit = "TYPE", .choices = "fp32|bf16|fp16|int8|auto", DEEPSPEED("bf16.enabled", NULL),
@@ -447,21 +449,21 @@ const struct option_row option_rows[] = {
      .help = "number format of activations and matrix products; fp16 only on a GPU; int8 only to "
              "predict, on a CPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
-     .job_defaults = {{JOB_SERVE, NULL, "auto; for embeddings and masked words fp32"},
+     .job_defaults = {{JOB_SERVE, NULL, "auto; for embeddings and masked words, fp32"},
                       {JOB_EMBED | JOB_FILL, "fp32", NULL}}},
     {FLAG("precision", tf32, "false"), KEPT, .jobs = MACHINE_JOBS,
-     .help =
-         "round the operands of fp32 matrix products to TF32 (10 bits of fraction), on NVIDIA's "
-         "GPUs; elsewhere it has no effect, which is noted"},
+     .help = "round the operands of fp32 matrix products to TF32 (10-bit fraction) on NVIDIA GPUs; "
+             "elsewhere it has no effect, and a note says so"},
     {TEXT("precision", loss_scale, NULL), NOTED, .jobs = JOB_TRAIN, .unit = "X",
      DEEPSPEED("fp16.loss_scale", NULL),
      .help = "factor of the loss in the backward pass; updates whose gradient overflows are "
              "skipped: a number, static (init_loss_scale), dynamic (or 0), or none",
-     .shown = "none; with fp16 dynamic"},
+     .shown = "none; with fp16, dynamic"},
     {TEXT("precision", loss_scaler, "zero"), NOTED, .jobs = JOB_TRAIN, .unit = "RULE",
      .choices = "zero|plain",
-     .help = "rules of a dynamic loss_scale: DeepSpeed's with ZeRO or without it; zero tolerates "
-             "overflows as hysteresis says and stops the run at min_loss_scale"},
+     .help =
+         "rules of a dynamic loss_scale: DeepSpeed's with ZeRO (zero) or without it (plain); zero "
+         "tolerates as many overflows as hysteresis allows and stops the run at min_loss_scale"},
     {REAL("precision", init_loss_scale, "65536"), NOTED, .jobs = JOB_TRAIN,
      BETWEEN(0x1p-126, 0x1p126), .unit = "X", DEEPSPEED("fp16.initial_scale_power", NULL),
      .help = "initial value of a dynamic loss_scale, value of a static one"},
@@ -482,21 +484,22 @@ const struct option_row option_rows[] = {
     {FLAG("evaluation", evaluate_every_epoch, "true"), FREE, .jobs = JOB_TRAIN,
      .help = "evaluate after every epoch, not only after the last",
      .job_defaults = {{JOB_PRETRAIN, "false", NULL}}},
-    {INTEGER("evaluation", eval_steps, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .has_share = 1,
-     .unit = "N", .help = "also evaluate every N updates; below 1, every such share of them",
+    {INTEGER("evaluation", eval_steps, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0),
+     .has_fraction = 1, .unit = "N",
+     .help = "also evaluate every N updates; below 1, N is a fraction of all updates",
      .shown = "0: never"},
     {TEXT("evaluation", eval_strategy, NULL), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
      .aliases = "evaluation_strategy", .choices = "no|epoch|steps",
      .help = "when to evaluate during training: never, after each epoch, or every eval_steps "
              "updates (every logging_steps if that is 0)",
-     .shown = "as evaluate_every_epoch and eval_steps say"},
+     .shown = "determined by evaluate_every_epoch and eval_steps"},
     {TEXT("evaluation", metric_for_best_model, NULL), FREE, .jobs = JOB_TRAIN, .unit = "NAME",
      .help = "metric that decides which model is best: f1, accuracy, loss, and so on, with or "
              "without eval_ before it",
      .shown = "that of the task; with load_best_model_at_end the loss, if it is evaluated"},
     {FLAG("evaluation", greater_is_better, "auto"), FREE, .jobs = JOB_TRAIN, BETWEEN(-1, 1),
      .help = "the best model has the greatest value of metric_for_best_model",
-     .shown = "true, for losses, mse and perplexity false"},
+     .shown = "true; for losses, mse and perplexity, false"},
     {INTEGER("evaluation", early_stopping_patience, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0),
      .unit = "N",
      .help = "stop after N successive evaluations that do not improve metric_for_best_model",
@@ -509,16 +512,18 @@ const struct option_row option_rows[] = {
      .shown = "true if predict_file is given"},
 
     {INTEGER("checkpoints", save_steps, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .has_auto = 1,
-     .has_share = 1, .unit = "N|auto", .aliases = "save_checkpoints_steps num_steps_per_checkpoint",
-     .help = "save a checkpoint every N updates, below 1 every such share of them; auto: as often "
-             "as loses the least time, by mean_time_to_failure and the time that saving takes",
+     .has_fraction = 1, .unit = "N|auto",
+     .aliases = "save_checkpoints_steps num_steps_per_checkpoint",
+     .help = "save a checkpoint every N updates; below 1, N is a fraction of all updates; auto: at "
+             "the interval that loses the least time, given mean_time_to_failure and the time that "
+             "saving takes",
      .shown = "0: after each epoch", .job_defaults = {{JOB_PRETRAIN, "100", NULL}}},
     {REAL("checkpoints", mean_time_to_failure, "86400"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1e12),
      .unit = "SECONDS",
      .help = "with --save_steps auto: mean time between failures of the whole job"},
     {FLAG("checkpoints", async_save, "false"), FREE, .jobs = JOB_TRAIN,
-     .help = "write checkpoints beside the next updates, from a copy of weights and moments, where "
-             "memory allows"},
+     .help = "write checkpoints in the background during the next updates, from a copy of weights "
+             "and moments, if memory allows"},
     {INTEGER("checkpoints", save_total_limit, "2"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1 << 20),
      .unit = "N", .help = "number of checkpoints to keep",
      .job_defaults = {{JOB_PRETRAIN, "3", NULL}}},
@@ -529,7 +534,7 @@ const struct option_row option_rows[] = {
      .choices = "no|epoch|steps|best",
      .help = "when to save during training: never, after each epoch, every save_steps updates "
              "(every 500 if that is 0), or after each evaluation that is the best so far",
-     .shown = "as save_steps says"},
+     .shown = "determined by save_steps"},
     {FLAG("checkpoints", load_best_model_at_end, "false"), FREE, .jobs = JOB_TRAIN,
      .help = "save the model with the best metric_for_best_model as the result, not the last one"},
     {FLAG("checkpoints", skip_checkpoint, "false"), FREE, .jobs = JOB_TRAIN,
@@ -545,10 +550,12 @@ const struct option_row option_rows[] = {
      .choices = "stop|continue", .help = "what to do if a checkpoint cannot be written"},
     {TEXT("checkpoints", spike_policy, "none"), NOTED, .jobs = JOB_TRAIN, .unit = "WHAT",
      .choices = "none|warn|skip|rollback",
-     .help = "an update whose loss or gradient norm is above spike_factor times its running mean: "
-             "warn of it, skip it, or go back to the last checkpoint and leave out its data"},
+     .help =
+         "what to do about an update whose loss or gradient norm exceeds spike_factor times its "
+         "running mean: warn, skip it, or go back to the last checkpoint and leave out its data"},
     {REAL("checkpoints", spike_factor, "3"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(1), .unit = "X",
-     .help = "for spike_policy: how many times the mean of the updates before is a spike"},
+     .help = "for spike_policy: an update above this multiple of the mean of earlier updates is a "
+             "spike"},
 
     {INTEGER("prediction", predict_batch_size, "32"), FREE, .jobs = MODEL_JOBS & ~JOB_ANSWER,
      BETWEEN(1, 1 << 20), .unit = "N",
@@ -570,14 +577,14 @@ const struct option_row option_rows[] = {
      .jobs = MACHINE_JOBS | JOB_FEATURES | DATA_JOBS, BETWEEN(0, 4096), .unit = "N",
      .aliases = "n_processes num_threads num_intra_threads intra_op "
                 "intra_op_parallelism_threads preprocessing_num_workers",
-     .help = "number of threads", .shown = "0: all that the process may use"},
+     .help = "number of threads", .shown = "0: all processors that the process may use"},
     {TEXT("machine", instructions, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS, .unit = "SET",
      .choices = "auto|generic|avx2|avx512|avx512bf16", .help = "instruction set to use"},
 
-    {TEXT("ranks", comm, "auto"), FREE, LOCAL, .jobs = JOB_DIVIDED | JOB_BENCH, .unit = "NAME",
-     .choices = "auto|self|openmpi|mpich", .help = "what connects the processes of a job",
+    {TEXT("ranks", comm, "auto"), FREE, LOCAL, .jobs = JOB_DISTRIBUTED | JOB_BENCH, .unit = "NAME",
+     .choices = "auto|self|openmpi|mpich", .help = "library that connects the processes of a job",
      .shown = "auto: the MPI of the launcher that started them"},
-    {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_DIVIDED | JOB_BENCH,
+    {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_DISTRIBUTED | JOB_BENCH,
      BETWEEN(1, 1000000), .unit = "SECONDS", .help = "maximum time to wait for another process"},
     {TEXT("ranks", workers, "synchronous"), FREE, .jobs = JOB_TRAIN, .unit = "KIND",
      .choices = "synchronous|independent",
@@ -585,30 +592,28 @@ const struct option_row option_rows[] = {
              "of its own with seed + R in OUTPUT/worker-R, and the best one becomes the result"},
     {INTEGER("ranks", zero_stage, "0"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, BETWEEN(0, 3),
      .unit = "STAGE", DEEPSPEED("zero_optimization.stage", NULL),
-     .help = "what the processes divide among them: 1: moments and master weights, 2: gradients "
-             "too"},
+     .help = "what is partitioned among the processes; 1: moments and master weights; 2: gradients "
+             "as well"},
     {INTEGER("ranks", virtual_ranks, "0"), NOTED, .jobs = JOB_TRAIN | JOB_BENCH,
      BETWEEN(0, 1 << 20), .unit = "N",
-     .help =
-         "compute an update in N parts whose gradients are added in a fixed order; with a power "
-         "of two, the same bytes on any smaller power of two of processes",
+     .help = "compute an update in N parts whose gradients are added in a fixed order; if N is a "
+             "power of two, any smaller power of two of processes gives the same bytes",
      .shown = "0: one part for each process"},
     {TEXT("ranks", shard_order, "global"), KEPT, .jobs = JOB_PRETRAIN, .unit = "RULE",
      .choices = "global|rank",
-     .help = "who reads which sequences: one order for any number of processes, or to each process "
-             "whole files, as NVIDIA's run_pretraining assigns them"},
+     .help = "how sequences are assigned to processes; global: in one order for any number of "
+             "processes; rank: whole files to each process, as NVIDIA's run_pretraining does"},
     {TEXT("ranks", communication_data_type, NULL), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
      .unit = "TYPE", .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
      .help = "type of the gradients that processes exchange",
      .shown = "that of --precision; fp32 with --virtual_ranks"},
     {FLAG("ranks", overlap_comm, "true"), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
      DEEPSPEED("zero_optimization.overlap_comm", NULL),
-     .help = "exchange gradients and weights while computing goes on; false: wait for every "
-             "exchange"},
-    {TEXT("ranks", gpu_exchange, "auto"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, .unit = "WAY",
+     .help = "exchange gradients and weights during computation; false: wait for every exchange"},
+    {TEXT("ranks", gpu_exchange, "auto"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, .unit = "METHOD",
      .choices = "auto|nccl|mpi",
      .help = "how processes on GPUs exchange gradients and weights: from GPU to GPU (nccl), or "
-             "through the memory of their hosts (mpi); auto: nccl where all can"},
+             "through the memory of their hosts (mpi); auto: nccl if all of them can"},
     {INTEGER("ranks", reduce_bucket_size, "0"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, AT_LEAST(0),
      .unit = "N", DEEPSPEED("zero_optimization.reduce_bucket_size", NULL),
      .help = "maximum number of elements of gradients to exchange at a time",
@@ -619,15 +624,14 @@ const struct option_row option_rows[] = {
      .shown = "0: as many as the memory for exchanges holds"},
     {INTEGER("ranks", replica_check_steps, "0"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, AT_LEAST(0),
      .unit = "N",
-     .help = "find numbers that faulty memory or processors change: check weights and moments "
-             "against their checksums in every update, and compare them between processes in every "
-             "N-th",
+     .help = "detect corruption by faulty memory or processors: verify the checksums of weights "
+             "and moments in every update, and compare them between processes in every Nth update",
      .shown = "0: no checks"},
 
-    {INTEGER("reports", logging_steps, "10"), FREE, .jobs = JOB_TRAIN, AT_LEAST(1), .has_share = 1,
-     .unit = "N", DEEPSPEED("steps_per_print", NULL),
+    {INTEGER("reports", logging_steps, "10"), FREE, .jobs = JOB_TRAIN, AT_LEAST(1),
+     .has_fraction = 1, .unit = "N", DEEPSPEED("steps_per_print", NULL),
      .aliases = "print_steps log_freq steps_per_print",
-     .help = "report every N updates; below 1, every such share of them",
+     .help = "report every N updates; below 1, N is a fraction of all updates",
      .job_defaults = {{JOB_PRETRAIN, "1", NULL}}},
     {TEXT("reports", log_format, "plain"), FREE, .jobs = JOB_TRAIN | JOB_PREDICT, .unit = "FORMAT",
      .choices = "plain|deepspeed|dllogger",
@@ -645,8 +649,8 @@ const struct option_row option_rows[] = {
      .help = "also write scalars for TensorBoard to this folder"},
     {TEXT("reports", logging_axis, "samples"), FREE, .jobs = JOB_TRAIN, .unit = "AXIS",
      .choices = "samples|steps",
-     .help = "x axis of TensorBoard's scalars; those with Hugging Face's names (train/loss) have "
-             "steps"},
+     .help = "x axis of TensorBoard's scalars; those with Hugging Face's names (train/loss) always "
+             "use steps"},
     {REAL("reports", loss_plot_alpha, "0.2"), FREE, .jobs = JOB_TRAIN, BETWEEN(0, 1), .unit = "X",
      .help = "weight of the previous mean in TensorBoard's train_ema_loss"},
     {FLAG("reports", wall_clock_breakdown, "false"), FREE, .jobs = JOB_TRAIN,

@@ -134,7 +134,7 @@ static void describe_range(const struct option_row *row, int is_large, char *tex
     }
     const size_t used = strlen(text);
     snprintf(text + used, size - used, "%s%s",
-             row->has_share ? ", or a share of the updates from 1e-06 to 1" : "",
+             row->has_fraction ? ", or a fraction of the updates from 1e-06 to below 1" : "",
              row->has_auto ? ", or auto" : "");
 }
 
@@ -154,21 +154,22 @@ static enum berth_status out_of_range(const struct option_row *row, const char *
     return bad_value(row, value, expected, error);
 }
 
-// A share is stored as so many parts of the whole. The least one keeps small negative numbers,
-// which a program sets by mistake, from being shares.
-#define SHARE_PARTS 1e12
-#define LEAST_SHARE 1e-6
+// A fraction f is stored as OPTION_AUTO - f * FRACTION_UNIT. FRACTION_MIN keeps small negative
+// numbers, which a program sets by mistake, from being fractions.
+#define FRACTION_UNIT 1e12
+#define FRACTION_MIN 1e-6
 
-double option_share(int64_t value) {
-    const double share = (double)(OPTION_AUTO - value) / SHARE_PARTS;
-    return share >= LEAST_SHARE && share < 1 ? share : 0;
+double option_fraction(int64_t value) {
+    const double fraction = (double)(OPTION_AUTO - value) / FRACTION_UNIT;
+    return fraction >= FRACTION_MIN && fraction < 1 ? fraction : 0;
 }
 
-static int parse_share(const char *text, int64_t *value) {
-    double share;
-    const int is_share = number_parse_real(text, &share) && share >= LEAST_SHARE && share < 1;
-    *value = is_share ? OPTION_AUTO - (int64_t)(share * SHARE_PARTS + 0.5) : 0;
-    return is_share && option_share(*value) > 0;
+static int parse_fraction(const char *text, int64_t *value) {
+    double fraction;
+    const int is_fraction =
+        number_parse_real(text, &fraction) && fraction >= FRACTION_MIN && fraction < 1;
+    *value = is_fraction ? OPTION_AUTO - (int64_t)(fraction * FRACTION_UNIT + 0.5) : 0;
+    return is_fraction && option_fraction(*value) > 0;
 }
 
 // Programs that count in floating point have whole numbers as "7038.0".
@@ -189,7 +190,7 @@ static enum berth_status parse_integer(const struct option_row *row, const char 
         *value = OPTION_AUTO;
         return BERTH_OK;
     }
-    if (row->has_share && parse_share(text, value)) {
+    if (row->has_fraction && parse_fraction(text, value)) {
         return BERTH_OK;
     }
     return parse_whole(text, value) && (double)*value >= row->minimum &&
@@ -212,7 +213,7 @@ static enum berth_status parse_flag(const struct option_row *row, const char *te
         return BERTH_OK;
     }
     const char *expected = row->minimum < 0 ? "true or false, or auto" : "true or false";
-    return number_parse_truth(text, value) ? BERTH_OK : bad_value(row, text, expected, error);
+    return number_parse_boolean(text, value) ? BERTH_OK : bad_value(row, text, expected, error);
 }
 
 // A choice that ends in "[:N]" stands for itself with and without an index, "cuda" and "cuda:12".
@@ -505,8 +506,8 @@ void option_print(const struct berth_config *config, const struct option_row *ro
         const int64_t number = *(const int64_t *)field;
         if (row->has_auto && number == OPTION_AUTO) {
             snprintf(text, size, "auto");
-        } else if (row->has_share && option_share(number) > 0) {
-            number_print_real(text, size, option_share(number));
+        } else if (row->has_fraction && option_fraction(number) > 0) {
+            number_print_real(text, size, option_fraction(number));
         } else {
             snprintf(text, size, "%lld", (long long)number);
         }

@@ -22,7 +22,7 @@ enum option_type {
     OPTION_LIST
 };
 
-// The jobs that a row applies to; the --help of a command shows the rows of its job.
+// The jobs that a row applies to. The --help of a command shows the rows of its job.
 enum option_job {
     JOB_FINETUNE_SQUAD = 1 << 0,
     JOB_PREDICT_SQUAD = 1 << 1,
@@ -47,23 +47,24 @@ enum option_job {
     JOB_FINETUNE_EMBED = 1 << 20,
     JOB_EVALUATE_EMBED = 1 << 21,
     JOB_SERVE = 1 << 22, // beside the jobs of its models: other descriptions of their defaults
-    // Of every task.
+    // Jobs of every task.
     JOB_FINETUNE =
         JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS | JOB_FINETUNE_EMBED,
     JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS |
                   JOB_EVALUATE_PRETRAIN | JOB_EVALUATE_MLM | JOB_EVALUATE_EMBED,
-    // Of which a new model can start from random weights.
+    // Jobs that can start from random weights.
     JOB_FROM_SCRATCH = JOB_PRETRAIN | JOB_PRETRAIN_MLM,
     JOB_TRAIN = JOB_FINETUNE | JOB_FROM_SCRATCH,
-    // Of which several processes can do one together.
-    JOB_DIVIDED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED | JOB_PREPARE | JOB_PACK
+    // Jobs that several processes can do together.
+    JOB_DISTRIBUTED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED | JOB_PREPARE | JOB_PACK
 };
 
 // What a resumed run may do with a setting.
 enum option_resume {
-    OPTION_RESUME_NONE, // nothing to say: no row of JOB_TRAIN
-    OPTION_KEPT,  // another value is refused: it decides the order of the data, the shape of the
-                  // numbers, what the moments mean or the head's first values
+    OPTION_RESUME_NONE, // does not apply: no row of JOB_TRAIN
+    // Another value is refused: the option decides the order of the data, the number format, the
+    // meaning of the moments or the initial values of the head.
+    OPTION_KEPT,
     OPTION_NOTED, // it may change, with a note
     OPTION_FREE   // it may change without a note
 };
@@ -83,18 +84,19 @@ struct option_row {
     const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
-    int has_auto;              // OPTION_INTEGER: "auto" is a value as well, stored as OPTION_AUTO
-    int has_share;             // OPTION_INTEGER: a share of the updates, "0.1", is a value as well
-                               // (option_share)
+    int has_auto;              // OPTION_INTEGER: "auto" is also a value, stored as OPTION_AUTO
+    int has_fraction;          // OPTION_INTEGER: a fraction of the updates, "0.1", is also a value
+                               // (option_fraction)
     const char *default_value; // as text; NULL: a text that is not set
     const char *shown;         // text for --help if the default follows a rule; or NULL
-    // Of jobs that have another. JOB_SERVE comes before the jobs of its models.
+    // Defaults of particular jobs. JOB_SERVE comes before the jobs of its models.
     struct option_default job_defaults[7];
     const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
     enum option_resume resume;
-    int local; // 1: the ranks of a job may differ in it: a path, a part of their hosts, or what
-               // they print and record
+    // 1: ranks of a job may differ in it: a path, a resource of the host, or what they print and
+    // record
+    int local;
     const char *deepspeed;         // path of a DeepSpeed JSON, "optimizer.params.lr"; NULL: none
     const char *deepspeed_default; // DeepSpeed's value where the key is absent; NULL: none
     const char *group;             // heading in --help; the rows of a group follow each other
@@ -105,9 +107,9 @@ struct option_row {
 
 #define OPTION_AUTO (-1)
 
-// The share of the updates, from 1e-6 to below 1, that the value of a row with `has_share` is; 0:
-// it is a number.
-double option_share(int64_t value);
+// The fraction of the updates, from 1e-6 to below 1, that a value of a row with `has_fraction`
+// stands for; 0: the value is a number.
+double option_fraction(int64_t value);
 
 // The range of a row.
 #define AT_LEAST(low) .minimum = (low), .maximum = INFINITY

@@ -77,10 +77,10 @@ RNG_FUNCTION float rng_dropout_scale(uint32_t threshold) {
 }
 
 // 1 when the element is kept. This is the definition; devices compute many elements at a time.
-RNG_FUNCTION int rng_dropout_keeps(const struct dropout *dropout, uint32_t head, int64_t place,
-                                   int32_t position, int32_t column) {
+RNG_FUNCTION int rng_dropout_keeps(const struct dropout *dropout, uint32_t head,
+                                   int64_t global_index, int32_t position, int32_t column) {
     uint32_t counter[4] = {(uint32_t)(column / 128 * 16 + column % 16), (uint32_t)position,
-                           (uint32_t)place, dropout->step};
+                           (uint32_t)global_index, dropout->step};
     struct rng_block block = rng_philox(rng_dropout_key(dropout, head), counter);
     int slot = column / 16 % 8;
     uint32_t bits = block.word[slot / 2] >> (16 * (slot % 2)) & 0xFFFFu;

@@ -8,8 +8,8 @@
 
 int terminal_is(int descriptor);
 
-// Whether it is a terminal on which a line can be erased and written again. TERM=dumb, an empty
-// TERM and none mean that it cannot.
+// Whether it is a terminal on which a line can be erased and rewritten: not if TERM is "dumb",
+// empty or unset.
 int terminal_erases(int descriptor);
 
 // Columns: the environment variable COLUMNS, else the terminal's width, else 80; at least 20.

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int words_have(const char *list, char separator, const char *word) {
+int words_contain(const char *list, char separator, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = list; at != NULL && length > 0; at = strchr(at, separator)) {
         at += *at == separator;
@@ -25,7 +25,7 @@ int text_ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-int name_has_ending(const char *name, const char *ending) {
+int name_has_suffix(const char *name, const char *ending) {
     return text_ends_with(name, ending) && strcmp(name, ending) != 0;
 }
 

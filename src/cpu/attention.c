@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention, one (sequence, head) per task, block by block of query rows; scores are f32,
-// probabilities have the compute dtype. The forward pass keeps the log-sum-exps and the dropout's
-// masks, the backward pass computes the probabilities again:
+// Attention, one (sequence, head) per task, in blocks of query rows; scores are f32, probabilities
+// have the compute dtype. The forward pass keeps the log-sum-exps and the dropout masks; the
+// backward pass recomputes the probabilities:
 //
 //   Pd = dropout(P); O = Pd V; dPd = dO V^T; dP = dropout'(dPd)
 //   dS = P * (dP - rowsum(P * dP)) / sqrt(D); dQ = dS K; dK = dS^T Q; dV = Pd^T dO
 //
-// rowsum(P * dP) is rowsum(dO * O), too, but O would have to be read from memory for it.
+// rowsum(P * dP) equals rowsum(dO * O), but that would have to read O from memory.
 //
-// Products read the head's columns where they are, and a block has so few rows that its scores stay
-// in the first-level cache. Only where D is odd in bf16, whose products take pairs, are the head's
-// columns copied, with a column of zeros.
+// Products read the head's columns in place, and a block has so few rows that its scores stay in
+// the L1 cache. Only if D is odd in bf16, whose products take pairs, are the head's columns copied
+// and padded with a column of zeros.
 #include "core/error.h"
 #include "cpu/cpu.h"
 
@@ -21,11 +21,11 @@
 #define BLOCK_ROWS 32
 #define LENGTH_UNIT 16 // columns of a vector
 
-// A matrix [L, D] of the head, and its packed forms as the b of products: rows for [*, D] x [D, L],
-// columns for [*, L] x [L, D].
+// A matrix [L, D] of the head, and its packed forms as operand b of products: rows for
+// [*, D] x [D, L], columns for [*, L] x [L, D].
 struct head {
-    struct mat m;    // of even D in bf16
-    struct mat copy; // empty, or memory for it
+    struct mat m;    // D is even in bf16
+    struct mat copy; // memory for a padded copy, or empty
     void *rows, *columns;
 };
 
@@ -36,14 +36,14 @@ struct task {
     int64_t padded;        // the length rounded up
     int64_t hidden, head_size;
     struct head q, k, v, dout;
-    struct mat p, ds;           // [rows of a block, padded]
-    struct mat scores, dp;      // the same, f32
-    float *factors;             // of the rows of a block
-    uint16_t *drawn;            // the masks of a block that are not kept
-    uint16_t *masks;            // of all rows; NULL: not kept
-    int64_t mask_words;         // of a row
-    void *p_strips, *ds_strips; // p and ds of all rows, transposed
-    struct rows_ahead ahead;    // those of the thread's next task
+    struct mat p, ds;                 // [rows of a block, padded]
+    struct mat scores, dp;            // the same, f32
+    float *factors;                   // of the rows of a block
+    uint16_t *drawn;                  // the masks of a block, if masks are not kept
+    uint16_t *masks;                  // of all rows; NULL: not kept
+    int64_t mask_words;               // of a row
+    void *p_strips, *ds_strips;       // p and ds of all rows, transposed
+    struct prefetch_queue prefetches; // those of the thread's next task
 };
 
 static int64_t round_length(int64_t length) {
@@ -54,14 +54,14 @@ static int64_t round64(int64_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-// D as products take it.
+// D, padded as products need it.
 static int64_t depth_of(int64_t head_size, enum dtype dtype) {
     return dtype == DTYPE_F32 ? head_size : (head_size + 1) / 2 * 2;
 }
 
 // --- buffers ------------------------------------------------------------------------------------
 
-// Memory that is handed out piece by piece, or only counted (NULL).
+// Allocates consecutive chunks of `memory`, or only counts their bytes (NULL).
 struct carver {
     char *memory;
     size_t used;
@@ -90,7 +90,7 @@ static void carve_head(struct carver *carver, struct head *head, const struct ta
 }
 
 static void carve_task(struct task *t, struct carver *carver, enum dtype dtype) {
-    const int64_t n = t->padded, rows = cpu_piece(0, n, BLOCK_ROWS);
+    const int64_t n = t->padded, rows = cpu_chunk_length(0, n, BLOCK_ROWS);
     const int64_t size = (int64_t)dtype_size(dtype);
     carve_head(carver, &t->q, t, dtype);
     carve_head(carver, &t->k, t, dtype);
@@ -130,10 +130,10 @@ static int prepare(struct cpu *cpu, const struct batch *batch, int64_t head_size
 
 // --- products -----------------------------------------------------------------------------------
 
-// The operands were packed, written or asked for a moment ago.
+// The operands were packed, written or prefetched a moment ago.
 static void multiply(struct cpu *cpu, struct task *t, struct product product, enum dtype dtype) {
-    product.operands_near = 1;
-    product.ahead = &t->ahead;
+    product.operands_cached = 1;
+    product.prefetches = &t->prefetches;
     if (dtype == DTYPE_F32) {
         cpu->kernels->product_f32(&product);
     } else {
@@ -146,7 +146,7 @@ static void scores_of(struct cpu *cpu, struct task *t, struct mat c, struct mat 
                       const struct head *b) {
     struct product product =
         product_of_rows(mat_columns(c, 0, t->length), x, b->rows, product_steps(x.cols, x.dtype));
-    product.result_near = 1;
+    product.result_cached = 1;
     multiply(cpu, t, product, x.dtype);
 }
 
@@ -168,13 +168,6 @@ static void apply_transposed(struct cpu *cpu, struct task *t, struct mat to, con
 
 // --- tasks --------------------------------------------------------------------------------------
 
-static void zero_rows(struct mat m, int64_t first) {
-    for (int64_t row = first; row < m.rows; row++) {
-        struct mat one = mat_rows(m, row, 1);
-        memset(one.data, 0, (size_t)one.cols * dtype_size(one.dtype));
-    }
-}
-
 // The task's part of a matrix with one row per token; q, k and v are parts 0, 1 and 2 of qkv.
 static struct mat slice(const struct task *t, struct mat m, int part) {
     return mat_columns(mat_rows(m, t->first, t->length), part * t->hidden + t->head * t->head_size,
@@ -183,12 +176,12 @@ static struct mat slice(const struct task *t, struct mat m, int part) {
 
 enum packing { PACK_ROWS = 1, PACK_COLUMNS = 2 };
 
-// Makes rows of the batch a matrix of the head, with the packed forms that are needed.
-static void fetch(struct cpu *cpu, struct head *to, struct mat rows, unsigned packing) {
+// Loads rows of the batch as a matrix of the head, with the packed forms that are needed.
+static void load_head(struct cpu *cpu, struct head *to, struct mat rows, unsigned packing) {
     to->m = rows;
     if (!mat_is_empty(to->copy)) {
         to->m = mat_rows(to->copy, 0, rows.rows);
-        zero_rows(to->m, 0);
+        cpu_zero_rows(to->m, 0);
         cpu->kernels->copy(mat_columns(to->m, 0, rows.cols), rows);
     }
     if (packing & PACK_ROWS) {
@@ -199,29 +192,30 @@ static void fetch(struct cpu *cpu, struct head *to, struct mat rows, unsigned pa
     }
 }
 
-static void add_ahead(struct rows_ahead *ahead, struct mat rows) {
+static void add_prefetch(struct prefetch_queue *prefetches, struct mat rows) {
     const int64_t size = (int64_t)dtype_size(rows.dtype);
-    ahead->row[ahead->parts] = rows.data;
-    ahead->stride[ahead->parts++] = rows.stride * size;
-    ahead->bytes = rows.cols * size;
-    ahead->left = rows.rows;
+    prefetches->row[prefetches->parts] = rows.data;
+    prefetches->stride[prefetches->parts++] = rows.stride * size;
+    prefetches->bytes = rows.cols * size;
+    prefetches->left = rows.rows;
 }
 
-// What the task's products ask for: the operands of the task `next`. dcontext: empty for the
+// What the task's products prefetch: the operands of the task `next`. dcontext is empty in the
 // forward pass.
-static struct rows_ahead ahead_of(const struct task *next, struct mat qkv, struct mat dcontext) {
-    struct rows_ahead ahead = {.parts = 0};
+static struct prefetch_queue prefetches_for(const struct task *next, struct mat qkv,
+                                            struct mat dcontext) {
+    struct prefetch_queue prefetches = {.parts = 0};
     for (int part = 0; part < 3; part++) {
-        add_ahead(&ahead, slice(next, qkv, part));
+        add_prefetch(&prefetches, slice(next, qkv, part));
     }
     if (!mat_is_empty(dcontext)) {
-        add_ahead(&ahead, slice(next, dcontext, 0));
+        add_prefetch(&prefetches, slice(next, dcontext, 0));
     }
-    return ahead;
+    return prefetches;
 }
 
-// Asks for the masks of the block after this one, or of the next head's first one, which follow.
-static void ask_for_masks(const struct attention_rows *rows, int to_write) {
+// Prefetches the masks of the next block, or of the next head's first block, which are adjacent.
+static void prefetch_masks(const struct attention_rows *rows, int to_write) {
     const int64_t words = rows->count * rows->mask_stride;
     for (int64_t word = words; word < 2 * words; word += 64 / (int64_t)sizeof *rows->masks) {
         if (to_write) {
@@ -232,8 +226,8 @@ static void ask_for_masks(const struct attention_rows *rows, int to_write) {
     }
 }
 
-// How many tasks, which ask ahead for each other, one thread takes at once: not so many that the
-// others wait long at the end.
+// The number of tasks that one thread takes at once and that prefetch for each other: not so many
+// that other threads wait long at the end.
 static int tasks_at_once(const struct cpu *cpu, const struct batch *batch, int64_t heads) {
     const int64_t fair = batch->sequence_count * heads / ((int64_t)8 * cpu->threads);
     return (int)(fair < 1 ? 1 : fair < heads ? fair : heads);
@@ -252,7 +246,7 @@ static struct task task_at(struct mat qkv, int64_t heads, const struct batch *ba
     return t;
 }
 
-// The task that the thread will probably take after this one: the other threads take as many.
+// The task that the thread will probably take after this one, as the others take equally many.
 static int64_t task_after(const struct cpu *cpu, const struct batch *batch, int64_t heads,
                           int64_t index) {
     const int64_t at_once = tasks_at_once(cpu, batch, heads), next = index + 1;
@@ -271,12 +265,12 @@ static struct task task_of(struct cpu *cpu, struct mat qkv, struct mat dcontext,
     const int64_t after = task_after(cpu, batch, heads, index);
     if (after < batch->sequence_count * heads) {
         const struct task next = task_at(qkv, heads, batch, after);
-        t.ahead = ahead_of(&next, qkv, dcontext);
+        t.prefetches = prefetches_for(&next, qkv, dcontext);
     }
     return t;
 }
 
-// The task's part of the masks that are kept (core/device.h); NULL: they are not.
+// The task's kept masks (core/device.h); NULL: masks are not kept.
 static uint16_t *masks_of(const struct task *t, const uint16_t *masks, const struct batch *batch,
                           int64_t heads) {
     const int64_t sequence = t->first * heads * attention_mask_words(batch->max_length);
@@ -293,10 +287,10 @@ static struct attention_rows block_of(const struct task *t, const struct batch *
         .length = t->length,
         .stride = t->padded,
         .first = first,
-        .count = cpu_piece(first, t->length, t->scores.rows),
+        .count = cpu_chunk_length(first, t->length, t->scores.rows),
         .scale = (float)(1.0 / sqrt((double)t->head_size)),
         .head = (uint32_t)t->head,
-        .place = batch->places[t->sequence],
+        .global_index = batch->global_indices[t->sequence],
         .dropout = dropout,
         .keep_scale = drops ? rng_dropout_scale(dropout->threshold) : 1.0f,
         .masks = !drops             ? NULL
@@ -311,7 +305,7 @@ static struct mat rows_of(struct mat m, const struct attention_rows *rows) {
     return mat_rows(m, rows->first, rows->count);
 }
 
-// The same of a matrix that has no other rows than those of one block.
+// The same of a matrix that holds only one block.
 static struct mat block_rows(struct mat m, const struct attention_rows *rows) {
     return mat_rows(m, 0, rows->count);
 }
@@ -321,16 +315,16 @@ static void forward_task(struct cpu *cpu, const struct attention_args *args,
     struct task t = task_of(cpu, args->qkv, (struct mat){0}, args->heads, batch, index);
     const struct mat context = slice(&t, args->context, 0);
     t.masks = masks_of(&t, args->masks, batch, args->heads);
-    fetch(cpu, &t.q, slice(&t, args->qkv, 0), 0);
-    fetch(cpu, &t.k, slice(&t, args->qkv, 1), PACK_ROWS);
-    fetch(cpu, &t.v, slice(&t, args->qkv, 2), PACK_COLUMNS);
+    load_head(cpu, &t.q, slice(&t, args->qkv, 0), 0);
+    load_head(cpu, &t.k, slice(&t, args->qkv, 1), PACK_ROWS);
+    load_head(cpu, &t.v, slice(&t, args->qkv, 2), PACK_COLUMNS);
     for (int64_t first = 0; first < t.length; first += t.scores.rows) {
         const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
         const struct mat p = block_rows(t.p, &rows);
         float *lse =
             args->lse == NULL ? NULL : args->lse + (t.first + first) * args->heads + t.head;
         if (rows.masks != NULL) {
-            ask_for_masks(&rows, 1);
+            prefetch_masks(&rows, 1);
             cpu->kernels->attention_masks(&rows);
         }
         scores_of(cpu, &t, block_rows(t.scores, &rows), rows_of(t.q.m, &rows), &t.k);
@@ -350,7 +344,7 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     for (int64_t task = 0; task < batch->sequence_count * args->heads; task++) {
         forward_task(cpu, args, batch, task);
     }
-    zero_rows(args->context, batch->token_count);
+    cpu_zero_rows(args->context, batch->token_count);
     if (args->lse != NULL) {
         int64_t slack = args->context.rows - batch->token_count;
         memset(args->lse + batch->token_count * args->heads, 0,
@@ -358,7 +352,7 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     }
 }
 
-// Packs a block's p and ds, while they are in the first-level cache, for the products of all rows.
+// Packs a block's p and ds, while they are in the L1 cache, for the products of all rows.
 static void pack_block(struct cpu *cpu, const struct task *t, const struct attention_rows *rows) {
     const struct mat p = mat_columns(block_rows(t->p, rows), 0, t->length);
     const struct mat ds = mat_columns(block_rows(t->ds, rows), 0, t->length);
@@ -371,15 +365,15 @@ static void backward_task(struct cpu *cpu, const struct attention_grad_args *arg
     struct task t = task_of(cpu, args->qkv, args->dcontext, args->heads, batch, index);
     const struct mat dcontext = slice(&t, args->dcontext, 0), dq = slice(&t, args->dqkv, 0);
     t.masks = masks_of(&t, args->masks, batch, args->heads);
-    fetch(cpu, &t.q, slice(&t, args->qkv, 0), PACK_COLUMNS);
-    fetch(cpu, &t.k, slice(&t, args->qkv, 1), PACK_ROWS | PACK_COLUMNS);
-    fetch(cpu, &t.v, slice(&t, args->qkv, 2), PACK_ROWS);
-    fetch(cpu, &t.dout, dcontext, PACK_COLUMNS);
+    load_head(cpu, &t.q, slice(&t, args->qkv, 0), PACK_COLUMNS);
+    load_head(cpu, &t.k, slice(&t, args->qkv, 1), PACK_ROWS | PACK_COLUMNS);
+    load_head(cpu, &t.v, slice(&t, args->qkv, 2), PACK_ROWS);
+    load_head(cpu, &t.dout, dcontext, PACK_COLUMNS);
     for (int64_t first = 0; first < t.length; first += t.scores.rows) {
         const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
         const struct mat p = block_rows(t.p, &rows), ds = block_rows(t.ds, &rows);
         if (t.masks != NULL && rows.masks != NULL) {
-            ask_for_masks(&rows, 0);
+            prefetch_masks(&rows, 0);
         } else if (rows.masks != NULL) {
             cpu->kernels->attention_masks(&rows);
         }
@@ -406,5 +400,5 @@ void cpu_attention_backward(struct device *dev, const struct attention_grad_args
     for (int64_t task = 0; task < batch->sequence_count * args->heads; task++) {
         backward_task(cpu, args, batch, task);
     }
-    zero_rows(args->dqkv, batch->token_count);
+    cpu_zero_rows(args->dqkv, batch->token_count);
 }

@@ -8,16 +8,14 @@
 #include "cpu/int8.h"
 #include "cpu/kernels.h"
 
-#include <time.h>
-
-// Work is split into these sizes, whatever the number of threads.
+// The sizes that work is split into, whatever the number of threads.
 #define CPU_ROW_BLOCK 64     // rows of a block of row kernels; its partial sums are one addend
-#define CPU_TILE_UNIT 64     // tiles of products have a multiple of this many rows,
-#define CPU_TILE_ROWS 192    // at most this many of y,
+#define CPU_TILE_UNIT 64     // the rows of a product's tile are a multiple of this,
+#define CPU_TILE_ROWS 192    // at most this many rows of y,
 #define CPU_TILE_OUT 128     // or of dw,
-#define CPU_TILE_GROUP 4     // and their number is a multiple of this, to balance threads
-#define CPU_TILE_TOKENS 2048 // tokens in bf16 that one product adds to dw; half as many in f32
-#define CPU_PIECE 65536      // elements per piece of work on flat buffers
+#define CPU_TILE_GROUP 4     // and the number of tiles is a multiple of this, to balance threads
+#define CPU_TILE_TOKENS 2048 // bf16 tokens that one product adds to dw; half as many in f32
+#define CPU_CHUNK 65536      // elements of a chunk of a flat buffer
 
 // The table for processors that multiply bf16 matrices natively.
 #if defined(__x86_64__)
@@ -47,7 +45,7 @@ struct cpu {
     struct berth_error error;
 
     enum device_phase phase; // current phase, since `marked` on the monotonic clock
-    struct timespec marked;
+    double marked;
     double seconds[DEVICE_PHASES];
 };
 
@@ -60,9 +58,11 @@ static inline struct cpu *cpu_of(struct device *dev) {
 void cpu_fail(struct cpu *cpu, enum berth_status status, const struct berth_error *error);
 // The plan for a shape; NULL after an error, which is kept.
 const struct gemm_plan *cpu_plan(struct cpu *cpu, const struct gemm_shape *shape);
-// Grows *block to at least `bytes`; records an error when out of memory. Grows only in `reserve`,
-// if its shape was right.
+// Grows *block to at least `bytes`; 0 after an error, which is kept. If the shape given to
+// `reserve` was right, only `reserve` allocates.
 int cpu_grow(struct cpu *cpu, void **block, size_t *have, size_t bytes);
+// Sets the rows [first, m.rows) to zero; m may be empty.
+void cpu_zero_rows(struct mat m, int64_t first);
 // total[i] += partials[0][i] + partials[1][i] + ..., in this order; `blocks` rows of `stride`
 // floats.
 void cpu_add_partials(struct cpu *cpu, float *total, const float *partials, int64_t blocks,
@@ -72,7 +72,8 @@ static inline int64_t cpu_blocks(int64_t count, int64_t block) {
     return (count + block - 1) / block;
 }
 
-static inline int64_t cpu_piece(int64_t first, int64_t end, int64_t most) {
+// The length of the chunk of [first, end) that begins at `first`.
+static inline int64_t cpu_chunk_length(int64_t first, int64_t end, int64_t most) {
     return end - first < most ? end - first : most;
 }
 
@@ -129,7 +130,7 @@ void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, str
                       float scale, const float *targets, int64_t count);
 void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
-// pool.c
+// rows.c
 void cpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
                      int64_t count);
 void cpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
@@ -165,7 +166,7 @@ void cpu_lamb_apply(struct device *dev, const struct lamb_args *args);
 void cpu_add(struct device *dev, float *to, const float *from, int64_t count);
 void cpu_convert(struct device *dev, struct mat to, const float *from);
 void cpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
-                   const struct device_part *parts, int64_t count);
+                   const struct device_checksum_range *parts, int64_t count);
 // peak.c
 double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU device: opening, memory, and the table of operations.
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -14,9 +15,9 @@
 // see doc/performance.md.
 #define LIBRARY_BYTES_PER_PLAN (96 * 1024)
 #define LIBRARY_BYTES_BASE (8 * 1024 * 1024)
-// Memory that a product uses per thread in addition to its operands.
+// Memory that a product uses per thread besides its operands.
 #define PAD_BYTES ((size_t)2 << 20)
-// Products that the library multiplies: those of heads with few columns.
+// Number of products that the library computes: those of heads with few columns.
 #define HEAD_PLANS 8
 
 // --- memory and state ---------------------------------------------------------------------------
@@ -73,10 +74,10 @@ static int64_t widest(const struct device_shape *shape) {
     return qkv > shape->intermediate ? qkv : shape->intermediate;
 }
 
-// Per thread: oneDNN's scratchpad and f32 copies of operands where it converts bf16; or what the
-// kernels pack, at most the tokens that the gradient of a head's few outputs is a product with.
+// Per thread: oneDNN's scratchpad and, if it converts bf16, f32 copies of the operands; or the
+// operands that the kernels pack, at most the tokens for the gradient of a head's few outputs.
 static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
-    if (cpu->kernels->multiplies_all) {
+    if (cpu->kernels->multiplies_all_shapes) {
         return PAD_BYTES + (size_t)(CPU_TILE_TOKENS * (shape->hidden + 16)) * sizeof(uint16_t);
     }
     if (shape->compute == DTYPE_F32 || cpu->kernels == CPU_NATIVE_BF16) {
@@ -89,9 +90,9 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 
-// Per thread: what oneDNN allocates and frees within a product in f32, of a head.
+// Per thread: memory that oneDNN allocates and frees within an f32 product of a head.
 static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
-    const int by_library = !cpu->kernels->multiplies_all &&
+    const int by_library = !cpu->kernels->multiplies_all_shapes &&
                            (shape->compute == DTYPE_F32 || cpu->kernels != CPU_NATIVE_BF16);
     return shape->training && by_library ? gemm_heap_bytes(shape->hidden) : 0;
 }
@@ -116,10 +117,8 @@ static enum berth_status cpu_status(struct device *dev, struct berth_error *erro
 
 static void cpu_mark(struct device *dev, enum device_phase phase) {
     struct cpu *cpu = cpu_of(dev);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    cpu->seconds[cpu->phase] += (double)(now.tv_sec - cpu->marked.tv_sec) +
-                                1e-9 * (double)(now.tv_nsec - cpu->marked.tv_nsec);
+    const double now = clock_now();
+    cpu->seconds[cpu->phase] += now - cpu->marked;
     cpu->marked = now;
     cpu->phase = phase;
 }
@@ -239,7 +238,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->device = operations;
     cpu->device.state = cpu;
     cpu->device.fast_dtype = kernels == CPU_NATIVE_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    clock_gettime(CLOCK_MONOTONIC, &cpu->marked);
+    cpu->marked = clock_now();
     enum berth_status status =
         gemm_open(cpu->threads, kernels == CPU_NATIVE_BF16, kernels, &cpu->gemm, error);
     if (status != BERTH_OK) {
@@ -247,7 +246,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
         return status;
     }
     snprintf(cpu->description, sizeof cpu->description, "CPU, %s kernels, %d thread%s, %s",
-             kernels->name, cpu->threads, number_ending(cpu->threads), gemm_library());
+             kernels->name, cpu->threads, number_plural(cpu->threads), gemm_library());
     *device = &cpu->device;
     return BERTH_OK;
 }

@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentence embeddings: the rows of a sequence made one vector, vectors scaled to one length, and
-// the losses of examples of two or three texts. Sums are in double.
+// Sentence embeddings: pooling the rows of a sequence, normalizing vectors, and the losses of
+// examples of two or three texts. Sums are in double. Token embeddings are in norm.c.
 #include "cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-#define COLUMNS 64 // that are added at a time
+#define COLUMNS 64 // added at a time
 
 static float *row_of(struct mat m, int64_t row) {
     return (float *)m.data + row * m.stride;
 }
 
-static void zero_rows(struct mat m, int64_t first) {
-    for (int64_t row = first; row < m.rows; row++) {
-        memset(row_of(m, row), 0, (size_t)m.cols * sizeof(float));
-    }
-}
-
 // --- pooling ------------------------------------------------------------------------------------
 
-// The weight of row i of `length` in the sum that a pooling is.
+// The weight of row i of `length` in the weighted sum that is the pooled vector.
 static double weight_of(enum berth_pooling pooling, int64_t i, int64_t length) {
     const double rows = (double)length;
     switch (pooling) {
@@ -82,7 +76,7 @@ void cpu_pool_forward(struct device *dev, struct mat y, struct mat x, enum berth
     for (int64_t s = 0; s < batch->sequence_count; s++) {
         pool(row_of(y, s), sequence_rows(x, batch, s), pooling);
     }
-    zero_rows(y, batch->sequence_count);
+    cpu_zero_rows(y, batch->sequence_count);
 }
 
 // `x` may be the memory of `dx`.
@@ -117,7 +111,7 @@ void cpu_pool_backward(struct device *dev, struct mat dx, struct mat dy, struct 
             spread(to, row_of(dy, s), pooling);
         }
     }
-    zero_rows(dx, batch->token_count);
+    cpu_zero_rows(dx, batch->token_count);
 }
 
 // --- lengths ------------------------------------------------------------------------------------
@@ -143,7 +137,7 @@ void cpu_normalize_forward(struct device *dev, struct mat y, float *lengths, str
             to[c] = (float)((double)radius * (double)from[c] / length);
         }
     }
-    zero_rows(y, count);
+    cpu_zero_rows(y, count);
 }
 
 void cpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, struct mat y,
@@ -159,12 +153,12 @@ void cpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, st
             to[c] = (float)(((double)radius * (double)from[c] - along * (double)own[c]) / length);
         }
     }
-    zero_rows(dx, count);
+    cpu_zero_rows(dx, count);
 }
 
 // --- losses -------------------------------------------------------------------------------------
 
-// What is added to differences, as in PyTorch's pairwise_distance.
+// Added to differences, as in PyTorch's pairwise_distance.
 #define NEAR 1e-6
 
 static double distance(const float *a, const float *b, int64_t count) {
@@ -254,5 +248,5 @@ void cpu_similarity_loss(struct device *dev, const struct similarity_args *args)
     for (int64_t i = 0; i < examples; i++) {
         args->losses[i * texts] = (float)loss_of(args, i * texts);
     }
-    zero_rows(args->dx, examples * texts);
+    cpu_zero_rows(args->dx, examples * texts);
 }

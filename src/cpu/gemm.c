@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache of plans, and the choice between Berth's kernels (kernels/product.h) and the library's
-// (gemm_library.h). Leaves out how either multiplies.
+// The cache of plans, and the choice between Berth's kernels (kernels/product.h) and those of the
+// library (gemm_library.h).
 #include "cpu/gemm.h"
 
 #include "core/error.h"
@@ -12,12 +12,12 @@
 
 #define PLANS_MAX 512
 #define BUCKETS 1024
-// Rows of a that stay in the second-level cache while the panels of b pass.
+// Bytes of rows of a that stay in the L2 cache while the loop runs over the panels of b.
 #define ROWS_BYTES ((int64_t)384 << 10)
-#define PART_COLUMNS ((int64_t)2 * PRODUCT_COLUMNS)
-// A depth of more than twice this many steps is added up in pieces, whose panels stay in that
+#define COLUMN_BLOCK ((int64_t)2 * PRODUCT_COLUMNS)
+// A depth of more than twice this many steps is summed in chunks, whose panels stay in the L2
 // cache.
-#define STEPS_MOST 1024
+#define STEPS_MAX 1024
 
 struct gemm_plan {
     struct gemm_plan *next;
@@ -163,23 +163,25 @@ static size_t packed_b_bytes(const struct gemm_shape *s) {
     return (size_t)(round_up(s->n, 16) * product_steps(s->k, s->type)) * PRODUCT_WORD_BYTES;
 }
 
-static int64_t pieces_of(const struct gemm_shape *s) {
+static int64_t depth_chunks(const struct gemm_shape *s) {
     const int64_t steps = product_steps(s->k, s->type);
-    return steps > 2 * STEPS_MOST ? (steps + STEPS_MOST - 1) / STEPS_MOST : 1;
+    return steps > 2 * STEPS_MAX ? (steps + STEPS_MAX - 1) / STEPS_MAX : 1;
 }
 
-// The sums of the pieces in f32, where c is not.
+// Memory for the f32 sums of several chunks, if c is not f32.
 static size_t sums_bytes(const struct gemm_shape *s) {
-    return pieces_of(s) > 1 && s->c_type != DTYPE_F32 ? (size_t)(s->m * s->n) * sizeof(float) : 0;
+    return depth_chunks(s) > 1 && s->c_type != DTYPE_F32 ? (size_t)(s->m * s->n) * sizeof(float)
+                                                         : 0;
 }
 
-// The kernel for a shape; NULL: the library multiplies it. With AVX-512, few rows or columns leave
-// most of a block empty, and few rows do not pay for packing b.
+// The kernel for a shape; NULL: the library multiplies it. With AVX-512, few rows or columns would
+// leave most of a block empty, and packing b does not pay off for few rows.
 static void (*kernel_of(const struct gemm *gemm,
                         const struct gemm_shape *s))(const struct product *) {
     const int is_f32 = s->type == DTYPE_F32;
     const int is_small = s->m < 2 * PRODUCT_ROWS || s->n < 16;
-    if ((!is_f32 && s->k % 2 != 0) || (is_small && !gemm->kernels->multiplies_all && !s->packed)) {
+    if ((!is_f32 && s->k % 2 != 0) ||
+        (is_small && !gemm->kernels->multiplies_all_shapes && !s->packed)) {
         return NULL;
     }
     return is_f32 ? gemm->kernels->product_f32 : gemm->kernels->product_bf16;
@@ -269,14 +271,15 @@ void gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, v
 
 // --- running -------------------------------------------------------------------------------------
 
-int64_t gemm_part_columns(const struct gemm_plan *plan) {
+int64_t gemm_column_block(const struct gemm_plan *plan) {
     const int64_t n = plan->shape.n;
     const struct gemm_shape *s = &plan->shape;
-    const int parts = plan->kernel != NULL && s->pack_b && !s->a_transposed && pieces_of(s) == 1;
-    return parts && n > PART_COLUMNS ? PART_COLUMNS : n;
+    const int is_divisible =
+        plan->kernel != NULL && s->pack_b && !s->a_transposed && depth_chunks(s) == 1;
+    return is_divisible && n > COLUMN_BLOCK ? COLUMN_BLOCK : n;
 }
 
-// The product with a where it is, or packed to the thread's scratch memory.
+// The product, with a in place or packed to the thread's scratch memory.
 static struct product product_of(const struct gemm *gemm, const struct gemm_shape *s,
                                  const struct gemm_operands *operands, char *scratch) {
     const struct mat c = stored(operands->c, s->m, s->n, s->ldc, s->c_type);
@@ -299,7 +302,7 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
     return product;
 }
 
-// Block of rows by block of rows, so that a stays in the cache.
+// Multiplies one block of rows after the other, so that a stays in the cache.
 static void run_rows(const struct gemm_plan *plan, const struct product *whole) {
     const int64_t strip_bytes = PRODUCT_ROWS * (whole->last - whole->first) * PRODUCT_WORD_BYTES;
     const int64_t strips = ROWS_BYTES / strip_bytes > 0 ? ROWS_BYTES / strip_bytes : 1;
@@ -308,22 +311,22 @@ static void run_rows(const struct gemm_plan *plan, const struct product *whole) 
         struct product product = *whole;
         product.a = (const char *)whole->a + row / PRODUCT_ROWS * whole->a_strip;
         product.c = mat_rows(whole->c, row, left < rows ? left : rows);
-        product.end = product_end_rows(whole->end, row, product.c.rows);
+        product.epilogue = product_epilogue_rows(whole->epilogue, row, product.c.rows);
         plan->kernel(&product);
     }
 }
 
-// Piece by piece of the depth.
-static void run_pieces(const struct gemm *gemm, const struct gemm_plan *plan, struct product whole,
-                       void *sums) {
+// Multiplies one chunk of the depth after the other.
+static void run_depth_chunks(const struct gemm *gemm, const struct gemm_plan *plan,
+                             struct product whole, void *sums) {
     const struct mat c = whole.c;
     if (sums_bytes(&plan->shape) > 0) {
         whole.c = mat_of(sums, c.rows, c.cols, DTYPE_F32);
     }
-    for (int64_t first = 0; first < whole.depth; first += STEPS_MOST) {
+    for (int64_t first = 0; first < whole.depth; first += STEPS_MAX) {
         struct product product = whole;
         product.first = first;
-        product.last = first + STEPS_MOST < whole.depth ? first + STEPS_MOST : whole.depth;
+        product.last = first + STEPS_MAX < whole.depth ? first + STEPS_MAX : whole.depth;
         product.bias = first == 0 ? whole.bias : NULL;
         product.accumulate = whole.accumulate || first > 0;
         run_rows(plan, &product);
@@ -333,15 +336,15 @@ static void run_pieces(const struct gemm *gemm, const struct gemm_plan *plan, st
     }
 }
 
-// The end of a product that was not computed block by block.
-static void run_end(const struct gemm *gemm, const struct gemm_shape *s,
-                    const struct gemm_operands *operands) {
-    const struct product_end *end = &operands->end;
+// The epilogue of a product that was not computed block by block.
+static void run_epilogue(const struct gemm *gemm, const struct gemm_shape *s,
+                         const struct gemm_operands *operands) {
+    const struct product_epilogue *epilogue = &operands->epilogue;
     const struct mat c = stored(operands->c, s->m, s->n, s->ldc, s->c_type);
-    if (!mat_is_empty(end->y)) {
-        gemm->kernels->activation_forward(end->y, c, end->activation);
-    } else if (!mat_is_empty(end->u)) {
-        gemm->kernels->activation_backward(c, end->u, end->activation, end->sums);
+    if (!mat_is_empty(epilogue->y)) {
+        gemm->kernels->activation_forward(epilogue->y, c, epilogue->activation);
+    } else if (!mat_is_empty(epilogue->u)) {
+        gemm->kernels->activation_backward(c, epilogue->u, epilogue->activation, epilogue->sums);
     }
 }
 
@@ -352,16 +355,16 @@ int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
     if (plan->kernel == NULL) {
         const int status = library_run(gemm->library, plan->library, thread, operands, scratch);
         if (status == 0) {
-            run_end(gemm, s, operands);
+            run_epilogue(gemm, s, operands);
         }
         return status;
     }
     struct product product = product_of(gemm, s, operands, scratch);
-    if (pieces_of(s) > 1) {
-        run_pieces(gemm, plan, product, scratch + plan->scratch_bytes - sums_bytes(s));
-        run_end(gemm, s, operands);
+    if (depth_chunks(s) > 1) {
+        run_depth_chunks(gemm, plan, product, scratch + plan->scratch_bytes - sums_bytes(s));
+        run_epilogue(gemm, s, operands);
     } else {
-        product.end = operands->end;
+        product.epilogue = operands->epilogue;
         run_rows(plan, &product);
     }
     return 0;
@@ -374,7 +377,7 @@ int gemm_run_columns(struct gemm *gemm, const struct gemm_plan *plan, int thread
     }
     struct product product = product_of(gemm, &plan->shape, operands, gemm->scratch[thread]);
     product.c = mat_columns(product.c, first, last - first);
-    product.end = product_end_columns(operands->end, first, last - first);
+    product.epilogue = product_epilogue_columns(operands->epilogue, first, last - first);
     product.b = (const char *)product.b + (size_t)(first * product.depth) * PRODUCT_WORD_BYTES;
     product.bias = product.bias == NULL ? NULL : product.bias + first;
     run_rows(plan, &product);

@@ -4,10 +4,10 @@
 // split their work into tiles at fixed points and run the tiles in parallel, so that results do not
 // depend on the number of threads.
 //
-// A plan is a product of one shape, prepared once and kept in a bounded cache. Products run in
-// Berth's kernels, and with AVX-512 in oneDNN where they are too small to fill a block of a kernel.
-// Where the processor multiplies bf16 natively (AVX-512 BF16) both do so; elsewhere its operands
-// become f32 first.
+// A plan is a product of one shape, prepared once and kept in a bounded cache. Berth's kernels
+// compute the products; with AVX-512, oneDNN computes those that are too small to fill a block of a
+// kernel. If the processor multiplies bf16 natively (AVX-512 BF16), both use that; otherwise
+// operands are converted to f32 first.
 #ifndef BERTH_CPU_GEMM_H
 #define BERTH_CPU_GEMM_H
 
@@ -27,16 +27,16 @@ struct gemm_shape {
     int bias;         // f32 [n] follows
     int pack_a;       // a transposed a is first copied to the thread's scratch memory
     int pack_b;       // b may be packed once for many runs, see gemm_pack
-    int packed;       // b is packed in any case: only where gemm_packs
+    int packed;       // b is always packed; requires gemm_packs
 };
 
 // The memory of one run.
 struct gemm_operands {
     const void *a;
-    const void *b; // as it is, or packed where the plan packs
+    const void *b; // as it is, or packed if the plan packs it
     void *c;
-    const float *bias; // where the shape has one
-    struct product_end end;
+    const float *bias; // if the shape has one
+    struct product_epilogue epilogue;
 };
 
 // `native_bf16`: multiply bf16 without conversion. The caller closes it.
@@ -49,7 +49,7 @@ enum berth_status gemm_reserve(struct gemm *gemm, size_t bytes, struct berth_err
 // Frees all cached plans when `wanted` more would exceed the limit. Call it at the start of an
 // operation: the plans it gets afterwards stay valid until its end.
 void gemm_trim(struct gemm *gemm, int wanted);
-// The plan for a shape, from the cache or new; NULL and an error when the library refuses. Not
+// The plan for a shape, from the cache or new; NULL and an error if the library refuses it. Not
 // thread-safe.
 const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *shape,
                                   struct berth_error *error);
@@ -61,18 +61,18 @@ size_t gemm_pack_bytes(const struct gemm_plan *plan);
 // Copies b into the plan's layout, on all threads; call it outside parallel regions. gemm_run then
 // takes `packed` for b.
 void gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed);
-// The maximum heap memory of an f32 product with a transposed a of the library, freed at its end:
-// it copies its operands to the heap, not to the scratchpad. `columns` of c.
+// The maximum heap memory of a library product in f32 with a transposed a and `columns` columns of
+// c: it copies its operands to the heap, not to the scratchpad, and frees them at its end.
 size_t gemm_heap_bytes(int64_t columns);
 // Runs a plan on thread `thread`. 0, or the library's error.
 int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
              const struct gemm_operands *operands);
-// The same for the columns [first, last) of c only. Both are multiples of gemm_part_columns, or
+// The same for the columns [first, last) of c only. Both are multiples of gemm_column_block, or
 // last is the number of columns.
 int gemm_run_columns(struct gemm *gemm, const struct gemm_plan *plan, int thread,
                      const struct gemm_operands *operands, int64_t first, int64_t last);
-// All columns where the plan has no smaller parts.
-int64_t gemm_part_columns(const struct gemm_plan *plan);
+// The number of columns by which a plan can be divided; all columns if it cannot.
+int64_t gemm_column_block(const struct gemm_plan *plan);
 // Which kernel runs the plan.
 const char *gemm_plan_name(const struct gemm_plan *plan);
 // The library's name and version.

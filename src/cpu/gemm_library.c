@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of oneDNN; no other file calls it. Uses matmul primitives over plain strided
+// Matrix products by oneDNN; no other file calls it. Uses matmul primitives on plain strided
 // layouts, for one thread, with scratch memory from the caller (scratchpad mode "user"). Only its
-// kernel for f32 with a transposed operand allocates memory itself: library_heap_bytes.
-// The library's global primitive cache keeps its settings.
+// kernel for f32 with a transposed operand allocates memory itself: library_heap_bytes. Settings of
+// oneDNN's global primitive cache are left alone.
 #include "cpu/gemm_library.h"
 
 #include "core/error.h"
@@ -19,8 +19,7 @@
 
 struct library_product {
     struct gemm_shape shape;
-    struct gemm_shape
-        run; // the product that the library computes: `shape`, or its f32 form without gaps
+    struct gemm_shape run; // what the library computes: `shape`, or its contiguous f32 form
     int converts;
     dnnl_primitive_t primitive;
     dnnl_primitive_t transposer; // NULL: a is used as it is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of oneDNN, for gemm.c alone, whose rules hold here. This header hides the library.
+// Matrix products by oneDNN, only for gemm.c, whose rules apply. This header hides the library.
 #ifndef BERTH_CPU_GEMM_LIBRARY_H
 #define BERTH_CPU_GEMM_LIBRARY_H
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of int8: rows of activations, quantized to a byte each, with packed weights. One table
-// of kernels per instruction set; all of them compute the same integers.
+// Int8 products of activations, quantized to bytes row by row, with packed weights. There is one
+// table of kernels per instruction set; all of them compute the same integers.
 //
 // A row x[k] is scale * (u[k] - zero), u from 0 to 255. Some columns are wide: their values are
-// much larger than the others, and they are divided among INT8_COPIES columns of the same weights,
-// so that the others keep their precision. Weights have a scale for each group of columns
+// much larger than the others. Each is divided among INT8_COPIES columns with the same weights, so
+// that the other columns keep their precision. Weights have a scale for each group of columns
 // (core/int8.h), so the depth of a product is divided likewise: each group's columns, then the
-// further copies of its wide ones, then zeros up to a whole step.
+// additional copies of its wide ones, then zeros up to a whole step.
 //
-// Packed weights are panels of INT8_PANEL outputs. Each step of a panel holds INT8_STEP neighbours
-// of the depth for every output; scales are in panels, too, those of a group side by side.
+// Packed weights are panels of INT8_PANEL outputs. Each step of a panel holds INT8_STEP consecutive
+// elements of the depth for every output. Scales are in panels as well, those of a group adjacent.
 #ifndef BERTH_CPU_INT8_H
 #define BERTH_CPU_INT8_H
 
@@ -24,7 +24,7 @@ static inline int64_t int8_round_up(int64_t count, int64_t unit) {
     return (count + unit - 1) / unit * unit;
 }
 
-// The depth in memory, of rows and of panels, wherever the wide columns are.
+// The depth of rows and panels in memory; it does not depend on which columns are wide.
 static inline int64_t int8_depth(int64_t columns, int64_t wide_count) {
     return int8_round_up(columns, INT8_STEP) +
            wide_count * int8_round_up(INT8_COPIES - 1, INT8_STEP);
@@ -33,7 +33,7 @@ static inline int64_t int8_depth(int64_t columns, int64_t wide_count) {
 // How the depth is divided.
 struct int8_layout {
     int64_t columns, groups;
-    const int32_t *ends; // [groups] where each ends
+    const int32_t *ends; // [groups] end of each in the depth
     const int32_t *wide; // [wide_count] columns, ascending
     int64_t wide_count;
 };
@@ -78,10 +78,11 @@ extern const struct int8_kernels int8_avx512vnni;
 extern const struct int8_kernels int8_avx512bf16;
 #endif
 
-// The fastest table that this processor runs with no wider vectors than `instructions` has, the
-// name of a table of kernels.h.
+// The fastest table that this processor supports and whose vectors are no wider than those of
+// `instructions`, the name of a table of kernels.h.
 const struct int8_kernels *int8_kernels_choose(const char *instructions);
-// The tables that this processor runs, fastest first; `most` of them at most. Returns their number.
-size_t int8_kernels_all(const struct int8_kernels **tables, size_t most);
+// Lists the tables that this processor supports, fastest first, at most `limit`. Returns their
+// number.
+size_t int8_kernels_all(const struct int8_kernels **tables, size_t limit);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the kernels of int8: the fastest that the processor runs, within forced instructions.
+// Chooses the int8 kernels: the fastest that the processor supports, within forced instructions.
 #include "core/words.h"
 #include "cpu/int8.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-// Not every compiler's __builtin_cpu_supports knows it: leaf 7, subleaf 1, EAX, bit 4.
+// CPUID leaf 7, subleaf 1, EAX, bit 4: not every compiler's __builtin_cpu_supports knows AVX-VNNI.
 static int has_avxvnni(void) {
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
@@ -16,7 +16,7 @@ static int has_avxvnni(void) {
 struct candidate {
     const struct int8_kernels *kernels;
     const char *within; // the tables of kernels.h with which it is used, separated by spaces
-    int runs;
+    int is_supported;
 };
 
 enum { CANDIDATES = 5 };
@@ -45,18 +45,19 @@ const struct int8_kernels *int8_kernels_choose(const char *instructions) {
     struct candidate list[CANDIDATES];
     const size_t count = candidates(list);
     size_t i = 0;
-    while (i + 1 < count && !(list[i].runs && words_have(list[i].within, ' ', instructions))) {
+    while (i + 1 < count &&
+           !(list[i].is_supported && words_contain(list[i].within, ' ', instructions))) {
         i++;
     }
     return list[i].kernels;
 }
 
-size_t int8_kernels_all(const struct int8_kernels **tables, size_t most) {
+size_t int8_kernels_all(const struct int8_kernels **tables, size_t limit) {
     struct candidate list[CANDIDATES];
     const size_t count = candidates(list);
     size_t found = 0;
-    for (size_t i = 0; i < count && found < most; i++) {
-        if (list[i].runs) {
+    for (size_t i = 0; i < count && found < limit; i++) {
+        if (list[i].is_supported) {
             tables[found++] = list[i].kernels;
         }
     }

@@ -7,7 +7,7 @@
 
 #include "core/device.h"
 
-// Columns are processed in pieces of this size: one draw of 16 Philox blocks covers it.
+// Columns are processed in chunks of this size, which one draw of 16 Philox blocks covers.
 #define KERNEL_COLUMNS 128
 
 // Rows and columns of the blocks of a product whose sums stay in registers.
@@ -19,46 +19,46 @@ static inline int64_t product_panel(int64_t n) {
     return n > PRODUCT_COLUMNS && n <= 64 ? 32 : PRODUCT_COLUMNS;
 }
 
-// Panels that are packed beside each other, so that lines of memory are read once.
+// Panels that are packed together, so that each cache line is read once.
 #define PACKED_PANELS 2
 
-// Words of a depth: each is one f32, or two bf16.
+// The number of words of a depth: each is one f32 or two bf16.
 static inline int64_t product_steps(int64_t depth, enum dtype dtype) {
     return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
 }
 
-// What is done with each block of a product's c while it is in the first-level cache: y = f(c), or
-// c *= f'(u), f the activation. The matrices have the shape and the dtype of c.
-struct product_end {
+// The epilogue of a product: what is done with each block of c while it is in the L1 cache: y =
+// f(c), or c *= f'(u), f the activation. The matrices have the shape and dtype of c.
+struct product_epilogue {
     enum activation activation;
     struct mat y; // may be c; empty: none
     struct mat u; // empty: none
     float *sums;  // [n], with u: the column sums of the new c are added to it
 };
 
-// That of the columns [first, first + count) of c.
-static inline struct product_end product_end_columns(struct product_end end, int64_t first,
-                                                     int64_t count) {
-    end.y = mat_is_empty(end.y) ? end.y : mat_columns(end.y, first, count);
-    end.u = mat_is_empty(end.u) ? end.u : mat_columns(end.u, first, count);
-    end.sums = end.sums == NULL ? NULL : end.sums + first;
-    return end;
+// The epilogue of the columns [first, first + count) of c.
+static inline struct product_epilogue product_epilogue_columns(struct product_epilogue epilogue,
+                                                               int64_t first, int64_t count) {
+    epilogue.y = mat_is_empty(epilogue.y) ? epilogue.y : mat_columns(epilogue.y, first, count);
+    epilogue.u = mat_is_empty(epilogue.u) ? epilogue.u : mat_columns(epilogue.u, first, count);
+    epilogue.sums = epilogue.sums == NULL ? NULL : epilogue.sums + first;
+    return epilogue;
 }
 
-// That of the rows [first, first + count) of c.
-static inline struct product_end product_end_rows(struct product_end end, int64_t first,
-                                                  int64_t count) {
-    end.y = mat_is_empty(end.y) ? end.y : mat_rows(end.y, first, count);
-    end.u = mat_is_empty(end.u) ? end.u : mat_rows(end.u, first, count);
-    return end;
+// The epilogue of the rows [first, first + count) of c.
+static inline struct product_epilogue product_epilogue_rows(struct product_epilogue epilogue,
+                                                            int64_t first, int64_t count) {
+    epilogue.y = mat_is_empty(epilogue.y) ? epilogue.y : mat_rows(epilogue.y, first, count);
+    epilogue.u = mat_is_empty(epilogue.u) ? epilogue.u : mat_rows(epilogue.u, first, count);
+    return epilogue;
 }
 
-// Rows of memory that will be read soon, and that the processor cannot foresee, because they are
-// far from each other. A product asks for one row of each part now and then.
-struct rows_ahead {
+// Rows that will be read soon but that the hardware prefetcher cannot predict, because they are far
+// apart. A product now and then prefetches the next row of each matrix.
+struct prefetch_queue {
     int parts;
-    const char *row[4]; // the next one of each part
-    int64_t stride[4];  // bytes from a row to the next
+    const char *row[4]; // the next row of each matrix
+    int64_t stride[4];  // bytes from one row to the next
     int64_t bytes;      // of a row
     int64_t left;       // rows
 };
@@ -67,21 +67,21 @@ struct rows_ahead {
 // depth k; a step is one word of the depth.
 struct product {
     struct mat c;         // f32, or bf16 without accumulate
-    int64_t depth;        // steps of a and b,
-    int64_t first, last;  // of which these are multiplied
+    int64_t depth;        // steps of a and b
+    int64_t first, last;  // multiply only the steps [first, last)
     const void *a;        // words, in strips of PRODUCT_ROWS rows
-    int64_t a_strip;      // bytes from a strip to the next,
-    int64_t a_row;        // from a row of a strip to the next,
-    int64_t a_step;       // from a step to the next
+    int64_t a_strip;      // bytes from one strip to the next,
+    int64_t a_row;        // from one row of a strip to the next,
+    int64_t a_step;       // from one step to the next
     const void *b;        // packed
     int64_t panel;        // columns of its panels
     const float *bias;    // NULL: none
     const float *factors; // [m], of the rows of a b, not with a bias; NULL: none
     int accumulate;
-    int operands_near;        // 1: a and b are in the second-level cache, and are not asked for
-    int result_near;          // 1: so is c
-    struct rows_ahead *ahead; // NULL: none
-    struct product_end end;
+    int operands_cached; // 1: a and b are in the second-level cache, and are not asked for
+    int result_cached;   // 1: so is c
+    struct prefetch_queue *prefetches; // NULL: none
+    struct product_epilogue epilogue;
 };
 
 #define PRODUCT_WORD_BYTES 4
@@ -123,9 +123,9 @@ struct attention_rows {
     int64_t count;
     float scale; // 1 / sqrt(D)
     uint32_t head;
-    int64_t place; // keys the dropout
+    int64_t global_index; // keys the dropout
     const struct dropout *dropout;
-    float keep_scale;    // of what the dropout keeps; 1 without a dropout
+    float keep_scale;    // factor of kept elements; 1 without dropout
     uint16_t *masks;     // row by row, as in core/device.h; NULL: no dropout
     int64_t mask_stride; // words
     enum dtype dtype;    // of the probabilities written
@@ -153,10 +153,10 @@ struct kernels {
                          int64_t last);
     void (*norm_backward)(const struct norm_grad_args *args, const struct batch *batch,
                           int64_t first, int64_t last, float *partial);
-    // y = dropout(x): one row [1, H] f32, masked as the token at `position` of sequence `place`. y
-    // may be the memory of x.
-    void (*drop_row)(struct mat y, struct mat x, const struct dropout *dropout, int64_t place,
-                     int32_t position);
+    // y = dropout(x): one row [1, H] f32, masked as the token at `position` of sequence
+    // `global_index`. y may be the memory of x.
+    void (*drop_row)(struct mat y, struct mat x, const struct dropout *dropout,
+                     int64_t global_index, int32_t position);
     // table[index[r]] += x[r] for every row of x in order; rows with a negative index are skipped.
     void (*scatter_add)(struct mat table, struct mat x, const int32_t *index);
 
@@ -174,11 +174,10 @@ struct kernels {
 
     // Draws the masks of the rows.
     void (*attention_masks)(const struct attention_rows *rows);
-    // Overwrites the scores and dprobabilities, of which nothing need be set past the length;
-    // values past the length of what is written are finite.
-    // dropout(softmax(scale * scores)) for the query rows: weights, at most 1, times the factor of
-    // each row. *lse with `lse_stride` floats from row to row gets the log-sum-exp (NULL: not
-    // wanted).
+    // Both softmax kernels overwrite scores and dprobabilities. Inputs need not be set past the
+    // length; outputs past the length are finite.
+    // dropout(softmax(scale * scores)) for the query rows equals weights (at most 1) times the
+    // factor of each row. lse[row * lse_stride] becomes the log-sum-exp (NULL: not wanted).
     void (*softmax_forward)(const struct attention_rows *rows, void *weights, float *factors,
                             float *scores, float *lse, int64_t lse_stride);
     // P = exp(scale * scores - lse); probabilities = dropout(P); dP = dropout'(dprobabilities);
@@ -204,13 +203,13 @@ struct kernels {
                          int64_t last, double squares[2]);
     void (*lamb_apply)(const struct adamw_range *range, double rate, int64_t first, int64_t last);
 
-    // Products. Packed, an operand takes k words for each of its columns or rows, whose number is
+    // Products. A packed operand has k words for each of its columns or rows, whose number is
     // rounded up to 16. The depth of bf16 operands is even.
     void (*product_f32)(const struct product *product);
     void (*product_bf16)(const struct product *product);
-    // Whether they multiply every shape: the library's kernels for such instructions have sums that
+    // 1: these kernels multiply every shape, because with these instructions the library's sums
     // depend on the number of rows and on addresses.
-    int multiplies_all;
+    int multiplies_all_shapes;
     // Panels of the columns [first, last) of x [k, n]; first is a multiple of PRODUCT_COLUMNS, as
     // is last unless it is n.
     void (*pack_columns)(void *packed, struct mat x, int64_t first, int64_t last);
@@ -232,8 +231,8 @@ extern const struct kernels kernels_avx512;
 extern const struct kernels kernels_avx512bf16;
 #endif
 
-// The table for `instructions` (NULL or "auto": the best that this processor runs); NULL and an
-// error when the name is unknown or the processor lacks it.
+// The table for `instructions` (NULL or "auto": the best that this processor supports); NULL and an
+// error if the name is unknown or the processor does not support it.
 const struct kernels *kernels_choose(const char *instructions, struct berth_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the instruction set: the best that the processor and the system support, or a forced one.
+// Chooses the instruction set: the best that processor and system support, or a forced one.
 #include "core/error.h"
 #include "cpu/kernels.h"
 
@@ -8,7 +8,7 @@
 struct candidate {
     const char *name;
     const struct kernels *kernels;
-    int runs;
+    int is_supported;
 };
 
 const struct kernels *kernels_choose(const char *instructions, struct berth_error *error) {
@@ -31,8 +31,8 @@ const struct kernels *kernels_choose(const char *instructions, struct berth_erro
     int automatic = instructions == NULL || strcmp(instructions, "auto") == 0;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         const struct candidate *c = &candidates[i];
-        if (automatic ? c->runs : strcmp(instructions, c->name) == 0) {
-            if (c->runs) {
+        if (automatic ? c->is_supported : strcmp(instructions, c->name) == 0) {
+            if (c->is_supported) {
                 return c->kernels;
             }
             (void)error_set(error, BERTH_UNAVAILABLE,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers with weights in int8. Rows are cut into tiles, and where these are fewer than the
-// threads, outputs into parts; a thread quantizes the rows of its tile, multiplies, and applies the
-// activation while the results are in its cache. Sums of a group are integers, and groups are added
-// in one order, so results do not depend on how the work is cut.
+// Linear layers with int8 weights. Rows are split into tiles and, if there are fewer tiles than
+// threads, outputs into chunks. A thread quantizes the rows of its tile, multiplies, and applies
+// the activation while the results are in its cache. Sums of a group are integers, and groups are
+// added in one order, so results do not depend on how the work is split.
 #include "core/int8.h"
 #include "cpu/cpu.h"
 
@@ -11,14 +11,14 @@
 #include <string.h>
 
 #define TILE_ROWS 192
-#define TILE_LEAST 64                 // rows of a tile where there are as many
-#define PART_COLUMNS (2 * INT8_PANEL) // a part has a multiple of this many outputs
+#define TILE_LEAST 64                  // minimum rows of a tile, if there are as many
+#define CHUNK_COLUMNS (2 * INT8_PANEL) // a part has a multiple of this many outputs
 #define ALIGNMENT 64
 
 // --- packed matrices ----------------------------------------------------------------------------
 
-// The parts of a matrix's memory; outputs are rounded up to whole vectors.
-struct parts {
+// The arrays in the memory of a packed matrix; outputs are rounded up to whole vectors.
+struct sections {
     float *scales; // [outputs][groups], in panels
     float *sums;   // [outputs]
     int32_t *ends; // [groups]
@@ -29,48 +29,52 @@ struct parts {
 };
 
 static char *take(size_t *used, void *base, size_t bytes) {
-    char *part = (char *)base + *used;
+    char *array = (char *)base + *used;
     *used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return part;
+    return array;
 }
 
-static struct parts parts_of(const struct int8_matrix *m) {
+static struct sections sections_of(const struct int8_matrix *m) {
     const size_t outputs = (size_t)int8_round_up(m->rows, 16),
                  groups = (size_t)int8_groups(m->cols);
-    struct parts parts = {.depth = int8_depth(m->cols, m->wide), .groups = (int64_t)groups};
-    parts.scales = (float *)take(&parts.bytes, m->data, outputs * groups * sizeof *parts.scales);
-    parts.sums = (float *)take(&parts.bytes, m->data, outputs * sizeof *parts.sums);
-    parts.ends = (int32_t *)take(&parts.bytes, m->data, groups * sizeof *parts.ends);
-    parts.wide = (int32_t *)take(&parts.bytes, m->data, (size_t)m->wide * sizeof *parts.wide);
-    parts.panels = (signed char *)take(&parts.bytes, m->data, outputs * (size_t)parts.depth);
-    return parts;
+    struct sections sections = {.depth = int8_depth(m->cols, m->wide), .groups = (int64_t)groups};
+    sections.scales =
+        (float *)take(&sections.bytes, m->data, outputs * groups * sizeof *sections.scales);
+    sections.sums = (float *)take(&sections.bytes, m->data, outputs * sizeof *sections.sums);
+    sections.ends = (int32_t *)take(&sections.bytes, m->data, groups * sizeof *sections.ends);
+    sections.wide =
+        (int32_t *)take(&sections.bytes, m->data, (size_t)m->wide * sizeof *sections.wide);
+    sections.panels =
+        (signed char *)take(&sections.bytes, m->data, outputs * (size_t)sections.depth);
+    return sections;
 }
 
 size_t cpu_int8_bytes(struct device *dev, const struct int8_matrix *shape) {
     const struct int8_matrix nowhere = {NULL, shape->rows, shape->cols, shape->wide};
     (void)dev;
-    return parts_of(&nowhere).bytes;
+    return sections_of(&nowhere).bytes;
 }
 
 // A panel of a matrix.
 struct panel {
     signed char *weights; // [depth / INT8_STEP][width][INT8_STEP]
     float *scales;        // [groups][width]
-    int64_t first, width; // outputs, with those that fill a vector up
+    int64_t first, width; // outputs, including padding to whole vectors
 };
 
-static struct panel panel_of(const struct int8_matrix *m, const struct parts *parts, int64_t row) {
+static struct panel panel_of(const struct int8_matrix *m, const struct sections *sections,
+                             int64_t row) {
     const int64_t first = row / INT8_PANEL * INT8_PANEL;
-    return (struct panel){.weights = parts->panels + first * parts->depth,
-                          .scales = parts->scales + first * parts->groups,
+    return (struct panel){.weights = sections->panels + first * sections->depth,
+                          .scales = sections->scales + first * sections->groups,
                           .first = first,
-                          .width = int8_round_up(cpu_piece(first, m->rows, INT8_PANEL), 16)};
+                          .width = int8_round_up(cpu_chunk_length(first, m->rows, INT8_PANEL), 16)};
 }
 
-// Where the weight of an output and a place of the depth is.
-static signed char *weight_at(const struct panel *panel, int64_t row, int64_t place) {
-    return panel->weights + (place / INT8_STEP * panel->width + row - panel->first) * INT8_STEP +
-           place % INT8_STEP;
+// The address of the weight of output `row` at depth k.
+static signed char *weight_at(const struct panel *panel, int64_t row, int64_t k) {
+    return panel->weights + (k / INT8_STEP * panel->width + row - panel->first) * INT8_STEP +
+           k % INT8_STEP;
 }
 
 // A thread's memory for a quantized row.
@@ -87,9 +91,9 @@ static struct quantized quantized_of(void *base, int64_t columns) {
     return row;
 }
 
-static void pack_row(const struct int8_matrix *m, const struct parts *parts, int64_t row,
+static void pack_row(const struct int8_matrix *m, const struct sections *sections, int64_t row,
                      const float *w, const struct quantized *to) {
-    const struct panel panel = panel_of(m, parts, row);
+    const struct panel panel = panel_of(m, sections, row);
     const int64_t group = int8_group(m->cols);
     double sum = 0;
     int8_quantize(w, m->cols, to->q, to->scales);
@@ -100,7 +104,7 @@ static void pack_row(const struct int8_matrix *m, const struct parts *parts, int
     if (whole < m->cols) {
         memcpy(weight_at(&panel, row, whole), to->q + whole, (size_t)(m->cols - whole));
     }
-    for (int64_t g = 0; g < parts->groups; g++) {
+    for (int64_t g = 0; g < sections->groups; g++) {
         int32_t group_sum = 0;
         for (int64_t k = g * group; k < (g + 1) * group; k++) {
             group_sum += to->q[k];
@@ -108,12 +112,12 @@ static void pack_row(const struct int8_matrix *m, const struct parts *parts, int
         panel.scales[g * panel.width + row - panel.first] = to->scales[g];
         sum += (double)to->scales[g] * group_sum;
     }
-    parts->sums[row] = (float)sum;
+    sections->sums[row] = (float)sum;
 }
 
 void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w) {
     struct cpu *cpu = cpu_of(dev);
-    const struct parts parts = parts_of(to);
+    const struct sections sections = sections_of(to);
     const size_t each = quantized_of(NULL, to->cols).bytes;
     if (!cpu_grow(cpu, (void **)&cpu->quantized, &cpu->quantized_bytes,
                   (size_t)cpu->threads * each)) {
@@ -123,28 +127,28 @@ void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t fir
     for (int64_t row = 0; row < w.rows; row++) {
         const struct quantized own =
             quantized_of(cpu->quantized + (size_t)omp_get_thread_num() * each, to->cols);
-        pack_row(to, &parts, first + row, (const float *)w.data + row * w.stride, &own);
+        pack_row(to, &sections, first + row, (const float *)w.data + row * w.stride, &own);
     }
 }
 
-static struct int8_layout layout_of(const struct int8_matrix *m, const struct parts *parts) {
+static struct int8_layout layout_of(const struct int8_matrix *m, const struct sections *sections) {
     return (struct int8_layout){.columns = m->cols,
-                                .groups = parts->groups,
-                                .ends = parts->ends,
-                                .wide = parts->wide,
+                                .groups = sections->groups,
+                                .ends = sections->ends,
+                                .wide = sections->wide,
                                 .wide_count = m->wide};
 }
 
-static void find_ends(const struct int8_matrix *m, const struct parts *parts) {
+static void find_ends(const struct int8_matrix *m, const struct sections *sections) {
     const int64_t group = int8_group(m->cols);
     int64_t end = 0, wide = 0;
-    for (int64_t g = 0; g < parts->groups; g++) {
+    for (int64_t g = 0; g < sections->groups; g++) {
         int64_t count = group;
-        for (; wide < m->wide && parts->wide[wide] < (g + 1) * group; wide++) {
+        for (; wide < m->wide && sections->wide[wide] < (g + 1) * group; wide++) {
             count += INT8_COPIES - 1;
         }
         end += int8_round_up(count, INT8_STEP);
-        parts->ends[g] = (int32_t)end;
+        sections->ends[g] = (int32_t)end;
     }
 }
 
@@ -164,39 +168,40 @@ static void spread_panel(const struct int8_layout *layout, const struct panel *p
     }
 }
 
-// Writes the weights of an output for the further copies.
-static void copy_wide(const struct int8_layout *layout, const struct parts *parts,
+// Writes the weights of an output for the additional copies of wide columns.
+static void copy_wide(const struct int8_layout *layout, const struct sections *sections,
                       const struct panel *panel, int64_t row) {
     const int64_t columns = layout->columns / layout->groups;
     int64_t wide = 0;
     for (int64_t g = 0; g < layout->groups; g++) {
         const int64_t begin = begin_of(layout, g), first = g * columns;
         const float scale = panel->scales[g * panel->width + row - panel->first];
-        int64_t place = begin + columns;
+        int64_t k = begin + columns;
         for (; wide < layout->wide_count && layout->wide[wide] < first + columns; wide++) {
             const signed char weight = *weight_at(panel, row, begin + layout->wide[wide] - first);
-            for (int copy = 1; copy < INT8_COPIES; copy++, place++) {
-                *weight_at(panel, row, place) = weight;
+            for (int copy = 1; copy < INT8_COPIES; copy++, k++) {
+                *weight_at(panel, row, k) = weight;
             }
-            parts->sums[row] += (float)((INT8_COPIES - 1) * weight) * scale;
+            sections->sums[row] += (float)((INT8_COPIES - 1) * weight) * scale;
         }
     }
 }
 
 void cpu_int8_finish(struct device *dev, const struct int8_matrix *to, const int32_t *columns) {
     struct cpu *cpu = cpu_of(dev);
-    const struct parts parts = parts_of(to);
-    const struct int8_layout layout = layout_of(to, &parts);
+    const struct sections sections = sections_of(to);
+    const struct int8_layout layout = layout_of(to, &sections);
     for (int64_t i = 0; i < to->wide; i++) {
-        parts.wide[i] = columns[i];
+        sections.wide[i] = columns[i];
     }
-    find_ends(to, &parts);
+    find_ends(to, &sections);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t first = 0; first < to->rows; first += INT8_PANEL) {
-        const struct panel panel = panel_of(to, &parts, first);
+        const struct panel panel = panel_of(to, &sections, first);
         spread_panel(&layout, &panel);
-        for (int64_t row = first; row < first + cpu_piece(first, to->rows, INT8_PANEL); row++) {
-            copy_wide(&layout, &parts, &panel, row);
+        for (int64_t row = first; row < first + cpu_chunk_length(first, to->rows, INT8_PANEL);
+             row++) {
+            copy_wide(&layout, &sections, &panel, row);
         }
     }
 }
@@ -220,12 +225,12 @@ static struct slice slice_of(void *base, int64_t columns, int64_t depth) {
 
 struct linear {
     struct mat y, x;
-    struct parts parts;
+    struct sections sections;
     struct int8_layout layout;
     const float *bias;
     enum activation activation;
     int64_t tile_rows, tile_count;
-    int64_t part_columns, part_count;
+    int64_t chunk_columns, chunk_count;
 };
 
 static struct linear linear_of(const struct cpu *cpu, struct mat y, struct mat x) {
@@ -235,9 +240,9 @@ static struct linear linear_of(const struct cpu *cpu, struct mat y, struct mat x
     l.tile_rows = int8_round_up(cpu_blocks(y.rows, l.tile_count), INT8_ROWS);
     l.tile_rows = l.tile_rows > TILE_LEAST ? l.tile_rows : TILE_LEAST;
     l.tile_count = cpu_blocks(y.rows, l.tile_rows);
-    l.part_count = cpu_blocks(threads, l.tile_count);
-    l.part_columns = int8_round_up(cpu_blocks(y.cols, l.part_count), PART_COLUMNS);
-    l.part_count = cpu_blocks(y.cols, l.part_columns);
+    l.chunk_count = cpu_blocks(threads, l.tile_count);
+    l.chunk_columns = int8_round_up(cpu_blocks(y.cols, l.chunk_count), CHUNK_COLUMNS);
+    l.chunk_count = cpu_blocks(y.cols, l.chunk_columns);
     return l;
 }
 
@@ -250,19 +255,19 @@ static void multiply(const struct cpu *cpu, const struct linear *l, const struct
                                          .activation = l->activation,
                                          .a = rows,
                                          .layout = &l->layout,
-                                         .panels = l->parts.panels + first * l->parts.depth,
-                                         .scales = l->parts.scales + first * l->parts.groups,
-                                         .sums = l->parts.sums + first,
+                                         .panels = l->sections.panels + first * l->sections.depth,
+                                         .scales = l->sections.scales + first * l->sections.groups,
+                                         .sums = l->sections.sums + first,
                                          .bias = l->bias == NULL ? NULL : l->bias + first};
     cpu->int8->product(&product);
 }
 
 static void run_tile(const struct cpu *cpu, const struct linear *l, const struct slice *slice,
                      int64_t index) {
-    const int64_t row = index / l->part_count * l->tile_rows;
-    const int64_t first = index % l->part_count * l->part_columns;
-    const int64_t count = cpu_piece(row, l->y.rows, l->tile_rows);
-    const int64_t columns = cpu_piece(first, l->y.cols, l->part_columns);
+    const int64_t row = index / l->chunk_count * l->tile_rows;
+    const int64_t first = index % l->chunk_count * l->chunk_columns;
+    const int64_t count = cpu_chunk_length(row, l->y.rows, l->tile_rows);
+    const int64_t columns = cpu_chunk_length(first, l->y.cols, l->chunk_columns);
     struct int8_rows rows = slice->rows;
     rows.count = count;
     cpu->int8->quantize(&rows, mat_rows(l->x, row, count), &l->layout);
@@ -274,19 +279,19 @@ void cpu_linear_int8_forward(struct device *dev, struct mat y, struct mat x,
                              enum activation activation) {
     struct cpu *cpu = cpu_of(dev);
     struct linear l = linear_of(cpu, y, x);
-    l.parts = parts_of(w);
-    l.layout = layout_of(w, &l.parts);
+    l.sections = sections_of(w);
+    l.layout = layout_of(w, &l.sections);
     l.bias = bias;
     l.activation = activation;
-    const size_t each = slice_of(NULL, x.cols, l.parts.depth).bytes;
+    const size_t each = slice_of(NULL, x.cols, l.sections.depth).bytes;
     if (cpu->status != BERTH_OK || !cpu_grow(cpu, (void **)&cpu->quantized, &cpu->quantized_bytes,
                                              (size_t)cpu->threads * each)) {
         return;
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t i = 0; i < l.tile_count * l.part_count; i++) {
-        const struct slice slice =
-            slice_of(cpu->quantized + (size_t)omp_get_thread_num() * each, x.cols, l.parts.depth);
+    for (int64_t i = 0; i < l.tile_count * l.chunk_count; i++) {
+        const struct slice slice = slice_of(cpu->quantized + (size_t)omp_get_thread_num() * each,
+                                            x.cols, l.sections.depth);
         run_tile(cpu, &l, &slice, i);
     }
 }

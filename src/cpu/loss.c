@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses: two cross entropies over the rows of each sequence for spans, in double; one over the
-// columns of a row for classes and words (kernels/cross_entropy.h), or with a weight for each
-// class; a squared difference for real numbers and one cross entropy for each of several labels, in
-// double.
+// The losses. Spans: two cross entropies over the rows of each sequence. Classes and words: a cross
+// entropy over the columns of a row (kernels/cross_entropy.h), optionally with class weights and
+// label smoothing. Real numbers: the squared difference. Several labels: a cross entropy for each.
+// All but the kernel compute in double.
 #include "cpu/cpu.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static double log_sum_exp(struct mat logits, int column) {
     double most = -INFINITY, sum = 0.0;
     for (int64_t row = 0; row < logits.rows; row++) {
         const double logit = (double)x[row * logits.stride];
-        most = logit > most ? logit : most; // with fmax, GCC 12 for AArch64 ends with an error
+        most = logit > most ? logit : most; // fmax crashes GCC 12 for AArch64
     }
     for (int64_t row = 0; row < logits.rows; row++) {
         sum += exp((double)x[row * logits.stride] - most);
@@ -70,14 +70,8 @@ void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct
     }
 }
 
-static void zero_rows(struct mat m, int64_t first) {
-    for (int64_t row = first; !mat_is_empty(m) && row < m.rows; row++) {
-        memset(mat_rows(m, row, 1).data, 0, (size_t)m.cols * dtype_size(m.dtype));
-    }
-}
-
-// Whether the label's logit is larger than those of all columns before it, and at least as large as
-// those after it; with a logit that is NaN it is not.
+// Whether the label's logit is larger than all logits before it and at least as large as all after
+// it. 0 if a logit is NaN.
 static unsigned char is_hit(struct mat logits, int64_t row, int32_t label) {
     const float *x = mat_rows(logits, row, 1).data;
     if (label < 0 || label >= logits.cols) {
@@ -102,18 +96,18 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
         }
         losses[i] = (float)cpu->kernels->cross_entropy(dlogits, logits, i, label, scale);
     }
-    zero_rows(dlogits, count);
+    cpu_zero_rows(dlogits, count);
 }
 
-// The share of class k in the loss of a row.
-static double share_of(const struct class_rule *rule, int64_t k, int32_t label, int64_t classes) {
+// The smoothed and weighted target of class k in the loss of a row.
+static double class_target(const struct class_rule *rule, int64_t k, int32_t label,
+                           int64_t classes) {
     const double smoothing = (double)rule->smoothing;
     return (double)rule->weights[k] *
            (smoothing / (double)classes + (k == label ? 1.0 - smoothing : 0.0));
 }
 
-// The loss of row i is the sum of all shares times the log-sum-exp, less that of shares times
-// logits.
+// The loss of row i is the sum of targets[k] * (log-sum-exp - logits[k]).
 static double weighted_row(struct mat dlogits, struct mat logits, int64_t i,
                            const struct class_rule *rule, int32_t label, double scale) {
     const struct mat column = {.data = mat_rows(logits, i, 1).data,
@@ -126,13 +120,13 @@ static double weighted_row(struct mat dlogits, struct mat logits, int64_t i,
     const double shift = log_sum_exp(column, 0);
     double total = 0.0, sum = 0.0;
     for (int64_t k = 0; used && k < logits.cols; k++) {
-        const double share = share_of(rule, k, label, logits.cols);
-        total += share;
-        sum += share * (shift - (double)x[k]);
+        const double target = class_target(rule, k, label, logits.cols);
+        total += target;
+        sum += target * (shift - (double)x[k]);
     }
     for (int64_t k = 0; !mat_is_empty(dlogits) && k < logits.cols; k++) {
-        const double share = used ? share_of(rule, k, label, logits.cols) : 0.0;
-        const double gradient = total * exp((double)x[k] - shift) - share;
+        const double target = used ? class_target(rule, k, label, logits.cols) : 0.0;
+        const double gradient = total * exp((double)x[k] - shift) - target;
         store_gradient(dlogits, i, (int)k, used ? (float)(scale * gradient) : 0.0f);
     }
     return sum;
@@ -146,7 +140,7 @@ void cpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, st
     for (int64_t i = 0; i < count; i++) {
         losses[i] = (float)weighted_row(dlogits, logits, i, rule, labels[i], (double)scale);
     }
-    zero_rows(dlogits, count);
+    cpu_zero_rows(dlogits, count);
 }
 
 void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
@@ -160,7 +154,7 @@ void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, str
             store_gradient(dlogits, i, 0, (float)(2.0 * (double)scale * difference));
         }
     }
-    zero_rows(dlogits, count);
+    cpu_zero_rows(dlogits, count);
 }
 
 void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
@@ -195,5 +189,5 @@ void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, str
         }
         losses[i] = used ? (float)(sum / (double)width) : 0.0f;
     }
-    zero_rows(dlogits, count);
+    cpu_zero_rows(dlogits, count);
 }

@@ -15,7 +15,7 @@ void cpu_embed_forward(struct device *dev, const struct embed_args *args,
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t row = 0; row < args->y.rows; row += CPU_ROW_BLOCK) {
         cpu->kernels->embed_forward(args, batch, row,
-                                    row + cpu_piece(row, args->y.rows, CPU_ROW_BLOCK));
+                                    row + cpu_chunk_length(row, args->y.rows, CPU_ROW_BLOCK));
     }
 }
 
@@ -24,7 +24,7 @@ void cpu_norm_forward(struct device *dev, const struct norm_args *args, const st
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t row = 0; row < args->y.rows; row += CPU_ROW_BLOCK) {
         cpu->kernels->norm_forward(args, batch, row,
-                                   row + cpu_piece(row, args->y.rows, CPU_ROW_BLOCK));
+                                   row + cpu_chunk_length(row, args->y.rows, CPU_ROW_BLOCK));
     }
 }
 
@@ -62,7 +62,7 @@ static int run_blocks(struct cpu *cpu, block_function *run, const void *args,
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t block = 0; block < blocks; block++) {
         int64_t row = block * CPU_ROW_BLOCK;
-        run(cpu->kernels, args, batch, row, row + cpu_piece(row, rows, CPU_ROW_BLOCK),
+        run(cpu->kernels, args, batch, row, row + cpu_chunk_length(row, rows, CPU_ROW_BLOCK),
             cpu->partials + block * stride);
     }
     for (int64_t i = 0; i < sums->count; i++) {
@@ -88,7 +88,7 @@ static void add_to_tables(struct cpu *cpu, const struct embed_grad_args *args,
     const int64_t columns = args->dy.cols, rows = batch->token_count;
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
-        int64_t count = cpu_piece(c, columns, KERNEL_COLUMNS);
+        int64_t count = cpu_chunk_length(c, columns, KERNEL_COLUMNS);
         struct mat x = mat_rows(mat_columns(args->scratch, c, count), 0, rows);
         cpu->kernels->scatter_add(mat_columns(args->dword, c, count), x, batch->ids);
         cpu->kernels->scatter_add(mat_columns(args->dposition, c, count), x, batch->positions);

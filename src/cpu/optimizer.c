@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient's norm, the optimizer's update, conversions and checksums, over pieces of fixed
-// size.
+// The gradient's norm, the optimizer's update, conversions and checksums, in chunks of fixed size.
 #include "core/checksum.h"
 #include "cpu/cpu.h"
 
@@ -15,8 +14,9 @@ void cpu_squares(struct device *dev, double *sums, const float *values,
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
         for (int64_t i = 0; i < blocks; i++) {
             const int64_t from = i * DEVICE_SUM_BLOCK;
-            sums[range->block + i] = cpu->kernels->sum_squares(
-                values + range->first + from, cpu_piece(from, range->count, DEVICE_SUM_BLOCK));
+            sums[range->block + i] =
+                cpu->kernels->sum_squares(values + range->first + from,
+                                          cpu_chunk_length(from, range->count, DEVICE_SUM_BLOCK));
         }
     }
 }
@@ -59,8 +59,8 @@ static struct adamw_range kernel_range(const struct adamw_args *args,
     return (struct adamw_range){
         .parameters = args->parameters + range->first,
         .gradients = args->gradients + range->first,
-        .first_moment = args->first_moment + range->at,
-        .second_moment = args->second_moment + range->at,
+        .first_moment = args->first_moment + range->moment_first,
+        .second_moment = args->second_moment + range->moment_first,
         .compute =
             copied ? mat_columns(args->compute, range->first, range->count) : (struct mat){0},
         .weight_decay = range->weight_decay,
@@ -78,8 +78,9 @@ static void update_range(struct cpu *cpu, const struct adamw_args *args,
     const struct adamw_range own = kernel_range(args, range);
     const double factor = gradient_factor(args, range);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t first = 0; first < range->count; first += CPU_PIECE) {
-        cpu->kernels->adamw(&own, factor, first, first + cpu_piece(first, range->count, CPU_PIECE));
+    for (int64_t first = 0; first < range->count; first += CPU_CHUNK) {
+        cpu->kernels->adamw(&own, factor, first,
+                            first + cpu_chunk_length(first, range->count, CPU_CHUNK));
     }
 }
 
@@ -102,7 +103,7 @@ static void range_moments(struct cpu *cpu, const struct adamw_args *args,
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t from = i * DEVICE_SUM_BLOCK;
         cpu->kernels->lamb_moments(&own, factor, from,
-                                   from + cpu_piece(from, range->count, DEVICE_SUM_BLOCK),
+                                   from + cpu_chunk_length(from, range->count, DEVICE_SUM_BLOCK),
                                    sums + 2 * (range->block + i));
     }
 }
@@ -137,9 +138,9 @@ static void apply_range(struct cpu *cpu, const struct lamb_args *args,
     const struct lamb_stats found = lamb_stats_of(args, range->tensor);
     const double rate = args->adam.learning_rate * found.coefficient;
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t first = 0; first < range->count; first += CPU_PIECE) {
+    for (int64_t first = 0; first < range->count; first += CPU_CHUNK) {
         cpu->kernels->lamb_apply(&own, rate, first,
-                                 first + cpu_piece(first, range->count, CPU_PIECE));
+                                 first + cpu_chunk_length(first, range->count, CPU_CHUNK));
     }
     args->stats[range->tensor] = found;
 }
@@ -167,14 +168,14 @@ void cpu_convert(struct device *dev, struct mat to, const float *from) {
     to = (struct mat){to.data, 1, count, count, to.dtype};
     struct mat source = mat_of((void *)(uintptr_t)from, 1, count, DTYPE_F32);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t first = 0; first < count; first += CPU_PIECE) {
-        int64_t some = cpu_piece(first, count, CPU_PIECE);
+    for (int64_t first = 0; first < count; first += CPU_CHUNK) {
+        int64_t some = cpu_chunk_length(first, count, CPU_CHUNK);
         cpu->kernels->copy(mat_columns(to, first, some), mat_columns(source, first, some));
     }
 }
 
 void cpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
-                   const struct device_part *parts, int64_t count) {
+                   const struct device_checksum_range *parts, int64_t count) {
     struct cpu *cpu = cpu_of(dev);
     const size_t size = dtype_size(values.dtype);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peak of this machine's multiply-adds. The clock is each thread's processor time, which other
+// Measures the peak rate of multiply-adds. The clock is each thread's processor time, which other
 // programs hardly disturb.
 #include "core/clock.h"
 #include "cpu/cpu.h"

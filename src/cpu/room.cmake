@@ -10,7 +10,7 @@ set(BERTH_KERNEL_OPTIMIZATION -O3 CACHE STRING
 # No function with a vector as its argument is called from elsewhere, so how it is passed is of no concern.
 set(kernel_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=fast -fno-math-errno -fno-trapping-math
     -Wno-psabi)
-# GCC marks the scopes of what is inlined into a function that AddressSanitizer leaves out (kernels/watch.h), and nothing
+# GCC marks the scopes of what is inlined into a function that AddressSanitizer leaves out (kernels/sanitizer.h), and nothing
 # takes the marks from its stack.
 if(BERTH_SANITIZE MATCHES "address" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
   list(APPEND kernel_flags -fno-sanitize-address-use-after-scope)

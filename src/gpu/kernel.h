@@ -262,7 +262,7 @@ DEVICE struct mask_row mask_row_of_batch(const struct dropout &dropout, const st
     if (sequence < 0) {
         return mask_row{};
     }
-    return mask_row_of(dropout, 0, batch.places[sequence], batch.positions[row]);
+    return mask_row_of(dropout, 0, batch.global_indices[sequence], batch.positions[row]);
 }
 
 DEVICE struct rng_block mask_block(const struct mask_row &row, uint32_t index) {

@@ -68,7 +68,7 @@ DEVICE int64_t table_offset(const struct chunk &chunk) {
 }
 
 DEVICE int64_t moment_offset(const struct chunk &chunk) {
-    return chunk.range->at + chunk.first;
+    return chunk.range->moment_first + chunk.first;
 }
 
 // Calls visit(k, x) for each group of neighbouring elements of the thread, where k is the group's
@@ -560,7 +560,8 @@ DEVICE int64_t number_bytes(const struct mat &values) {
 }
 
 // Word i of a part, 0 after its end.
-DEVICE uint32_t word_of(const struct mat &values, const struct device_part &part, int64_t i) {
+DEVICE uint32_t word_of(const struct mat &values, const struct device_checksum_range &part,
+                        int64_t i) {
     if (values.dtype == DTYPE_F32) {
         return i < part.count ? gpu_bits(((const float *)values.data)[part.first + i]) : 0;
     }
@@ -570,14 +571,16 @@ DEVICE uint32_t word_of(const struct mat &values, const struct device_part &part
     return low | high << 16;
 }
 
-DEVICE uint4 words_of(const struct mat &values, const struct device_part &part, int64_t vector) {
+DEVICE uint4 words_of(const struct mat &values, const struct device_checksum_range &part,
+                      int64_t vector) {
     const int64_t i = vector * VECTOR_WORDS;
     return uint4{word_of(values, part, i), word_of(values, part, i + 1),
                  word_of(values, part, i + 2), word_of(values, part, i + 3)};
 }
 
 // The sums of the thread's words of a part.
-DEVICE struct lane_sums sums_of(const struct mat &values, const struct device_part &part) {
+DEVICE struct lane_sums sums_of(const struct mat &values,
+                                const struct device_checksum_range &part) {
     const int64_t bytes = part.count * number_bytes(values);
     const unsigned char *data =
         (const unsigned char *)values.data + part.first * number_bytes(values);
@@ -618,12 +621,12 @@ DEVICE uint64_t checksum_of(const uint64_t *lanes, uint64_t bytes) {
 
 // A block handles a part at a time.
 __global__ void __launch_bounds__(UPDATE_THREADS)
-    checksums_kernel(uint64_t *sums, struct mat values, const struct device_part *parts,
+    checksums_kernel(uint64_t *sums, struct mat values, const struct device_checksum_range *parts,
                      int64_t count) {
     GPU_SHARED(uint64_t, lanes, UPDATE_THREADS / GPU_WARP * CHECKSUM_LANES);
     const int warp = (int)threadIdx.x / GPU_WARP, lane = (int)threadIdx.x % GPU_WARP;
     for (int64_t p = blockIdx.x; p < count; p += gridDim.x) {
-        const struct device_part part = parts[p];
+        const struct device_checksum_range part = parts[p];
         const struct lane_sums own = sums_of(values, part);
         __syncthreads();
         GPU_UNROLL
@@ -640,8 +643,8 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
     }
 }
 
-static gpu_cost checksums_cost(uint64_t *, struct mat values, const struct device_part *parts,
-                               int64_t count) {
+static gpu_cost checksums_cost(uint64_t *, struct mat values,
+                               const struct device_checksum_range *parts, int64_t count) {
     uint64_t elements = 0;
     for (int64_t i = 0; i < count; i++) {
         elements += (uint64_t)parts[i].count;
@@ -651,7 +654,7 @@ static gpu_cost checksums_cost(uint64_t *, struct mat values, const struct devic
 }
 
 void gpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
-                   const struct device_part *parts, int64_t count) {
+                   const struct device_checksum_range *parts, int64_t count) {
     gpu_run(gpu_of(dev), {"checksums", std::min<int64_t>(count, UPDATE_BLOCKS), UPDATE_THREADS},
             checksums_kernel, checksums_cost, sums, values, parts, count);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exchanges with the GPUs of other ranks by NCCL, in a stream of their own. Sums are not left to
 // the library, which has its own order: every rank sends each owner its part, and the owner adds
-// what it receives along the tree of core/addends.h. So the bytes are those of an exchange through
-// the host in which each rank is a host of its own.
+// what it receives along the tree of core/reduction_tree.h. So the bytes are those of an exchange
+// through the host in which each rank is a host of its own.
 //
 // Calls are nonblocking, and while the host waits, it keeps asking the library and the communicator
 // whether the other ranks are still there: a lost rank ends the wait.
@@ -247,7 +247,7 @@ static gpu_cost copy_numbers_cost(struct mat to, struct mat from) {
 
 // own[i] becomes the sum of all ranks' numbers: row r of `parts` has those of rank r, except that
 // `own` has those of `rank`. Complete sums of 2^k numbers are merged as a binary counter carries,
-// so the tree is that of addends_split.
+// so the tree is that of reduction_tree_split.
 __global__ void __launch_bounds__(PART_THREADS)
     sum_parts_kernel(struct mat own, struct mat parts, int64_t rank) {
     const int64_t i = (int64_t)blockIdx.x * PART_THREADS + threadIdx.x;

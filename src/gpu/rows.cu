@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
     const float scale = rng_dropout_scale(dropout.threshold);
     for (int64_t column = threadIdx.x; column < y.cols; column += ROW_THREADS) {
         const float value = number_at(x, row, column);
-        const bool kept = !masked || rng_dropout_keeps(&dropout, 0, batch.places[sequence],
+        const bool kept = !masked || rng_dropout_keeps(&dropout, 0, batch.global_indices[sequence],
                                                        batch.positions[row], (int32_t)column);
         set_number(y, row, column, masked ? (kept ? value * scale : 0.0f) : value);
     }
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
     for (int64_t column = threadIdx.x; column < y.cols; column += ROW_THREADS) {
         const float value = used ? tanhf(number_at(u, row, column)) : 0.0f;
         const float factor =
-            used ? first_position_factor(dropout, batch.places[row], column) : 0.0f;
+            used ? first_position_factor(dropout, batch.global_indices[row], column) : 0.0f;
         set_number(t, row, column, value);
         set_number(y, row, column, value * factor);
     }
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(ROW_THREADS)
         if (used) {
             const float value = number_at(t, row, column);
             gradient = number_at(dy, row, column) *
-                       first_position_factor(dropout, batch.places[row], column) *
+                       first_position_factor(dropout, batch.global_indices[row], column) *
                        (1.0f - value * value);
         }
         set_number(du, row, column, gradient);

@@ -16,8 +16,8 @@ struct carving {
     const struct bert_config *config;
     enum dtype compute;
     int64_t rows;
-    int64_t mask_words; // of attention's masks, a row; 0: not kept
-    int64_t row_unit;   // the words' logits of a row take a multiple of so many
+    int64_t mask_words; // words of a row of attention's masks; 0: not kept
+    int64_t row_unit;   // the stride of the decoder's logits is a multiple of this
     enum bert_keep keep;
     struct mat streams[2]; // f32 residual streams, used alternately
     struct mat scratch;    // f32 output of norms of which only y_compute is read
@@ -191,7 +191,7 @@ int64_t bert_decoder_rows(int64_t masked) {
     return rows < DECODER_ROWS ? rows : DECODER_ROWS;
 }
 
-// A GPU's products want rows that begin at multiples of 16 bytes.
+// Matrix products on a GPU need rows aligned to 16 bytes.
 static struct mat take_logits(const struct carving *carving, int64_t rows, enum dtype dtype) {
     const int64_t words = carving->config->vocab_size, unit = carving->row_unit;
     return mat_columns(take_rows(carving, rows, (words + unit - 1) / unit * unit, dtype), 0, words);

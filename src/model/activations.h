@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of one batch: which values the forward pass stores, which ones the backward pass
-// reads, and which buffers share memory. Private to the passes of this room (pass.h) and
-// activations.c. The formulas and the list of what is kept are in doc/math.md.
+// The buffers of one batch: which values the forward pass stores, which of them the backward pass
+// reads, and which buffers share memory. Private to pass.h and activations.c. doc/math.md has the
+// formulas and lists what is kept.
 #ifndef BERTH_MODEL_ACTIVATIONS_H
 #define BERTH_MODEL_ACTIVATIONS_H
 
@@ -82,8 +82,8 @@ struct bert_activations {
     struct norm_buffers first_norm; // before the first layer; only in pre-layer-norm models
     struct layer_buffers *layers;   // [L]
     struct mat sublayer;            // [R, H] f32: input of the layer norms
-    // The last layer's, for a head that reads only some rows (core/batch.h's batch_head): context
-    // and its gradient, and the residual stream and its gradient; otherwise empty.
+    // Of the last layer, if the head reads only some rows (core/batch.h's batch_head): the context,
+    // then its gradient; the residual stream, then its gradient. Otherwise empty.
     struct mat head_context;                 // [K, H]
     struct mat head_stream;                  // [K, H] f32
     struct mat logits;                       // [R, outputs] or [C, outputs] f32; see bert_logits

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of other architectures, so that an error can say which model a checkpoint holds instead of
-// reporting a missing tensor.
+// Recognises other architectures, so that an error can name the model that a checkpoint holds
+// instead of reporting a missing tensor.
 #ifndef BERTH_MODEL_ARCHITECTURES_H
 #define BERTH_MODEL_ARCHITECTURES_H
 

@@ -7,7 +7,7 @@
 //   g = gelu(m Wi^T + bi)
 //   y = LN(m + dropout(g Wo^T + bo))
 //
-// and a head after the last layer (heads.c). Where the head reads only some rows, the last layer
+// and a head after the last layer (heads.c). If the head reads only some rows, the last layer
 // computes only these after its attention. If layer norms come before the sub-layers, the same
 // operations run in the same order: the norm after a residual sum is the one before the next
 // sub-layer, the first norm follows the embedding, and the next sub-layer adds to the sum instead
@@ -23,9 +23,9 @@
 #include <assert.h>
 #include <math.h>
 
-// --- what is not trained ------------------------------------------------------------------------
+// --- frozen parameters --------------------------------------------------------------------------
 
-// The end of the frozen layers' matrices, with which the buffer begins.
+// The end of the frozen layers' matrices, which are at the start of the buffer.
 static int64_t frozen_matrices(const struct bert *model) {
     const int64_t layers = model->frozen.layers;
     return layers == 0                          ? 0
@@ -33,7 +33,7 @@ static int64_t frozen_matrices(const struct bert *model) {
                                                 : model->table->head_first;
 }
 
-// Where the biases and norms of a layer begin, which follow those of the layer below; for index L
+// The offset of the biases and norms of a layer, which follow those of the layer below; for index L
 // their end.
 static int64_t vectors_of(const struct bert *model, int64_t index) {
     const struct param_layer *layers = model->table->layers;
@@ -45,8 +45,8 @@ static int64_t vectors_of(const struct bert *model, int64_t index) {
                : layers[index - 1].output_norm_bias + model->config->hidden_size;
 }
 
-// The lowest layer whose backward pass anything needs. In a pre-layer-norm model a layer's first
-// norm is part of the pass of the layer below.
+// The lowest layer whose backward pass is needed. In a pre-layer-norm model, a layer's first norm
+// belongs to the pass of the layer below.
 static int64_t lowest_layer(const struct bert *model) {
     const int64_t layers = model->frozen.layers;
     return !model->frozen.embeddings ? 0
@@ -54,8 +54,8 @@ static int64_t lowest_layer(const struct bert *model) {
                                      : 0;
 }
 
-// The operations that compute a gradient of biases and norms compute others, too; so these were
-// written.
+// Operations that compute gradients of biases and norms also compute other gradients, so they have
+// written those of frozen vectors.
 static void clear_frozen_vectors(const struct bert *model) {
     const int64_t first = vectors_of(model, 0), end = vectors_of(model, model->frozen.layers);
     if (end > first) {
@@ -64,7 +64,7 @@ static void clear_frozen_vectors(const struct bert *model) {
     }
 }
 
-// --- what the head does not read -----------------------------------------------------------------
+// --- only the rows that the head reads -----------------------------------------------------------
 
 static int is_narrowed(const struct pass *pass, int64_t index) {
     return pass->head != pass->batch && index == pass->model->config->num_hidden_layers - 1;
@@ -81,7 +81,7 @@ static struct pass head_pass(const struct pass *pass) {
     return after_attention(pass, pass->model->config->num_hidden_layers - 1);
 }
 
-// Sets *head to the rows that the head reads and returns where they are.
+// Returns the rows that the head reads: the whole batch, or *head with some of its rows.
 static const struct batch *head_of(const struct bert *model, const struct batch *batch,
                                    struct batch *head) {
     if (batch->head.rows == NULL || !bert_head_reads_some(model)) {
@@ -91,8 +91,8 @@ static const struct batch *head_of(const struct bert *model, const struct batch 
     return head;
 }
 
-// The rows of `all` that are left after the attention of layer `index`; where these are not all,
-// writes them to `some`.
+// The rows of `all` that are left after the attention of layer `index`; if these are not all rows,
+// gathers them into `some`.
 static struct mat narrow(const struct pass *pass, int64_t index, struct mat all, struct mat some) {
     struct device *dev = pass->model->device;
     if (!is_narrowed(pass, index)) {
@@ -103,7 +103,7 @@ static struct mat narrow(const struct pass *pass, int64_t index, struct mat all,
     return rows;
 }
 
-// The other way round, of gradients.
+// The reverse, for gradients.
 static void widen(const struct pass *pass, struct mat all, struct mat some) {
     struct device *dev = pass->model->device;
     dev->scatter_rows(dev, used(pass, all), some, pass->batch->head.rows, pass->batch->head.count);
@@ -146,9 +146,9 @@ void bert_pack(const struct bert *model) {
     }
 }
 
-// For inference: 1 if the weights are in a layout of the device.
-static int linear_inferred(const struct pass *pass, struct mat y, struct mat x, struct linear l,
-                           enum activation activation) {
+// For inference with weights in a layout of the device; 0 if they are not in one.
+static int linear_device_layout(const struct pass *pass, struct mat y, struct mat x,
+                                struct linear l, enum activation activation) {
     struct device *dev = pass->model->device;
     const float *bias = vector(pass->model, l.bias);
     if (l.int8 != NULL) {
@@ -165,7 +165,7 @@ static int linear_inferred(const struct pass *pass, struct mat y, struct mat x, 
 
 static void linear(const struct pass *pass, struct mat y, struct mat x, struct linear l) {
     struct device *dev = pass->model->device;
-    if (!linear_inferred(pass, y, x, l, ACTIVATION_LINEAR)) {
+    if (!linear_device_layout(pass, y, x, l, ACTIVATION_LINEAR)) {
         dev->linear_forward(dev, y, x, weight(pass->model, l.weight, y.cols, x.cols),
                             vector(pass->model, l.bias));
     }
@@ -175,26 +175,26 @@ static void linear_activated(const struct pass *pass, struct mat y, struct mat u
                              struct linear l) {
     struct device *dev = pass->model->device;
     const enum activation activation = pass->model->config->hidden_act;
-    if (!linear_inferred(pass, y, x, l, activation)) {
+    if (!linear_device_layout(pass, y, x, l, activation)) {
         dev->linear_gelu_forward(dev, y, u, x, weight(pass->model, l.weight, y.cols, x.cols),
                                  vector(pass->model, l.bias), activation);
     }
 }
 
 static void linear_input_gradient(const struct pass *pass, struct mat dx, struct mat dy,
-                                  int64_t weight_at) {
+                                  int64_t weight_offset) {
     struct device *dev = pass->model->device;
-    dev->linear_backward_input(dev, dx, dy, weight(pass->model, weight_at, dy.cols, dx.cols));
+    dev->linear_backward_input(dev, dx, dy, weight(pass->model, weight_offset, dy.cols, dx.cols));
 }
 
 // dbias: NULL if another operation computes it.
-static void linear_weight_gradient(const struct pass *pass, int64_t weight_at, float *dbias,
+static void linear_weight_gradient(const struct pass *pass, int64_t weight_offset, float *dbias,
                                    struct mat dy, struct mat x) {
     struct device *dev = pass->model->device;
-    if (weight_at < frozen_matrices(pass->model)) {
+    if (weight_offset < frozen_matrices(pass->model)) {
         return;
     }
-    struct mat dw = gradient_mat(pass->model, weight_at, dy.cols, x.cols);
+    struct mat dw = gradient_mat(pass->model, weight_offset, dy.cols, x.cols);
     dev->linear_backward_weight(dev, dw, dbias, dy, x);
 }
 
@@ -255,16 +255,16 @@ static void make_input(const struct pass *pass) {
     const struct bert_activations *activations = pass->activations;
     embed(pass);
     if (activations->pre_layer_norm) {
-        const struct param_layer *at = &model->table->layers[0];
+        const struct param_layer *offsets = &model->table->layers[0];
         struct norm_args args = norm_of(pass, &activations->first_norm, activations->embedding.y,
-                                        at->input_norm_weight, at->input_norm_bias);
+                                        offsets->input_norm_weight, offsets->input_norm_bias);
         model->device->norm_forward(model->device, &args, pass->batch);
     }
 }
 
 static void self_attention(const struct pass *pass, int64_t index, const struct norm_buffers *in) {
     const struct bert *model = pass->model;
-    const struct param_layer *at = &model->table->layers[index];
+    const struct param_layer *offsets = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
 
     linear(pass, used(pass, layer->qkv), used_operand(pass, in), LINEAR(pass, index, qkv));
@@ -283,8 +283,8 @@ static void self_attention(const struct pass *pass, int64_t index, const struct 
         narrow(pass, index, norm_stream(pass->activations, in), pass->activations->head_stream);
     linear(&after, used(&after, pass->activations->sublayer), context,
            LINEAR(pass, index, attention));
-    add_and_norm(&after, &layer->attention_norm, stream, at->attention_norm_weight,
-                 at->attention_norm_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
+    add_and_norm(&after, &layer->attention_norm, stream, offsets->attention_norm_weight,
+                 offsets->attention_norm_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
 }
 
 static void intermediate(const struct pass *pass, int64_t index) {
@@ -294,12 +294,12 @@ static void intermediate(const struct pass *pass, int64_t index) {
 }
 
 static void output(const struct pass *pass, int64_t index) {
-    const struct param_layer *at = &pass->model->table->layers[index];
+    const struct param_layer *offsets = &pass->model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
     linear(pass, used(pass, pass->activations->sublayer), used(pass, layer->gelu),
            LINEAR(pass, index, output));
     add_and_norm(pass, &layer->output_norm, norm_stream(pass->activations, &layer->attention_norm),
-                 at->output_norm_weight, at->output_norm_bias,
+                 offsets->output_norm_weight, offsets->output_norm_bias,
                  dropout_at(pass, RNG_SITE_OUTPUT, index));
 }
 
@@ -417,7 +417,7 @@ static void add_and_norm_backward(const struct pass *pass, struct norm_grad_args
 
 static void feed_forward_backward(const struct pass *pass, int64_t index) {
     const struct bert *model = pass->model;
-    const struct param_layer *at = &model->table->layers[index];
+    const struct param_layer *offsets = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
     const struct mat dsublayer = used(pass, pass->activations->dsublayer);
     const struct mat du = used(pass, layer->du);
@@ -426,38 +426,39 @@ static void feed_forward_backward(const struct pass *pass, int64_t index) {
     const int last = index == model->config->num_hidden_layers - 1;
 
     add_and_norm_backward(pass,
-                          norm_backward_of(pass, &layer->output_norm, !last, at->output_norm_weight,
-                                           at->output_norm_bias),
-                          at->output_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
+                          norm_backward_of(pass, &layer->output_norm, !last,
+                                           offsets->output_norm_weight, offsets->output_norm_bias),
+                          offsets->output_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
     // The weight's gradient comes first: it is the last to read gelu, whose memory du reuses.
-    linear_weight_gradient(pass, at->output_weight, NULL, dsublayer, used(pass, layer->gelu));
-    model->device->linear_gelu_backward(model->device, du, gradient(model, at->intermediate_bias),
-                                        dsublayer,
-                                        weight(model, at->output_weight, dsublayer.cols, du.cols),
-                                        used(pass, layer->u), model->config->hidden_act);
-    linear_weight_gradient(pass, at->intermediate_weight, NULL, du,
+    linear_weight_gradient(pass, offsets->output_weight, NULL, dsublayer, used(pass, layer->gelu));
+    model->device->linear_gelu_backward(
+        model->device, du, gradient(model, offsets->intermediate_bias), dsublayer,
+        weight(model, offsets->output_weight, dsublayer.cols, du.cols), used(pass, layer->u),
+        model->config->hidden_act);
+    linear_weight_gradient(pass, offsets->intermediate_weight, NULL, du,
                            used_operand(pass, &layer->attention_norm));
-    linear_input_gradient(pass, dbranch, du, at->intermediate_weight);
+    linear_input_gradient(pass, dbranch, du, offsets->intermediate_weight);
 }
 
 // Computes dcontext and the gradient of the residual stream before the attention's norm.
 static void attention_output_backward(const struct pass *pass, int64_t index) {
     const struct bert_activations *activations = pass->activations;
-    const struct param_layer *at = &pass->model->table->layers[index];
+    const struct param_layer *offsets = &pass->model->table->layers[index];
     const struct layer_buffers *layer = &activations->layers[index];
     const struct pass after = after_attention(pass, index);
     const int is_narrow = is_narrowed(pass, index);
     const struct mat dsublayer = used(&after, activations->dsublayer);
     const struct mat context = used(&after, is_narrow ? activations->head_context : layer->context);
-    // That of fewer rows takes the memory of their context, once the weight's gradient has read it.
+    // With fewer rows, it reuses the memory of the context once the weight's gradient has read it.
     const struct mat dcontext = is_narrow ? context : used(&after, layer->dcontext);
-    struct norm_grad_args args = norm_backward_of(
-        &after, &layer->attention_norm, 1, at->attention_norm_weight, at->attention_norm_bias);
+    struct norm_grad_args args =
+        norm_backward_of(&after, &layer->attention_norm, 1, offsets->attention_norm_weight,
+                         offsets->attention_norm_bias);
     args.dresidual = used(&after, is_narrow ? activations->head_stream : activations->dresidual);
-    add_and_norm_backward(&after, args, at->attention_bias,
+    add_and_norm_backward(&after, args, offsets->attention_bias,
                           dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
-    linear_weight_gradient(&after, at->attention_weight, NULL, dsublayer, context);
-    linear_input_gradient(&after, dcontext, dsublayer, at->attention_weight);
+    linear_weight_gradient(&after, offsets->attention_weight, NULL, dsublayer, context);
+    linear_input_gradient(&after, dcontext, dsublayer, offsets->attention_weight);
     if (is_narrow) {
         widen(pass, layer->dcontext, dcontext);
         widen(pass, activations->dresidual, args.dresidual);
@@ -467,7 +468,7 @@ static void attention_output_backward(const struct pass *pass, int64_t index) {
 static void self_attention_backward(const struct pass *pass, int64_t index,
                                     const struct norm_buffers *in) {
     const struct bert *model = pass->model;
-    const struct param_layer *at = &model->table->layers[index];
+    const struct param_layer *offsets = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
     const struct mat dbranch = used(pass, pass->activations->dbranch);
 
@@ -483,24 +484,25 @@ static void self_attention_backward(const struct pass *pass, int64_t index,
         .dropout = dropout_at(pass, RNG_SITE_ATTENTION, index),
     };
     model->device->attention_backward(model->device, &args, pass->batch);
-    linear_weight_gradient(pass, at->qkv_weight, gradient(model, at->qkv_bias), args.dqkv,
+    linear_weight_gradient(pass, offsets->qkv_weight, gradient(model, offsets->qkv_bias), args.dqkv,
                            used_operand(pass, in));
-    linear_input_gradient(pass, dbranch, args.dqkv, at->qkv_weight);
+    linear_input_gradient(pass, dbranch, args.dqkv, offsets->qkv_weight);
 }
 
 // Adds dbranch to dresidual.
 static void first_norm_backward(const struct pass *pass) {
-    const struct param_layer *at = &pass->model->table->layers[0];
+    const struct param_layer *offsets = &pass->model->table->layers[0];
     struct device *dev = pass->model->device;
-    struct norm_grad_args args = norm_backward_of(pass, &pass->activations->first_norm, 1,
-                                                  at->input_norm_weight, at->input_norm_bias);
+    struct norm_grad_args args =
+        norm_backward_of(pass, &pass->activations->first_norm, 1, offsets->input_norm_weight,
+                         offsets->input_norm_bias);
     dev->norm_backward(dev, &args, pass->batch);
 }
 
 static void embed_backward(const struct pass *pass) {
     const struct bert *model = pass->model;
     const struct bert_config *config = model->config;
-    const struct param_table *at = model->table;
+    const struct param_table *offsets = model->table;
     const struct mat dresidual = used(pass, pass->activations->dresidual);
     const int pre = pass->activations->pre_layer_norm;
     struct embed_grad_args args = {
@@ -508,24 +510,26 @@ static void embed_backward(const struct pass *pass) {
         .dy2 = pre ? (struct mat){0} : used(pass, pass->activations->dbranch),
         .xhat = used(pass, pass->activations->embedding.xhat),
         .rstd = pass->activations->embedding.rstd,
-        .gamma = vector(model, at->embedding_norm_weight),
-        .dword = gradient_mat(model, at->word, config->vocab_size, config->hidden_size),
-        .dposition =
-            gradient_mat(model, at->position, config->max_position_embeddings, config->hidden_size),
-        .dtype_table = gradient_mat(model, at->type, config->type_vocab_size, config->hidden_size),
-        .dgamma = gradient(model, at->embedding_norm_weight),
-        .dbeta = gradient(model, at->embedding_norm_bias),
+        .gamma = vector(model, offsets->embedding_norm_weight),
+        .dword = gradient_mat(model, offsets->word, config->vocab_size, config->hidden_size),
+        .dposition = gradient_mat(model, offsets->position, config->max_position_embeddings,
+                                  config->hidden_size),
+        .dtype_table =
+            gradient_mat(model, offsets->type, config->type_vocab_size, config->hidden_size),
+        .dgamma = gradient(model, offsets->embedding_norm_weight),
+        .dbeta = gradient(model, offsets->embedding_norm_bias),
         .dropout = dropout_at(pass, RNG_SITE_EMBEDDING, 0),
         .scratch = dresidual,
     };
     model->device->embed_backward(model->device, &args, pass->batch);
     // As in transformers, whose table has a padding_idx, the row of [PAD] is not trained. As a row
     // of the decoder it is trained; packed sequences contain no [PAD].
-    if (at->decoder_bias < 0 && config->pad_token_id >= 0 &&
+    if (offsets->decoder_bias < 0 && config->pad_token_id >= 0 &&
         config->pad_token_id < config->vocab_size) {
-        model->device->zero(model->device,
-                            gradient(model, at->word + config->pad_token_id * config->hidden_size),
-                            (size_t)config->hidden_size * sizeof(float));
+        model->device->zero(
+            model->device,
+            gradient(model, offsets->word + config->pad_token_id * config->hidden_size),
+            (size_t)config->hidden_size * sizeof(float));
     }
 }
 

@@ -18,7 +18,7 @@ struct bert_weights {
     const float *master; // f32 [total]
     const void *compute; // compute dtype [matrix_count]; in f32 the same memory as master
     float *gradients;    // f32 [total]; NULL for inference
-    // The layers' matrices and the word table, of which master and compute then have nothing. NULL:
+    // The layers' matrices and the word table in int8, which master and compute then lack. NULL:
     // not in int8.
     const struct int8_weights *int8;
     int are_packed; // 1: bert_pack was called
@@ -45,11 +45,11 @@ struct bert {
     enum dtype compute;
     struct bert_weights weights;
     struct bert_source source;  // need NULL: the weights are always there
-    int64_t max_masked;         // masked or labelled tokens of a batch at most
-    int64_t max_length;         // of a training batch's sequences at most
+    int64_t max_masked;         // maximum number of masked or labelled tokens in a batch
+    int64_t max_length;         // maximum length of a sequence in training
     struct param_frozen frozen; // the backward pass leaves their gradients 0
-    int reads_first; // without a head: 1 if only sequences' first rows are read (infer.h)
-    // Of training on classes; without weights the plain cross entropy.
+    int reads_first; // without a head: 1 if only the first row of each sequence is read (infer.h)
+    // For training on classes; without weights, the plain cross entropy.
     struct class_rule class_rule;
 };
 
@@ -64,17 +64,16 @@ enum bert_keep {
                    // the layer is recomputed, with the same numbers
 };
 
-// For inference: packs the matrices of the layers that the device can pack (device.h). The model's
-// weights.are_packed must be 1 from then on. Nothing where the device packs none.
+// For inference: packs the matrices of the layers that the device can pack (device.h), if any. Then
+// the caller sets weights.are_packed to 1.
 void bert_pack(const struct bert *model);
 
-// Of a batch of that extent, the rows of the last layer's output that the head reads at most
-// (core/batch.h's batch_head); 0: it reads all. Where a batch has a batch_head, the last layer
-// computes nothing but these after its attention.
+// The maximum number of rows of the last layer's output that the head reads (core/batch.h's
+// batch_head) of a batch of that extent; 0: it reads all. If a batch has a batch_head, the last
+// layer computes only these rows after its attention.
 int64_t bert_head_rows(const struct bert *model, int64_t tokens, int64_t sequences, int64_t masked);
 
-// The number of rows of logits in the decoder's buffer, for a batch with `masked`
-// masked tokens.
+// The number of rows of logits in the decoder's buffer for a batch with `masked` masked tokens.
 int64_t bert_decoder_rows(int64_t masked);
 
 // Takes the activations of batches of up to `max_rows` rows and `max_sequences` sequences from the
@@ -146,18 +145,18 @@ const unsigned char *bert_masked_hits(const struct bert_activations *activations
 struct mat bert_decode_logits(const struct bert *model, struct bert_activations *activations,
                               const struct batch *batch, int64_t first, int64_t count);
 
-// The first place in the forward pass on `batch` with a number that is not finite: 0 the
-// embeddings, 1 to L the layers, L + 1 the logits; -1 none. Works on training activations, after
-// bert_forward or bert_backward, and overwrites them. Slow; meant for the message of a run that has
-// failed.
+// Finds where the forward pass on `batch` first yields a number that is not finite: 0: the
+// embeddings, 1 to L: the layers, L + 1: the logits, -1: nowhere. Works on training activations,
+// after bert_forward or bert_backward, and overwrites them. Slow; for the error message of a failed
+// run.
 int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *activations,
                              const struct batch *batch);
 
 // The floating-point operations that the encoder needs for one sequence of length S, forward only:
 // L * (2 S (4 H^2 + 2 H I) + 4 S^2 H). Training needs three times as many.
 double bert_forward_flops(const struct bert_config *config, int64_t length);
-// What the head adds to that for a batch with M masked tokens: 2 M (H^2 + H V) where it decodes,
-// less 2 (H^2 + 2 H I) for each row of the last layer's output that it does not read.
+// What the head adds to that for a batch with M masked tokens: 2 M (H^2 + H V) if it decodes, minus
+// 2 (H^2 + 2 H I) for each row of the last layer's output that it does not read.
 double bert_head_flops(const struct bert *model, int64_t tokens, int64_t sequences, int64_t masked);
 
 #endif

@@ -192,7 +192,7 @@ static enum berth_status read_activation(const json *object, const char *path,
 // Names in transformers of what a classifier's outputs mean.
 static const char *const problem_names[] = {[BERT_CLASSES] = "single_label_classification",
                                             [BERT_REGRESSION] = "regression",
-                                            [BERT_LABELS] = "multi_label_classification"};
+                                            [BERT_MULTI_LABEL] = "multi_label_classification"};
 
 static enum berth_status read_problem(const json *object, const char *path,
                                       struct bert_config *config, struct berth_error *error) {
@@ -203,7 +203,7 @@ static enum berth_status read_problem(const json *object, const char *path,
         return BERTH_OK;
     }
     TRY(json_get_text(object, path, "problem_type", &name, error));
-    config->names_problem = 1;
+    config->has_problem_type = 1;
     for (size_t i = 0; i < LENGTH(problem_names); i++) {
         if (strcmp(problem_names[i], name) == 0) {
             config->problem = (enum bert_problem)i;

@@ -16,7 +16,7 @@ struct json_t; // format/json/json.h
 enum bert_problem {
     BERT_CLASSES,    // one of num_labels: softmax and cross entropy
     BERT_REGRESSION, // a number: squared error
-    BERT_LABELS      // any of num_labels: a sigmoid for each
+    BERT_MULTI_LABEL // any of num_labels: a sigmoid for each
 };
 
 // The losses of sentence embeddings.
@@ -26,8 +26,8 @@ enum bert_embedding_loss {
                        // group, whose class is its own second text
 };
 
-// How the rows of a text become an embedding, and the loss of examples of texts. In a batch of
-// whole groups, the first texts of a group are followed by its second ones, then its third ones.
+// How the rows of a text become an embedding, and the loss of examples of texts. In a batch, the
+// first texts of a group are followed by its second texts, then its third texts.
 struct bert_embedding {
     enum berth_pooling pooling;
     int normalize; // embeddings have length 1
@@ -57,7 +57,7 @@ struct bert_config {
     int64_t pad_token_id;
     int64_t num_labels;              // classes of id2label, or "num_labels"
     enum bert_problem problem;       // problem_type; if absent, 1 label means regression
-    int names_problem;               // whether the file has problem_type
+    int has_problem_type;            // whether the file has problem_type
     struct bert_embedding embedding; // of sentence embeddings; no key of the file
     double classifier_dropout;       // for the pooled output; < 0: hidden_dropout_prob
     int pre_layer_norm; // 1: layer norms come before the sub-layers, and one after the last
@@ -97,7 +97,7 @@ enum berth_status bert_config_scores_choices(const struct bert_config *config, i
 // Overrides keys of the configuration with the members of `object` (id2label, ...).
 enum berth_status bert_config_merge(struct bert_config *config, const struct json_t *object,
                                     struct berth_error *error);
-// Forgets the classes: the model has another head from now on.
+// Removes the classes, because the model gets another head.
 enum berth_status bert_config_drop_classes(struct bert_config *config, struct berth_error *error);
 void bert_config_done(struct bert_config *config);
 

@@ -480,7 +480,7 @@ static void add_class_logits(struct building *building, const char *hidden) {
                              .shape = {{.name = "batch"}, {.size = building->config->num_labels}}});
 }
 
-// Adds "logits" [batch, sequence, columns], which are those rows.
+// Adds "logits" [batch, sequence, columns] from those rows.
 static void add_row_logits(struct building *building, const char *rows,
                            const struct row_size *size) {
     add_rows(building, rows, size, "logits");

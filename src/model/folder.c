@@ -104,11 +104,11 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
     if (file == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status =
-        file_need(file,
-                  "the model's configuration, or a bert_config.json in its place; --config_file "
-                  "names one elsewhere",
-                  error);
+    enum berth_status status = file_require(
+        file,
+        "the model's configuration, or a bert_config.json instead; use --config_file for "
+        "a file elsewhere",
+        error);
     if (status == BERTH_OK) {
         status = bert_config_read(file, config, error);
     }
@@ -162,7 +162,7 @@ static enum berth_status check_shape(const struct reading *reading, const struct
         memcmp(weight->shape, shape, (size_t)param->rank * sizeof *shape) == 0) {
         return BERTH_OK;
     }
-    const int turned = param->rank == 2 && !weight_is_straight(weight);
+    const int turned = param->rank == 2 && !weight_is_contiguous(weight);
     const int64_t as_stored[2] = {shape[turned], shape[0]};
     char wanted[64], found[256];
     tensor_print_shape(wanted, sizeof wanted, turned ? as_stored : shape, param->rank);
@@ -174,7 +174,7 @@ static enum berth_status check_shape(const struct reading *reading, const struct
                      reading->weights.file.path, weight->entry->name, wanted, found);
 }
 
-// What the file has in the place of a parameter: a tensor with the same end of the name, or NULL.
+// The tensor that the file has instead of a parameter: one whose name has the same suffix, or NULL.
 static const char *name_instead(const struct reading *reading, const struct param *param) {
     const char *inner = strchr(param->name, '.') + 1; // without "bert."
     for (size_t i = 0; i < reading->weights.count; i++) {
@@ -286,12 +286,12 @@ static enum berth_status check_classifier(const struct reading *reading,
     TRY(bert_config_scores_choices(config, &scores, error));
     return !scores || classifier == NULL || classifier->fresh
                ? BERTH_OK
-               : error_set(
-                     error, BERTH_CONFIG,
-                     "%s: the model is a " BERT_SCORES_CHOICES ": its tensor "
-                     "\"classifier.weight\" scores choices and is no head of %s; fine-tune it: "
-                     "training begins with a new head",
-                     reading->weights.file.path, param_head_row(reading->table->head)->title);
+               : error_set(error, BERTH_CONFIG,
+                           "%s: the model is a " BERT_SCORES_CHOICES ": its tensor "
+                           "\"classifier.weight\" scores choices and is not the head of %s; "
+                           "fine-tune the model: "
+                           "training starts with a new head",
+                           reading->weights.file.path, param_head_row(reading->table->head)->title);
 }
 
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,

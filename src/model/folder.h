@@ -118,7 +118,7 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
 int folder_name_casing(const char *folder);
 // Reads the folder's text rules, as transformers does. If tokenizer_class (or model_type in
 // config.json) is BERT's: from tokenizer_config.json; for the casing then from the folder's name;
-// else text_rules_usual. Otherwise from the normalizer of tokenizer.json, if there is one. `file`
+// else text_rules_default. Otherwise from the normalizer of tokenizer.json, if there is one. `file`
 // is the folder's vocabulary, if it has been read, or NULL.
 enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
                                     struct text_rules *rules, struct berth_error *error);

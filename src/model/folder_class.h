@@ -30,9 +30,9 @@ enum berth_status folder_read_object(const char *folder, const char *name, json 
 
 // Which tokenizer a folder's files name, as transformers chooses it.
 enum class_kind {
-    CLASS_OF_BERT, // built from the settings; of tokenizer.json only the words count
+    CLASS_OF_BERT, // built from the settings; only the words of tokenizer.json are used
     CLASS_GENERAL, // tokenizer.json as it is
-    CLASS_OTHER    // likewise, but it must be BERT's
+    CLASS_OTHER    // tokenizer.json as it is, but it must be a BERT tokenizer
 };
 // Of a class's name in "tokenizer_class".
 enum class_kind folder_class_kind(const char *name);
@@ -42,8 +42,8 @@ struct folder_class {
     const char *file; // that names the class
     char name[64];
 };
-// `settings` is tokenizer_config.json, or NULL. Without a class in it, that of config.json counts,
-// and without one there, that of the model's type.
+// `settings` is tokenizer_config.json, or NULL. If it names no class, config.json does; if that
+// names none either, the class follows from the model's type.
 enum berth_status folder_find_class(const char *folder, const json *settings,
                                     struct folder_class *class, struct berth_error *error);
 

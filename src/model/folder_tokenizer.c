@@ -14,25 +14,20 @@
 // --- reading ------------------------------------------------------------------------------------
 
 // The last component of a folder's path, without trailing slashes; for a file, of its folder's.
-static size_t last_part(const char *path, const char **part) {
-    size_t end = strlen(path);
-    while (file_exists(path) && end > 0 && path[end - 1] != '/') {
-        end--;
-    }
-    while (end > 0 && path[end - 1] == '/') {
-        end--;
-    }
+static size_t last_component(const char *path, const char **component) {
+    const size_t end =
+        file_exists(path) ? path_parent_length(path, strlen(path)) : path_length(path);
     size_t begin = end;
     while (begin > 0 && path[begin - 1] != '/') {
         begin--;
     }
-    *part = path + begin;
+    *component = path + begin;
     return end - begin;
 }
 
 int folder_name_casing(const char *folder) {
     const char *name;
-    size_t length = last_part(folder, &name);
+    size_t length = last_component(folder, &name);
     for (size_t i = 0; i + 5 <= length; i++) {
         if (strncasecmp(name + i, "cased", 5) == 0) {
             return i >= 2 && strncasecmp(name + i - 2, "un", 2) == 0;
@@ -104,7 +99,7 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
 enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
                                     struct text_rules *rules, struct berth_error *error) {
     json *settings;
-    *rules = text_rules_usual;
+    *rules = text_rules_default;
     rules->lower_case = folder_name_casing(folder) != 0;
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
     enum berth_status status = combine_rules(folder, settings, file, rules, error);
@@ -220,8 +215,8 @@ static int set_rules(json *settings, const struct text_rules *rules) {
            json_set(settings, "strip_accents", accents_of(rules));
 }
 
-// Settings of the source's vocabulary, which another one does not have.
-static int forget_tokens(json *settings) {
+// Removes settings of the source's vocabulary, which do not apply to another one.
+static int remove_tokens(json *settings) {
     int failed = 0;
     json_remove(settings, "added_tokens_decoder");
     for (size_t i = 0; i < OTHER_TOKEN_KEYS; i++) {
@@ -244,7 +239,7 @@ static enum berth_status write_settings(const char *source, const struct text_ru
     }
     settings = settings != NULL ? settings : default_settings();
     int failed = set_rules(settings, rules);
-    failed |= same_vocab ? 0 : forget_tokens(settings);
+    failed |= same_vocab ? 0 : remove_tokens(settings);
     const char *name = json_text(json_member(settings, "tokenizer_class"));
     if (name == NULL || folder_class_kind(name) != CLASS_OF_BERT) {
         failed |= json_set(settings, "tokenizer_class", json_new_text("BertTokenizer"));
@@ -285,7 +280,7 @@ static enum berth_status copy_whole(const char *source, const struct text_rules 
     return is_used ? write_whole(source, rules, target, error) : BERTH_OK;
 }
 
-// What the source's files say of its vocabulary.
+// Copies what the source's files say about its vocabulary.
 static enum berth_status copy_tokens(const char *source, const struct text_rules *rules,
                                      const char *target, struct berth_error *error) {
     TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
@@ -328,7 +323,7 @@ static int is_same(const struct text_rules *a, const struct text_rules *b) {
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
                                         const struct text_rules *rules, const char *target,
                                         struct berth_error *error) {
-    struct text_rules own = text_rules_usual;
+    struct text_rules own = text_rules_default;
     int same_vocab, has;
     TRY(has_settings(source, &has, error));
     if (source != NULL) {

@@ -14,7 +14,8 @@
 
 // --- which file ---------------------------------------------------------------------------------
 
-// Where the class builds the tokenizer itself, one that is not BERT's yields to vocab.txt.
+// If the class builds the tokenizer itself, a tokenizer.json that is not BERT's yields to
+// vocab.txt.
 static enum berth_status prefer_whole(const char *folder, const char *whole,
                                       struct vocabulary_file *file, int *use_whole,
                                       struct berth_error *error) {
@@ -99,7 +100,7 @@ static enum berth_status add_token(struct vocabulary_file *file, const struct so
             "%s: key \"%s\": expected tokens as strings or as objects with \"content\"",
             source->file, source->key);
     }
-    if (vocabulary_is_usual(text)) {
+    if (vocabulary_is_bert_special(text)) {
         return BERTH_OK;
     }
     if (json_is_object_value(token)) {
@@ -209,7 +210,7 @@ static enum berth_status sort_tokens(const struct source *source, const json *ob
     return BERTH_OK;
 }
 
-// What a folder's files say of tokens.
+// The files of a folder that describe tokens.
 struct token_files {
     json *settings, *specials, *added;
 };
@@ -223,12 +224,13 @@ static int is_special(const struct token_files *files, const char *text) {
     return found;
 }
 
-// added_tokens.json says of a token no more than its id: one that is not special is matched in
+// added_tokens.json has only the ids of tokens. A token that is not special is matched in
 // normalized text.
 static enum berth_status check_special(const struct vocabulary_file *file,
                                        const struct token_files *files, const char *text,
                                        struct berth_error *error) {
-    if (vocabulary_is_usual(text) || vocabulary_file_adds(file, text) || is_special(files, text)) {
+    if (vocabulary_is_bert_special(text) || vocabulary_file_adds(file, text) ||
+        is_special(files, text)) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
@@ -245,7 +247,7 @@ static enum berth_status add_numbered(struct vocabulary_file *file, const struct
         return add_token(file, source, token->token, token->id, error);
     }
     TRY(check_special(file, files, token->text, error));
-    return vocabulary_is_usual(token->text)
+    return vocabulary_is_bert_special(token->text)
                ? BERTH_OK
                : vocabulary_file_add(file, source->file, token->text, token->id, error);
 }

@@ -41,8 +41,7 @@ enum berth_status folder_holds_weights(const char *folder, int *found, struct be
 
 // --- weights of other programs ------------------------------------------------------------------
 
-// Files of weights that Berth does not read, by their names ('*': by their endings), and the way
-// out.
+// Weight files that Berth does not read, by name ('*': by suffix), and the remedy.
 static const struct foreign_row {
     const char *name, *what, *remedy;
 } foreign_rows[] = {
@@ -66,7 +65,7 @@ static const struct foreign_row {
 };
 
 static int has_name(const struct foreign_row *row, const char *name) {
-    return row->name[0] == '*' ? name_has_ending(name, row->name + 1)
+    return row->name[0] == '*' ? name_has_suffix(name, row->name + 1)
                                : strcmp(name, row->name) == 0;
 }
 

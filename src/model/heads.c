@@ -52,42 +52,42 @@ static void class_loss(const struct pass *pass, const struct class_scores *of) {
 
 // --- linear layers of the heads: f32, directly from the master weights ---------------------------
 
-static void head_linear(const struct pass *pass, struct mat y, struct mat x, int64_t weight_at,
-                        int64_t bias_at) {
+static void head_linear(const struct pass *pass, struct mat y, struct mat x, int64_t weight_offset,
+                        int64_t bias_offset) {
     const struct bert *model = pass->model;
-    model->device->linear_forward(model->device, y, x, table(model, weight_at, y.cols),
-                                  vector(model, bias_at));
+    model->device->linear_forward(model->device, y, x, table(model, weight_offset, y.cols),
+                                  vector(model, bias_offset));
 }
 
 // Adds the layer's gradients; sets dx, unless it is empty, to the gradient of x.
 static void head_linear_backward(const struct pass *pass, struct mat dx, struct mat dy,
-                                 struct mat x, int64_t weight_at, int64_t bias_at) {
+                                 struct mat x, int64_t weight_offset, int64_t bias_offset) {
     const struct bert *model = pass->model;
     struct device *dev = model->device;
-    dev->linear_backward_weight(dev, gradient_mat(model, weight_at, dy.cols, x.cols),
-                                gradient(model, bias_at), dy, x);
-    dev->linear_backward_input(dev, dx, dy, table(model, weight_at, dy.cols));
+    dev->linear_backward_weight(dev, gradient_mat(model, weight_offset, dy.cols, x.cols),
+                                gradient(model, bias_offset), dy, x);
+    dev->linear_backward_input(dev, dx, dy, table(model, weight_offset, dy.cols));
 }
 
 // --- span ---------------------------------------------------------------------------------------
 
 static void span_forward(const struct pass *pass) {
-    const struct param_table *at = pass->model->table;
-    head_linear(pass, used(pass, pass->activations->logits), last_output(pass), at->head_weight,
-                at->head_bias);
+    const struct param_table *offsets = pass->model->table;
+    head_linear(pass, used(pass, pass->activations->logits), last_output(pass),
+                offsets->head_weight, offsets->head_bias);
 }
 
 // dresidual reuses the memory of the last output after the gradient of the head's weights has read
 // it.
 static void span_backward(const struct pass *pass, float loss_scale) {
-    const struct param_table *at = pass->model->table;
+    const struct param_table *offsets = pass->model->table;
     struct device *dev = pass->model->device;
     struct bert_activations *activations = pass->activations;
     const struct mat dlogits = used(pass, activations->dlogits);
     dev->span_loss(dev, dlogits, activations->losses, used(pass, activations->logits), loss_scale,
                    pass->batch);
     head_linear_backward(pass, used(pass, activations->dresidual), dlogits, last_output(pass),
-                         at->head_weight, at->head_bias);
+                         offsets->head_weight, offsets->head_bias);
 }
 
 // --- class --------------------------------------------------------------------------------------
@@ -98,17 +98,17 @@ static struct mat sequences(const struct pass *pass, struct mat buffer) {
 }
 
 static void pool_forward(const struct pass *pass, struct dropout dropout) {
-    const struct param_table *at = pass->model->table;
+    const struct param_table *offsets = pass->model->table;
     const struct batch *batch = pass->batch;
     const struct class_buffers *pooler = &pass->activations->pooler;
     const struct mat first = sequences(pass, pooler->first), tanh = sequences(pass, pooler->tanh);
     const struct mat pooled = sequences(pass, pooler->pooled);
     struct device *dev = pass->model->device;
     dev->gather_rows(dev, first, last_output(pass), batch->cu_seqlens, batch->sequence_count);
-    head_linear(pass, tanh, first, at->pooler_weight, at->pooler_bias);
+    head_linear(pass, tanh, first, offsets->pooler_weight, offsets->pooler_bias);
     dev->tanh_forward(dev, pooled, tanh, tanh, dropout, batch);
-    head_linear(pass, sequences(pass, pass->activations->logits), pooled, at->head_weight,
-                at->head_bias);
+    head_linear(pass, sequences(pass, pass->activations->logits), pooled, offsets->head_weight,
+                offsets->head_bias);
 }
 
 static void class_forward(const struct pass *pass) {
@@ -127,8 +127,8 @@ static void sequence_loss(const struct pass *pass, struct mat dlogits, float los
     case BERT_REGRESSION:
         dev->squared_loss(dev, dlogits, losses, logits, loss_scale, batch->targets, count);
         break;
-    case BERT_LABELS:
-        dev->sigmoid_loss(dev, dlogits, losses, logits, loss_scale, batch->shares, count);
+    case BERT_MULTI_LABEL:
+        dev->sigmoid_loss(dev, dlogits, losses, logits, loss_scale, batch->label_targets, count);
         break;
     default:
         class_loss(pass, &(struct class_scores){.dlogits = dlogits,
@@ -142,7 +142,7 @@ static void sequence_loss(const struct pass *pass, struct mat dlogits, float los
 
 // Sets dresidual to the gradient at the first tokens and to zero elsewhere.
 static void pool_backward(const struct pass *pass, struct dropout dropout, float loss_scale) {
-    const struct param_table *at = pass->model->table;
+    const struct param_table *offsets = pass->model->table;
     const struct batch *batch = pass->batch;
     const struct class_buffers *pooler = &pass->activations->pooler;
     const struct mat first = sequences(pass, pooler->first), tanh = sequences(pass, pooler->tanh);
@@ -151,9 +151,10 @@ static void pool_backward(const struct pass *pass, struct dropout dropout, float
     const struct mat dlogits = sequences(pass, pass->activations->dlogits);
     struct device *dev = pass->model->device;
     sequence_loss(pass, dlogits, loss_scale);
-    head_linear_backward(pass, dpooled, dlogits, pooled, at->head_weight, at->head_bias);
+    head_linear_backward(pass, dpooled, dlogits, pooled, offsets->head_weight, offsets->head_bias);
     dev->tanh_backward(dev, dpooled, dpooled, tanh, dropout, batch);
-    head_linear_backward(pass, pooled, dpooled, first, at->pooler_weight, at->pooler_bias);
+    head_linear_backward(pass, pooled, dpooled, first, offsets->pooler_weight,
+                         offsets->pooler_bias);
     dev->scatter_rows(dev, used(pass, pass->activations->dresidual), pooled, batch->cu_seqlens,
                       batch->sequence_count);
 }
@@ -169,24 +170,25 @@ static struct mat labelled(const struct pass *pass, struct mat buffer) {
     return mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
 }
 
-// What the classifier reads. Inference drops nothing and has no memory for it.
+// The classifier's input. Inference has no dropout and no buffer for it.
 static struct mat token_input(const struct pass *pass) {
     const struct mat dropped = pass->activations->tokens.dropped;
     return mat_is_empty(dropped) ? last_output(pass) : used(pass, dropped);
 }
 
 static void token_forward(const struct pass *pass) {
-    const struct param_table *at = pass->model->table;
+    const struct param_table *offsets = pass->model->table;
     struct device *dev = pass->model->device;
     const struct mat x = token_input(pass);
     if (!mat_is_empty(pass->activations->tokens.dropped)) {
         dev->drop_rows(dev, x, last_output(pass), dropout_at(pass, RNG_SITE_HEAD, 0), pass->batch);
     }
-    head_linear(pass, used(pass, pass->activations->logits), x, at->head_weight, at->head_bias);
+    head_linear(pass, used(pass, pass->activations->logits), x, offsets->head_weight,
+                offsets->head_bias);
 }
 
 static void token_backward(const struct pass *pass, float loss_scale) {
-    const struct param_table *at = pass->model->table;
+    const struct param_table *offsets = pass->model->table;
     const struct batch *batch = pass->batch;
     const struct token_buffers *tokens = &pass->activations->tokens;
     struct device *dev = pass->model->device;
@@ -205,8 +207,8 @@ static void token_backward(const struct pass *pass, float loss_scale) {
                                             .labels = batch->masked_labels,
                                             .count = count});
     dev->scatter_rows(dev, dlogits, chosen, batch->masked_rows, count);
-    head_linear_backward(pass, dresidual, dlogits, token_input(pass), at->head_weight,
-                         at->head_bias);
+    head_linear_backward(pass, dresidual, dlogits, token_input(pass), offsets->head_weight,
+                         offsets->head_bias);
     dev->drop_rows(dev, dresidual, dresidual, dropout_at(pass, RNG_SITE_HEAD, 0), batch);
 }
 
@@ -222,23 +224,23 @@ static struct mat masked(const struct pass *pass, struct mat buffer) {
 
 static void transform_forward(const struct pass *pass) {
     const struct bert *model = pass->model;
-    const struct param_table *at = model->table;
+    const struct param_table *offsets = model->table;
     const struct decoder_buffers *decoder = &pass->activations->decoder;
     struct device *dev = model->device;
     const struct mat x = masked(pass, decoder->masked), gelu = masked(pass, decoder->gelu);
     dev->gather_rows(dev, x, last_output(pass), pass->batch->masked_rows,
                      pass->batch->masked_count);
     dev->linear_gelu_forward(dev, gelu, masked(pass, decoder->u), x,
-                             table(model, at->transform_weight, gelu.cols),
-                             vector(model, at->transform_bias), model->config->hidden_act);
+                             table(model, offsets->transform_weight, gelu.cols),
+                             vector(model, offsets->transform_bias), model->config->hidden_act);
     struct norm_args args = {
         .y = masked(pass, decoder->norm.y),
         .y_compute = masked(pass, decoder->norm.y_compute),
         .xhat = masked(pass, decoder->norm.xhat),
         .rstd = decoder->norm.rstd,
         .residual = gelu,
-        .gamma = vector(model, at->transform_norm_weight),
-        .beta = vector(model, at->transform_norm_bias),
+        .gamma = vector(model, offsets->transform_norm_weight),
+        .beta = vector(model, offsets->transform_norm_bias),
         .epsilon = (float)model->config->layer_norm_eps,
     };
     dev->norm_forward(dev, &args, pass->batch);
@@ -259,19 +261,19 @@ static struct mat decode_forward(const struct pass *pass, int64_t first, int64_t
 // Computes losses and gradients of the masked tokens [first, first + rows), forward and backward.
 static void decode(const struct pass *pass, int64_t first, int64_t rows, float scale) {
     const struct bert *model = pass->model;
-    const struct param_table *at = model->table;
+    const struct param_table *offsets = model->table;
     const struct decoder_buffers *decoder = &pass->activations->decoder;
     const struct batch *batch = pass->batch;
     struct device *dev = model->device;
     const struct mat h = mat_rows(norm_operand(&decoder->norm), first, rows);
     const struct mat logits = decode_forward(pass, first, rows);
     const struct mat dlogits = mat_rows(decoder->dlogits, 0, rows);
-    const struct mat words = weight(model, at->word, logits.cols, h.cols);
+    const struct mat words = weight(model, offsets->word, logits.cols, h.cols);
     const int64_t left = batch->masked_count - first;
     dev->class_loss(dev, dlogits, decoder->losses + first, NULL, logits, scale,
                     batch->masked_labels + first, left < rows ? left : rows);
-    dev->linear_backward_weight(dev, gradient_mat(model, at->word, logits.cols, h.cols),
-                                gradient(model, at->decoder_bias), dlogits, h);
+    dev->linear_backward_weight(dev, gradient_mat(model, offsets->word, logits.cols, h.cols),
+                                gradient(model, offsets->decoder_bias), dlogits, h);
     dev->linear_backward_input(dev, mat_rows(decoder->dnorm, first, rows), dlogits, words);
 }
 
@@ -284,7 +286,7 @@ static void decode_all(const struct pass *pass, float scale) {
 
 static void transform_backward(const struct pass *pass) {
     const struct bert *model = pass->model;
-    const struct param_table *at = model->table;
+    const struct param_table *offsets = model->table;
     const struct decoder_buffers *decoder = &pass->activations->decoder;
     struct device *dev = model->device;
     const struct mat d = masked(pass, decoder->dnorm), x = masked(pass, decoder->masked);
@@ -293,18 +295,18 @@ static void transform_backward(const struct pass *pass) {
         .dy = d,
         .xhat = masked(pass, decoder->norm.xhat),
         .rstd = decoder->norm.rstd,
-        .gamma = vector(model, at->transform_norm_weight),
-        .dgamma = gradient(model, at->transform_norm_weight),
-        .dbeta = gradient(model, at->transform_norm_bias),
+        .gamma = vector(model, offsets->transform_norm_weight),
+        .dgamma = gradient(model, offsets->transform_norm_weight),
+        .dbeta = gradient(model, offsets->transform_norm_bias),
     };
     dev->norm_backward(dev, &args, pass->batch);
-    dev->gelu_backward(dev, d, gradient(model, at->transform_bias), masked(pass, decoder->u),
+    dev->gelu_backward(dev, d, gradient(model, offsets->transform_bias), masked(pass, decoder->u),
                        model->config->hidden_act);
-    dev->linear_backward_weight(dev, gradient_mat(model, at->transform_weight, d.cols, x.cols),
+    dev->linear_backward_weight(dev, gradient_mat(model, offsets->transform_weight, d.cols, x.cols),
                                 NULL, d, x);
     // The gelu's memory is free for the gradient of x.
     const struct mat dx = masked(pass, decoder->gelu);
-    dev->linear_backward_input(dev, dx, d, table(model, at->transform_weight, d.cols));
+    dev->linear_backward_input(dev, dx, d, table(model, offsets->transform_weight, d.cols));
     dev->scatter_add_rows(dev, used(pass, pass->activations->dresidual), dx,
                           pass->batch->masked_rows, pass->batch->masked_count);
 }
@@ -421,7 +423,7 @@ static void similarity_loss(const struct pass *pass, struct mat dx, struct mat x
     pass->model->device->similarity_loss(pass->model->device, &args);
 }
 
-// Losses of cosines, which are products of vectors of one length, and of vectors that have one.
+// Losses of cosines, or of vectors that are normalized.
 static void unit_loss(const struct pass *pass, struct mat dpooled, float loss_scale) {
     const struct bert_embedding *embedding = &pass->model->config->embedding;
     const struct embedding_buffers *buffers = &pass->activations->embedding_loss;

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #define ALIGNMENT 64
-// Fewer columns have no outliers worth a place.
+// With fewer columns, outliers are not worth the copies.
 #define WIDE_FROM_COLUMNS 64
 
-// --- where everything is ------------------------------------------------------------------------
+// --- layout of the block ------------------------------------------------------------------------
 
 static const struct param *param_at(const struct param_table *table, int64_t offset) {
     size_t i = 0;
@@ -117,29 +117,30 @@ static void set_words(struct int8_weights *weights, const float *values) {
     }
 }
 
-// A matrix of a layer, and where it begins in the table.
-struct place {
+// A matrix of a layer (query, key and value are one), and its offset in the table.
+struct stacked_matrix {
     const struct int8_matrix *matrix;
     int64_t offset;
 };
 
-static struct place place_of(const struct int8_weights *weights, const struct param *param) {
+static struct stacked_matrix stack_of(const struct int8_weights *weights,
+                                      const struct param *param) {
     const struct param_table *table = weights->table;
     int64_t i = table->layer_count - 1;
     while (table->layers[i].qkv_weight > param->offset) {
         i--;
     }
-    const struct param_layer *at = &table->layers[i];
+    const struct param_layer *offsets = &table->layers[i];
     const struct int8_layer *layer = &weights->layers[i];
-    const struct place places[] = {{&layer->output, at->output_weight},
-                                   {&layer->intermediate, at->intermediate_weight},
-                                   {&layer->attention, at->attention_weight},
-                                   {&layer->qkv, at->qkv_weight}};
+    const struct stacked_matrix all[] = {{&layer->output, offsets->output_weight},
+                                         {&layer->intermediate, offsets->intermediate_weight},
+                                         {&layer->attention, offsets->attention_weight},
+                                         {&layer->qkv, offsets->qkv_weight}};
     size_t found = 0;
-    while (places[found].offset > param->offset) {
+    while (all[found].offset > param->offset) {
         found++;
     }
-    return places[found];
+    return all[found];
 }
 
 int int8_weights_set(struct int8_weights *weights, const struct param *param, const float *values) {
@@ -150,16 +151,16 @@ int int8_weights_set(struct int8_weights *weights, const struct param *param, co
         set_words(weights, values);
         return 1;
     }
-    const struct place place = place_of(weights, param);
-    weights->device->int8_pack(weights->device, place.matrix,
-                               (param->offset - place.offset) / param->cols,
+    const struct stacked_matrix stack = stack_of(weights, param);
+    weights->device->int8_pack(weights->device, stack.matrix,
+                               (param->offset - stack.offset) / param->cols,
                                mat_of((void *)values, param->rows, param->cols, DTYPE_F32));
     return 1;
 }
 
 // --- wide columns -------------------------------------------------------------------------------
 
-// The tables that an embedding is the sum of, and its norm.
+// The tables whose rows an embedding sums, and its norm.
 struct embeddings {
     const struct int8_weights *weights;
     const float *position, *type, *gamma, *beta;
@@ -211,7 +212,7 @@ static void find_sizes(const struct embeddings *e, float *row, float *sizes) {
     }
 }
 
-// Writes the columns with the largest sizes, ascending; `sizes` loses them.
+// Writes the columns with the largest sizes, ascending; overwrites their sizes.
 static void find_largest(float *sizes, int64_t count, int32_t columns[DEVICE_INT8_WIDE]) {
     for (int found = 0; found < DEVICE_INT8_WIDE; found++) {
         int32_t most = 0;

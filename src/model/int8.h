@@ -24,20 +24,20 @@ struct int8_weights {
 
 // Bytes of the block.
 size_t int8_weights_bytes(struct device *device, const struct param_table *table);
-// The f32 elements that a model with int8 weights has no need for.
+// The number of f32 elements that a model with int8 weights does not need.
 int64_t int8_replaced_elements(const struct param_table *table);
-// Takes the memory. int8_weights_done frees, also after a failure.
+// Allocates the memory; int8_weights_done frees it, also after a failure.
 enum berth_status int8_weights_init(struct int8_weights *weights, struct device *device,
                                     const struct param_table *table, struct berth_error *error);
 void int8_weights_done(struct int8_weights *weights);
 // Quantizes a parameter; 0: it stays in f32. `values` are in host memory.
 int int8_weights_set(struct int8_weights *weights, const struct param *param, const float *values);
-// Called once, when all parameters were set; `master` is the buffer with those that stay in f32.
-// Finds the wide columns (core/device.h) without any data. The inputs of an intermediate layer are
-// wide where the weights of the norm before it are largest; the outliers of the residual stream are
-// in about the same columns one norm later, so the next layer's query, key and value have these,
-// too. The first layer's have those with the largest values among the normalised embeddings of all
-// words.
+// Called once, after all parameters have been set; `master` is the buffer with those that stay in
+// f32. Finds the wide columns (core/device.h) without any data. The wide inputs of an intermediate
+// layer are those with the largest weights in the norm before it. The outliers of the residual
+// stream are in about the same columns one norm later, so the next layer's query, key and value use
+// these as well. Those of the first layer are the columns with the largest values among the
+// normalised embeddings of all words.
 enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
                                       struct berth_error *error);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which the modules of other programs register their parameters, which numbers the
-// states of their optimizers.
+// The order in which the modules of other programs register their parameters. Their optimizers
+// number the states of parameters in this order.
 #ifndef BERTH_MODEL_MODULE_ORDER_H
 #define BERTH_MODEL_MODULE_ORDER_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of rules that rewrite tensor names. Rules are tried in order and apply once, unless a rule
-// says everywhere. A pattern that begins with '^' matches at the start of a name, one that ends in
-// '$' at its end; the replacement takes its place. A rule without a replacement drops the tensor. A
-// new dialect needs a table of rules and a row at the end of this file, and for the reverse
-// direction rows of the first table.
+// Tables of rules that rewrite tensor names. Rules are tried in order; each replaces the first
+// match of its pattern, or all matches if it says EVERYWHERE. A pattern that begins with '^'
+// matches at the start of a name, one that ends in '$' at its end. A rule without a replacement
+// drops the tensor. A new dialect needs a table of rules and a struct name_dialect, and rows of the
+// first table for the reverse direction.
 #include "model/names.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ struct name_rule {
     int kind;
 };
 
-// The replacements of NAME_PART, in the order of the stack.
+// The replacements of '*' in the names of stacked tensors, in the order of the stack.
 static const char *const parts[NAME_PARTS] = {"query", "key", "value"};
 
 static const struct name_rule rules_to_ours[] = {
@@ -23,7 +23,7 @@ static const struct name_rule rules_to_ours[] = {
     {"/adam_m$", NULL, ONCE}, // the optimizer's moments
     {"/adam_v$", NULL, ONCE}, //
     {"^global_step$", NULL, ONCE},
-    {"^beta1_power$", NULL, ONCE}, // its numbers without a variable of their own
+    {"^beta1_power$", NULL, ONCE}, // scalars of the optimizer
     {"^beta2_power$", NULL, ONCE}, //
     {"^loss_scale$", NULL, ONCE},  // of mixed precision
     {"^good_steps$", NULL, ONCE},  //
@@ -155,14 +155,14 @@ static char *find_pattern(char *name, const char *pattern, size_t *length) {
     return strstr(name, text);
 }
 
-// Replaces `length` characters at `place` in name[size]; 0 if the result does not fit.
-static int replace(char *name, size_t size, char *place, size_t length, const char *replacement) {
-    size_t inserted = strlen(replacement), rest = strlen(place + length) + 1;
-    if ((size_t)(place - name) + inserted + rest > size) {
+// Replaces `length` characters at `match` in name[size]; 0 if the result does not fit.
+static int replace(char *name, size_t size, char *match, size_t length, const char *replacement) {
+    size_t inserted = strlen(replacement), rest = strlen(match + length) + 1;
+    if ((size_t)(match - name) + inserted + rest > size) {
         return 0;
     }
-    memmove(place + inserted, place + length, rest);
-    memcpy(place, replacement, inserted);
+    memmove(match + inserted, match + length, rest);
+    memcpy(match, replacement, inserted);
     return 1;
 }
 
@@ -171,19 +171,19 @@ static int apply(const struct name_rule *rule, char *name, size_t size, enum nam
     size_t length;
     static const enum name_use uses[] = {
         [TRANSPOSED] = NAME_TRANSPOSED, [STACKED] = NAME_STACKED, [BUFFER] = NAME_BUFFER};
-    char *place = find_pattern(name, rule->pattern, &length);
-    if (place != NULL && rule->kind >= TRANSPOSED) {
+    char *match = find_pattern(name, rule->pattern, &length);
+    if (match != NULL && rule->kind >= TRANSPOSED) {
         *use = uses[rule->kind];
     }
-    while (place != NULL) {
+    while (match != NULL) {
         if (rule->replacement == NULL) {
             *use = NAME_DROPPED;
             return 1;
         }
-        if (!replace(name, size, place, length, rule->replacement)) {
+        if (!replace(name, size, match, length, rule->replacement)) {
             return 0;
         }
-        place = rule->kind == EVERYWHERE ? find_pattern(name, rule->pattern, &length) : NULL;
+        match = rule->kind == EVERYWHERE ? find_pattern(name, rule->pattern, &length) : NULL;
     }
     return 1;
 }
@@ -220,14 +220,14 @@ void name_pre_norm(const char *our_name, char *name, size_t size) {
 }
 
 int name_part(const char *stacked, int part, char *name, size_t size) {
-    const char *place = strchr(stacked, '*');
+    const char *match = strchr(stacked, '*');
     size_t length = strlen(stacked);
-    if (place == NULL || length >= size) {
+    if (match == NULL || length >= size) {
         name[0] = '\0';
         return 0;
     }
     memcpy(name, stacked, length + 1);
-    return replace(name, size, name + (place - stacked), 1, parts[part]);
+    return replace(name, size, name + (match - stacked), 1, parts[part]);
 }
 
 int name_part_of(const char *our_name) {

@@ -105,23 +105,23 @@ struct param_range {
 size_t param_range_count(const struct param_table *table);
 struct param_range param_range(const struct param_table *table, size_t index);
 
-// Marks the head's last layer as fresh, because a checkpoint's belongs to another task.
+// Marks the head's last layer as fresh, because that of the checkpoint is for another task.
 void param_table_renew_head(struct param_table *table);
 // Marks the head's weights as read from the file, like the others.
 void param_table_keep_head(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
-// Takes the values of parameters, one parameter after the other in the order of the table, so that
-// nobody needs memory for all of them.
+// Receives the values of parameters, one parameter at a time in the order of the table, so that no
+// memory for all of them is needed.
 struct param_sink {
     // Memory of the host for the values [rows * cols]; NULL: out of memory.
     float *(*begin)(void *context, const struct param *param);
-    // They are complete. Not called when an error occurred in between.
+    // The values are complete. Not called if an error occurred since `begin`.
     enum berth_status (*end)(void *context, const struct param *param, float *values,
                              struct berth_error *error);
     void *context;
 };
-// Puts them into buffer[table->total], whose gaps it leaves alone.
+// A sink that writes to buffer[table->total] and leaves its gaps unchanged.
 struct param_sink param_sink_of(float *buffer);
 
 // Initialises one parameter as Hugging Face does: normal(0, initializer_range) for matrices and

@@ -133,7 +133,7 @@ static enum berth_status read_module(const char *folder, const json *module, siz
     const char *class = dot != NULL ? dot + 1 : type;
     if (class == NULL || path == NULL) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: " MODULES_FILE ": entry %zu has no \"type\" and \"path\"", folder,
+                         "%s: " MODULES_FILE ": entry %zu lacks \"type\" or \"path\"", folder,
                          index);
     }
     if (index == 0 && strcmp(class, "Transformer") == 0 && path[0] == '\0') {
@@ -205,10 +205,11 @@ static enum berth_status read_prompt(const char *folder, struct sentence *senten
     }
     const json *cut = json_member(object, "truncate_dim");
     if (status == BERTH_OK && cut != NULL && !json_is_null_value(cut)) {
-        status = error_set(error, BERTH_CONFIG,
-                           "%s: key \"truncate_dim\": vectors cut to their first numbers are not "
-                           "supported; remove the key, and cut the vectors yourself",
-                           path);
+        status =
+            error_set(error, BERTH_CONFIG,
+                      "%s: key \"truncate_dim\": truncated embeddings are not supported; remove "
+                      "the key and truncate the vectors yourself",
+                      path);
     }
     const char *name = json_text(json_member(object, "default_prompt_name"));
     const json *prompts = json_member(object, "prompts");
@@ -323,9 +324,9 @@ static enum berth_status write_pooling(const struct sentence *sentence, int64_t 
     return write_member(folder, "config.json", json_unless_failed(pooling, failed), error);
 }
 
-// Another run's module of that name is not this model's.
-static enum berth_status settle_normalize(const struct sentence *sentence, const char *folder,
-                                          struct berth_error *error) {
+// Creates the module's folder, or removes one that another run has left.
+static enum berth_status prepare_normalize_folder(const struct sentence *sentence,
+                                                  const char *folder, struct berth_error *error) {
     char *path = path_join(folder, NORMALIZE_FOLDER);
     enum berth_status status = path == NULL              ? file_no_path(error)
                                : sentence->how.normalize ? dir_make(path, error)
@@ -360,7 +361,7 @@ enum berth_status sentence_write(const struct sentence *sentence, int64_t size, 
     }
     memory_free(inside);
     TRY(status);
-    TRY(settle_normalize(sentence, folder, error));
+    TRY(prepare_normalize_folder(sentence, folder, error));
     return write_member(folder, MODULES_FILE, modules_of(sentence), error);
 }
 

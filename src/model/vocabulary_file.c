@@ -11,7 +11,7 @@
 
 #define FILE_LIMIT ((size_t)256 << 20)
 
-const struct text_rules text_rules_usual = {
+const struct text_rules text_rules_default = {
     .lower_case = 1, .strip_accents = -1, .tokenize_chinese_chars = 1};
 
 int vocabulary_file_is_json(const char *path) {
@@ -40,7 +40,7 @@ static enum berth_status read_rules(const json *object, const char *path, struct
     const json *normalizer = json_member(object, "normalizer");
     int clean = 1, strip = -1;
     TRY(check_type(object, path, "normalizer", "BertNormalizer", error));
-    *rules = text_rules_usual;
+    *rules = text_rules_default;
     TRY(json_get_boolean(normalizer, path, "clean_text", &clean, error));
     TRY(json_get_boolean(normalizer, path, "lowercase", &rules->lower_case, error));
     TRY(json_get_boolean(normalizer, path, "handle_chinese_chars", &rules->tokenize_chinese_chars,
@@ -93,7 +93,7 @@ static enum berth_status put_token(struct tokens *tokens, const char *text, cons
     return BERTH_OK;
 }
 
-int vocabulary_is_usual(const char *token) {
+int vocabulary_is_bert_special(const char *token) {
     static const char *const usual[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
         if (strcmp(token, usual[i]) == 0) {
@@ -160,7 +160,7 @@ static enum berth_status take_added(struct vocabulary_file *file, struct tokens 
                              tokens->path, key, i);
         }
         TRY(put_token(tokens, text, json_member(token, "id"), error));
-        if (!vocabulary_is_usual(text)) {
+        if (!vocabulary_is_bert_special(text)) {
             TRY(vocabulary_check_added(token, tokens->path, key, error));
             TRY(keep_added(file, text, error));
         }
@@ -253,7 +253,7 @@ enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file 
                                        struct berth_error *error) {
     struct tokens tokens = {.path = path};
     if (!vocabulary_file_is_json(path)) {
-        file->rules = text_rules_usual;
+        file->rules = text_rules_default;
         return file_read(path, FILE_LIMIT, &file->bytes, &file->length, error);
     }
     if (file->object == NULL) {

@@ -19,7 +19,7 @@ struct text_rules {
     int strip_accents;          // -1: as lower_case
     int tokenize_chinese_chars; // each ideograph is a word
 };
-extern const struct text_rules text_rules_usual; // the rules of an uncased BERT
+extern const struct text_rules text_rules_default; // the rules of an uncased BERT
 
 struct vocabulary_file {
     char *bytes; // the text of a vocab.txt: one token per line, line number = id
@@ -35,7 +35,7 @@ struct vocabulary_file {
 };
 
 // Whether the token is [PAD], [UNK], [CLS], [SEP] or [MASK].
-int vocabulary_is_usual(const char *token);
+int vocabulary_is_bert_special(const char *token);
 // Whether the path is that of a tokenizer.json (it ends in .json).
 int vocabulary_file_is_json(const char *path);
 // Reads either kind of file into an empty *file ({0}), or the rest of the opened one; errors name

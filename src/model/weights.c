@@ -13,14 +13,14 @@
 
 // --- from entries to weights --------------------------------------------------------------------
 
-// compressed-tensors writes a matrix W of integers q as "X.weight" and beside it "X.weight_scale":
-// for each row, or for each row's groups of columns of equal length, a number to multiply with;
+// compressed-tensors writes a quantized matrix W as integers q in "X.weight" and factors in
+// "X.weight_scale", one for each row or for each of equally long groups of columns of a row:
 // W = (q - zero point) * scale.
 #define MATRIX "weight"
 #define SCALE MATRIX "_scale"
 #define ZERO_POINT MATRIX "_zero_point"
 
-// All that it writes beside "X.weight".
+// Everything that it writes beside "X.weight".
 static const struct beside_row {
     const char *ending;
     int is_used; // 0: it describes activations, which are not quantized here
@@ -47,7 +47,7 @@ static int is_quantized(const struct tensor_entry *entry) {
     return entry->dtype == TENSOR_I8 && entry->rank == 2;
 }
 
-// The tensor whose name has `to` instead of the end `from`; NULL: none.
+// The tensor whose name has the suffix `to` instead of `from`; NULL: none.
 static const struct tensor_entry *find_beside(const struct tensor_file *file, const char *name,
                                               const char *from, const char *to) {
     char other[WEIGHT_NAME_SIZE + sizeof ZERO_POINT];
@@ -95,7 +95,7 @@ static enum berth_status add_stack(struct weights *weights, const struct tensor_
     return BERTH_OK;
 }
 
-// Whether it is an optimizer's slot of a TensorFlow variable X, such as "X/Adam".
+// Whether it is an optimizer slot of a TensorFlow variable X, such as "X/Adam".
 static int is_slot(const struct tensor_file *file, const struct tensor_entry *entry) {
     char name[WEIGHT_NAME_SIZE];
     const char *slash = strrchr(entry->name, '/');
@@ -176,8 +176,7 @@ static enum berth_status check_scale(const struct tensor_file *file, const struc
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\" of type I8: expected \"%s_scale"
-                     "\" with %lld rows of a number for each of equal parts of the %lld columns, "
-                     "found %s",
+                     "\" with %lld rows and a number of columns that divides %lld, found %s",
                      file->path, entry->name, entry->name, (long long)entry->shape[0],
                      (long long)entry->shape[1],
                      scale == NULL ? "no such tensor" : "another shape or type");
@@ -313,7 +312,7 @@ static int is_padded(int64_t rows, int64_t vocab_size) {
 static void hide_padding(struct weights *weights, int64_t vocab_size) {
     for (size_t i = 0; i < sizeof word_rows / sizeof *word_rows; i++) {
         struct weight *weight = (struct weight *)weights_find(weights, word_rows[i]);
-        if (weight != NULL && weight->rank >= 1 && weight_is_straight(weight) &&
+        if (weight != NULL && weight->rank >= 1 && weight_is_contiguous(weight) &&
             is_padded(weight->shape[0], vocab_size)) {
             if (i == 0) {
                 weights->padding_rows = (size_t)(weight->shape[0] - vocab_size);
@@ -404,7 +403,7 @@ int64_t weight_elements(const struct weight *weight) {
     return count;
 }
 
-int weight_is_straight(const struct weight *weight) {
+int weight_is_contiguous(const struct weight *weight) {
     return weight->use != NAME_TRANSPOSED || weight->rank != 2;
 }
 
@@ -413,9 +412,9 @@ static int64_t origin(const struct weight *weight) {
     return weight->part * weight_elements(weight);
 }
 
-enum berth_status weights_read_piece(const struct weights *weights, const struct weight *weight,
-                                     size_t first, size_t count, void *to,
-                                     struct berth_error *error) {
+enum berth_status weights_read_elements(const struct weights *weights, const struct weight *weight,
+                                        size_t first, size_t count, void *to,
+                                        struct berth_error *error) {
     size_t size = tensor_dtype_size(weight->entry->dtype);
     return weights->file.format->read(&weights->file, weight->entry,
                                       ((uint64_t)origin(weight) + first) * size, count * size, to,
@@ -423,8 +422,8 @@ enum berth_status weights_read_piece(const struct weights *weights, const struct
 }
 
 // Reads a matrix that is stored transposed, as f32 if `widen`, and transposes it.
-static enum berth_status read_turned(const struct weights *weights, const struct weight *weight,
-                                     int widen, void *to, struct berth_error *error) {
+static enum berth_status read_transposed(const struct weights *weights, const struct weight *weight,
+                                         int widen, void *to, struct berth_error *error) {
     int64_t count = weight_elements(weight);
     size_t size = widen ? sizeof(float) : tensor_dtype_size(weight->entry->dtype);
     size_t bytes = (size_t)count * size;
@@ -444,9 +443,10 @@ static enum berth_status read_turned(const struct weights *weights, const struct
 
 enum berth_status weights_read(const struct weights *weights, const struct weight *weight, void *to,
                                struct berth_error *error) {
-    return weight_is_straight(weight)
-               ? weights_read_piece(weights, weight, 0, (size_t)weight_elements(weight), to, error)
-               : read_turned(weights, weight, 0, to, error);
+    return weight_is_contiguous(weight)
+               ? weights_read_elements(weights, weight, 0, (size_t)weight_elements(weight), to,
+                                       error)
+               : read_transposed(weights, weight, 0, to, error);
 }
 
 // The integers of a matrix with its scales and zero points.
@@ -495,10 +495,10 @@ enum berth_status weights_read_f32(const struct weights *weights, const struct w
     if (is_quantized(weight->entry) && weight->use == NAME_KEPT) {
         return read_quantized(weights, weight, to, error);
     }
-    return weight_is_straight(weight)
+    return weight_is_contiguous(weight)
                ? tensor_file_read_f32(&weights->file, weight->entry, origin(weight),
                                       weight_elements(weight), to, error)
-               : read_turned(weights, weight, 1, to, error);
+               : read_transposed(weights, weight, 1, to, error);
 }
 
 // --- ties, by their numbers ---------------------------------------------------------------------
@@ -539,8 +539,8 @@ enum berth_status weights_check_tie(const struct weights *weights, const struct 
     return same ? BERTH_OK
                 : error_set(
                       error, BERTH_CONFIG,
-                      "%s: tensor \"%s\": expected the numbers of \"%s\", found others: a model "
-                      "whose decoder is not tied to its words (\"tie_word_embeddings\": false) "
-                      "cannot predict words here",
+                      "%s: tensor \"%s\": expected the values of \"%s\", found others: a model "
+                      "whose decoder is not tied to the word embeddings "
+                      "(\"tie_word_embeddings\": false) cannot predict words here",
                       weights->file.path, copy->entry->name, source->entry->name);
 }

@@ -19,7 +19,7 @@ struct weight {
     const struct tensor_entry *entry;      // its source in the file
     enum name_use use;                     // how the entry is stored; never NAME_DROPPED
     const struct tensor_entry *scale;      // of an I8 matrix: a factor for each row; NULL: none
-    const struct tensor_entry *zero_point; // of the same: what is subtracted before; NULL: none
+    const struct tensor_entry *zero_point; // of the same: subtracted before scaling; NULL: none
     int part;                              // part of a NAME_STACKED entry
     int tied; // another tensor has the same numbers in the file: this one is redundant
     int rank;
@@ -70,14 +70,14 @@ static inline const char *weight_shown_name(const struct weight *weight) {
 int weight_has_word_rows(const char *name);
 int64_t weight_elements(const struct weight *weight);
 // Whether its rows are contiguous in the file, so that pieces of it can be read.
-int weight_is_straight(const struct weight *weight);
+int weight_is_contiguous(const struct weight *weight);
 // Reads the whole tensor in its own type, without scales, into `to`.
 enum berth_status weights_read(const struct weights *weights, const struct weight *weight, void *to,
                                struct berth_error *error);
 // Reads elements [first, first + count) of a contiguous tensor in its own type.
-enum berth_status weights_read_piece(const struct weights *weights, const struct weight *weight,
-                                     size_t first, size_t count, void *to,
-                                     struct berth_error *error);
+enum berth_status weights_read_elements(const struct weights *weights, const struct weight *weight,
+                                        size_t first, size_t count, void *to,
+                                        struct berth_error *error);
 // BERTH_BAD_DATA for an I8 matrix without scales and zero points that fit it.
 enum berth_status weights_check_integers(const struct weights *weights, const struct weight *weight,
                                          struct berth_error *error);

@@ -88,7 +88,7 @@ static enum berth_status make_paths(struct work *work, struct berth_error *error
     TRY(digest_memory(DIGEST_SHA256, origin, strlen(origin), source, error));
     TRY(make_path(work->blobs, wanted->repo, "blobs", "", error));
     TRY(dir_make(work->blobs, error));
-    if (!file_lies_in(work->blobs, wanted->repo)) {
+    if (!path_is_inside(work->blobs, wanted->repo)) {
         return error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
                          work->blobs, wanted->repo);
     }
@@ -466,7 +466,7 @@ enum berth_status download(const struct net *net, const struct download *wanted,
         (void)file_remove(work.partial_path, NULL); // nothing to resume from
     }
     file_partial_close(&work.partial);
-    file_lock_let_go(&lock);
+    file_lock_unlock(&lock);
     return status;
 }
 

@@ -191,7 +191,7 @@ static void add_data(struct json_line *line, const struct berth_record *record) 
     const int named = record->kind == BERTH_RECORD_EVENT && record->text != NULL;
     json_line_open(line, "data", '{');
     if (named && record->field_count == 0) {
-        json_line_truth(line, record->text, 1);
+        json_line_boolean(line, record->text, 1);
     } else if (named) {
         json_line_open(line, record->text, '{');
         add_fields(line, record);

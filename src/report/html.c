@@ -70,7 +70,7 @@ static void put_state(const struct run *run, struct buffer *page) {
     }
     if (run->skipped > 0) {
         html_put(page, ", %zu incomplete or unknown line%s skipped", run->skipped,
-                 number_ending((int64_t)run->skipped));
+                 number_plural((int64_t)run->skipped));
     }
 }
 

@@ -40,7 +40,7 @@ static enum berth_status open_parts(struct instance *instance, struct berth_log 
     struct berth_config *config = &instance->config;
     TRY(berth_find_model(config->model_name_or_path, &instance->folder, error));
     const char *folder = config->model_name_or_path = instance->folder;
-    TRY(dir_need(folder, "the folder of a model", error));
+    TRY(dir_require(folder, "the folder of a model", error));
     TRY(read_architecture(folder, name, sizeof name, error));
     instance->task = task_find(is_encoder(folder) ? "" : name);
     TRY(instance->task->open(instance, log, error));

@@ -178,7 +178,7 @@ static struct http_reply get_model_ready(struct server *server, const struct htt
     }
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "name", models_name(server->models, model));
-    json_line_truth(&line, "ready", 1);
+    json_line_boolean(&line, "ready", 1);
     json_line_close(&line, '}');
     return reply_json(&line);
 }

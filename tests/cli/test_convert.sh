@@ -284,7 +284,7 @@ rm -r narrow large
 mv squad-minilm/config.json squad-minilm/away
 run convert squad-minilm new
 expect_code 66
-expect_err "--config_file names one elsewhere"
+expect_err "use --config_file for a file elsewhere"
 mv squad-minilm/away squad-minilm/config.json
 expect_left ""
 

@@ -29,7 +29,7 @@ for words in --doc_stride --adam_beta1 --local_rank "a resumed run"; do
 done
 COLUMNS=200 run finetune squad --help all
 for words in '--doc_stride N' '[128]' '--max_query_length N' '[64]' '--n_best_size N' '[20]' '--max_answer_length N' '[30]' \
-    '--weight_decay X' "[0.01, for lamb 0]; DeepSpeed's key: optimizer.params.weight_decay" '--save_steps N|auto' \
+    '--weight_decay X' "[0.01; for lamb, 0]; DeepSpeed's key: optimizer.params.weight_decay" '--save_steps N|auto' \
     '[42]; a resumed run must keep it' --local_rank --fp16 'linear, linear_ahead, bertadam' '--logging_steps N'; do
     expect_out "$words"
 done
@@ -38,8 +38,8 @@ for words in '[5e-5]' '[nvlamb]' '[poly]' '[1000, unless num_train_epochs is giv
     expect_out "$words"
 done
 COLUMNS=200 run serve --help all # the server's description, not that of one of its models
-expect_out "[auto; for embeddings and masked words fp32]"
-expect_out "embeddings as the model folder says or 256, others 512"
+expect_out "[auto; for embeddings and masked words, fp32]"
+expect_out "embeddings: as in the model folder, else 256; others: 512"
 COLUMNS=200 run prepare --help
 expect_out '[12345]'
 expect_no "$out" "a resumed run"

@@ -165,9 +165,11 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("max_seq_length", "384.5", "a whole number");
     expect_refusal("max_steps", "7038.5", "a whole number");
     expect_refusal("max_steps", "1e300", "a whole number");
-    expect_refusal("logging_steps", "1.5", "at least 1, or a share of the updates from 1e-06 to 1");
+    expect_refusal("logging_steps", "1.5",
+                   "at least 1, or a fraction of the updates from 1e-06 to below 1");
     expect_refusal("logging_steps", "0.0", "at least 1");
-    expect_refusal("save_steps", "-0.5", "a share of the updates from 1e-06 to 1, or auto");
+    expect_refusal("save_steps", "-0.5",
+                   "a fraction of the updates from 1e-06 to below 1, or auto");
     expect_refusal("seed", "99999999999999999999", "of at least 0 and at most 9223372036854775807");
     expect_refusal("seed", "-1", "a whole number of at least 0, found \"-1\"");
     expect_refusal("do_lower_case", "maybe", "true or false");
@@ -200,7 +202,8 @@ static void shares_of_the_updates_are_kept(void **state) {
     expect_printed("logging_steps", "0.1", "0.1");
     expect_printed("eval_steps", "0.999999", "0.999999");
     expect_printed("save_steps", "1e-6", "1e-06");
-    assert_true(option_share(5) == 0 && option_share(OPTION_AUTO) == 0 && option_share(-2) == 0);
+    assert_true(option_fraction(5) == 0 && option_fraction(OPTION_AUTO) == 0 &&
+                option_fraction(-2) == 0);
 }
 
 // A struct can be filled by hand: option_check refuses what option_set refuses.

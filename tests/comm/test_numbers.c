@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions and the tree of sums of exchanges (comm/numbers.h).
 #include "comm/numbers.h"
-#include "core/addends.h"
 #include "core/harness.h"
+#include "core/reduction_tree.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 static void test_the_first_half_is_the_largest_power_of_two_below(void **state) {
     static const int halves[] = {1, 2, 2, 4, 4, 4, 4, 8};
     for (int n = 2; n < 10; n++) {
-        assert_int_equal(addends_split(n), halves[n - 2]);
+        assert_int_equal(reduction_tree_split(n), halves[n - 2]);
     }
-    assert_int_equal(addends_split(1000), 512);
+    assert_int_equal(reduction_tree_split(1000), 512);
 }
 
 static float bf16_of(float value) {
@@ -40,7 +40,7 @@ static float tree_sum(const float *values, int n) {
     if (n == 1) {
         return values[0];
     }
-    const int half = addends_split(n);
+    const int half = reduction_tree_split(n);
     return tree_sum(values, half) + tree_sum(values + half, n - half);
 }
 

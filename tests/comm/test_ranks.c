@@ -4,9 +4,9 @@
 #include "comm/host_window.h"
 #include "comm/numbers.h"
 #include "comm/range_message.h"
-#include "core/addends.h"
 #include "core/harness.h"
 #include "core/memory.h"
+#include "core/reduction_tree.h"
 #include "core/rng.h"
 #include "job.h"
 
@@ -531,7 +531,7 @@ static double tree_sum(int first, int count, size_t i) {
     if (count == 1) {
         return addend_of(first, i);
     }
-    const int half = addends_split(count);
+    const int half = reduction_tree_split(count);
     return tree_sum(first, half, i) + tree_sum(first + half, count - half, i);
 }
 

@@ -5,7 +5,7 @@
 #include "comm/range_message.h"
 #include "core/beside.h"
 #include "core/harness.h"
-#include "core/meeting.h"
+#include "core/heartbeat.h"
 #include "core/memory.h"
 #include "job.h"
 
@@ -550,7 +550,7 @@ static void test_memory_that_is_out_while_opening(void **state) {
 
 // --- ranks that work independently --------------------------------------------------------------
 
-// What a rank does between meetings (core/meeting.h), and what it observed.
+// What a rank does between heartbeats (core/heartbeat.h), and what it observed.
 struct meeter {
     struct comm *comm;
     double seconds;      // of its work
@@ -602,15 +602,15 @@ static void work_alone(void *context) {
 static void take_part(struct comm *comm, const struct transport *transport, void *context) {
     struct meeter *meeter = &((struct meeter *)context)[comm->rank];
     meeter->comm = comm;
-    comm->enter(comm, COMM_MEETING, 0);
-    const struct meeting_rules rules = {.comm = comm,
-                                        .count = 2,
-                                        .tell = tell,
-                                        .hear = hear,
-                                        .fail = notice_failure,
-                                        .context = meeter};
+    comm->enter(comm, COMM_HEARTBEAT, 0);
+    const struct heartbeat_rules rules = {.comm = comm,
+                                          .count = 2,
+                                          .report = tell,
+                                          .receive = hear,
+                                          .fail = notice_failure,
+                                          .context = meeter};
     if (meeter->through != NULL) {
-        meeter->status = meeting_work(&rules, work_alone, &meeter->error);
+        meeter->status = heartbeat_run(&rules, work_alone, &meeter->error);
         meeter->through_at_end = atomic_load(meeter->through);
     }
 }

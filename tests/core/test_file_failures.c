@@ -231,7 +231,7 @@ static enum berth_status try_lock_job(struct berth_error *error) {
     int taken;
     const enum berth_status status = file_lock_try(&lock, scratch("lock"), &taken, error);
     assert_int_equal(taken, status == BERTH_OK);
-    file_lock_let_go(&lock);
+    file_lock_unlock(&lock);
     return status;
 }
 

@@ -96,7 +96,7 @@ static void dropout_rate_and_scale(void **state) {
     for (int i = 0; i < ROWS; i++) {
         positions[i] = i;
     }
-    int64_t place = 3;
+    int64_t global_index = 3;
     const struct batch batch = {
         .token_count = ROWS,
         .row_count = ROWS,
@@ -107,7 +107,7 @@ static void dropout_rate_and_scale(void **state) {
         .positions = positions,
         .sequences = zeros,
         .cu_seqlens = starts,
-        .places = &place,
+        .global_indices = &global_index,
     };
     float *memory = calloc(ROWS * HIDDEN * 3 + 3 * HIDDEN + ROWS, sizeof *memory);
     struct mat dy = mat_of(memory, ROWS, HIDDEN, DTYPE_F32);
@@ -170,13 +170,13 @@ static void fill(void *to, enum dtype dtype, int64_t count, float constant) {
 static void run_attention(struct device *dev, struct attention_case *c, enum dtype dtype,
                           int32_t length, float constant) {
     int32_t starts[2] = {0, length};
-    int64_t place = 1;
+    int64_t global_index = 1;
     const struct batch batch = {.token_count = length,
                                 .row_count = LONGEST,
                                 .sequence_count = 1,
                                 .max_length = length,
                                 .cu_seqlens = starts,
-                                .places = &place};
+                                .global_indices = &global_index};
     const struct dropout dropout = {.seed = 1, .threshold = rng_dropout_threshold(0.1)};
     const struct mat qkv = mat_of(c->qkv, LONGEST, 3 * HEAD, dtype);
     const struct mat context = mat_of(c->context, LONGEST, HEAD, dtype);
@@ -287,10 +287,10 @@ static void run_ended(struct gemm *gemm, const struct kernels *kernels, const st
     const enum activation f = ACTIVATION_GELU_ERF;
     struct gemm_operands operands = {.a = e->a, .b = e->b, .c = e->c};
     if (is_one) {
-        operands.end = (struct product_end){.activation = f};
-        operands.end.y = backward ? (struct mat){0} : as_c(s, e->y);
-        operands.end.u = backward ? as_c(s, e->u) : (struct mat){0};
-        operands.end.sums = e->sums;
+        operands.epilogue = (struct product_epilogue){.activation = f};
+        operands.epilogue.y = backward ? (struct mat){0} : as_c(s, e->y);
+        operands.epilogue.u = backward ? as_c(s, e->u) : (struct mat){0};
+        operands.epilogue.sums = e->sums;
     }
     assert_int_equal(gemm_run(gemm, gemm_plan(gemm, s, NULL), 0, &operands), 0);
     if (!is_one && backward) {

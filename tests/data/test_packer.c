@@ -121,7 +121,7 @@ static void packs_end_to_end(void **state) {
     int64_t row = 0;
     for (int s = 0; s < 4; s++) {
         assert_int_equal(batch->cu_seqlens[s], row);
-        assert_int_equal(batch->places[s], places[s]);
+        assert_int_equal(batch->global_indices[s], places[s]);
         assert_int_equal(batch->start_positions[s], order[s]);
         assert_int_equal(batch->end_positions[s], order[s] + 1);
         assert_int_equal(batch->labels[s], (int32_t)order[s] - 1);
@@ -177,7 +177,7 @@ static void picks_rows_for_the_head(void **state) {
         assert_memory_equal(head.cu_seqlens, firsts, sizeof firsts);
         assert_memory_equal(head.masked_rows, masked, sizeof masked);
         assert_memory_equal(head.masked_labels, packer.batch.masked_labels, sizeof masked);
-        assert_memory_equal(head.places, places, sizeof places);
+        assert_memory_equal(head.global_indices, places, sizeof places);
         for (int row = 10; row < 64; row++) {
             assert_int_equal(head.positions[row], 0);
             assert_int_equal(head.sequences[row], -1);
@@ -237,11 +237,11 @@ static void packs_groups(void **state) {
     packer_fill(&packer, &examples, order, places, 7);
     assert_int_equal(packer.batch.sequence_count, 21);
     assert_memory_equal(packer.batch.labels, texts, sizeof texts);
-    assert_memory_equal(packer.batch.places, expected, sizeof expected);
+    assert_memory_equal(packer.batch.global_indices, expected, sizeof expected);
     packer_fill(&packer, &examples, order, NULL, 2);
     assert_int_equal(packer.batch.sequence_count, 6);
     assert_int_equal(packer.batch.labels[1], 0);
-    assert_int_equal(packer.batch.places[5], 5);
+    assert_int_equal(packer.batch.global_indices[5], 5);
     packer_done(&packer);
 }
 

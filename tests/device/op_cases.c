@@ -135,7 +135,7 @@ static void make_ranges(struct device_range ranges[OP_CASE_RANGES], int64_t coun
     for (int i = 0; i < OP_CASE_RANGES; i++) {
         const int64_t end = i == 0 ? first : firsts[i + 1];
         ranges[i] = (struct device_range){.first = firsts[i],
-                                          .at = moments,
+                                          .moment_first = moments,
                                           .count = end - firsts[i],
                                           .block = blocks,
                                           .tensor = i > 0,

@@ -233,7 +233,7 @@ static void for_each_head(struct op_case *c, const double *qkv, head_function *e
         double *factors = malloc((size_t)(length * length) * sizeof *factors);
         for (int64_t i = 0; i < length * length; i++) {
             const int kept = dropout.threshold == 0 ||
-                             rng_dropout_keeps(&dropout, (uint32_t)head, batch->places[s],
+                             rng_dropout_keeps(&dropout, (uint32_t)head, batch->global_indices[s],
                                                (int32_t)(i / length), (int32_t)(i % length));
             factors[i] = kept ? (double)rng_dropout_scale(dropout.threshold) : 0;
         }

@@ -101,7 +101,7 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     b->positions = rows[2];
     b->sequences = rows[3];
     b->cu_seqlens = starts;
-    b->places = places;
+    b->global_indices = places;
     b->start_positions = labels[0];
     b->end_positions = labels[1];
 }

@@ -50,7 +50,8 @@ static double factor_of(const struct op_case *c, const struct device_range *rang
 // The update of element i of the range before it is multiplied by the rate, from its new moments.
 static double update_of(const struct op_case *c, const struct device_range *range, int64_t i) {
     const struct adamw_args *args = &c->call.adam;
-    const double m = c->x[2][range->at + i], square = c->x[3][range->at + i] / args->correction2;
+    const double m = c->x[2][range->moment_first + i],
+                 square = c->x[3][range->moment_first + i] / args->correction2;
     const double root =
         args->epsilon_inside_root ? sqrt(square + args->epsilon) : sqrt(square) + args->epsilon;
     const double decay = args->l2_mode ? 0 : range->weight_decay * c->x[0][range->first + i];
@@ -62,7 +63,7 @@ static void update_moments(struct op_case *c, const struct device_range *range) 
     const struct adamw_args *args = &c->call.adam;
     const double factor = factor_of(c, range), decay = args->l2_mode ? range->weight_decay : 0;
     for (int64_t i = 0; i < range->count; i++) {
-        double *m = &c->x[2][range->at + i], *v = &c->x[3][range->at + i];
+        double *m = &c->x[2][range->moment_first + i], *v = &c->x[3][range->moment_first + i];
         const double gradient =
             c->x[1][range->first + i] * factor + decay * c->x[0][range->first + i];
         if (!is_skipped(c)) {
@@ -204,7 +205,7 @@ static uint64_t checksum_of(const unsigned char *data, size_t bytes) {
 }
 
 void op_checksums(struct op_case *c) {
-    const struct device_part *parts = data_of(c, 2);
+    const struct device_checksum_range *parts = data_of(c, 2);
     const size_t size = dtype_size(c->call.operands[1].dtype);
     for (int64_t i = 0; i < SIZE(PARTS); i++) {
         const unsigned char *first =

@@ -13,10 +13,10 @@ void reference_mask(double *mask, int64_t columns, const struct dropout *dropout
         for (int64_t c = 0; c < columns; c++) {
             double factor = 1.0;
             if (dropout->threshold > 0 && s >= 0) {
-                factor =
-                    rng_dropout_keeps(dropout, 0, batch->places[s], batch->positions[r], (int32_t)c)
-                        ? (double)rng_dropout_scale(dropout->threshold)
-                        : 0.0;
+                factor = rng_dropout_keeps(dropout, 0, batch->global_indices[s],
+                                           batch->positions[r], (int32_t)c)
+                             ? (double)rng_dropout_scale(dropout->threshold)
+                             : 0.0;
             }
             mask[r * columns + c] = factor;
         }

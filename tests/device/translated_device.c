@@ -122,7 +122,7 @@ static struct batch batch_of(struct call call, const struct batch *batch) {
     VECTOR(b.sequences, b.row_count);
     VECTOR(b.word_rows, b.token_count);
     VECTOR(b.cu_seqlens, b.sequence_count + 1);
-    VECTOR(b.places, b.sequence_count);
+    VECTOR(b.global_indices, b.sequence_count);
     VECTOR(b.start_positions, b.sequence_count);
     VECTOR(b.end_positions, b.sequence_count);
     VECTOR(b.labels, b.sequence_count);
@@ -170,7 +170,7 @@ static struct reach reach_of(const struct call *call, const struct device_range 
         const struct device_range *range = &ranges[i];
         const int64_t blocks = device_sum_blocks(range->count);
         reach.table = larger(reach.table, range->first + range->count);
-        reach.moments = larger(reach.moments, range->at + range->count);
+        reach.moments = larger(reach.moments, range->moment_first + range->count);
         reach.blocks = larger(reach.blocks, range->block + blocks);
         reach.tensors = larger(reach.tensors, range->tensor + 1);
     }
@@ -178,7 +178,7 @@ static struct reach reach_of(const struct call *call, const struct device_range 
 }
 
 // The number of sums that end with the last part's, as far as the host can read the parts.
-static int64_t sums_reached(const struct call *call, const struct device_part *parts,
+static int64_t sums_reached(const struct call *call, const struct device_checksum_range *parts,
                             int64_t count) {
     int64_t reached = 0;
     for (int64_t i = 0; call->inner->is_host && i < count; i++) {

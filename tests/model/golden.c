@@ -78,9 +78,9 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
     if (golden_has(&golden->file, "targets", suffix)) {
         all->targets = golden_floats(&golden->file, "targets", suffix, &count);
     }
-    int64_t shares = 0; // of all sequences
+    int64_t label_targets = 0; // of all sequences
     if (golden_has(&golden->file, "shares", suffix)) {
-        all->shares = golden_floats(&golden->file, "shares", suffix, &shares);
+        all->label_targets = golden_floats(&golden->file, "shares", suffix, &label_targets);
     }
     if (golden_has(&golden->file, "masked_counts", suffix)) {
         all->masked_counts = golden_integers(&golden->file, "masked_counts", suffix, &count);
@@ -98,13 +98,14 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
             .length = length,
             .ids = all->ids + first,
             .type_ids = all->type_ids + first,
-            .place = s,
+            .global_index = s,
             .start = all->starts ? all->starts[s] : 0,
             .end = all->ends ? all->ends[s] : 0,
             .label = all->labels ? all->labels[s] : -1,
             .target = all->targets ? all->targets[s] : NAN,
-            .shares = all->shares ? all->shares + s * (shares / all->count) : NULL,
-            .share_count = shares / all->count,
+            .label_targets =
+                all->label_targets ? all->label_targets + s * (label_targets / all->count) : NULL,
+            .label_target_count = label_targets / all->count,
         };
         if (all->masked_counts) {
             all->sequences[s].masked_count = all->masked_counts[s];
@@ -125,7 +126,7 @@ void golden_sequences_free(struct golden_sequences *all) {
     free(all->ends);
     free(all->labels);
     free(all->targets);
-    free(all->shares);
+    free(all->label_targets);
     free(all->masked_counts);
     free(all->masked_positions);
     free(all->masked_labels);

@@ -22,7 +22,7 @@ struct golden_sequences {
     struct reference_sequence *sequences;
     int32_t *ids, *type_ids, *cu_seqlens, *starts, *ends; // labels; NULL if the file has none
     int32_t *labels;                                      // so are these
-    float *targets, *shares;
+    float *targets, *label_targets;
     int32_t *masked_counts, *masked_positions, *masked_labels; // of the pre-training head
     int64_t masked_count;
 };

@@ -241,8 +241,8 @@ struct packed {
     struct batch batch;
     int32_t *numbers;   // all the int32 arrays
     int32_t *word_rows; // rows by their ids
-    int64_t *places;
-    float *targets, *shares;
+    int64_t *global_indices;
+    float *targets, *label_targets;
     int32_t *masked; // rows, then labels
     int32_t *head;   // the arrays of the batch's head
 };
@@ -272,7 +272,7 @@ static void pack_sequence(const struct packed *packed, int32_t *const arrays[4],
         arrays[2][first + i] = (int32_t)i;
         arrays[3][first + i] = (int32_t)s;
     }
-    packed->places[s] = sequence->place;
+    packed->global_indices[s] = sequence->global_index;
 }
 
 static void pack_head(struct packed *packed) {
@@ -304,13 +304,13 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
     struct packed *packed = malloc(sizeof *packed);
     assert_non_null(packed);
     packed->numbers = calloc((size_t)(4 * rows + 4 * (count + 1)), sizeof(int32_t));
-    packed->places = calloc((size_t)count, sizeof(int64_t));
+    packed->global_indices = calloc((size_t)count, sizeof(int64_t));
     packed->targets = calloc((size_t)count, sizeof(float));
-    const int64_t width = sequences[0].share_count;
-    packed->shares = calloc((size_t)(count * width) + 1, sizeof(float));
+    const int64_t width = sequences[0].label_target_count;
+    packed->label_targets = calloc((size_t)(count * width) + 1, sizeof(float));
     packed->masked = calloc((size_t)(2 * masked_count) + 1, sizeof(int32_t));
-    assert_true(packed->numbers && packed->places && packed->targets && packed->shares &&
-                packed->masked);
+    assert_true(packed->numbers && packed->global_indices && packed->targets &&
+                packed->label_targets && packed->masked);
     int64_t masked = 0;
     int32_t *arrays[4];
     for (int i = 0; i < 4; i++) {
@@ -329,7 +329,7 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         labels[s] = sequences[s].label;
         packed->targets[s] = sequences[s].target;
         for (int64_t k = 0; k < width; k++) {
-            packed->shares[s * width + k] = sequences[s].shares[k];
+            packed->label_targets[s * width + k] = sequences[s].label_targets[k];
         }
         for (int64_t i = 0; i < sequences[s].masked_count; i++, masked++) {
             packed->masked[masked] = cu_seqlens[s] + sequences[s].masked_positions[i];
@@ -348,12 +348,12 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         .sequences = arrays[3],
         .word_rows = packed->word_rows,
         .cu_seqlens = cu_seqlens,
-        .places = packed->places,
+        .global_indices = packed->global_indices,
         .start_positions = starts,
         .end_positions = ends,
         .labels = labels,
         .targets = packed->targets,
-        .shares = packed->shares,
+        .label_targets = packed->label_targets,
         .masked_count = masked_count,
         .masked_rows = packed->masked,
         .masked_labels = packed->masked + masked_count,
@@ -373,9 +373,9 @@ void packed_weigh_masked(struct packed *packed, float weight) {
 void packed_free(struct packed *packed) {
     free(packed->numbers);
     free(packed->word_rows);
-    free(packed->places);
+    free(packed->global_indices);
     free(packed->targets);
-    free(packed->shares);
+    free(packed->label_targets);
     free(packed->masked);
     free(packed->head);
     free(packed);
@@ -428,7 +428,7 @@ float *random_parameters(const struct param_table *table, uint64_t seed) {
 }
 
 struct reference_sequence *sequences_new(const struct bert_config *config, const int64_t *lengths,
-                                         int64_t count, int64_t first_place, uint64_t seed) {
+                                         int64_t count, int64_t first_index, uint64_t seed) {
     int64_t tokens = 0;
     for (int64_t s = 0; s < count; s++) {
         tokens += lengths[s];
@@ -449,7 +449,7 @@ struct reference_sequence *sequences_new(const struct bert_config *config, const
             .length = lengths[s],
             .ids = ids,
             .type_ids = types,
-            .place = first_place + s,
+            .global_index = first_index + s,
             .start = (int32_t)rng_below(seed, 9, &index, (uint32_t)lengths[s]),
             .end = (int32_t)rng_below(seed, 9, &index, (uint32_t)lengths[s])};
     }

@@ -69,10 +69,10 @@ void assert_sink(struct harness *harness, const struct batch *batch,
 struct bert_config tiny_config(int64_t hidden, int64_t heads, int64_t inner, int64_t layers);
 // Parameters for which every gradient matters: weights of about 1 / sqrt(H), gammas around 1.
 float *random_parameters(const struct param_table *table, uint64_t seed);
-// Makes `count` sequences of the given lengths with labels and indices from first_place on. Their
+// Makes `count` sequences of the given lengths with labels and indices from first_index on. Their
 // ids (never [PAD], id 0) and types are in one block: free with sequences_free.
 struct reference_sequence *sequences_new(const struct bert_config *config, const int64_t *lengths,
-                                         int64_t count, int64_t first_place, uint64_t seed);
+                                         int64_t count, int64_t first_index, uint64_t seed);
 void sequences_free(struct reference_sequence *sequences);
 
 // --- comparisons ---------------------------------------------------------------------------------

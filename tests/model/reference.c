@@ -101,7 +101,8 @@ static void drop(const struct run *run, double *x, int64_t cols, enum rng_site s
     }
     for (int64_t r = 0; r < run->n; r++) {
         for (int64_t c = 0; c < cols; c++) {
-            int keep = rng_dropout_keeps(&mask, head, run->sequence->place, (int32_t)r, (int32_t)c);
+            int keep =
+                rng_dropout_keeps(&mask, head, run->sequence->global_index, (int32_t)r, (int32_t)c);
             x[r * cols + c] *= keep ? 65536.0 / (65536.0 - mask.threshold) : 0.0;
         }
     }

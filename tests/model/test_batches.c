@@ -383,7 +383,7 @@ static void slack_rows_give_nothing(void **state) {
     }
 }
 
-static void other_seeds_steps_and_places_are_other_masks(void **state) {
+static void other_seeds_steps_and_indices_are_other_masks(void **state) {
     struct scene scene;
     scene_open(&scene, &modes[0]);
     double first = 0;
@@ -392,7 +392,7 @@ static void other_seeds_steps_and_places_are_other_masks(void **state) {
         other.seed += variant == 1;
         other.step += variant == 2;
         for (int64_t s = 0; s < SEQUENCES; s++) {
-            scene.sequences[s].place = s + (variant == 3);
+            scene.sequences[s].global_index = s + (variant == 3);
         }
         struct packed *packed = packed_new(scene.sequences, SEQUENCES);
         double loss = harness_step(&scene.harness, packed_batch(packed), &other, 1);
@@ -403,11 +403,11 @@ static void other_seeds_steps_and_places_are_other_masks(void **state) {
     scene_close(&scene);
 }
 
-// The first number that is not finite is caused by the parameter at `place`.
-static int64_t place_of_nan(struct scene *scene, const struct batch *batch, int64_t place) {
+// The first number that is not finite is caused by the parameter at `offset`.
+static int64_t range_of_nan(struct scene *scene, const struct batch *batch, int64_t offset) {
     struct harness *harness = &scene->harness;
     float *parameters = random_parameters(&harness->table, 1);
-    parameters[place] = NAN;
+    parameters[offset] = NAN;
     harness_load(harness, parameters);
     free(parameters);
     harness_step(harness, batch, NULL, 1);
@@ -424,13 +424,13 @@ static void check_bad_numbers(const struct mode *mode) {
     struct packed *packed = packed_new(scene.sequences, SEQUENCES);
     const struct batch *batch = packed_batch(packed);
     const struct param_layer *layers = harness->table.layers;
-    const int64_t places[] = {harness->table.embedding_norm_bias, layers[0].output_bias,
-                              layers[1].attention_bias, layers[2].output_norm_bias,
-                              harness->table.head_bias};
+    const int64_t offsets[] = {harness->table.embedding_norm_bias, layers[0].output_bias,
+                               layers[1].attention_bias, layers[2].output_norm_bias,
+                               harness->table.head_bias};
     harness_step(harness, batch, &dropout, 1);
     assert_int_equal(bert_first_nonfinite(&harness->model, harness->activations, batch), -1);
     for (int64_t i = 0; i < 5; i++) {
-        assert_int_equal(place_of_nan(&scene, batch, places[i]), i);
+        assert_int_equal(range_of_nan(&scene, batch, offsets[i]), i);
     }
     packed_free(packed);
     scene_close(&scene);
@@ -534,7 +534,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_left_over),
         cmocka_unit_test(memory_needs_no_clearing),
         cmocka_unit_test(slack_rows_give_nothing),
-        cmocka_unit_test(other_seeds_steps_and_places_are_other_masks),
+        cmocka_unit_test(other_seeds_steps_and_indices_are_other_masks),
         cmocka_unit_test(first_bad_number_is_found),
         cmocka_unit_test(gradients_are_told_when_final),
         cmocka_unit_test(memory_is_what_the_table_says),

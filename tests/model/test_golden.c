@@ -269,7 +269,7 @@ static void fill_ranges(struct harness *harness, struct moments *moments) {
     struct device_range *ranges = moments->ranges;
     for (int i = 0; i < RANGES; i++) {
         ranges[i] = (struct device_range){.first = starts[i],
-                                          .at = starts[i],
+                                          .moment_first = starts[i],
                                           .count = starts[i + 1] - starts[i],
                                           .block = moments->blocks[1],
                                           .weight_decay = i < RANGES - 1 ? 0.01 : 0};

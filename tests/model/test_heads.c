@@ -90,9 +90,9 @@ static void scene_open(struct scene *scene, const char *name, const struct harne
     if (classifies(scene)) {
         scene->golden.config.num_labels =
             golden_entry(&scene->golden.file, "", "classifier.weight")->shape[0];
-        scene->golden.config.problem = scene->sequences.shares    ? BERT_LABELS
-                                       : scene->sequences.targets ? BERT_REGRESSION
-                                                                  : BERT_CLASSES;
+        scene->golden.config.problem = scene->sequences.label_targets ? BERT_MULTI_LABEL
+                                       : scene->sequences.targets     ? BERT_REGRESSION
+                                                                      : BERT_CLASSES;
     }
     struct harness_options options = *how;
     options.head = head_of(scene);

@@ -248,11 +248,11 @@ static void bf16_is_near_the_reference(void **state) {
 // fraction is p within five deviations, at every site, for rows, columns and positions alike.
 static void dropout_has_its_rate(void **state) {
     static const double probabilities[] = {0.1, 0.5};
-    const int32_t rows = 64, columns = 768, places = 4;
+    const int32_t rows = 64, columns = 768, sequences = 4;
     for (int site = RNG_SITE_EMBEDDING; site <= RNG_SITE_HEAD; site++) {
-        double p = probabilities[site % 2], kept = 0, count = (double)rows * columns * places;
+        double p = probabilities[site % 2], kept = 0, count = (double)rows * columns * sequences;
         struct dropout mask = {42, 1, 2, (enum rng_site)site, rng_dropout_threshold(p)};
-        for (int32_t i = 0; i < rows * places; i++) {
+        for (int32_t i = 0; i < rows * sequences; i++) {
             for (int32_t column = 0; column < columns; column++) {
                 kept += rng_dropout_keeps(&mask, (uint32_t)site, i / rows, i % rows, column);
             }

@@ -18,7 +18,7 @@ static inline float *begin_some(void *context, const struct param *param) {
 static inline enum berth_status end_some(void *context, const struct param *param, float *values,
                                          struct berth_error *error) {
     struct short_sink *sink = context;
-    return sink->ends-- > 0 ? BERTH_OK : error_set(error, BERTH_IO, "no place for %s", param->name);
+    return sink->ends-- > 0 ? BERTH_OK : error_set(error, BERTH_IO, "no room for %s", param->name);
 }
 
 #endif

@@ -235,7 +235,7 @@ static void test_problems(void **state) {
         {", \"num_labels\": 3", BERT_CLASSES},
         {", \"problem_type\": null", BERT_CLASSES},
         {", \"problem_type\": \"regression\"", BERT_REGRESSION},
-        {", \"problem_type\": \"multi_label_classification\"", BERT_LABELS},
+        {", \"problem_type\": \"multi_label_classification\"", BERT_MULTI_LABEL},
         {", \"num_labels\": 1, \"problem_type\": \"single_label_classification\"", BERT_CLASSES}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bert_config config;

@@ -97,7 +97,7 @@ static void test_other_casing(void **state) {
     (void)state;
     json *settings;
     make_source();
-    copy(scratch("source"), NULL, &text_rules_usual);
+    copy(scratch("source"), NULL, &text_rules_default);
     assert_int_equal(target_lower_case(), 1);
     assert_false(file_exists(scratch("target/tokenizer.json")));
     assert_int_equal(json_read_file(scratch("target/tokenizer_config.json"), &settings, NULL),
@@ -543,7 +543,7 @@ static void test_memory_out_at_every_allocation(void **state) {
     scratch_write("mine.txt", "[UNK]\n");
     for (uint64_t call = 1; call < 400 && status != BERTH_OK; call++) {
         memory_fail_at(call, 0);
-        status = folder_copy_tokenizer(scratch("source"), scratch("mine.txt"), &text_rules_usual,
+        status = folder_copy_tokenizer(scratch("source"), scratch("mine.txt"), &text_rules_default,
                                        scratch("target"), NULL);
         memory_fail_at(0, 0);
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
@@ -553,7 +553,7 @@ static void test_memory_out_at_every_allocation(void **state) {
 }
 
 static enum berth_status make_files(void) {
-    return folder_copy_tokenizer(NULL, scratch("mine.txt"), &text_rules_usual, scratch("target"),
+    return folder_copy_tokenizer(NULL, scratch("mine.txt"), &text_rules_default, scratch("target"),
                                  NULL);
 }
 

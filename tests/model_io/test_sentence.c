@@ -71,8 +71,8 @@ static void test_refusals(void **state) {
         {"[" TRANSFORMER ", {\"path\": \"\", \"type\": \"x.Pooling\"}]", "{}", "in \"\""},
         {"[" TRANSFORMER ", {\"path\": \"no\", \"type\": \"x.Pooling\"}]", "{}",
          "no/config.json: no such file"},
-        {"[{\"path\": \"\"}]", "{}", "entry 0 has no \"type\" and \"path\""},
-        {"[{\"type\": \"x.Transformer\"}]", "{}", "entry 0 has no \"type\" and \"path\""},
+        {"[{\"path\": \"\"}]", "{}", "entry 0 lacks \"type\" or \"path\""},
+        {"[{\"type\": \"x.Transformer\"}]", "{}", "entry 0 lacks \"type\" or \"path\""},
         {"[", "{}", "modules.json: line 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

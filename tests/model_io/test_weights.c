@@ -124,8 +124,9 @@ static void expect(const struct weights *weights, const char *name, size_t count
     memset(found, 0, sizeof found);
     assert_int_equal(weights_read_f32(weights, weight, found, NULL), BERTH_OK);
     assert_memory_equal(found, numbers, count * sizeof(float));
-    if (weight_is_straight(weight)) {
-        assert_int_equal(weights_read_piece(weights, weight, 1, count - 1, found, NULL), BERTH_OK);
+    if (weight_is_contiguous(weight)) {
+        assert_int_equal(weights_read_elements(weights, weight, 1, count - 1, found, NULL),
+                         BERTH_OK);
         assert_memory_equal(found, numbers + 1, (count - 1) * sizeof(float));
     }
 }

@@ -346,7 +346,7 @@ run 66 --input_file "plain.txt,absent.txt" --output_file none.hdf5 $one
 grep -q absent.txt err || die "an absent file of a list"
 # shellcheck disable=SC2086
 run 2 --input_file "plain.txt,,lines.txt" --output_file none.hdf5 $one
-grep -q 'a path of this list is empty' err || die "an empty name"
+grep -q 'a path in this list is empty' err || die "an empty name"
 # shellcheck disable=SC2086
 run 2 --input_file plain.txt --output_file none.hdf5,none.hdf5 $one
 grep -q 'none.hdf5 is named twice' err || die "an output that is named twice"

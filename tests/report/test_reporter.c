@@ -510,7 +510,7 @@ static void json_text_is_escaped_and_repaired(void **state) {
     json_line_text(&line, "none", NULL);
     json_line_open(&line, "list", '[');
     json_line_integer(&line, NULL, -5);
-    json_line_truth(&line, NULL, 1);
+    json_line_boolean(&line, NULL, 1);
     json_line_close(&line, ']');
     json_line_close(&line, '}');
     assert_string_equal(line.text, "{\"a\\\"b\":\"tab\\tquote\\\"back\\\\nul\\u0001 \xC3\xA4 "

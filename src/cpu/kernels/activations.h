@@ -12,13 +12,13 @@
 // --- one number ---------------------------------------------------------------------------------
 
 // x Phi(x)
-ALWAYS float gelu_erf(float x) {
+ALWAYS_INLINE float gelu_erf(float x) {
     return 0.5f * x * (1.0f + erf_of(x * 0.70710678118654752f));
 }
 
 // Phi(x) + x phi(x), with erfc(z) = e^(-z^2) t (a1 + a2 t + ...), t = 1 / (1 + 0.3275911 z)
 // (Abramowitz and Stegun 7.1.26, 1.5e-7 absolute), which shares the exponential with phi.
-ALWAYS float gelu_erf_slope(float x) {
+ALWAYS_INLINE float gelu_erf_slope(float x) {
     float e = exp_negative(-0.5f * x * x);
     float t = 1.0f / (1.0f + 0.3275911f * 0.70710678118654752f * fabsf(x));
     float p = 0.5f * 1.061405429f;
@@ -31,83 +31,83 @@ ALWAYS float gelu_erf_slope(float x) {
 }
 
 // x (1 + tanh(c (x + 0.044715 x^3))) / 2, c = sqrt(2 / pi)
-ALWAYS float gelu_tanh(float x) {
+ALWAYS_INLINE float gelu_tanh(float x) {
     float t = tanh_of(0.79788456080286536f * (x + 0.044715f * x * x * x));
     return 0.5f * x * (1.0f + t);
 }
 
-ALWAYS float gelu_tanh_slope(float x) {
+ALWAYS_INLINE float gelu_tanh_slope(float x) {
     float t = tanh_of(0.79788456080286536f * (x + 0.044715f * x * x * x));
     float inner = 0.79788456080286536f * (1.0f + 3.0f * 0.044715f * x * x);
     return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
 }
 
-ALWAYS float gelu_clipped(float x) {
+ALWAYS_INLINE float gelu_clipped(float x) {
     float y = gelu_erf(x);
     y = y > 10.0f ? 10.0f : y;
     return y < -10.0f ? -10.0f : y;
 }
 
-ALWAYS float gelu_clipped_slope(float x) {
+ALWAYS_INLINE float gelu_clipped_slope(float x) {
     return gelu_erf(x) > 10.0f ? 0.0f : gelu_erf_slope(x);
 }
 
-ALWAYS float gelu_quick(float x) {
+ALWAYS_INLINE float gelu_quick(float x) {
     return x * sigmoid_of(1.702f * x);
 }
 
-ALWAYS float gelu_quick_slope(float x) {
+ALWAYS_INLINE float gelu_quick_slope(float x) {
     float s = sigmoid_of(1.702f * x);
     return s + 1.702f * x * s * (1.0f - s);
 }
 
-ALWAYS float relu(float x) {
+ALWAYS_INLINE float relu(float x) {
     return x < 0.0f ? 0.0f : x;
 }
 
-ALWAYS float relu_slope(float x) {
+ALWAYS_INLINE float relu_slope(float x) {
     return x > 0.0f ? 1.0f : 0.0f;
 }
 
-ALWAYS float relu_squared(float x) {
+ALWAYS_INLINE float relu_squared(float x) {
     return relu(x) * relu(x);
 }
 
-ALWAYS float relu_squared_slope(float x) {
+ALWAYS_INLINE float relu_squared_slope(float x) {
     return 2.0f * relu(x);
 }
 
-ALWAYS float relu6(float x) {
+ALWAYS_INLINE float relu6(float x) {
     float y = relu(x);
     return y > 6.0f ? 6.0f : y;
 }
 
-ALWAYS float relu6_slope(float x) {
+ALWAYS_INLINE float relu6_slope(float x) {
     return relu_slope(x) * (x < 6.0f ? 1.0f : 0.0f);
 }
 
-ALWAYS float relu_leaky(float x) {
+ALWAYS_INLINE float relu_leaky(float x) {
     return x > 0.0f ? x : 0.01f * x;
 }
 
-ALWAYS float relu_leaky_slope(float x) {
+ALWAYS_INLINE float relu_leaky_slope(float x) {
     return x > 0.0f ? 1.0f : 0.01f;
 }
 
-ALWAYS float silu(float x) {
+ALWAYS_INLINE float silu(float x) {
     return x * sigmoid_of(x);
 }
 
-ALWAYS float silu_slope(float x) {
+ALWAYS_INLINE float silu_slope(float x) {
     float s = sigmoid_of(x);
     return s * (1.0f + x * (1.0f - s));
 }
 
-ALWAYS float hard_swish(float x) {
+ALWAYS_INLINE float hard_swish(float x) {
     return x * relu6(x + 3.0f) / 6.0f;
 }
 
-ALWAYS float hard_swish_slope(float x) {
+ALWAYS_INLINE float hard_swish_slope(float x) {
     float inside = x / 3.0f + 0.5f;
     inside = x > -3.0f ? inside : 0.0f;
     return x < 3.0f ? inside : 1.0f;
@@ -115,56 +115,56 @@ ALWAYS float hard_swish_slope(float x) {
 
 // With e = e^x, tanh(log(1 + e)) = n / (n + 2) where n = e (e + 2). Above 20 it is 1 in single
 // precision; x is limited to 20 because the square of e must not overflow.
-ALWAYS float mish_exponential(float x) {
+ALWAYS_INLINE float mish_exponential(float x) {
     return exp_of(x < 20.0f ? x : 20.0f);
 }
 
-ALWAYS float mish(float x) {
+ALWAYS_INLINE float mish(float x) {
     float e = mish_exponential(x), n = e * (e + 2.0f);
     return x * (n / (n + 2.0f));
 }
 
-ALWAYS float mish_slope(float x) {
+ALWAYS_INLINE float mish_slope(float x) {
     float e = mish_exponential(x), n = e * (e + 2.0f), m = n + 2.0f;
     return n / m + x * (4.0f * (n + 1.0f) / m / m) * (e / (1.0f + e));
 }
 
-ALWAYS float tanh_slope(float x) {
+ALWAYS_INLINE float tanh_slope(float x) {
     float t = tanh_of(x);
     return 1.0f - t * t;
 }
 
-ALWAYS float sigmoid_slope(float x) {
+ALWAYS_INLINE float sigmoid_slope(float x) {
     float s = sigmoid_of(x);
     return s * (1.0f - s);
 }
 
 #define LAPLACE_SCALE (1.0f / (0.282095f * 1.41421356237309505f))
 
-ALWAYS float laplace(float x) {
+ALWAYS_INLINE float laplace(float x) {
     return 0.5f * (1.0f + erf_of((x - 0.707107f) * LAPLACE_SCALE));
 }
 
-ALWAYS float laplace_slope(float x) {
+ALWAYS_INLINE float laplace_slope(float x) {
     float z = (x - 0.707107f) * LAPLACE_SCALE;
     return exp_negative(-z * z) * (0.56418958354775629f * LAPLACE_SCALE); // 1 / sqrt(pi)
 }
 
-ALWAYS float identity(float x) {
+ALWAYS_INLINE float identity(float x) {
     return x;
 }
 
-ALWAYS float identity_slope(float x) {
+ALWAYS_INLINE float identity_slope(float x) {
     (void)x;
     return 1.0f;
 }
 
-// --- pieces of rows -----------------------------------------------------------------------------
+// --- chunks of rows -----------------------------------------------------------------------------
 
-// NAME_piece: x = value(x). NAME_slope_piece: g *= slope(x). Pieces are computed in whole vectors;
+// NAME_chunk: x = value(x). NAME_slope_chunk: g *= slope(x). Pieces are computed in whole vectors;
 // values past `count` are unused.
-#define ACTIVATION_PIECES(name, value, slope)                                                      \
-    static void name##_piece(float *restrict x, int64_t count) {                                   \
+#define ACTIVATION_CHUNKS(name, value, slope)                                                      \
+    static void name##_chunk(float *restrict x, int64_t count) {                                   \
         for (int64_t v = 0; v < count; v += LANES) {                                               \
             float *restrict lane = x + v;                                                          \
             _Pragma("omp simd") for (int i = 0; i < LANES; i++) {                                  \
@@ -172,7 +172,7 @@ ALWAYS float identity_slope(float x) {
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    static void name##_slope_piece(float *restrict g, const float *restrict x, int64_t count) {    \
+    static void name##_slope_chunk(float *restrict g, const float *restrict x, int64_t count) {    \
         for (int64_t v = 0; v < count; v += LANES) {                                               \
             const float *restrict from = x + v;                                                    \
             float *restrict lane = g + v;                                                          \
@@ -183,9 +183,9 @@ ALWAYS float identity_slope(float x) {
     }
 
 #if defined(__AVX512F__)
-// The piece of x is that of the nearest point, whose number the instructions that look it up read
-// in the low bits. 3e-8 absolute, besides what single precision rounds.
-ALWAYS lanes gelu_lookup(const float table[GELU_DEGREE + 1][GELU_PIECES], lanes x) {
+// x is in the polynomial piece around the nearest point, whose index the lookup instructions read
+// from the low bits. The absolute error is 3e-8 besides rounding.
+ALWAYS_INLINE lanes gelu_lookup(const float table[GELU_DEGREE + 1][GELU_PIECES], lanes x) {
     const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
     const __m512 size = _mm512_min_ps(_mm512_set1_ps(GELU_LIMIT), _mm512_abs_ps((__m512)x));
     const lanes place = (lanes)size * ((GELU_PIECES - 1) / GELU_LIMIT), n = place + magic;
@@ -199,71 +199,72 @@ ALWAYS lanes gelu_lookup(const float table[GELU_DEGREE + 1][GELU_PIECES], lanes 
     return y;
 }
 
-ALWAYS lanes gelu_erf_lanes(lanes x) {
-    return lanes_larger(x, lanes_all(0.0f)) - gelu_lookup(gelu_tail, x);
+ALWAYS_INLINE lanes gelu_erf_lanes(lanes x) {
+    return lanes_max(x, lanes_all(0.0f)) - gelu_lookup(gelu_tail, x);
 }
 
-ALWAYS lanes gelu_erf_slope_lanes(lanes x) {
+ALWAYS_INLINE lanes gelu_erf_slope_lanes(lanes x) {
     const __m512 slope = (__m512)gelu_lookup(gelu_slope, x), one = _mm512_set1_ps(1.0f);
     const __mmask16 rising = _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GE_OQ);
     return (lanes)_mm512_mask_sub_ps(slope, rising, one, slope);
 }
 
-static void gelu_erf_piece(float *restrict x, int64_t count) {
+static void gelu_erf_chunk(float *restrict x, int64_t count) {
     for (int64_t v = 0; v < count; v += LANES) {
         lanes_store(x + v, gelu_erf_lanes(lanes_load(x + v)));
     }
 }
 
-static void gelu_erf_slope_piece(float *restrict g, const float *restrict x, int64_t count) {
+static void gelu_erf_slope_chunk(float *restrict g, const float *restrict x, int64_t count) {
     for (int64_t v = 0; v < count; v += LANES) {
         lanes_store(g + v, lanes_load(g + v) * gelu_erf_slope_lanes(lanes_load(x + v)));
     }
 }
 #else
-ACTIVATION_PIECES(gelu_erf, gelu_erf, gelu_erf_slope)
+ACTIVATION_CHUNKS(gelu_erf, gelu_erf, gelu_erf_slope)
 #endif
-ACTIVATION_PIECES(gelu_tanh, gelu_tanh, gelu_tanh_slope)
-ACTIVATION_PIECES(gelu_clipped, gelu_clipped, gelu_clipped_slope)
-ACTIVATION_PIECES(gelu_quick, gelu_quick, gelu_quick_slope)
-ACTIVATION_PIECES(relu, relu, relu_slope)
-ACTIVATION_PIECES(relu_squared, relu_squared, relu_squared_slope)
-ACTIVATION_PIECES(relu6, relu6, relu6_slope)
-ACTIVATION_PIECES(relu_leaky, relu_leaky, relu_leaky_slope)
-ACTIVATION_PIECES(silu, silu, silu_slope)
-ACTIVATION_PIECES(hard_swish, hard_swish, hard_swish_slope)
-ACTIVATION_PIECES(mish, mish, mish_slope)
-ACTIVATION_PIECES(tanh, tanh_of, tanh_slope)
-ACTIVATION_PIECES(sigmoid, sigmoid_of, sigmoid_slope)
-ACTIVATION_PIECES(laplace, laplace, laplace_slope)
-ACTIVATION_PIECES(identity, identity, identity_slope)
+ACTIVATION_CHUNKS(gelu_tanh, gelu_tanh, gelu_tanh_slope)
+ACTIVATION_CHUNKS(gelu_clipped, gelu_clipped, gelu_clipped_slope)
+ACTIVATION_CHUNKS(gelu_quick, gelu_quick, gelu_quick_slope)
+ACTIVATION_CHUNKS(relu, relu, relu_slope)
+ACTIVATION_CHUNKS(relu_squared, relu_squared, relu_squared_slope)
+ACTIVATION_CHUNKS(relu6, relu6, relu6_slope)
+ACTIVATION_CHUNKS(relu_leaky, relu_leaky, relu_leaky_slope)
+ACTIVATION_CHUNKS(silu, silu, silu_slope)
+ACTIVATION_CHUNKS(hard_swish, hard_swish, hard_swish_slope)
+ACTIVATION_CHUNKS(mish, mish, mish_slope)
+ACTIVATION_CHUNKS(tanh, tanh_of, tanh_slope)
+ACTIVATION_CHUNKS(sigmoid, sigmoid_of, sigmoid_slope)
+ACTIVATION_CHUNKS(laplace, laplace, laplace_slope)
+ACTIVATION_CHUNKS(identity, identity, identity_slope)
 
 static const struct activation_row {
     void (*value)(float *restrict x, int64_t count);
     void (*slope)(float *restrict g, const float *restrict x, int64_t count);
 } activation_rows[ACTIVATION_COUNT] = {
-    [ACTIVATION_GELU_ERF] = {gelu_erf_piece, gelu_erf_slope_piece},
-    [ACTIVATION_GELU_TANH] = {gelu_tanh_piece, gelu_tanh_slope_piece},
-    [ACTIVATION_GELU_CLIPPED] = {gelu_clipped_piece, gelu_clipped_slope_piece},
-    [ACTIVATION_GELU_QUICK] = {gelu_quick_piece, gelu_quick_slope_piece},
-    [ACTIVATION_RELU] = {relu_piece, relu_slope_piece},
-    [ACTIVATION_RELU_SQUARED] = {relu_squared_piece, relu_squared_slope_piece},
-    [ACTIVATION_RELU6] = {relu6_piece, relu6_slope_piece},
-    [ACTIVATION_RELU_LEAKY] = {relu_leaky_piece, relu_leaky_slope_piece},
-    [ACTIVATION_SILU] = {silu_piece, silu_slope_piece},
-    [ACTIVATION_HARD_SWISH] = {hard_swish_piece, hard_swish_slope_piece},
-    [ACTIVATION_MISH] = {mish_piece, mish_slope_piece},
-    [ACTIVATION_TANH] = {tanh_piece, tanh_slope_piece},
-    [ACTIVATION_SIGMOID] = {sigmoid_piece, sigmoid_slope_piece},
-    [ACTIVATION_LAPLACE] = {laplace_piece, laplace_slope_piece},
-    [ACTIVATION_LINEAR] = {identity_piece, identity_slope_piece},
+    [ACTIVATION_GELU_ERF] = {gelu_erf_chunk, gelu_erf_slope_chunk},
+    [ACTIVATION_GELU_TANH] = {gelu_tanh_chunk, gelu_tanh_slope_chunk},
+    [ACTIVATION_GELU_CLIPPED] = {gelu_clipped_chunk, gelu_clipped_slope_chunk},
+    [ACTIVATION_GELU_QUICK] = {gelu_quick_chunk, gelu_quick_slope_chunk},
+    [ACTIVATION_RELU] = {relu_chunk, relu_slope_chunk},
+    [ACTIVATION_RELU_SQUARED] = {relu_squared_chunk, relu_squared_slope_chunk},
+    [ACTIVATION_RELU6] = {relu6_chunk, relu6_slope_chunk},
+    [ACTIVATION_RELU_LEAKY] = {relu_leaky_chunk, relu_leaky_slope_chunk},
+    [ACTIVATION_SILU] = {silu_chunk, silu_slope_chunk},
+    [ACTIVATION_HARD_SWISH] = {hard_swish_chunk, hard_swish_slope_chunk},
+    [ACTIVATION_MISH] = {mish_chunk, mish_slope_chunk},
+    [ACTIVATION_TANH] = {tanh_chunk, tanh_slope_chunk},
+    [ACTIVATION_SIGMOID] = {sigmoid_chunk, sigmoid_slope_chunk},
+    [ACTIVATION_LAPLACE] = {laplace_chunk, laplace_slope_chunk},
+    [ACTIVATION_LINEAR] = {identity_chunk, identity_slope_chunk},
 };
 
 // --- matrices -----------------------------------------------------------------------------------
 
 #define ROWS_AHEAD 4
 
-ALWAYS void prefetch_ahead(struct mat m, int64_t row, int64_t column, int64_t count, int writes) {
+ALWAYS_INLINE void prefetch_ahead(struct mat m, int64_t row, int64_t column, int64_t count,
+                                  int writes) {
     if (row + ROWS_AHEAD < m.rows) {
         prefetch(m, row + ROWS_AHEAD, column, count, writes);
     }
@@ -273,7 +274,7 @@ static void activation_forward(struct mat y, struct mat u, enum activation activ
     float x[KERNEL_COLUMNS] = {0};
     for (int64_t row = 0; row < u.rows; row++) {
         for (int64_t c = 0; c < u.cols; c += KERNEL_COLUMNS) {
-            int64_t count = piece(c, u.cols, KERNEL_COLUMNS);
+            int64_t count = chunk_length(c, u.cols, KERNEL_COLUMNS);
             prefetch_ahead(y, row, c, count, 1);
             load(x, u, row, c, count);
             activation_rows[activation].value(x, count);
@@ -288,7 +289,7 @@ static void activation_backward(struct mat du, struct mat u, enum activation act
     memset(sums, 0, (size_t)du.cols * sizeof *sums);
     for (int64_t row = 0; row < u.rows; row++) {
         for (int64_t c = 0; c < u.cols; c += KERNEL_COLUMNS) {
-            int64_t count = piece(c, u.cols, KERNEL_COLUMNS);
+            int64_t count = chunk_length(c, u.cols, KERNEL_COLUMNS);
             float *restrict sum = sums + c;
             prefetch_ahead(u, row, c, count, 0);
             load(x, u, row, c, count);
@@ -318,7 +319,7 @@ static void column_sums(struct mat x, float *sums) {
     memset(sums, 0, (size_t)x.cols * sizeof *sums);
     for (int64_t row = 0; row < x.rows; row++) {
         for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
-            load_added(sums + c, x, row, c, piece(c, x.cols, KERNEL_COLUMNS));
+            load_added(sums + c, x, row, c, chunk_length(c, x.cols, KERNEL_COLUMNS));
         }
     }
 }

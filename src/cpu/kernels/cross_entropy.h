@@ -7,21 +7,21 @@
 
 // Loads `count` columns of a row into x; the rest of the last vector is so low that it adds
 // nothing.
-ALWAYS void load_logits(float *restrict x, struct mat logits, int64_t row, int64_t column,
-                        int64_t count) {
+ALWAYS_INLINE void load_logits(float *restrict x, struct mat logits, int64_t row, int64_t column,
+                               int64_t count) {
     load(x, logits, row, column, count);
     for (int64_t i = count; i < lanes_of(count); i++) {
         x[i] = -1e30f;
     }
 }
 
-ALWAYS float largest_logit(struct mat logits, int64_t row) {
+ALWAYS_INLINE float largest_logit(struct mat logits, int64_t row) {
     float lane[LANES], x[KERNEL_COLUMNS], most = -1e30f;
     for (int i = 0; i < LANES; i++) {
         lane[i] = -1e30f;
     }
     for (int64_t c = 0; c < logits.cols; c += KERNEL_COLUMNS) {
-        const int64_t count = piece(c, logits.cols, KERNEL_COLUMNS);
+        const int64_t count = chunk_length(c, logits.cols, KERNEL_COLUMNS);
         load_logits(x, logits, row, c, count);
         for (int64_t v = 0; v < count; v += LANES) {
 #pragma omp simd
@@ -37,11 +37,11 @@ ALWAYS float largest_logit(struct mat logits, int64_t row) {
 }
 
 // The sum of exp(x - shift) over a row, in double: near 1 its digits determine a small loss.
-ALWAYS double sum_of_exps(struct mat logits, int64_t row, float shift) {
+ALWAYS_INLINE double sum_of_exps(struct mat logits, int64_t row, float shift) {
     float x[KERNEL_COLUMNS];
     double lane[LANES] = {0}, sum = 0.0;
     for (int64_t c = 0; c < logits.cols; c += KERNEL_COLUMNS) {
-        const int64_t count = piece(c, logits.cols, KERNEL_COLUMNS);
+        const int64_t count = chunk_length(c, logits.cols, KERNEL_COLUMNS);
         load_logits(x, logits, row, c, count);
         for (int64_t v = 0; v < count; v += LANES) {
 #pragma omp simd
@@ -56,13 +56,13 @@ ALWAYS double sum_of_exps(struct mat logits, int64_t row, float shift) {
     return sum;
 }
 
-// gradient = factor * exp(logits - shift) for a row. Pieces are read before they are written: the
+// gradient = factor * exp(logits - shift) for a row. Chunks are read before they are written: the
 // gradient may be in the logits' memory.
-ALWAYS void scaled_exps(struct mat gradient, struct mat logits, int64_t row, float shift,
-                        float factor) {
+ALWAYS_INLINE void scaled_exps(struct mat gradient, struct mat logits, int64_t row, float shift,
+                               float factor) {
     float x[KERNEL_COLUMNS];
     for (int64_t c = 0; c < logits.cols; c += KERNEL_COLUMNS) {
-        const int64_t count = piece(c, logits.cols, KERNEL_COLUMNS);
+        const int64_t count = chunk_length(c, logits.cols, KERNEL_COLUMNS);
         load_logits(x, logits, row, c, count);
         for (int64_t v = 0; v < count; v += LANES) {
 #pragma omp simd

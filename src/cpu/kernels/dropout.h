@@ -17,8 +17,8 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
-// Eight counters, one in the low half of each 64-bit element, where it is multiplied; what the high
-// halves hold does not matter.
+// Eight counters, in the low halves of the 64-bit elements, where they are multiplied. The high
+// halves are ignored.
 struct philox_half {
     __m512i c1, c2, c3, next_c2;
 };
@@ -30,20 +30,20 @@ struct dropout_columns {
     uint32_t threshold;
 };
 
-ALWAYS __m512i philox_word(uint32_t word) {
+ALWAYS_INLINE __m512i philox_word(uint32_t word) {
     return _mm512_set1_epi32((int)word);
 }
 
 // The high halves of products, in the low halves of their elements, with x and y.
-ALWAYS __m512i xor_high(__m512i product, __m512i x, __m512i y) {
+ALWAYS_INLINE __m512i xor_high(__m512i product, __m512i x, __m512i y) {
     return _mm512_ternarylogic_epi32(_mm512_shuffle_epi32(product, _MM_PERM_DDBB), x, y, 0x96);
 }
 
-ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
-                                              int64_t place, int64_t column) {
+ALWAYS_INLINE struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
+                                                     int64_t global_index, int64_t column) {
     const uint64_t key = rng_dropout_key(dropout, head);
     const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    const uint64_t product = (uint64_t)PHILOX_FACTOR1 * (uint32_t)place;
+    const uint64_t product = (uint64_t)PHILOX_FACTOR1 * (uint32_t)global_index;
     const __m512i factor0 = philox_word(PHILOX_FACTOR0), factor1 = philox_word(PHILOX_FACTOR1);
     struct dropout_columns columns = {
         .key = key, .first = (uint32_t)(product >> 32) ^ k0, .threshold = dropout->threshold};
@@ -64,8 +64,8 @@ ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uin
     return columns;
 }
 
-// Rows that are drawn at once: each round of a row waits for the one before, so the rounds of two
-// rows and of their even and odd lanes alternate.
+// Rows that are drawn together: each round of a row depends on the one before, so the rounds of two
+// rows and of their even and odd lanes are interleaved.
 enum { DRAWN_ROWS = 2 };
 
 // The four words of the counters of the rows.
@@ -73,8 +73,8 @@ struct philox_words {
     __m512i c[4][DRAWN_ROWS][2];
 };
 
-ALWAYS void philox_begin(struct philox_words *w, const struct dropout_columns *columns, int row,
-                         int32_t position) {
+ALWAYS_INLINE void philox_begin(struct philox_words *w, const struct dropout_columns *columns,
+                                int row, int32_t position) {
     const __m512i factor1 = philox_word(PHILOX_FACTOR1);
     const __m512i k0 = philox_word((uint32_t)columns->key + 2 * PHILOX_WEYL0);
     const uint64_t product = (uint64_t)PHILOX_FACTOR0 * (columns->first ^ (uint32_t)position);
@@ -89,7 +89,7 @@ ALWAYS void philox_begin(struct philox_words *w, const struct dropout_columns *c
     }
 }
 
-ALWAYS void philox_round(struct philox_words *w, int row, int odd, __m512i k0, __m512i k1) {
+ALWAYS_INLINE void philox_round(struct philox_words *w, int row, int odd, __m512i k0, __m512i k1) {
     const __m512i p0 = _mm512_mul_epu32(philox_word(PHILOX_FACTOR0), w->c[0][row][odd]);
     const __m512i p1 = _mm512_mul_epu32(philox_word(PHILOX_FACTOR1), w->c[2][row][odd]);
     w->c[0][row][odd] = xor_high(p1, w->c[1][row][odd], k0);
@@ -99,15 +99,15 @@ ALWAYS void philox_round(struct philox_words *w, int row, int odd, __m512i k0, _
 }
 
 // Which of 128 columns of a row are kept: sixteen bits of each column, 0 where it is dropped. Word
-// w has those of columns 32 w + i in its low halves, of columns 32 w + 16 + i in its high ones.
-// What uses them compares, which is faster than to move bits out of the processor's masks and back.
+// w has those of columns 32 w + i in its low halves and of columns 32 w + 16 + i in its high
+// halves. Users compare them, which is faster than moving bits out of mask registers and back.
 struct dropout_mask {
     __m512i words[KERNEL_COLUMNS / (2 * LANES)];
 };
 
 // Draws for the rows from `position` on; `rows` is at most DRAWN_ROWS.
-ALWAYS void philox_draw(struct philox_words *w, const struct dropout_columns *columns,
-                        int32_t position, int rows) {
+ALWAYS_INLINE void philox_draw(struct philox_words *w, const struct dropout_columns *columns,
+                               int32_t position, int rows) {
     uint32_t k0 = (uint32_t)columns->key + 2 * PHILOX_WEYL0;
     uint32_t k1 = (uint32_t)(columns->key >> 32) + 3 * PHILOX_WEYL1;
 #pragma GCC unroll 2
@@ -125,8 +125,8 @@ ALWAYS void philox_draw(struct philox_words *w, const struct dropout_columns *co
     }
 }
 
-ALWAYS void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
-                         int32_t position) {
+ALWAYS_INLINE void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
+                                int32_t position) {
     const __m512i most_dropped = _mm512_set1_epi16((short)(columns->threshold - 1));
     struct philox_words w;
     philox_draw(&w, columns, position, 1);
@@ -139,8 +139,8 @@ ALWAYS void dropout_mask(struct dropout_mask *mask, const struct dropout_columns
 }
 
 // The bits of 128 columns of the rows from `position` on, to[r * stride] that of row r.
-ALWAYS void dropout_bits(uint16_t *to, int64_t stride, const struct dropout_columns *columns,
-                         int32_t position, int rows) {
+ALWAYS_INLINE void dropout_bits(uint16_t *to, int64_t stride, const struct dropout_columns *columns,
+                                int32_t position, int rows) {
     static const uint16_t order[] = {0, 32, 4, 36, 8, 40, 12, 44, 16, 48, 20, 52, 24, 56, 28, 60,
                                      1, 33, 5, 37, 9, 41, 13, 45, 17, 49, 21, 53, 25, 57, 29, 61};
     const __m512i in_order = _mm512_loadu_si512(order);
@@ -160,20 +160,20 @@ ALWAYS void dropout_bits(uint16_t *to, int64_t stride, const struct dropout_colu
 }
 
 // x where the vector's columns are kept, else 0.
-ALWAYS lanes dropout_kept(lanes x, const struct dropout_mask *mask, int64_t vector) {
+ALWAYS_INLINE lanes dropout_masked(lanes x, const struct dropout_mask *mask, int64_t vector) {
     const __m512i half = philox_word(vector % 2 == 0 ? 0xFFFFu : 0xFFFF0000u);
-    return lanes_kept(x, _mm512_test_epi32_mask(mask->words[vector / 2], half));
+    return lanes_masked(x, _mm512_test_epi32_mask(mask->words[vector / 2], half));
 }
 #else
 struct dropout_columns {
     const struct dropout *dropout;
     uint32_t head, block;
-    int64_t place;
+    int64_t global_index;
 };
 
-ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
-                                              int64_t place, int64_t column) {
-    return (struct dropout_columns){dropout, head, (uint32_t)(column / 8), place};
+ALWAYS_INLINE struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
+                                                     int64_t global_index, int64_t column) {
+    return (struct dropout_columns){dropout, head, (uint32_t)(column / 8), global_index};
 }
 
 enum { DRAWN_ROWS = 1 };
@@ -183,13 +183,13 @@ struct dropout_mask {
     uint16_t bits[KERNEL_COLUMNS / LANES];
 };
 
-ALWAYS void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
-                         int32_t position) {
+ALWAYS_INLINE void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
+                                int32_t position) {
     const uint32_t threshold = columns->dropout->threshold;
     memset(mask, 0, sizeof *mask);
     for (uint32_t lane = 0; lane < LANES; lane++) {
         const uint32_t counter[4] = {columns->block + lane, (uint32_t)position,
-                                     (uint32_t)columns->place, columns->dropout->step};
+                                     (uint32_t)columns->global_index, columns->dropout->step};
         const struct rng_block block =
             rng_philox(rng_dropout_key(columns->dropout, columns->head), counter);
         for (int j = 0; j < 4; j++) {
@@ -200,13 +200,13 @@ ALWAYS void dropout_mask(struct dropout_mask *mask, const struct dropout_columns
 }
 
 // x where the vector's columns are kept, else 0.
-ALWAYS lanes dropout_kept(lanes x, const struct dropout_mask *mask, int64_t vector) {
-    return lanes_kept(x, mask->bits[vector]);
+ALWAYS_INLINE lanes dropout_masked(lanes x, const struct dropout_mask *mask, int64_t vector) {
+    return lanes_masked(x, mask->bits[vector]);
 }
 
 // The bits of 128 columns of the rows from `position` on, to[r * stride] that of row r.
-ALWAYS void dropout_bits(uint16_t *to, int64_t stride, const struct dropout_columns *columns,
-                         int32_t position, int rows) {
+ALWAYS_INLINE void dropout_bits(uint16_t *to, int64_t stride, const struct dropout_columns *columns,
+                                int32_t position, int rows) {
     for (int r = 0; r < rows; r++) {
         struct dropout_mask mask;
         dropout_mask(&mask, columns, position + r);
@@ -220,7 +220,7 @@ static void attention_masks(const struct attention_rows *rows) {
     const int64_t stride = rows->mask_stride;
     for (int64_t column = 0; column < rows->length; column += KERNEL_COLUMNS) {
         const struct dropout_columns columns =
-            dropout_columns(rows->dropout, rows->head, rows->place, column);
+            dropout_columns(rows->dropout, rows->head, rows->global_index, column);
         uint16_t *to = rows->masks + column / LANES;
         int64_t i = 0;
         for (; i + DRAWN_ROWS <= rows->count; i += DRAWN_ROWS) {
@@ -233,26 +233,26 @@ static void attention_masks(const struct attention_rows *rows) {
 }
 
 // x *= the mask of columns [column, column + count) of a row; column is a multiple of 128.
-ALWAYS void dropout_piece(float *x, const struct dropout *dropout, int64_t place, int32_t position,
-                          int64_t column, int64_t count) {
-    const struct dropout_columns columns = dropout_columns(dropout, 0, place, column);
+ALWAYS_INLINE void dropout_chunk(float *x, const struct dropout *dropout, int64_t global_index,
+                                 int32_t position, int64_t column, int64_t count) {
+    const struct dropout_columns columns = dropout_columns(dropout, 0, global_index, column);
     const float scale = rng_dropout_scale(dropout->threshold);
     struct dropout_mask mask;
     dropout_mask(&mask, &columns, position);
     for (int64_t v = 0; v < count; v += LANES) {
         const lanes value = lanes_from(x + v, DTYPE_F32, count - v);
-        lanes_to(x + v, dropout_kept(value * scale, &mask, v / LANES), DTYPE_F32, count - v);
+        lanes_to(x + v, dropout_masked(value * scale, &mask, v / LANES), DTYPE_F32, count - v);
     }
 }
 
-static void drop_row(struct mat y, struct mat x, const struct dropout *dropout, int64_t place,
-                     int32_t position) {
+static void drop_row(struct mat y, struct mat x, const struct dropout *dropout,
+                     int64_t global_index, int32_t position) {
     for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
-        const int64_t count = piece(c, x.cols, KERNEL_COLUMNS);
+        const int64_t count = chunk_length(c, x.cols, KERNEL_COLUMNS);
         float value[KERNEL_COLUMNS];
         load(value, x, 0, c, count);
         if (dropout->threshold > 0) {
-            dropout_piece(value, dropout, place, position, c, count);
+            dropout_chunk(value, dropout, global_index, position, c, count);
         }
         store(y, 0, c, value, count);
     }

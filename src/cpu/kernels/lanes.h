@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sixteen floats as one value, for loops whose sums must stay in registers: GCC's and clang's
-// vector types, which instruction sets with shorter vectors compute piece by piece.
+// vector types, which are split for instruction sets with shorter vectors.
 //
 // Leaves out loops over rows of any length, which compilers turn into vector code (math.h).
 #ifndef BERTH_CPU_KERNELS_LANES_H
@@ -11,22 +11,22 @@
 typedef float lanes __attribute__((vector_size(64)));
 typedef uint32_t lane_words __attribute__((vector_size(64)));
 
-ALWAYS lanes lanes_all(float x) {
+ALWAYS_INLINE lanes lanes_all(float x) {
     return x - (lanes){0};
 }
 
-ALWAYS lanes lanes_load(const float *from) {
+ALWAYS_INLINE lanes lanes_load(const float *from) {
     lanes x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
-ALWAYS void lanes_store(float *to, lanes x) {
+ALWAYS_INLINE void lanes_store(float *to, lanes x) {
     memcpy(to, &x, sizeof x);
 }
 
 // The first `count` lanes of x, `other` in those past them.
-ALWAYS lanes lanes_first(lanes x, int64_t count, float other) {
+ALWAYS_INLINE lanes lanes_first(lanes x, int64_t count, float other) {
 #if defined(__AVX512F__)
     return (lanes)_mm512_mask_mov_ps(_mm512_set1_ps(other), lanes_left(count), (__m512)x);
 #else
@@ -37,8 +37,8 @@ ALWAYS lanes lanes_first(lanes x, int64_t count, float other) {
 #endif
 }
 
-// The larger of each pair; y's where one is a NaN.
-ALWAYS lanes lanes_larger(lanes x, lanes y) {
+// The element-wise maximum; that of y if either is a NaN.
+ALWAYS_INLINE lanes lanes_max(lanes x, lanes y) {
 #if defined(__AVX512F__)
     return (lanes)_mm512_max_ps((__m512)x, (__m512)y);
 #else
@@ -48,7 +48,7 @@ ALWAYS lanes lanes_larger(lanes x, lanes y) {
 }
 
 // x where the lane's bit is set, else 0.
-ALWAYS lanes lanes_kept(lanes x, uint16_t bits) {
+ALWAYS_INLINE lanes lanes_masked(lanes x, uint16_t bits) {
 #if defined(__AVX512F__)
     return (lanes)_mm512_maskz_mov_ps(bits, (__m512)x);
 #else
@@ -67,23 +67,23 @@ ALWAYS lanes lanes_kept(lanes x, uint16_t bits) {
 #endif
 
 // By halves, as vector instructions do.
-ALWAYS float lanes_sum(lanes x) {
+ALWAYS_INLINE float lanes_sum(lanes x) {
     x += LANES_IN_ORDER(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
     x += LANES_IN_ORDER(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
     x += LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
     return x[0] + x[1];
 }
 
-ALWAYS float lanes_most(lanes x) {
-    x = lanes_larger(x, LANES_IN_ORDER(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-    x = lanes_larger(x, LANES_IN_ORDER(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-    x = lanes_larger(x, LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+ALWAYS_INLINE float lanes_reduce_max(lanes x) {
+    x = lanes_max(x, LANES_IN_ORDER(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    x = lanes_max(x, LANES_IN_ORDER(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    x = lanes_max(x, LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
     return x[0] > x[1] ? x[0] : x[1];
 }
 
 // The first `left` of sixteen columns of a matrix, all where `left` is larger; 0 in the other
 // lanes.
-ALWAYS lanes lanes_from(const void *from, enum dtype dtype, int64_t left) {
+ALWAYS_INLINE lanes lanes_from(const void *from, enum dtype dtype, int64_t left) {
 #if defined(__AVX512F__)
     const __mmask16 mask = lanes_left(left);
     if (dtype == DTYPE_F32) {
@@ -94,16 +94,16 @@ ALWAYS lanes lanes_from(const void *from, enum dtype dtype, int64_t left) {
 #else
     lanes x = {0};
     if (dtype == DTYPE_F32) {
-        memcpy(&x, from, (size_t)piece(0, left, LANES) * sizeof(float));
+        memcpy(&x, from, (size_t)chunk_length(0, left, LANES) * sizeof(float));
         return x;
     }
     float lane[LANES] = {0};
-    load_bf16(lane, from, piece(0, left, LANES));
+    load_bf16(lane, from, chunk_length(0, left, LANES));
     return lanes_load(lane);
 #endif
 }
 
-ALWAYS void lanes_to(void *to, lanes x, enum dtype dtype, int64_t left) {
+ALWAYS_INLINE void lanes_to(void *to, lanes x, enum dtype dtype, int64_t left) {
 #if defined(__AVX512F__)
     if (dtype == DTYPE_F32) {
         _mm512_mask_storeu_ps(to, lanes_left(left), (__m512)x);
@@ -117,14 +117,14 @@ ALWAYS void lanes_to(void *to, lanes x, enum dtype dtype, int64_t left) {
     float lane[LANES];
     lanes_store(lane, x);
     if (dtype == DTYPE_F32) {
-        memcpy(to, lane, (size_t)piece(0, left, LANES) * sizeof *lane);
+        memcpy(to, lane, (size_t)chunk_length(0, left, LANES) * sizeof *lane);
     } else {
-        store_bf16(to, lane, piece(0, left, LANES));
+        store_bf16(to, lane, chunk_length(0, left, LANES));
     }
 }
 
 // Two neighbouring vectors.
-ALWAYS void lanes_pair_to(void *to, lanes x, lanes y, enum dtype dtype) {
+ALWAYS_INLINE void lanes_pair_to(void *to, lanes x, lanes y, enum dtype dtype) {
 #if defined(__AVX512BF16__)
     if (dtype == DTYPE_BF16) {
         _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x));
@@ -136,37 +136,39 @@ ALWAYS void lanes_pair_to(void *to, lanes x, lanes y, enum dtype dtype) {
 }
 
 // The bits of two neighbouring vectors.
-ALWAYS uint32_t pair_bits(const uint16_t bits[2]) {
+ALWAYS_INLINE uint32_t pair_bits(const uint16_t bits[2]) {
     return bits[0] | (uint32_t)bits[1] << 16;
 }
 
 // x times y where their bits are set, else 0.
-ALWAYS void lanes_pair_products(lanes product[2], const lanes x[2], const lanes y[2],
-                                uint32_t bits) {
+ALWAYS_INLINE void lanes_pair_products(lanes product[2], const lanes x[2], const lanes y[2],
+                                       uint32_t bits) {
 #if defined(__AVX512BW__)
     product[0] = (lanes)_mm512_maskz_mul_ps((__mmask16)bits, (__m512)x[0], (__m512)y[0]);
     product[1] = (lanes)_mm512_maskz_mul_ps((__mmask16)_kshiftri_mask32(bits, 16), (__m512)x[1],
                                             (__m512)y[1]);
 #else
-    product[0] = lanes_kept(x[0] * y[0], (uint16_t)bits);
-    product[1] = lanes_kept(x[1] * y[1], (uint16_t)(bits >> 16));
+    product[0] = lanes_masked(x[0] * y[0], (uint16_t)bits);
+    product[1] = lanes_masked(x[1] * y[1], (uint16_t)(bits >> 16));
 #endif
 }
 
 // Two neighbouring vectors where their bits are set; 0 in place of the others.
-ALWAYS void lanes_pair_kept_to(void *to, lanes x, lanes y, uint32_t bits, enum dtype dtype) {
+ALWAYS_INLINE void lanes_pair_masked_to(void *to, lanes x, lanes y, uint32_t bits,
+                                        enum dtype dtype) {
 #if defined(__AVX512BF16__)
     if (dtype == DTYPE_BF16) {
         _mm512_storeu_si512(to, (__m512i)_mm512_maskz_cvtne2ps_pbh(bits, (__m512)y, (__m512)x));
         return;
     }
 #endif
-    lanes_pair_to(to, lanes_kept(x, (uint16_t)bits), lanes_kept(y, (uint16_t)(bits >> 16)), dtype);
+    lanes_pair_to(to, lanes_masked(x, (uint16_t)bits), lanes_masked(y, (uint16_t)(bits >> 16)),
+                  dtype);
 }
 
 // 2^r for r in [-1/2, 1/2]: polynomials fitted for the least relative error, 7e-8 for results that
 // stay f32 and 3e-6 for those that become bf16, whose digits end at 4e-3.
-ALWAYS lanes lanes_exp2_fraction(lanes r, enum dtype dtype) {
+ALWAYS_INLINE lanes lanes_exp2_fraction(lanes r, enum dtype dtype) {
     lanes p;
     if (dtype == DTYPE_BF16) {
         p = lanes_all(9.582853876e-03f);
@@ -186,14 +188,14 @@ ALWAYS lanes lanes_exp2_fraction(lanes r, enum dtype dtype) {
 
 // 2^x for x up to 127, at most 1e-38 below -126; a NaN stays a NaN. `dtype` is what the result will
 // be rounded to.
-ALWAYS lanes lanes_exp2(lanes x, enum dtype dtype) {
+ALWAYS_INLINE lanes lanes_exp2(lanes x, enum dtype dtype) {
 #if defined(__AVX512F__)
     const lanes r = (lanes)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT);
     const lanes power = lanes_exp2_fraction(r, dtype);
     return (lanes)_mm512_scalef_ps((__m512)power, (__m512)(x - r));
 #else
     const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
-    x = lanes_larger(lanes_all(-126.0f), x);
+    x = lanes_max(lanes_all(-126.0f), x);
     const lanes n = x + magic;
     const lanes power = lanes_exp2_fraction(x - (n - magic), dtype);
     return (lanes)((lane_words)power + ((lane_words)n << 23));
@@ -203,7 +205,7 @@ ALWAYS lanes lanes_exp2(lanes x, enum dtype dtype) {
 // The natural logarithm of x from 1 to the largest float, 1e-7 relative or absolute, whichever is
 // larger: x = 2^n (1 + r) with 1 + r in [sqrt(1/2), sqrt(2)], and log(1 + r) = 2 artanh(z),
 // z = r / (2 + r), by the first five terms of its series.
-ALWAYS lanes lanes_log(lanes x) {
+ALWAYS_INLINE lanes lanes_log(lanes x) {
     const lane_words n = ((lane_words)x - (lane_words)lanes_all(0.70710678f)) >> 23;
     const lanes r = (lanes)((lane_words)x - (n << 23)) - 1.0f;
     const lanes z = r / (r + 2.0f), square = z * z;

@@ -13,26 +13,26 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ALWAYS static inline __attribute__((always_inline))
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-ALWAYS uint32_t bits_of(float x) {
+ALWAYS_INLINE uint32_t bits_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-ALWAYS float float_of(uint32_t bits) {
+ALWAYS_INLINE float float_of(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-ALWAYS float bf16_to_float(uint16_t x) {
+ALWAYS_INLINE float bf16_to_float(uint16_t x) {
     return float_of((uint32_t)x << 16);
 }
 
 // Round to nearest, ties to even; a NaN stays a NaN.
-ALWAYS uint16_t bf16_of(float x) {
+ALWAYS_INLINE uint16_t bf16_of(float x) {
     uint32_t bits = bits_of(x);
     uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
     uint32_t nan = bits >> 16 | 0x40u;
@@ -41,7 +41,7 @@ ALWAYS uint16_t bf16_of(float x) {
 
 // For x up to 88; 1e-38 below -87; a NaN stays a NaN. x / ln 2 = n + r, and a minimax polynomial
 // gives 2^r on [-1/2, 1/2].
-ALWAYS float exp_negative(float x) {
+ALWAYS_INLINE float exp_negative(float x) {
     const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
     x = -87.0f > x ? -87.0f : x;
     float n = x * 1.44269504088896341f + magic;
@@ -59,12 +59,12 @@ ALWAYS float exp_negative(float x) {
     return float_of(bits_of(p) + exponent);
 }
 
-ALWAYS float exp_of(float x) {
+ALWAYS_INLINE float exp_of(float x) {
     return exp_negative(88.0f < x ? 88.0f : x);
 }
 
 // Rational approximation x P(x^2) / Q(x^2) on [-4, 4], constant outside.
-ALWAYS float erf_of(float x) {
+ALWAYS_INLINE float erf_of(float x) {
     float z = x < 4.0f ? x : 4.0f;
     z = z > -4.0f ? z : -4.0f;
     float s = z * z;
@@ -83,31 +83,31 @@ ALWAYS float erf_of(float x) {
     return z * p / q;
 }
 
-ALWAYS float tanh_of(float x) {
+ALWAYS_INLINE float tanh_of(float x) {
     float e = exp_of(2.0f * x);
     return 1.0f - 2.0f / (e + 1.0f);
 }
 
-ALWAYS float sigmoid_of(float x) {
+ALWAYS_INLINE float sigmoid_of(float x) {
     return 1.0f / (1.0f + exp_of(-x));
 }
 
-// --- pieces of rows -----------------------------------------------------------------------------
+// --- chunks of rows -----------------------------------------------------------------------------
 
-ALWAYS void *row_at(struct mat m, int64_t row, int64_t column) {
+ALWAYS_INLINE void *row_at(struct mat m, int64_t row, int64_t column) {
     return (char *)m.data + (size_t)(row * m.stride + column) * dtype_size(m.dtype);
 }
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
-ALWAYS __mmask16 lanes_left(int64_t left) {
+ALWAYS_INLINE __mmask16 lanes_left(int64_t left) {
     return left < 16 ? (__mmask16)((1u << left) - 1u) : (__mmask16)0xFFFF;
 }
 #endif
 
 #if defined(__AVX512BF16__)
-ALWAYS void load_bf16(float *restrict to, const uint16_t *from, int64_t count) {
+ALWAYS_INLINE void load_bf16(float *restrict to, const uint16_t *from, int64_t count) {
     for (int64_t i = 0; i < count; i += 16) {
         __mmask16 mask = lanes_left(count - i);
         __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from + i));
@@ -115,7 +115,7 @@ ALWAYS void load_bf16(float *restrict to, const uint16_t *from, int64_t count) {
     }
 }
 
-ALWAYS void store_bf16(uint16_t *to, const float *restrict from, int64_t count) {
+ALWAYS_INLINE void store_bf16(uint16_t *to, const float *restrict from, int64_t count) {
     for (int64_t i = 0; i < count; i += 16) {
         __mmask16 mask = lanes_left(count - i);
         __m256bh half = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from + i));
@@ -123,14 +123,14 @@ ALWAYS void store_bf16(uint16_t *to, const float *restrict from, int64_t count) 
     }
 }
 #else
-ALWAYS void load_bf16(float *restrict to, const uint16_t *from, int64_t count) {
+ALWAYS_INLINE void load_bf16(float *restrict to, const uint16_t *from, int64_t count) {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         to[i] = bf16_to_float(from[i]);
     }
 }
 
-ALWAYS void store_bf16(uint16_t *to, const float *restrict from, int64_t count) {
+ALWAYS_INLINE void store_bf16(uint16_t *to, const float *restrict from, int64_t count) {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         to[i] = bf16_of(from[i]);
@@ -138,9 +138,9 @@ ALWAYS void store_bf16(uint16_t *to, const float *restrict from, int64_t count) 
 }
 #endif
 
-// Asks for the lines of a piece of a row that will be read, and written where `writes`. Pieces of
-// a few columns of many rows are too scattered for the processor to foresee.
-ALWAYS void prefetch(struct mat m, int64_t row, int64_t column, int64_t count, int writes) {
+// Prefetches the cache lines of a chunk of a row, for writing if `writes`. Chunks of a few columns
+// of many rows are too scattered for the hardware prefetcher.
+ALWAYS_INLINE void prefetch(struct mat m, int64_t row, int64_t column, int64_t count, int writes) {
     const char *from = row_at(m, row, column), *end = row_at(m, row, column + count);
     for (const char *line = from - (uintptr_t)from % 64; line < end; line += 64) {
         if (writes) {
@@ -151,7 +151,8 @@ ALWAYS void prefetch(struct mat m, int64_t row, int64_t column, int64_t count, i
     }
 }
 
-ALWAYS void prefetch_rows(const char *row, int64_t stride, int rows, int64_t bytes, int writes) {
+ALWAYS_INLINE void prefetch_rows(const char *row, int64_t stride, int rows, int64_t bytes,
+                                 int writes) {
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++, row += stride) {
 #pragma GCC unroll 4
@@ -166,10 +167,10 @@ ALWAYS void prefetch_rows(const char *row, int64_t stride, int rows, int64_t byt
     }
 }
 
-// The same of a block of rows, whose size the compiler knows; it may extend past the matrix. There
-// are no branches: nothing is multiplied while a product's next block is prepared.
-ALWAYS void prefetch_block(struct mat m, int64_t row, int64_t column, int rows, int columns,
-                           int writes) {
+// The same for a block of rows, whose size the compiler knows; it may extend past the matrix. It
+// has no branches, because nothing is multiplied while a product's next block is prepared.
+ALWAYS_INLINE void prefetch_block(struct mat m, int64_t row, int64_t column, int rows, int columns,
+                                  int writes) {
     const char *first = row_at(m, row, column);
     if (m.dtype == DTYPE_F32) {
         prefetch_rows(first, m.stride * 4, rows, columns * 4, writes);
@@ -179,7 +180,7 @@ ALWAYS void prefetch_block(struct mat m, int64_t row, int64_t column, int rows, 
 }
 
 // memcpy for rows: short, and mostly whole blocks, which the compiler copies in registers.
-ALWAYS void copy_bytes(void *to, const void *from, size_t bytes) {
+ALWAYS_INLINE void copy_bytes(void *to, const void *from, size_t bytes) {
     size_t i = 0;
     for (; i + 64 <= bytes; i += 64) {
         memcpy((char *)to + i, (const char *)from + i, 64);
@@ -189,7 +190,8 @@ ALWAYS void copy_bytes(void *to, const void *from, size_t bytes) {
     }
 }
 
-ALWAYS void load(float *restrict to, struct mat m, int64_t row, int64_t column, int64_t count) {
+ALWAYS_INLINE void load(float *restrict to, struct mat m, int64_t row, int64_t column,
+                        int64_t count) {
     const void *from = row_at(m, row, column);
     if (m.dtype == DTYPE_F32) {
         copy_bytes(to, from, (size_t)count * sizeof *to);
@@ -198,8 +200,8 @@ ALWAYS void load(float *restrict to, struct mat m, int64_t row, int64_t column, 
     }
 }
 
-ALWAYS void load_added(float *restrict to, struct mat m, int64_t row, int64_t column,
-                       int64_t count) {
+ALWAYS_INLINE void load_added(float *restrict to, struct mat m, int64_t row, int64_t column,
+                              int64_t count) {
     const void *from = row_at(m, row, column);
     if (m.dtype == DTYPE_F32) {
         const float *single = from;
@@ -216,8 +218,8 @@ ALWAYS void load_added(float *restrict to, struct mat m, int64_t row, int64_t co
     }
 }
 
-ALWAYS void store(struct mat m, int64_t row, int64_t column, const float *restrict from,
-                  int64_t count) {
+ALWAYS_INLINE void store(struct mat m, int64_t row, int64_t column, const float *restrict from,
+                         int64_t count) {
     void *to = row_at(m, row, column);
     if (m.dtype == DTYPE_F32) {
         copy_bytes(to, from, (size_t)count * sizeof *from);
@@ -226,15 +228,15 @@ ALWAYS void store(struct mat m, int64_t row, int64_t column, const float *restri
     store_bf16(to, from, count);
 }
 
-// Loops over pieces of rows process whole vectors: past the end of the piece, but within its
+// Loops over chunks of rows process whole vectors: past the end of the chunk, but within its
 // buffer.
 #define LANES 16
 
-ALWAYS int64_t lanes_of(int64_t count) {
+ALWAYS_INLINE int64_t lanes_of(int64_t count) {
     return (count + LANES - 1) / LANES * LANES;
 }
 
-ALWAYS int64_t piece(int64_t from, int64_t end, int64_t most) {
+ALWAYS_INLINE int64_t chunk_length(int64_t from, int64_t end, int64_t most) {
     return end - from < most ? end - from : most;
 }
 

@@ -6,9 +6,9 @@
 #include "core/int8.h"
 #include "cpu/kernels/dropout.h"
 
-// Rows have whole pieces of KERNEL_COLUMNS columns, or any number of columns: the same operations,
-// where the compiler knows that no vector is cut, or does not.
-#define WITH_WHOLE_PIECES(columns, call)                                                           \
+// Compiles `call` twice: for rows of whole chunks of KERNEL_COLUMNS columns, in which the compiler
+// knows that every vector is full, and for rows of any length. The operations are the same.
+#define WITH_WHOLE_CHUNKS(columns, call)                                                           \
     do {                                                                                           \
         if ((columns) % KERNEL_COLUMNS == 0) {                                                     \
             const int whole = 1;                                                                   \
@@ -19,49 +19,50 @@
         }                                                                                          \
     } while (0)
 
-// The masks of a row's pieces. Slack rows belong to no sequence and have none.
+// The masks of a row's chunks. Slack rows belong to no sequence and have none.
 struct row_dropout {
     const struct dropout *dropout; // NULL: keeps everything
-    int64_t place;
+    int64_t global_index;
     int32_t position;
     float scale;
 };
 
-ALWAYS struct row_dropout row_dropout(const struct dropout *dropout, const struct batch *batch,
-                                      int64_t row) {
+ALWAYS_INLINE struct row_dropout row_dropout(const struct dropout *dropout,
+                                             const struct batch *batch, int64_t row) {
     const int32_t sequence = batch->sequences[row];
     if (dropout == NULL || dropout->threshold == 0 || sequence < 0) {
         return (struct row_dropout){.scale = 1.0f};
     }
-    return (struct row_dropout){dropout, batch->places[sequence], batch->positions[row],
+    return (struct row_dropout){dropout, batch->global_indices[sequence], batch->positions[row],
                                 rng_dropout_scale(dropout->threshold)};
 }
 
 // Which of the columns [column, column + KERNEL_COLUMNS) are kept.
-ALWAYS void row_mask(struct dropout_mask *mask, const struct row_dropout *dropout, int64_t column) {
+ALWAYS_INLINE void row_mask(struct dropout_mask *mask, const struct row_dropout *dropout,
+                            int64_t column) {
     if (dropout->dropout == NULL) {
         memset(mask, 0xFF, sizeof *mask);
         return;
     }
     const struct dropout_columns columns =
-        dropout_columns(dropout->dropout, 0, dropout->place, column);
+        dropout_columns(dropout->dropout, 0, dropout->global_index, column);
     dropout_mask(mask, &columns, dropout->position);
 }
 
-// The columns of a piece, and of its vector at v.
-ALWAYS int64_t columns_of(int64_t column, int64_t columns, int whole) {
-    return whole ? KERNEL_COLUMNS : piece(column, columns, KERNEL_COLUMNS);
+// The columns of a chunk, and of its vector at v.
+ALWAYS_INLINE int64_t columns_of(int64_t column, int64_t columns, int whole) {
+    return whole ? KERNEL_COLUMNS : chunk_length(column, columns, KERNEL_COLUMNS);
 }
 
-ALWAYS int64_t lanes_at(int64_t v, int64_t count, int whole) {
+ALWAYS_INLINE int64_t lanes_at(int64_t v, int64_t count, int whole) {
     return whole ? LANES : count - v;
 }
 
-ALWAYS lanes row_lanes(struct mat m, int64_t row, int64_t column, int64_t left) {
+ALWAYS_INLINE lanes row_lanes(struct mat m, int64_t row, int64_t column, int64_t left) {
     return lanes_from(row_at(m, row, column), m.dtype, left);
 }
 
-ALWAYS void set_lanes(struct mat m, int64_t row, int64_t column, lanes x, int64_t left) {
+ALWAYS_INLINE void set_lanes(struct mat m, int64_t row, int64_t column, lanes x, int64_t left) {
     lanes_to(row_at(m, row, column), x, m.dtype, left);
 }
 
@@ -74,7 +75,7 @@ struct norm_row {
 };
 
 // The sum of the squared distances from the mean.
-ALWAYS float squares_of(const float *s, int64_t columns, float mean, int whole) {
+ALWAYS_INLINE float squares_of(const float *s, int64_t columns, float mean, int whole) {
     lanes squares[2] = {{0}};
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
@@ -90,7 +91,7 @@ ALWAYS float squares_of(const float *s, int64_t columns, float mean, int whole) 
 }
 
 // The row of n->y holds s on entry and dropout(gamma * xhat + beta) on return.
-ALWAYS void norm_row(const struct norm_row *n, int64_t row, float sum, int whole) {
+ALWAYS_INLINE void norm_row(const struct norm_row *n, int64_t row, float sum, int whole) {
     const int64_t columns = n->y.cols;
     const float mean = sum / (float)columns;
     const float squares = squares_of(row_at(n->y, row, 0), columns, mean, whole);
@@ -108,7 +109,7 @@ ALWAYS void norm_row(const struct norm_row *n, int64_t row, float sum, int whole
             const lanes xhat = (row_lanes(n->y, row, at, left) - mean) * rstd;
             const lanes y = xhat * lanes_from(n->gamma + at, DTYPE_F32, left) +
                             lanes_from(n->beta + at, DTYPE_F32, left);
-            const lanes out = dropout_kept(y * n->dropout.scale, &mask, v / LANES);
+            const lanes out = dropout_masked(y * n->dropout.scale, &mask, v / LANES);
             set_lanes(n->y, row, at, out, left);
             if (!mat_is_empty(n->xhat)) {
                 set_lanes(n->xhat, row, at, xhat, left);
@@ -121,8 +122,8 @@ ALWAYS void norm_row(const struct norm_row *n, int64_t row, float sum, int whole
 }
 
 // s = dropout(x) + residual in the row of y; returns its sum.
-ALWAYS float add_residual(const struct norm_args *args, const struct row_dropout *dropout,
-                          int64_t row, int whole) {
+ALWAYS_INLINE float add_residual(const struct norm_args *args, const struct row_dropout *dropout,
+                                 int64_t row, int whole) {
     const int64_t columns = args->y.cols;
     lanes sum = {0};
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
@@ -134,8 +135,8 @@ ALWAYS float add_residual(const struct norm_args *args, const struct row_dropout
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             lanes s = row_lanes(args->residual, row, at, left);
             if (!mat_is_empty(args->x)) {
-                s += dropout_kept(row_lanes(args->x, row, at, left) * dropout->scale, &mask,
-                                  v / LANES);
+                s += dropout_masked(row_lanes(args->x, row, at, left) * dropout->scale, &mask,
+                                    v / LANES);
             }
             sum += s;
             set_lanes(args->y, row, at, s, left);
@@ -147,8 +148,8 @@ ALWAYS float add_residual(const struct norm_args *args, const struct row_dropout
     return lanes_sum(sum);
 }
 
-ALWAYS void norm_rows(const struct norm_args *args, const struct batch *batch, int64_t first,
-                      int64_t last, int whole) {
+ALWAYS_INLINE void norm_rows(const struct norm_args *args, const struct batch *batch, int64_t first,
+                             int64_t last, int whole) {
     const struct norm_row n = {.y = args->y,
                                .y_compute = args->y_compute,
                                .xhat = args->xhat,
@@ -165,10 +166,11 @@ ALWAYS void norm_rows(const struct norm_args *args, const struct batch *batch, i
 
 static void norm_forward(const struct norm_args *args, const struct batch *batch, int64_t first,
                          int64_t last) {
-    WITH_WHOLE_PIECES(args->y.cols, norm_rows(args, batch, first, last, whole));
+    WITH_WHOLE_CHUNKS(args->y.cols, norm_rows(args, batch, first, last, whole));
 }
 
-ALWAYS lanes word_lanes(const struct embed_args *args, int32_t id, int64_t column, int64_t left) {
+ALWAYS_INLINE lanes word_lanes(const struct embed_args *args, int32_t id, int64_t column,
+                               int64_t left) {
     if (args->word.dtype != DTYPE_I8) {
         return row_lanes(args->word, id, column, left);
     }
@@ -185,8 +187,8 @@ ALWAYS lanes word_lanes(const struct embed_args *args, int32_t id, int64_t colum
 }
 
 // The sum of a token's three embeddings in the row of y; returns the sum of its columns.
-ALWAYS float add_embeddings(const struct embed_args *args, const struct batch *batch, int64_t row,
-                            int whole) {
+ALWAYS_INLINE float add_embeddings(const struct embed_args *args, const struct batch *batch,
+                                   int64_t row, int whole) {
     const int64_t columns = args->y.cols;
     lanes sum = {0};
     for (int64_t c = 0; c < columns; c += LANES) {
@@ -200,8 +202,8 @@ ALWAYS float add_embeddings(const struct embed_args *args, const struct batch *b
     return lanes_sum(sum);
 }
 
-ALWAYS void embed_rows(const struct embed_args *args, const struct batch *batch, int64_t first,
-                       int64_t last, int whole) {
+ALWAYS_INLINE void embed_rows(const struct embed_args *args, const struct batch *batch,
+                              int64_t first, int64_t last, int whole) {
     struct norm_row n = {.y = args->y,
                          .y_compute = args->y_compute,
                          .xhat = args->xhat,
@@ -217,7 +219,7 @@ ALWAYS void embed_rows(const struct embed_args *args, const struct batch *batch,
 
 static void embed_forward(const struct embed_args *args, const struct batch *batch, int64_t first,
                           int64_t last) {
-    WITH_WHOLE_PIECES(args->y.cols, embed_rows(args, batch, first, last, whole));
+    WITH_WHOLE_CHUNKS(args->y.cols, embed_rows(args, batch, first, last, whole));
 }
 
 // --- backward -----------------------------------------------------------------------------------
@@ -245,12 +247,13 @@ struct norm_means {
     float g, dot; // of g = dy * gamma, of g * xhat
 };
 
-ALWAYS void add_to(float *total, lanes x, int64_t left) {
+ALWAYS_INLINE void add_to(float *total, lanes x, int64_t left) {
     lanes_to(total, lanes_from(total, DTYPE_F32, left) + x, DTYPE_F32, left);
 }
 
 // g in the row of ds, and the gradients of gamma and beta.
-ALWAYS struct norm_means norm_grad_means(const struct norm_grad_row *n, int64_t row, int whole) {
+ALWAYS_INLINE struct norm_means norm_grad_means(const struct norm_grad_row *n, int64_t row,
+                                                int whole) {
     const int64_t columns = n->ds.cols;
     lanes sum = {0}, dot = {0};
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
@@ -264,7 +267,7 @@ ALWAYS struct norm_means norm_grad_means(const struct norm_grad_row *n, int64_t 
             if (!mat_is_empty(n->dy2)) {
                 dy += row_lanes(n->dy2, row, at, left);
             }
-            dy = dropout_kept(dy * n->dropout.scale, &mask, v / LANES);
+            dy = dropout_masked(dy * n->dropout.scale, &mask, v / LANES);
             const lanes xhat = row_lanes(n->xhat, row, at, left);
             const lanes g = dy * lanes_from(n->gamma + at, DTYPE_F32, left);
             add_to(n->dgamma + at, dy * xhat, left);
@@ -277,15 +280,15 @@ ALWAYS struct norm_means norm_grad_means(const struct norm_grad_row *n, int64_t 
     return (struct norm_means){lanes_sum(sum) / (float)columns, lanes_sum(dot) / (float)columns};
 }
 
-ALWAYS lanes norm_grad(const struct norm_grad_row *n, int64_t row, int64_t column,
-                       struct norm_means mean, int64_t left) {
+ALWAYS_INLINE lanes norm_grad(const struct norm_grad_row *n, int64_t row, int64_t column,
+                              struct norm_means mean, int64_t left) {
     const lanes g = row_lanes(n->ds, row, column, left),
                 xhat = row_lanes(n->xhat, row, column, left);
     return n->rstd[row] * (g - mean.g - xhat * mean.dot);
 }
 
-ALWAYS void norm_grad_row(const struct norm_grad_row *n, const struct norm_grad_out *out,
-                          int64_t row, int whole) {
+ALWAYS_INLINE void norm_grad_row(const struct norm_grad_row *n, const struct norm_grad_out *out,
+                                 int64_t row, int whole) {
     const int64_t columns = n->ds.cols;
     const struct norm_means mean = norm_grad_means(n, row, whole);
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
@@ -301,7 +304,7 @@ ALWAYS void norm_grad_row(const struct norm_grad_row *n, const struct norm_grad_
             }
             set_lanes(out->dresidual, row, at, ds, left);
             if (!mat_is_empty(out->dx)) {
-                const lanes dx = dropout_kept(ds * out->dropout.scale, &mask, v / LANES);
+                const lanes dx = dropout_masked(ds * out->dropout.scale, &mask, v / LANES);
                 add_to(out->dbias + at, dx, left);
                 set_lanes(out->dx, row, at, dx, left);
             }
@@ -309,8 +312,8 @@ ALWAYS void norm_grad_row(const struct norm_grad_row *n, const struct norm_grad_
     }
 }
 
-ALWAYS void norm_grad_rows(const struct norm_grad_args *args, const struct batch *batch,
-                           int64_t first, int64_t last, float *partial, int whole) {
+ALWAYS_INLINE void norm_grad_rows(const struct norm_grad_args *args, const struct batch *batch,
+                                  int64_t first, int64_t last, float *partial, int whole) {
     const int64_t columns = args->dy.cols;
     const struct norm_grad_row n = {
         .ds = mat_is_empty(args->dsum) ? args->dresidual : args->dy,
@@ -337,11 +340,11 @@ static void norm_backward(const struct norm_grad_args *args, const struct batch 
                           int64_t first, int64_t last, float *partial) {
     const int has_x = !mat_is_empty(args->dx);
     memset(partial, 0, (has_x ? 3 : 2) * (size_t)args->dy.cols * sizeof *partial);
-    WITH_WHOLE_PIECES(args->dy.cols, norm_grad_rows(args, batch, first, last, partial, whole));
+    WITH_WHOLE_CHUNKS(args->dy.cols, norm_grad_rows(args, batch, first, last, partial, whole));
 }
 
-ALWAYS void embed_grad_rows(const struct embed_grad_args *args, const struct batch *batch,
-                            int64_t first, int64_t last, float *partial, int whole) {
+ALWAYS_INLINE void embed_grad_rows(const struct embed_grad_args *args, const struct batch *batch,
+                                   int64_t first, int64_t last, float *partial, int whole) {
     struct norm_grad_row n = {.ds = args->scratch,
                               .dy = args->dy,
                               .dy2 = args->dy2,
@@ -360,7 +363,7 @@ ALWAYS void embed_grad_rows(const struct embed_grad_args *args, const struct bat
 static void embed_backward(const struct embed_grad_args *args, const struct batch *batch,
                            int64_t first, int64_t last, float *partial) {
     memset(partial, 0, 2 * (size_t)args->dy.cols * sizeof *partial);
-    WITH_WHOLE_PIECES(args->dy.cols, embed_grad_rows(args, batch, first, last, partial, whole));
+    WITH_WHOLE_CHUNKS(args->dy.cols, embed_grad_rows(args, batch, first, last, partial, whole));
 }
 
 static void scatter_add(struct mat table, struct mat x, const int32_t *index) {

@@ -13,7 +13,7 @@ static void copy(struct mat to, struct mat from) {
             continue;
         }
         for (int64_t c = 0; c < from.cols; c += KERNEL_COLUMNS) {
-            int64_t count = piece(c, from.cols, KERNEL_COLUMNS);
+            int64_t count = chunk_length(c, from.cols, KERNEL_COLUMNS);
             float x[KERNEL_COLUMNS];
             load(x, from, row, c, count);
             store(to, row, c, x, count);
@@ -57,13 +57,13 @@ static struct adamw_factors adamw_factors_of(const struct adamw_range *range, do
 }
 
 // The update to multiply by the rate: the quotient of the moments and the decoupled decay.
-ALWAYS float adamw_update(const struct adamw_factors *f, float p, float m, float v) {
+ALWAYS_INLINE float adamw_update(const struct adamw_factors *f, float p, float m, float v) {
     float root = sqrtf(v * f->inverse2 + f->inner_epsilon) + f->epsilon;
     return m * f->inverse1 / root + f->decay * p;
 }
 
-ALWAYS void adamw_piece(const struct adamw_factors *f, float *restrict p, float *restrict g,
-                        float *restrict m, float *restrict v, int64_t count) {
+ALWAYS_INLINE void adamw_chunk(const struct adamw_factors *f, float *restrict p, float *restrict g,
+                               float *restrict m, float *restrict v, int64_t count) {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) {
         float gradient = g[i] * f->gradient + f->decay_into_gradient * p[i];
@@ -75,13 +75,13 @@ ALWAYS void adamw_piece(const struct adamw_factors *f, float *restrict p, float 
 }
 
 // Elements processed at a time, to fit the caches.
-#define ADAMW_PIECE 1024
+#define ADAMW_CHUNK 1024
 
 static void adamw(const struct adamw_range *range, double factor, int64_t first, int64_t last) {
     const struct adamw_factors f = adamw_factors_of(range, factor);
-    for (int64_t i = first; i < last; i += ADAMW_PIECE) {
-        int64_t count = piece(i, last, ADAMW_PIECE);
-        adamw_piece(&f, range->parameters + i, range->gradients + i, range->first_moment + i,
+    for (int64_t i = first; i < last; i += ADAMW_CHUNK) {
+        int64_t count = chunk_length(i, last, ADAMW_CHUNK);
+        adamw_chunk(&f, range->parameters + i, range->gradients + i, range->first_moment + i,
                     range->second_moment + i, count);
         if (!mat_is_empty(range->compute)) {
             store(range->compute, 0, i, range->parameters + i, count);
@@ -115,8 +115,8 @@ static void lamb_apply(const struct adamw_range *range, double rate, int64_t fir
     const struct adamw_factors f = adamw_factors_of(range, 1.0);
     const float *restrict m = range->first_moment;
     const float *restrict v = range->second_moment;
-    for (int64_t i = first; i < last; i += ADAMW_PIECE) {
-        const int64_t count = piece(i, last, ADAMW_PIECE);
+    for (int64_t i = first; i < last; i += ADAMW_CHUNK) {
+        const int64_t count = chunk_length(i, last, ADAMW_CHUNK);
         float *restrict p = range->parameters + i;
 #pragma omp simd
         for (int64_t j = 0; j < count; j++) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast this processor multiplies and adds: loops of independent fused multiply-adds in
-// registers, without memory traffic.
+// Loops of independent fused multiply-adds in registers, without memory traffic, to measure the
+// processor's peak rate.
 #ifndef BERTH_CPU_KERNELS_PEAK_H
 #define BERTH_CPU_KERNELS_PEAK_H
 
 #include "cpu/kernels/math.h"
-#include "cpu/kernels/watch.h"
+#include "cpu/kernels/sanitizer.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
 #define PEAK_CHAINS 16
 
-UNWATCHED static double peak_f32(int64_t rounds) {
+NO_SANITIZE static double peak_f32(int64_t rounds) {
     __m512 sum[PEAK_CHAINS], x = _mm512_set1_ps(0.999999f), y = _mm512_set1_ps(1e-6f);
     for (int i = 0; i < PEAK_CHAINS; i++) {
         sum[i] = _mm512_set1_ps((float)i);
@@ -33,7 +33,7 @@ UNWATCHED static double peak_f32(int64_t rounds) {
 }
 #else
 // Plain loops, which the compiler turns into this instruction set's peak.
-UNWATCHED static double peak_f32(int64_t rounds) {
+NO_SANITIZE static double peak_f32(int64_t rounds) {
     enum { CHAINS = 64 };
     float sum[CHAINS], x = 0.999999f;
     for (int i = 0; i < CHAINS; i++) {
@@ -52,7 +52,7 @@ UNWATCHED static double peak_f32(int64_t rounds) {
 #endif
 
 #if defined(__AVX512BF16__)
-UNWATCHED static double peak_bf16(int64_t rounds) {
+NO_SANITIZE static double peak_bf16(int64_t rounds) {
     __m512 sum[PEAK_CHAINS];
     __m512i x = _mm512_set1_epi32(0x3C003C00);
     for (int i = 0; i < PEAK_CHAINS; i++) {
@@ -74,7 +74,7 @@ UNWATCHED static double peak_bf16(int64_t rounds) {
 }
 #else
 // No bf16 instructions: bf16 is computed in f32.
-UNWATCHED static double peak_bf16(int64_t rounds) {
+NO_SANITIZE static double peak_bf16(int64_t rounds) {
     return peak_f32(rounds);
 }
 #endif

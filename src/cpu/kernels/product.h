@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of AVX-512: a block of 8 x 48 sums stays in 24 registers while the loop runs over
-// the whole depth. One step of the loop multiplies a word of a with a word of b: one f32, or two
-// bf16 neighbours of the depth. b is packed into panels of 48 columns; a is read where it is, or
-// packed in strips of 8 rows. The sums of an element have one order, wherever it is in a block. The
-// end of a block (product_end.h) is done while the next one is multiplied.
+// Matrix products for AVX-512: a block of 8 x 48 sums stays in 24 registers while the loop runs
+// over the whole depth. One step of the loop multiplies a word of a with a word of b: one f32, or
+// two bf16 that are adjacent in the depth. b is packed into panels of 48 columns; a is read in
+// place or packed in strips of 8 rows. Every element is summed in the same order, wherever it is in
+// a block. The epilogue of a block (product_epilogue.h) can run while the next block is multiplied.
 //
 // Leaves out other instruction sets (product_lanes.h), the choice between these and the library's
 // products (gemm.c), and threads.
 #ifndef BERTH_CPU_KERNELS_PRODUCT_H
 #define BERTH_CPU_KERNELS_PRODUCT_H
 
-#include "cpu/kernels/product_end.h"
-#include "cpu/kernels/watch.h"
+#include "cpu/kernels/product_epilogue.h"
+#include "cpu/kernels/sanitizer.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -26,24 +26,25 @@ struct block {
     int64_t step;                  // bytes of a from one step to the next
     const float *panel;            // of b
     int64_t steps;
-    int64_t rows, columns; // of c
-    int near;              // 1: a and b need not be fetched
-    int64_t ahead;    // bytes from what is read of a to what is fetched for the next block of rows
+    int64_t rows, columns;     // of c
+    int operands_cached;       // 1: a and b need no prefetching
+    int64_t prefetch_distance; // bytes from what is read of a to what is fetched for the next block
+                               // of rows
     const char *next; // in the next panel of b, which the processor alone would fetch too late: so
     int64_t next_lines; // many lines are fetched for every FETCHED_STEPS
 };
 
 #define FETCHED_STEPS 16
 
-// Without instructions for pairs a step takes two rounds: the first halves of all words, as f32,
-// and then the second ones.
+// Without instructions for pairs of bf16, a step takes two rounds: the low halves of all words, as
+// f32, then the high halves.
 #if defined(__AVX512BF16__)
 enum { ROUNDS_OF_PAIRS = 1 };
 #else
 enum { ROUNDS_OF_PAIRS = 2 };
 #endif
 
-ALWAYS __m512 operand_of(__m512 word, int rounds, int round) {
+ALWAYS_INLINE __m512 operand_of(__m512 word, int rounds, int round) {
     const __m512i bits = (__m512i)word;
     if (rounds == 1) {
         return word;
@@ -52,7 +53,7 @@ ALWAYS __m512 operand_of(__m512 word, int rounds, int round) {
                                : _mm512_and_si512(bits, _mm512_set1_epi32((int)0xFFFF0000)));
 }
 
-ALWAYS __m512 multiply_add(__m512 sum, __m512 a, __m512 b, int pairs) {
+ALWAYS_INLINE __m512 multiply_add(__m512 sum, __m512 a, __m512 b, int pairs) {
 #if defined(__AVX512BF16__)
     if (pairs) {
         return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
@@ -62,33 +63,34 @@ ALWAYS __m512 multiply_add(__m512 sum, __m512 a, __m512 b, int pairs) {
 }
 
 // A word in all lanes. Two bf16 need not lie at a multiple of four bytes.
-ALWAYS __m512 word_of(const char *from) {
+ALWAYS_INLINE __m512 word_of(const char *from) {
     float word;
     memcpy(&word, from, sizeof word);
     return _mm512_set1_ps(word);
 }
 
 // The sums begin with the bias.
-ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block,
-                       struct ending *ending, struct rows_ahead *ahead, int vectors, int pairs) {
+ALWAYS_INLINE void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block,
+                              struct deferred_epilogue *deferred, struct prefetch_queue *prefetches,
+                              int vectors, int pairs) {
     const char *const *row = block->row;
     const int rounds = pairs ? ROUNDS_OF_PAIRS : 1;
     const char *next = block->next;
     const float *b = block->panel, *end = b + block->steps * vectors * VECTOR;
     for (int64_t at = 0; b < end;) {
-        const float *stop = b + piece(0, end - b, FETCHED_STEPS * vectors * VECTOR);
-        if (!block->near) {
+        const float *stop = b + chunk_length(0, end - b, FETCHED_STEPS * vectors * VECTOR);
+        if (!block->operands_cached) {
 #pragma GCC unroll 8
             for (int i = 0; i < PRODUCT_ROWS; i++) {
-                _mm_prefetch(row[i] + at + block->ahead, _MM_HINT_T1);
+                _mm_prefetch(row[i] + at + block->prefetch_distance, _MM_HINT_T1);
             }
             for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
                 _mm_prefetch(next, _MM_HINT_T1);
             }
         }
-        ask_ahead(ahead);
-        if (ending->rows > 0) {
-            end_row(ending);
+        prefetch_next_rows(prefetches);
+        if (deferred->rows > 0) {
+            deferred_row(deferred);
         }
         for (; b < stop; at += block->step, b += vectors * VECTOR) {
 #pragma GCC unroll 2
@@ -111,8 +113,8 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
     }
 }
 
-ALWAYS void scale_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const float *factors, int64_t rows,
-                       int vectors) {
+ALWAYS_INLINE void scale_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const float *factors, int64_t rows,
+                              int vectors) {
 #pragma GCC unroll 8
     for (int i = 0; i < PRODUCT_ROWS; i++) {
         const __m512 factor = _mm512_set1_ps(factors[i < rows ? i : rows - 1]);
@@ -123,7 +125,8 @@ ALWAYS void scale_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const float *factors, 
     }
 }
 
-ALWAYS void store_sums(void *to, __m512 sum, __mmask16 mask, enum dtype dtype, int accumulate) {
+ALWAYS_INLINE void store_sums(void *to, __m512 sum, __mmask16 mask, enum dtype dtype,
+                              int accumulate) {
     if (dtype == DTYPE_F32) {
         sum = accumulate ? _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) : sum;
         _mm512_mask_storeu_ps(to, mask, sum);
@@ -138,10 +141,11 @@ ALWAYS void store_sums(void *to, __m512 sum, __mmask16 mask, enum dtype dtype, i
 #endif
 }
 
-// Writes the sums of a block, whose first element is at `to`. What is known of the block when this
-// is compiled keeps the instructions few: they wait until the processor has no products left.
-ALWAYS void store_block(void *to, int64_t stride, __m512 sum[PRODUCT_ROWS][VECTORS],
-                        const struct block *block, int vectors, enum dtype dtype, int accumulate) {
+// Writes the sums of a block, whose first element is at `to`. Compile-time constants keep the
+// instructions few, because no product overlaps with them.
+ALWAYS_INLINE void store_block(void *to, int64_t stride, __m512 sum[PRODUCT_ROWS][VECTORS],
+                               const struct block *block, int vectors, enum dtype dtype,
+                               int accumulate) {
     const int64_t size = (int64_t)dtype_size(dtype);
     if (block->rows == PRODUCT_ROWS && block->columns == vectors * VECTOR) {
 #pragma GCC unroll 8
@@ -167,12 +171,13 @@ ALWAYS void store_block(void *to, int64_t stride, __m512 sum[PRODUCT_ROWS][VECTO
     }
 }
 
-ALWAYS void block_of(const struct product *p, const struct block *block, struct ending *ending,
-                     int64_t row, int64_t column, int vectors, int pairs) {
+ALWAYS_INLINE void block_of(const struct product *p, const struct block *block,
+                            struct deferred_epilogue *deferred, int64_t row, int64_t column,
+                            int vectors, int pairs) {
     __m512 sum[PRODUCT_ROWS][VECTORS];
     void *to = row_at(p->c, row, column);
-    if (!p->result_near) {
-        prefetch_ends(p, row, column, vectors * VECTOR);
+    if (!p->result_cached) {
+        prefetch_block_of_c(p, row, column, vectors * VECTOR);
     }
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
@@ -185,7 +190,7 @@ ALWAYS void block_of(const struct product *p, const struct block *block, struct 
             sum[i][j] = bias;
         }
     }
-    block_sums(sum, block, ending, p->ahead, vectors, pairs);
+    block_sums(sum, block, deferred, p->prefetches, vectors, pairs);
     if (p->factors != NULL) {
         scale_sums(sum, p->factors + row, block->rows, vectors);
     }
@@ -196,64 +201,64 @@ ALWAYS void block_of(const struct product *p, const struct block *block, struct 
     } else {
         store_block(to, p->c.stride, sum, block, vectors, DTYPE_F32, 0);
     }
-    end_rows(ending);
-    if (ends_later(p, block->columns)) {
-        *ending = ending_of(p, row, column, block->rows);
-    } else if (has_end(p)) {
-        end_block(p, row, column, block->rows, block->columns);
+    finish_deferred(deferred);
+    if (defers_epilogue(p, block->columns)) {
+        *deferred = deferred_epilogue_of(p, row, column, block->rows);
+    } else if (has_epilogue(p)) {
+        epilogue_block(p, row, column, block->rows, block->columns);
     }
 }
 
 // Lines of a panel of b to fetch with each part of each strip of a, so that all strips fetch it.
-ALWAYS int64_t next_lines_of(const struct product *p, int64_t column, int vectors) {
+ALWAYS_INLINE int64_t next_lines_of(const struct product *p, int64_t column, int vectors) {
     const int64_t strips = (p->c.rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;
     return column + p->panel < p->c.cols ? (FETCHED_STEPS * vectors + strips - 1) / strips : 0;
 }
 
-// All rows of one panel. The rows that the last strip lacks are read as its last one.
-ALWAYS void panel_of(const struct product *p, struct ending *ending, int64_t column, int vectors,
-                     int pairs) {
+// All rows of one panel. Rows missing in the last strip are read as its last row.
+ALWAYS_INLINE void panel_of(const struct product *p, struct deferred_epilogue *deferred,
+                            int64_t column, int vectors, int pairs) {
     const float *panel = (const float *)p->b + column * p->depth;
     struct block block = {.step = p->a_step,
                           .panel = panel + p->first * vectors * VECTOR,
                           .steps = p->last - p->first,
-                          .columns = piece(column, p->c.cols, p->panel),
-                          .near = p->operands_near,
+                          .columns = chunk_length(column, p->c.cols, p->panel),
+                          .operands_cached = p->operands_cached,
                           .next_lines = next_lines_of(p, column, vectors)};
     block.next = (const char *)(block.panel + p->depth * vectors * VECTOR);
     for (int64_t row = 0; row < p->c.rows; row += PRODUCT_ROWS) {
-        block.ahead = column == 0 && row + PRODUCT_ROWS < p->c.rows ? p->a_strip : 0;
+        block.prefetch_distance = column == 0 && row + PRODUCT_ROWS < p->c.rows ? p->a_strip : 0;
         const char *strip =
             (const char *)p->a + row / PRODUCT_ROWS * p->a_strip + p->first * p->a_step;
-        block.rows = piece(row, p->c.rows, PRODUCT_ROWS);
+        block.rows = chunk_length(row, p->c.rows, PRODUCT_ROWS);
         for (int64_t i = 0; i < PRODUCT_ROWS; i++) {
             block.row[i] = strip + (i < block.rows ? i : block.rows - 1) * p->a_row;
         }
-        block_of(p, &block, ending, row, column, vectors, pairs);
+        block_of(p, &block, deferred, row, column, vectors, pairs);
         block.next += (block.steps + FETCHED_STEPS - 1) / FETCHED_STEPS * block.next_lines * 64;
     }
 }
 
-ALWAYS void product_of(const struct product *p, int pairs) {
-    struct ending ending = {.rows = 0};
+ALWAYS_INLINE void product_of(const struct product *p, int pairs) {
+    struct deferred_epilogue deferred = {.rows = 0};
     for (int64_t column = 0; column < p->c.cols; column += p->panel) {
-        const int64_t left = piece(column, p->c.cols, p->panel);
+        const int64_t left = chunk_length(column, p->c.cols, p->panel);
         if (left > 2 * VECTOR) {
-            panel_of(p, &ending, column, 3, pairs);
+            panel_of(p, &deferred, column, 3, pairs);
         } else if (left > VECTOR) {
-            panel_of(p, &ending, column, 2, pairs);
+            panel_of(p, &deferred, column, 2, pairs);
         } else {
-            panel_of(p, &ending, column, 1, pairs);
+            panel_of(p, &deferred, column, 1, pairs);
         }
     }
-    end_rows(&ending);
+    finish_deferred(&deferred);
 }
 
-UNWATCHED static void multiply_f32(const struct product *p) {
+NO_SANITIZE static void multiply_f32(const struct product *p) {
     product_of(p, 0);
 }
 
-UNWATCHED static void multiply_bf16(const struct product *p) {
+NO_SANITIZE static void multiply_bf16(const struct product *p) {
     product_of(p, 1);
 }
 
@@ -263,12 +268,13 @@ UNWATCHED static void multiply_bf16(const struct product *p) {
 enum { PAIR = 2 * VECTOR };
 
 // Which of the columns from `column` on are columns of x.
-ALWAYS __mmask32 pair_mask(struct mat x, int64_t column) {
-    return (__mmask32)(((uint64_t)1 << piece(column, x.cols, PAIR)) - 1);
+ALWAYS_INLINE __mmask32 pair_mask(struct mat x, int64_t column) {
+    return (__mmask32)(((uint64_t)1 << chunk_length(column, x.cols, PAIR)) - 1);
 }
 
 // The words of the depth's step `step` of x [depth, columns], from column `column`.
-ALWAYS void words_of(__m512i words[2], struct mat x, int64_t step, int64_t column, __mmask32 mask) {
+ALWAYS_INLINE void words_of(__m512i words[2], struct mat x, int64_t step, int64_t column,
+                            __mmask32 mask) {
     if (x.dtype == DTYPE_F32) {
         words[0] = _mm512_maskz_loadu_epi32((__mmask16)mask, row_at(x, step, column));
         words[1] =
@@ -287,13 +293,13 @@ ALWAYS void words_of(__m512i words[2], struct mat x, int64_t step, int64_t colum
     words[1] = _mm512_permutex2var_epi16(even, second, odd);
 }
 
-// Rows of a few columns are too far from each other for the processor to foresee: they are fetched
-// this many steps before they are packed,
+// Rows of a few columns are too far apart for the hardware prefetcher: they are prefetched this
+// many steps before they are packed.
 #define STEPS_AHEAD 32
-// and this many elements of each of the next rows while a block is transposed.
+// While a block is transposed, this many elements of each of the next rows are prefetched.
 #define FIRST_WORDS 64
 
-ALWAYS void prefetch_step(struct mat x, int64_t step, int64_t column, int64_t width) {
+ALWAYS_INLINE void prefetch_step(struct mat x, int64_t step, int64_t column, int64_t width) {
     const int64_t rows = x.dtype == DTYPE_F32 ? 1 : 2;
     if ((step + 1) * rows <= x.rows) {
         for (int64_t row = step * rows; row < (step + 1) * rows; row++) {
@@ -302,18 +308,19 @@ ALWAYS void prefetch_step(struct mat x, int64_t step, int64_t column, int64_t wi
     }
 }
 
-// Where each vector of some neighbouring panels goes, and the distance to that of the next step.
+// The destination of each vector of some adjacent panels, and the distance to that of the next
+// step.
 struct panels {
     int64_t count; // of vectors
     uint32_t *to[PACKED_PANELS * VECTORS];
     int64_t step[PACKED_PANELS * VECTORS];
 };
 
-ALWAYS struct panels panels_of(void *packed, struct mat x, int64_t first, int64_t last) {
+ALWAYS_INLINE struct panels panels_of(void *packed, struct mat x, int64_t first, int64_t last) {
     const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
     struct panels panels = {.count = 0};
     for (int64_t column = first; column < last; column += panel) {
-        const int64_t width = lanes_of(piece(column, x.cols, panel));
+        const int64_t width = lanes_of(chunk_length(column, x.cols, panel));
         for (int64_t j = 0; j < width; j += VECTOR, panels.count++) {
             panels.to[panels.count] = (uint32_t *)packed + column * steps + j;
             panels.step[panels.count] = width;
@@ -326,7 +333,7 @@ static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last
     const int64_t steps = product_steps(x.rows, x.dtype);
     const int64_t most = PACKED_PANELS * product_panel(x.cols);
     for (int64_t from = first; from < last; from += most) {
-        const int64_t columns = piece(from, last, most);
+        const int64_t columns = chunk_length(from, last, most);
         const struct panels panels = panels_of(packed, x, from, from + columns);
         for (int64_t step = 0; step < steps; step++) {
             prefetch_step(x, step + STEPS_AHEAD, from, columns);
@@ -347,7 +354,7 @@ static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last
     }
 }
 
-ALWAYS void store_strips(uint32_t *to, int64_t strip, __m512i words) {
+ALWAYS_INLINE void store_strips(uint32_t *to, int64_t strip, __m512i words) {
     _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(words));
     _mm256_storeu_si256((__m256i *)(to + strip), _mm512_extracti64x4_epi64(words, 1));
 }
@@ -361,7 +368,7 @@ static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
         const __mmask32 mask = pair_mask(x, column);
         uint32_t *to = (uint32_t *)packed + column / PRODUCT_ROWS * strip + begin;
         for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
-            prefetch_step(x, step + STEPS_AHEAD, column, piece(column, x.cols, PAIR));
+            prefetch_step(x, step + STEPS_AHEAD, column, chunk_length(column, x.cols, PAIR));
             __m512i words[2];
             words_of(words, x, step, column, mask);
             store_strips(to, strip, words[0]);
@@ -374,7 +381,7 @@ static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
 
 // Transposes 16 x 16 words: in each of four rounds, words whose index differs in one bit change
 // places.
-ALWAYS void transpose_words(__m512i row[VECTOR]) {
+ALWAYS_INLINE void transpose_words(__m512i row[VECTOR]) {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 #pragma GCC unroll 4
     for (int apart = 1; apart < VECTOR; apart *= 2) {
@@ -397,8 +404,8 @@ ALWAYS void transpose_words(__m512i row[VECTOR]) {
 }
 
 // Columns [column, column + 16) of the panel, from rows of x.
-ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
-                            int64_t steps) {
+ALWAYS_INLINE void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
+                                   int64_t steps) {
     for (int64_t step = 0; step < steps; step += VECTOR) {
         const __mmask16 mask = lanes_left(steps - step);
         const int64_t words = x.dtype == DTYPE_F32 ? 1 : 2;
@@ -406,7 +413,7 @@ ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t c
 #pragma GCC unroll 16
         for (int i = 0; i < VECTOR; i++) {
             if (step == 0 && column + VECTOR + i < x.rows) {
-                prefetch(x, column + VECTOR + i, 0, piece(0, x.cols, FIRST_WORDS), 0);
+                prefetch(x, column + VECTOR + i, 0, chunk_length(0, x.cols, FIRST_WORDS), 0);
             }
             row[i] = column + i < x.rows
                          ? _mm512_maskz_loadu_epi32(mask, row_at(x, column + i, step * words))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of int8 (cpu/int8.h) of one instruction set: included by kernels_int8_*.c, which name
-// the table. The instruction set decides how a block of sums is computed; quantization and the way
-// from sums to results are loops that the compiler makes vectors of, without contraction, so that
-// every instruction set gives the same numbers.
+// The int8 kernels (cpu/int8.h) of one instruction set: included by kernels_int8_*.c, which name
+// the table. Only the sums of a block are written per instruction set; quantization and the
+// conversion of sums to results are loops that the compiler vectorizes, without contraction, so
+// that every instruction set gives the same numbers.
 #include "core/int8.h"
 #include "cpu/int8.h"
 #include "cpu/kernels/math.h"
@@ -13,8 +13,7 @@
 
 // --- sums ---------------------------------------------------------------------------------------
 
-// GCC sees sums as vectors of another type where they are converted. This keeps it from holding
-// both in a loop, whose registers would not suffice.
+// GCC keeps a converted copy of the sums, for which a loop has too few registers. This prevents it.
 #define ONE_TYPE(sums) __asm__("" : "+v"(sums))
 
 // The sums of a block: rows of a times a panel of b.
@@ -25,39 +24,39 @@ struct block {
     const signed char *panel;
     const float *scales; // of the panel
     int64_t width;
-    const signed char *next; // in the next panel, of which so many lines are fetched for every
-    int64_t next_lines;      // group, as the processor alone would fetch it too late
+    const signed char *next; // position in the next panel, of which each group prefetches
+    int64_t next_lines;      // this many cache lines: the hardware would fetch them too late
 };
 
 #if defined(__AVX512VNNI__)
 enum { LANES_OF_SUM = 16, ROWS_TOGETHER = INT8_ROWS, VECTORS_MOST = 3 };
 typedef __m512i vector_sums, vector_columns, vector_word;
 
-ALWAYS vector_sums no_sums(void) {
+ALWAYS_INLINE vector_sums no_sums(void) {
     return _mm512_setzero_si512();
 }
 
-ALWAYS vector_columns columns_at(const signed char *from) {
+ALWAYS_INLINE vector_columns columns_at(const signed char *from) {
     return _mm512_loadu_si512(from);
 }
 
-ALWAYS vector_word word_at(const unsigned char *from) {
+ALWAYS_INLINE vector_word word_at(const unsigned char *from) {
     int32_t word;
     memcpy(&word, from, sizeof word);
     return _mm512_set1_epi32(word);
 }
 
-ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+ALWAYS_INLINE vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
     return _mm512_dpbusd_epi32(sums, word, columns);
 }
 
-ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
+ALWAYS_INLINE void add_scaled(float *to, vector_sums sums, const float *scales) {
     ONE_TYPE(sums);
     const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(scales));
     _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), scaled));
 }
 #elif defined(__AVX2__)
-ALWAYS void add_scaled_8(float *to, __m256i sums, const float *scales) {
+ALWAYS_INLINE void add_scaled_8(float *to, __m256i sums, const float *scales) {
     const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(sums), _mm256_loadu_ps(scales));
     _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), scaled));
 }
@@ -66,67 +65,67 @@ ALWAYS void add_scaled_8(float *to, __m256i sums, const float *scales) {
 enum { LANES_OF_SUM = 8, ROWS_TOGETHER = 4, VECTORS_MOST = 2 };
 typedef __m256i vector_sums, vector_columns, vector_word;
 
-ALWAYS vector_sums no_sums(void) {
+ALWAYS_INLINE vector_sums no_sums(void) {
     return _mm256_setzero_si256();
 }
 
-ALWAYS vector_columns columns_at(const signed char *from) {
+ALWAYS_INLINE vector_columns columns_at(const signed char *from) {
     return _mm256_loadu_si256((const __m256i *)from);
 }
 
-ALWAYS vector_word word_at(const unsigned char *from) {
+ALWAYS_INLINE vector_word word_at(const unsigned char *from) {
     int32_t word;
     memcpy(&word, from, sizeof word);
     return _mm256_set1_epi32(word);
 }
 
-ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+ALWAYS_INLINE vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
     return _mm256_dpbusd_avx_epi32(sums, word, columns);
 }
 
-ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
+ALWAYS_INLINE void add_scaled(float *to, vector_sums sums, const float *scales) {
     ONE_TYPE(sums);
     add_scaled_8(to, sums, scales);
 }
 #else
-// Products of bytes would saturate in 16 bits, so both operands are widened to 16 bits first. Of a
-// sum there are two halves, in neighbouring lanes.
+// Products of bytes would saturate in 16 bits, so both operands are widened to 16 bits first. A sum
+// is in two halves, in adjacent lanes.
 enum { LANES_OF_SUM = 8, ROWS_TOGETHER = 4, VECTORS_MOST = 1 };
 typedef struct {
     __m256i low, high; // of columns 0, 1, 4, 5 and of 2, 3, 6, 7
 } vector_sums, vector_columns;
 typedef __m256i vector_word;
 
-ALWAYS vector_sums no_sums(void) {
+ALWAYS_INLINE vector_sums no_sums(void) {
     return (vector_sums){_mm256_setzero_si256(), _mm256_setzero_si256()};
 }
 
-ALWAYS vector_columns columns_at(const signed char *from) {
+ALWAYS_INLINE vector_columns columns_at(const signed char *from) {
     const __m256i bytes = _mm256_loadu_si256((const __m256i *)from);
     const __m256i signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), bytes);
     return (vector_columns){_mm256_unpacklo_epi8(bytes, signs), _mm256_unpackhi_epi8(bytes, signs)};
 }
 
-ALWAYS vector_word word_at(const unsigned char *from) {
+ALWAYS_INLINE vector_word word_at(const unsigned char *from) {
     int32_t word;
     memcpy(&word, from, sizeof word);
     return _mm256_unpacklo_epi8(_mm256_set1_epi32(word), _mm256_setzero_si256());
 }
 
-ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+ALWAYS_INLINE vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
     return (vector_sums){_mm256_add_epi32(sums.low, _mm256_madd_epi16(word, columns.low)),
                          _mm256_add_epi32(sums.high, _mm256_madd_epi16(word, columns.high))};
 }
 
-ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
+ALWAYS_INLINE void add_scaled(float *to, vector_sums sums, const float *scales) {
     ONE_TYPE(sums.low);
     ONE_TYPE(sums.high);
     add_scaled_8(to, _mm256_hadd_epi32(sums.low, sums.high), scales);
 }
 #endif
 #else
-// The compiler's vectors of 16 bytes, as every processor of 64 bits has them. Bytes are widened to
-// 16 bits, which hold a product, those at even places and those at odd ones.
+// The compiler's 16-byte vectors, which every 64-bit processor has. Bytes are widened to 16 bits,
+// which hold a product, those at even and those at odd positions separately.
 enum { LANES_OF_SUM = 4, ROWS_TOGETHER = 4, VECTORS_MOST = 2 };
 typedef int16_t shorts __attribute__((vector_size(16)));
 typedef uint16_t unsigned_shorts __attribute__((vector_size(16)));
@@ -136,17 +135,17 @@ typedef struct {
     shorts even, odd;
 } vector_columns, vector_word;
 
-ALWAYS vector_sums no_sums(void) {
+ALWAYS_INLINE vector_sums no_sums(void) {
     return (vector_sums){0};
 }
 
-ALWAYS vector_columns columns_at(const signed char *from) {
+ALWAYS_INLINE vector_columns columns_at(const signed char *from) {
     unsigned_shorts bytes;
     memcpy(&bytes, from, sizeof bytes);
     return (vector_columns){(shorts)(bytes << 8) >> 8, (shorts)bytes >> 8};
 }
 
-ALWAYS vector_word word_at(const unsigned char *from) {
+ALWAYS_INLINE vector_word word_at(const unsigned char *from) {
     uint32_t word;
     memcpy(&word, from, sizeof word);
     const unsigned_shorts bytes = (unsigned_shorts)(word - (unsigned_sums){0});
@@ -154,16 +153,16 @@ ALWAYS vector_word word_at(const unsigned char *from) {
 }
 
 // Adds the two products in each lane of a sum.
-ALWAYS vector_sums add_pairs(vector_sums sums, shorts products) {
+ALWAYS_INLINE vector_sums add_pairs(vector_sums sums, shorts products) {
     const unsigned_sums pairs = (unsigned_sums)products;
     return sums + ((vector_sums)pairs >> 16) + ((vector_sums)(pairs << 16) >> 16);
 }
 
-ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+ALWAYS_INLINE vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
     return add_pairs(add_pairs(sums, word.even * columns.even), word.odd * columns.odd);
 }
 
-ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
+ALWAYS_INLINE void add_scaled(float *to, vector_sums sums, const float *scales) {
 #pragma omp simd
     for (int i = 0; i < LANES_OF_SUM; i++) {
         to[i] += (float)sums[i] * scales[i];
@@ -171,10 +170,10 @@ ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
 }
 #endif
 
-// The sums of a group, from one place of the depth to another; those of ROWS_TOGETHER rows and
-// `vectors` vectors of columns stay in registers.
-ALWAYS void add_group(struct block *block, int first_row, int64_t column, int vectors,
-                      int64_t group) {
+// Adds the sums of a group, a range of the depth. Those of ROWS_TOGETHER rows and `vectors` vectors
+// of columns stay in registers.
+ALWAYS_INLINE void add_group(struct block *block, int first_row, int64_t column, int vectors,
+                             int64_t group) {
     vector_sums sums[ROWS_TOGETHER][VECTORS_MOST];
     const unsigned char *const *row = block->row + first_row;
     const int64_t stride = block->width * INT8_STEP, end = block->layout->ends[group];
@@ -216,13 +215,13 @@ ALWAYS void add_group(struct block *block, int first_row, int64_t column, int ve
     }
 }
 
-ALWAYS void add_groups(struct block *block, int first_row, int64_t column, int vectors) {
+ALWAYS_INLINE void add_groups(struct block *block, int first_row, int64_t column, int vectors) {
     for (int64_t group = 0; group < block->layout->groups; group++) {
         add_group(block, first_row, column, vectors, group);
     }
 }
 
-ALWAYS void block_sums(struct block *block) {
+ALWAYS_INLINE void block_sums(struct block *block) {
 #if defined(__AVX512VNNI__)
     switch (block->width / LANES_OF_SUM) {
     case 3:
@@ -245,10 +244,10 @@ ALWAYS void block_sums(struct block *block) {
 
 // --- the product --------------------------------------------------------------------------------
 
-// A row's zero is taken off its bytes: sums begin with what that makes of the whole depth.
-ALWAYS void begin_block(const struct int8_product *p, struct block *block, int64_t row,
-                        int64_t column, int64_t width) {
-    const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
+// Sums begin with the correction for the row's zero point over the whole depth.
+ALWAYS_INLINE void begin_block(const struct int8_product *p, struct block *block, int64_t row,
+                               int64_t column, int64_t width) {
+    const int64_t rows = chunk_length(row, p->c.rows, INT8_ROWS);
     for (int64_t i = 0; i < INT8_ROWS; i++) {
         const int64_t own = row + (i < rows ? i : rows - 1);
         const float zero = (float)p->a->zeros[own];
@@ -261,9 +260,9 @@ ALWAYS void begin_block(const struct int8_product *p, struct block *block, int64
 }
 
 // Writes the results of a block, whose first output of `count` is `column`.
-ALWAYS void write_block(const struct int8_product *p, const struct block *block, int64_t row,
-                        int64_t column, int64_t count) {
-    const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
+ALWAYS_INLINE void write_block(const struct int8_product *p, const struct block *block, int64_t row,
+                               int64_t column, int64_t count) {
+    const int64_t rows = chunk_length(row, p->c.rows, INT8_ROWS);
     float out[INT8_ROWS][INT8_PANEL]; // a product takes 2 % longer with one row, used again
     for (int64_t i = 0; i < rows; i++) {
         const float scale = p->a->scales[row + i];
@@ -285,15 +284,15 @@ ALWAYS void write_block(const struct int8_product *p, const struct block *block,
     }
 }
 
-// Of the lines of a panel, those that each group of each block of rows fetches.
-ALWAYS int64_t lines_of_group(const struct int8_product *p, int64_t lines, int64_t groups) {
+// The number of cache lines of a panel that each group of each block of rows prefetches.
+ALWAYS_INLINE int64_t lines_of_group(const struct int8_product *p, int64_t lines, int64_t groups) {
     const int64_t parts = (p->c.rows + INT8_ROWS - 1) / INT8_ROWS * groups;
     return (lines + parts - 1) / parts;
 }
 
-// All rows of a panel of `columns` outputs. The rows that the last block lacks are read as its last
-// one.
-ALWAYS void panel_of(const struct int8_product *p, int64_t column, int64_t columns) {
+// All rows of a panel of `columns` outputs. Rows missing in the last block are read as its last
+// row.
+ALWAYS_INLINE void panel_of(const struct int8_product *p, int64_t column, int64_t columns) {
     struct block block = {.layout = p->layout,
                           .panel = p->panels + column * p->a->depth,
                           .scales = p->scales + column * p->layout->groups,
@@ -314,7 +313,7 @@ static void product(const struct int8_product *p) {
     for (int64_t column = 0; column < p->c.cols; column += INT8_PANEL) {
         const int64_t left = p->c.cols - column;
         if (left >= INT8_PANEL) {
-            panel_of(p, column, INT8_PANEL); // a number that the compiler knows
+            panel_of(p, column, INT8_PANEL); // a compile-time constant
         } else {
             panel_of(p, column, left);
         }
@@ -323,14 +322,14 @@ static void product(const struct int8_product *p) {
 
 // --- quantization -------------------------------------------------------------------------------
 
-// The range of a row; `bits` is the largest of its absolute values as an integer, which is that of
-// a number that is not finite if there is one.
+// The range of a row; `bits` is the bit pattern of its largest absolute value, which is that of a
+// number that is not finite if there is one.
 struct range {
     float low, high;
     uint32_t bits;
 };
 
-ALWAYS struct range range_of(const float *x, int64_t count) {
+ALWAYS_INLINE struct range range_of(const float *x, int64_t count) {
     float low = 0.0f, high = 0.0f;
     uint32_t most = 0;
 #pragma omp simd reduction(min : low) reduction(max : high, most)
@@ -346,13 +345,14 @@ ALWAYS struct range range_of(const float *x, int64_t count) {
 // Below this range a row counts as zero: the reciprocal of its scale would overflow.
 #define RANGE_LEAST 1e-30f
 
-ALWAYS unsigned char byte_of(int32_t value) {
+ALWAYS_INLINE unsigned char byte_of(int32_t value) {
     value = value > 0 ? value : 0;
     return (unsigned char)(value < 255 ? value : 255);
 }
 
 // Divides a wide column's number among its copies, `first` and those in `more`.
-ALWAYS void put_wide(unsigned char *first, unsigned char *more, int32_t value, int32_t zero) {
+ALWAYS_INLINE void put_wide(unsigned char *first, unsigned char *more, int32_t value,
+                            int32_t zero) {
     int32_t sum = value + INT8_COPIES * zero;
     sum = sum > 0 ? sum : 0;
     *first = byte_of(sum / INT8_COPIES);
@@ -367,21 +367,21 @@ struct bytes {
     int32_t zero;
 };
 
-ALWAYS void quantize_columns(unsigned char *to, const float *values, int64_t columns,
-                             struct bytes b) {
+ALWAYS_INLINE void quantize_columns(unsigned char *to, const float *values, int64_t columns,
+                                    struct bytes b) {
 #pragma omp simd
     for (int64_t i = 0; i < columns; i++) {
         to[i] = byte_of(int8_round(values[i] * b.inverse) + b.zero);
     }
 }
 
-ALWAYS void quantize_groups(const struct int8_layout *layout, const float *values,
-                            const float *large, struct bytes b, unsigned char *to) {
+ALWAYS_INLINE void quantize_groups(const struct int8_layout *layout, const float *values,
+                                   const float *large, struct bytes b, unsigned char *to) {
     const int64_t columns = layout->columns / layout->groups;
     int64_t wide = 0, first = 0, begin = 0;
     for (int64_t g = 0; g < layout->groups; g++, first += columns, begin = layout->ends[g - 1]) {
         unsigned char *group = to + begin, *more = group + columns;
-        if (columns == INT8_GROUP) { // a number that the compiler knows
+        if (columns == INT8_GROUP) { // a compile-time constant
             quantize_columns(group, values + first, INT8_GROUP, b);
         } else {
             quantize_columns(group, values + first, columns, b);
@@ -395,8 +395,8 @@ ALWAYS void quantize_groups(const struct int8_layout *layout, const float *value
     }
 }
 
-ALWAYS void quantize_row(const struct int8_rows *rows, int64_t row, struct mat x,
-                         const struct int8_layout *layout) {
+ALWAYS_INLINE void quantize_row(const struct int8_rows *rows, int64_t row, struct mat x,
+                                const struct int8_layout *layout) {
     float large[DEVICE_INT8_WIDE], *values = rows->buffer;
     load(values, x, row, 0, x.cols);
     for (int64_t i = 0; i < layout->wide_count; i++) {
@@ -426,9 +426,9 @@ static void quantize(const struct int8_rows *rows, struct mat x, const struct in
 
 #define PEAK_CHAINS 16
 #if defined(__AVX2__)
-#define OTHER_WORD(word) __asm__ volatile("" : "+v"(word))
+#define CHANGED_WORD(word) __asm__ volatile("" : "+v"(word))
 #else
-#define OTHER_WORD(word) __asm__ volatile("" : "+m"(word))
+#define CHANGED_WORD(word) __asm__ volatile("" : "+m"(word))
 #endif
 
 static double peak(int64_t rounds) {
@@ -446,7 +446,7 @@ static double peak(int64_t rounds) {
     for (int64_t round = 0; round < rounds; round++) {
 #pragma GCC unroll 16
         for (int i = 0; i < PEAK_CHAINS; i++) {
-            OTHER_WORD(word); // for all the compiler knows, so that it multiplies in each chain
+            CHANGED_WORD(word); // as far as the compiler knows, so that it multiplies in each chain
             sums[i] = add_products(sums[i], word, columns);
         }
     }

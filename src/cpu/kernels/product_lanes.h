@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of product.h for instruction sets with shorter vectors than AVX-512's: in vectors of
-// plain C, so that every instruction set has them. A block of 4 x 24 sums, three columns and a word
-// fill the 16 registers of AVX2. The layouts and the order of a sum are those of product.h, and two
+// The products of product.h for instruction sets without AVX-512, in the compiler's vector types,
+// so that every instruction set has them. A block of 4 x 24 sums, three vectors of columns and a
+// word fill the 16 registers of AVX2. Layouts and the order of sums are those of product.h; two
 // bf16 are multiplied one after the other, as f32.
 #ifndef BERTH_CPU_KERNELS_PRODUCT_LANES_H
 #define BERTH_CPU_KERNELS_PRODUCT_LANES_H
 
-#include "cpu/kernels/product_end.h"
-#include "cpu/kernels/watch.h"
+#include "cpu/kernels/product_epilogue.h"
+#include "cpu/kernels/sanitizer.h"
 
 #if !defined(__AVX512F__)
 
@@ -27,19 +27,19 @@ struct block {
     int64_t steps;
 };
 
-ALWAYS eight eight_load(const void *from) {
+ALWAYS_INLINE eight eight_load(const void *from) {
     eight x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
 // The words as f32, or their first or second halves.
-ALWAYS eight operand_of(eight_words words, int rounds, int round) {
+ALWAYS_INLINE eight operand_of(eight_words words, int rounds, int round) {
     return (eight)(rounds == 1 ? words : round == 0 ? words << 16 : words & 0xFFFF0000u);
 }
 
-ALWAYS void block_sums(eight sum[BLOCK_ROWS][BLOCK_VECTORS], const struct block *block, int vectors,
-                       int rounds) {
+ALWAYS_INLINE void block_sums(eight sum[BLOCK_ROWS][BLOCK_VECTORS], const struct block *block,
+                              int vectors, int rounds) {
     const char *const *row = block->row;
     const uint32_t *b = block->columns;
     int64_t at = 0;
@@ -73,28 +73,29 @@ ALWAYS void block_sums(eight sum[BLOCK_ROWS][BLOCK_VECTORS], const struct block 
 }
 
 // The first `count` of eight numbers, and zeros.
-ALWAYS eight numbers_from(const float *from, int64_t count) {
+ALWAYS_INLINE eight numbers_from(const float *from, int64_t count) {
     eight x = {0};
-    memcpy(&x, from, (size_t)piece(0, count, EIGHT) * sizeof *from);
+    memcpy(&x, from, (size_t)chunk_length(0, count, EIGHT) * sizeof *from);
     return x;
 }
 
-ALWAYS void store_sums(void *to, enum dtype dtype, eight sum, int64_t count, int accumulate) {
+ALWAYS_INLINE void store_sums(void *to, enum dtype dtype, eight sum, int64_t count,
+                              int accumulate) {
     float lane[EIGHT];
     if (dtype == DTYPE_F32) {
         sum = accumulate ? sum + numbers_from(to, count) : sum;
-        memcpy(to, &sum, (size_t)piece(0, count, EIGHT) * sizeof(float));
+        memcpy(to, &sum, (size_t)chunk_length(0, count, EIGHT) * sizeof(float));
         return;
     }
     memcpy(lane, &sum, sizeof lane);
-    store_bf16(to, lane, piece(0, count, EIGHT));
+    store_bf16(to, lane, chunk_length(0, count, EIGHT));
 }
 
-ALWAYS void block_of(const struct product *p, const struct block *block, int64_t row,
-                     int64_t column, int vectors, int rounds) {
+ALWAYS_INLINE void block_of(const struct product *p, const struct block *block, int64_t row,
+                            int64_t column, int vectors, int rounds) {
     eight sum[BLOCK_ROWS][BLOCK_VECTORS];
-    const int64_t rows = piece(row, p->c.rows, BLOCK_ROWS);
-    ask_ahead(p->ahead);
+    const int64_t rows = chunk_length(row, p->c.rows, BLOCK_ROWS);
+    prefetch_next_rows(p->prefetches);
     block_sums(sum, block, vectors, rounds);
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
@@ -112,14 +113,14 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
             }
         }
     }
-    if (has_end(p)) {
-        end_block(p, row, column, rows, piece(column, p->c.cols, vectors * EIGHT));
+    if (has_epilogue(p)) {
+        epilogue_block(p, row, column, rows, chunk_length(column, p->c.cols, vectors * EIGHT));
     }
 }
 
-// All rows of some columns of a panel. The rows that the last block lacks are read as the last one.
-ALWAYS void multiply_columns(const struct product *p, int64_t panel, int64_t width, int64_t skipped,
-                             int vectors, int rounds) {
+// All rows of some columns of a panel. Rows missing in the last block are read as the last row.
+ALWAYS_INLINE void multiply_columns(const struct product *p, int64_t panel, int64_t width,
+                                    int64_t skipped, int vectors, int rounds) {
     struct block block = {.step = p->a_step,
                           .columns = (const uint32_t *)p->b + panel * p->depth + p->first * width +
                                      skipped,
@@ -135,10 +136,10 @@ ALWAYS void multiply_columns(const struct product *p, int64_t panel, int64_t wid
     }
 }
 
-ALWAYS void product_of(const struct product *p, int rounds) {
+ALWAYS_INLINE void product_of(const struct product *p, int rounds) {
     for (int64_t panel = 0; panel < p->c.cols; panel += p->panel) {
-        const int64_t width = lanes_of(piece(panel, p->c.cols, p->panel));
-        // The halves of words need registers, too.
+        const int64_t width = lanes_of(chunk_length(panel, p->c.cols, p->panel));
+        // The halves of words need registers as well.
         const int is_wide = rounds == 1 && width % (BLOCK_VECTORS * EIGHT) == 0;
         const int vectors = is_wide ? BLOCK_VECTORS : 2;
         for (int64_t skipped = 0; skipped < width; skipped += vectors * EIGHT) {
@@ -151,19 +152,20 @@ ALWAYS void product_of(const struct product *p, int rounds) {
     }
 }
 
-UNWATCHED static void multiply_f32(const struct product *p) {
+NO_SANITIZE static void multiply_f32(const struct product *p) {
     product_of(p, 1);
 }
 
-UNWATCHED static void multiply_bf16(const struct product *p) {
+NO_SANITIZE static void multiply_bf16(const struct product *p) {
     product_of(p, 2);
 }
 
 // --- packing ------------------------------------------------------------------------------------
 
 // `width` words of the depth's step `step` of x [depth, columns], from column `column`.
-ALWAYS void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step, int64_t column) {
-    const int64_t count = piece(column, x.cols, width);
+ALWAYS_INLINE void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step,
+                              int64_t column) {
+    const int64_t count = chunk_length(column, x.cols, width);
     if (x.dtype == DTYPE_F32) {
         memcpy(to, row_at(x, step, column), (size_t)count * sizeof *to);
     } else {
@@ -179,7 +181,7 @@ ALWAYS void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step, 
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
     const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
     for (int64_t column = first; column < last; column += panel) {
-        const int64_t width = lanes_of(piece(column, x.cols, panel));
+        const int64_t width = lanes_of(chunk_length(column, x.cols, panel));
         uint32_t *to = (uint32_t *)packed + column * steps;
         for (int64_t step = 0; step < steps; step++, to += width) {
             pack_words(to, width, x, step, column);
@@ -199,11 +201,12 @@ static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
 }
 
 // Columns [column, column + 8) of a panel, from rows of x, 8 steps at a time.
-ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
-                            int64_t steps) {
-    const int64_t count = piece(column, x.rows, EIGHT), elements = x.dtype == DTYPE_F32 ? 1 : 2;
+ALWAYS_INLINE void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
+                                   int64_t steps) {
+    const int64_t count = chunk_length(column, x.rows, EIGHT),
+                  elements = x.dtype == DTYPE_F32 ? 1 : 2;
     for (int64_t from = 0; from < steps; from += EIGHT) {
-        const int64_t few = piece(from, steps, EIGHT);
+        const int64_t few = chunk_length(from, steps, EIGHT);
         uint32_t words[EIGHT][EIGHT] = {0};
         for (int64_t i = 0; i < count; i++) {
             uint32_t row[EIGHT];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of attention between its matrix products. Rows are computed in whole vectors: results
+// The steps of attention between its matrix products. Rows are computed in whole vectors: results
 // past the length are finite and are multiplied only with zero rows of the other operand. The
-// caller handles padding rows.
+// caller handles slack rows.
 #ifndef BERTH_CPU_KERNELS_SOFTMAX_H
 #define BERTH_CPU_KERNELS_SOFTMAX_H
 
@@ -9,7 +9,7 @@
 
 #define LOG2_E 1.44269504088896341f
 
-// Rows whose steps are computed side by side: each step of a row waits for the step before.
+// Rows whose steps are interleaved, because each step of a row depends on the one before.
 #define SOFTMAX_ROWS 8
 
 // The rows of a group, and what the passes over them share.
@@ -23,20 +23,20 @@ struct softmax_group {
 // Far below all other scores.
 #define NO_SCORE (-1e30f)
 
-// Sets what a row holds past the length: nothing was written there.
-ALWAYS void set_tail(float *row, int64_t length, float value) {
+// Sets the elements of a row past the length, which nothing has written.
+ALWAYS_INLINE void set_tail(float *row, int64_t length, float value) {
     const int64_t whole = length / LANES * LANES;
     if (whole < length) {
         lanes_store(row + whole, lanes_first(lanes_load(row + whole), length - whole, value));
     }
 }
 
-ALWAYS float row_most(const float *scores, int64_t length) {
+ALWAYS_INLINE float row_max(const float *scores, int64_t length) {
     lanes most = lanes_load(scores);
     for (int64_t c = LANES; c < length; c += LANES) {
-        most = lanes_larger(lanes_load(scores + c), most);
+        most = lanes_max(lanes_load(scores + c), most);
     }
-    return lanes_most(most);
+    return lanes_reduce_max(most);
 }
 
 // The scores of a row, and its mask.
@@ -47,39 +47,40 @@ struct row_scores {
     const uint16_t *mask;
 };
 
-ALWAYS lanes power_at(const struct row_scores *row, int64_t c, enum dtype dtype) {
+ALWAYS_INLINE lanes power_at(const struct row_scores *row, int64_t c, enum dtype dtype) {
     return lanes_exp2(lanes_load(row->from + c) * row->scale - row->shift, dtype);
 }
 
 // Those of the 16, or 32, columns from c on that are kept.
-ALWAYS uint16_t bits_at(const struct row_scores *row, int64_t c) {
+ALWAYS_INLINE uint16_t bits_at(const struct row_scores *row, int64_t c) {
     return row->drops ? row->mask[c / LANES] : 0xFFFF;
 }
 
-ALWAYS uint32_t pair_bits_at(const struct row_scores *row, int64_t c) {
+ALWAYS_INLINE uint32_t pair_bits_at(const struct row_scores *row, int64_t c) {
     return row->drops ? pair_bits(row->mask + c / LANES) : 0xFFFFFFFF;
 }
 
 // Writes the powers that the mask keeps; returns the sum of all.
-ALWAYS float row_powers(void *to, const struct row_scores *row, int64_t length, enum dtype dtype) {
+ALWAYS_INLINE float row_powers(void *to, const struct row_scores *row, int64_t length,
+                               enum dtype dtype) {
     const int64_t size = (int64_t)dtype_size(dtype);
     lanes sum = {0};
     int64_t c = 0;
     for (; c + LANES < length; c += 2 * LANES) {
         const lanes first = power_at(row, c, dtype), second = power_at(row, c + LANES, dtype);
         sum += first + second;
-        lanes_pair_kept_to((char *)to + c * size, first, second, pair_bits_at(row, c), dtype);
+        lanes_pair_masked_to((char *)to + c * size, first, second, pair_bits_at(row, c), dtype);
     }
     if (c < length) {
         const lanes last = power_at(row, c, dtype);
         sum += last;
-        lanes_to((char *)to + c * size, lanes_kept(last, bits_at(row, c)), dtype, LANES);
+        lanes_to((char *)to + c * size, lanes_masked(last, bits_at(row, c)), dtype, LANES);
     }
     return lanes_sum(sum);
 }
 
-ALWAYS struct row_scores scores_of(const struct softmax_group *group, int64_t i,
-                                   const float *scores, int drops) {
+ALWAYS_INLINE struct row_scores scores_of(const struct softmax_group *group, int64_t i,
+                                          const float *scores, int drops) {
     const struct attention_rows *rows = group->rows;
     const int64_t row = group->first + i;
     return (struct row_scores){.from = scores + row * rows->stride,
@@ -89,21 +90,21 @@ ALWAYS struct row_scores scores_of(const struct softmax_group *group, int64_t i,
                                .mask = drops ? rows->masks + row * rows->mask_stride : NULL};
 }
 
-// Where the forward pass writes.
+// The outputs of the forward pass.
 struct softmax_weights {
     struct mat weights;
     float *factors, *lse;
     int64_t lse_stride;
 };
 
-ALWAYS void forward_group(struct softmax_group *group, const struct softmax_weights *to,
-                          float *scores, int drops, enum dtype dtype) {
+ALWAYS_INLINE void forward_group(struct softmax_group *group, const struct softmax_weights *to,
+                                 float *scores, int drops, enum dtype dtype) {
     const struct attention_rows *rows = group->rows;
     float sums[LANES], logarithms[LANES];
     for (int64_t i = 0; i < group->count; i++) {
         float *s = scores + (group->first + i) * rows->stride;
         set_tail(s, rows->length, NO_SCORE);
-        group->shift[i] = row_most(s, rows->length) * group->scale;
+        group->shift[i] = row_max(s, rows->length) * group->scale;
     }
     lanes_store(sums, lanes_all(1.0f));
     for (int64_t i = 0; i < group->count; i++) {
@@ -118,10 +119,10 @@ ALWAYS void forward_group(struct softmax_group *group, const struct softmax_weig
     }
 }
 
-ALWAYS struct softmax_group group_of(const struct attention_rows *rows, int64_t first) {
+ALWAYS_INLINE struct softmax_group group_of(const struct attention_rows *rows, int64_t first) {
     return (struct softmax_group){.rows = rows,
                                   .first = first,
-                                  .count = piece(first, rows->count, SOFTMAX_ROWS),
+                                  .count = chunk_length(first, rows->count, SOFTMAX_ROWS),
                                   .scale = rows->scale * LOG2_E};
 }
 
@@ -145,7 +146,7 @@ static void softmax_forward(const struct attention_rows *rows, void *weights, fl
     }
 }
 
-// Where the backward pass of a group reads and writes.
+// The inputs and outputs of the backward pass of a group.
 struct softmax_slopes {
     struct mat p, ds;
     float *scores, *dp; // replaced by P times the scale of what is kept, and by P * dP
@@ -157,9 +158,9 @@ struct row_slopes {
     float *p, *dp; // p is the memory of the scores
 };
 
-// Writes P after the dropout; returns the sum of P * dP, by which all slopes of the row are moved.
-ALWAYS float row_products(const struct row_slopes *row, void *to, int64_t length,
-                          enum dtype dtype) {
+// Writes P after dropout; returns the sum of P * dP, which shifts all gradients of the row.
+ALWAYS_INLINE float row_products(const struct row_slopes *row, void *to, int64_t length,
+                                 enum dtype dtype) {
     const int64_t size = (int64_t)dtype_size(dtype);
     const struct row_scores *scores = &row->scores;
     lanes dot = {0};
@@ -171,7 +172,7 @@ ALWAYS float row_products(const struct row_slopes *row, void *to, int64_t length
         lanes products[2];
         lanes_pair_products(products, p, dp, bits);
         dot += products[0] + products[1];
-        lanes_pair_kept_to((char *)to + c * size, p[0], p[1], bits, dtype);
+        lanes_pair_masked_to((char *)to + c * size, p[0], p[1], bits, dtype);
         lanes_store(row->p + c, p[0]);
         lanes_store(row->p + c + LANES, p[1]);
         lanes_store(row->dp + c, products[0]);
@@ -180,21 +181,21 @@ ALWAYS float row_products(const struct row_slopes *row, void *to, int64_t length
     if (c < length) {
         const uint16_t bits = bits_at(scores, c);
         const lanes p = power_at(scores, c, dtype);
-        const lanes product = lanes_kept(p * lanes_load(row->dp + c), bits);
+        const lanes product = lanes_masked(p * lanes_load(row->dp + c), bits);
         dot += product;
-        lanes_to((char *)to + c * size, lanes_kept(p, bits), dtype, LANES);
+        lanes_to((char *)to + c * size, lanes_masked(p, bits), dtype, LANES);
         lanes_store(row->p + c, p);
         lanes_store(row->dp + c, product);
     }
     return lanes_sum(dot);
 }
 
-ALWAYS lanes dscores_at(const struct row_slopes *row, int64_t c, float scale, float move) {
+ALWAYS_INLINE lanes dscores_at(const struct row_slopes *row, int64_t c, float scale, float move) {
     return lanes_load(row->dp + c) * scale - lanes_load(row->p + c) * move;
 }
 
-ALWAYS void row_dscores(const struct row_slopes *row, void *to, int64_t length, float scale,
-                        float move, enum dtype dtype) {
+ALWAYS_INLINE void row_dscores(const struct row_slopes *row, void *to, int64_t length, float scale,
+                               float move, enum dtype dtype) {
     const int64_t size = (int64_t)dtype_size(dtype);
     int64_t c = 0;
     for (; c + LANES < length; c += 2 * LANES) {
@@ -206,16 +207,18 @@ ALWAYS void row_dscores(const struct row_slopes *row, void *to, int64_t length, 
     }
 }
 
-ALWAYS struct row_slopes slopes_of(const struct softmax_group *group,
-                                   const struct softmax_slopes *slopes, int64_t i, int drops) {
+ALWAYS_INLINE struct row_slopes slopes_of(const struct softmax_group *group,
+                                          const struct softmax_slopes *slopes, int64_t i,
+                                          int drops) {
     const int64_t at = (group->first + i) * group->rows->stride;
     return (struct row_slopes){.scores = scores_of(group, i, slopes->scores, drops),
                                .p = slopes->scores + at,
                                .dp = slopes->dp + at};
 }
 
-ALWAYS void backward_group(const struct softmax_group *group, const struct softmax_slopes *slopes,
-                           int drops, enum dtype dtype) {
+ALWAYS_INLINE void backward_group(const struct softmax_group *group,
+                                  const struct softmax_slopes *slopes, int drops,
+                                  enum dtype dtype) {
     const struct attention_rows *rows = group->rows;
     float dots[SOFTMAX_ROWS];
     for (int64_t i = 0; i < group->count; i++) {

@@ -37,7 +37,7 @@ const struct kernels KERNELS_TABLE = {
     .pack_strips = pack_strips,
     .product_bf16 = product_bf16,
 #if !defined(__AVX512F__)
-    .multiplies_all = 1,
+    .multiplies_all_shapes = 1,
 #endif
     .peak_f32 = peak_f32,
     .peak_bf16 = peak_bf16,

@@ -123,7 +123,7 @@ static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
 static void put_labels(struct packer *packer, size_t number,
                        const struct packer_sequence *sequence) {
     const size_t width = (size_t)packer->limits.labels;
-    float *shares = (float *)packer->batch.shares + number * width;
+    float *shares = (float *)packer->batch.label_targets + number * width;
     for (size_t i = 0; i < width; i++) {
         shares[i] = sequence->label_count < 0 ? NAN : 0;
     }
@@ -198,11 +198,11 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
             source->get(source->data, order[at.item] * texts + at.text);
         put_sequence(batch, (int32_t)i, row, &sequence);
         put_masked(batch, row, &sequence);
-        if (batch->shares != NULL) {
+        if (batch->label_targets != NULL) {
             put_labels(packer, i, &sequence);
         }
         ((int32_t *)batch->cu_seqlens)[i] = (int32_t)row;
-        ((int64_t *)batch->places)[i] = place * (int64_t)texts + (int64_t)at.text;
+        ((int64_t *)batch->global_indices)[i] = place * (int64_t)texts + (int64_t)at.text;
         if (sequence.length > batch->max_length) {
             batch->max_length = sequence.length;
         }

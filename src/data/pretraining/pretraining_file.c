@@ -60,11 +60,11 @@ static int is_numbered_part(const char *name) {
 int pretraining_is_file(const char *name) {
     static const char *const extensions[] = {".hdf5", ".h5", ".tfrecord", ".tf_record",
                                              ".tfrecords"};
-    if (name[0] == '.' || name_has_ending(name, ".tmp")) {
+    if (name[0] == '.' || name_has_suffix(name, ".tmp")) {
         return 0;
     }
     for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
-        if (name_has_ending(name, extensions[i])) {
+        if (name_has_suffix(name, extensions[i])) {
             return 1;
         }
     }

@@ -291,7 +291,7 @@ static void set_options(struct stage_settings *settings, const struct instance_s
 }
 
 static int is_text(const char *name) {
-    return name_has_ending(name, ".txt");
+    return name_has_suffix(name, ".txt");
 }
 
 static enum berth_status measure_file(const char *path, uint64_t *size,

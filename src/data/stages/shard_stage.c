@@ -276,7 +276,7 @@ static enum berth_status check_shards(const struct job *job, struct berth_error 
                          "%" PRIu64
                          " article%s %s too few for %u training and %u test shards (two articles "
                          "each): set shards to at most %u and test_shards to at most %u",
-                         job->assignment.count, number_ending((int64_t)job->assignment.count),
+                         job->assignment.count, number_plural((int64_t)job->assignment.count),
                          job->assignment.count == 1 ? "is" : "are", request->training,
                          request->test, plan->training, plan->test);
     }
@@ -285,7 +285,7 @@ static enum berth_status check_shards(const struct job *job, struct berth_error 
             job->work.log,
             "making %u shard%s for training and %u for testing, not %u and %u: a shard needs two "
             "articles, and the text has %" PRIu64,
-            plan->training, number_ending(plan->training), plan->test, request->training,
+            plan->training, number_plural(plan->training), plan->test, request->training,
             request->test, job->assignment.count);
     }
     return BERTH_OK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/stages/stage_work.h"
 
-#include "core/meeting.h"
+#include "core/heartbeat.h"
 
 static const char stopped[] = "stopped; finished files are kept, and the next run makes the rest";
 
@@ -138,14 +138,14 @@ static enum berth_status settle(const struct together *together, struct berth_er
 static enum berth_status make_together(struct stage_work *work, const struct stage_items *items,
                                        struct berth_error *error) {
     struct together together = {.work = work, .items = items};
-    const struct meeting_rules rules = {.comm = work->comm,
-                                        .count = COUNTS,
-                                        .tell = tell,
-                                        .hear = hear,
-                                        .fail = fail,
-                                        .context = &together};
+    const struct heartbeat_rules rules = {.comm = work->comm,
+                                          .count = COUNTS,
+                                          .report = tell,
+                                          .receive = hear,
+                                          .fail = fail,
+                                          .context = &together};
     struct berth_error own;
-    const enum berth_status status = meeting_work(&rules, make_in_background, &own);
+    const enum berth_status status = heartbeat_run(&rules, make_in_background, &own);
     if (status != BERTH_OK) {
         stage_fail(work, status, &own);
     }

@@ -176,7 +176,7 @@ static enum berth_status count_error(const struct table_reader *reader, size_t l
     const char *last = reader->columns.items[fields < columns ? fields : columns - 1];
     return error_set(reader->error, BERTH_BAD_DATA,
                      "%s: line %zu: the row has %zu field%s, expected %zu; %s column \"%.*s\"",
-                     reader->name, line, fields, number_ending((int64_t)fields), columns,
+                     reader->name, line, fields, number_plural((int64_t)fields), columns,
                      fields < columns ? "nothing for" : "more text after", table_shown(last), last);
 }
 

@@ -489,7 +489,7 @@ static enum berth_status run(struct job *job, const volatile int *stop, struct b
     if (job->found.complete) {
         *job->counts = job->found.last.counts;
         log_note(job->log, "%s: the text is complete (%zu file%s)", job->settings->folder,
-                 job->found.count, number_ending((int64_t)job->found.count));
+                 job->found.count, number_plural((int64_t)job->found.count));
         return BERTH_OK;
     }
     job->cleaners = memory_array_zeroed((size_t)job->settings->threads, sizeof *job->cleaners);
@@ -524,17 +524,17 @@ static void done(struct job *job) {
 static void report(const struct berth_log *log, const struct wikipedia_counts *counts) {
     if (counts->damaged > 0) {
         log_warning(log, "skipped %" PRId64 " page%s with invalid UTF-8, or without a title or id",
-                    counts->damaged, number_ending(counts->damaged));
+                    counts->damaged, number_plural(counts->damaged));
     }
     if (counts->oversize > 0) {
         log_warning(log, "skipped %" PRId64 " page%s longer than %zu bytes", counts->oversize,
-                    number_ending(counts->oversize), MEDIAWIKI_TEXT_MAX);
+                    number_plural(counts->oversize), MEDIAWIKI_TEXT_MAX);
     }
 }
 
 static enum berth_status check_input(const struct wikipedia_settings *settings, const char *first,
                                      struct berth_error *error) {
-    TRY(file_need(settings->dump, "a dump of a wiki, .xml or .xml.bz2", error));
+    TRY(file_require(settings->dump, "a dump of a wiki, .xml or .xml.bz2", error));
     return first != NULL ? BERTH_OK : file_no_path(error);
 }
 

@@ -26,7 +26,7 @@ struct shards {
 
 static int is_plain_file_name(const char *name) {
     return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
-           strcmp(name, "..") != 0 && !name_has_ending(name, SHARDS_ENDING);
+           strcmp(name, "..") != 0 && !name_has_suffix(name, SHARDS_ENDING);
 }
 
 static int compare_texts(const void *a, const void *b) {
@@ -170,7 +170,7 @@ static enum berth_status read_index(struct shards *shards, const char *path, con
 }
 
 static int recognise(const char *path, const unsigned char *head, size_t length) {
-    return name_has_ending(path, SHARDS_ENDING);
+    return name_has_suffix(path, SHARDS_ENDING);
 }
 
 static enum berth_status open_index(struct tensor_file *file, struct berth_error *error) {

@@ -26,7 +26,7 @@ enum berth_status deepspeed_error(const char *path, const char *key, const char 
 int64_t deepspeed_rank_of(const char *name) {
     int64_t rank = -1;
     const char *begin = strstr(name, SHARD_MARK);
-    if (begin == NULL || !name_has_ending(name, SHARD_ENDING)) {
+    if (begin == NULL || !name_has_suffix(name, SHARD_ENDING)) {
         return -1;
     }
     begin += strlen(SHARD_MARK);

@@ -33,7 +33,7 @@ static int is_recorded(const char *record, const char *expected) {
 // A failure is no error: the next check hashes the file again.
 static void record_verified(const char *repo, const char *record, const char *stamp) {
     char *folder = path_join(repo, "verified");
-    if (folder != NULL && dir_make(folder, NULL) == BERTH_OK && file_lies_in(folder, repo)) {
+    if (folder != NULL && dir_make(folder, NULL) == BERTH_OK && path_is_inside(folder, repo)) {
         (void)file_write(record, stamp, strlen(stamp), NULL);
     }
     memory_free(folder);

@@ -185,7 +185,7 @@ static enum berth_status check_inside(const char *path, const char *repo,
     if (parent == NULL) {
         return file_no_path(error);
     }
-    const int inside = file_lies_in(path, repo) || file_lies_in(path, parent);
+    const int inside = path_is_inside(path, repo) || path_is_inside(path, parent);
     memory_free(parent);
     return inside ? BERTH_OK
                   : error_set(error, BERTH_BAD_DATA,
@@ -284,7 +284,7 @@ static enum berth_status make_parent(const char *path, const char *folder,
         return file_no_path(error);
     }
     enum berth_status status = dir_make(parent, error);
-    if (status == BERTH_OK && !file_lies_in(parent, folder)) {
+    if (status == BERTH_OK && !path_is_inside(parent, folder)) {
         status = error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
                            parent, folder);
     }

@@ -334,7 +334,7 @@ enum berth_status safetensors_read_f32(const struct safetensors *container,
 
 // The header's brace follows its length in all but unusual files.
 static int recognise(const char *path, const unsigned char *head, size_t length) {
-    return name_has_ending(path, ".safetensors") ||
+    return name_has_suffix(path, ".safetensors") ||
            (length > LENGTH_BYTES && head[LENGTH_BYTES] == '{');
 }
 

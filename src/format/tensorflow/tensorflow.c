@@ -552,7 +552,7 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
 // By name: the magic number is at the end of the file, and the data files need the prefix before
 // ".index".
 static int recognise(const char *path, const unsigned char *head, size_t length) {
-    return name_has_ending(path, INDEX_ENDING);
+    return name_has_suffix(path, INDEX_ENDING);
 }
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {

@@ -85,7 +85,7 @@ enum berth_status tensorflow_find(const char *folder, char **path, struct berth_
     const char *only = NULL;
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (name_has_ending(names[i], INDEX_ENDING)) {
+        if (name_has_suffix(names[i], INDEX_ENDING)) {
             if (only != NULL) {
                 status = error_set(error, BERTH_NO_INPUT,
                                    "%s: several TensorFlow checkpoints (%s and %s), and no file "

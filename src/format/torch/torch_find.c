@@ -15,7 +15,7 @@ int64_t torch_find_step(const char *name) {
     int64_t step = -1;
     const size_t length = strlen(name), around = strlen(PREFIX) + strlen(ENDING);
     if (length > around && strncmp(name, PREFIX, strlen(PREFIX)) == 0 &&
-        name_has_ending(name, ENDING)) {
+        name_has_suffix(name, ENDING)) {
         (void)number_parse_digits(name + strlen(PREFIX), length - around, &step);
     }
     return step;

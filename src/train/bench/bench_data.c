@@ -350,8 +350,8 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     // Checked before searching for a vocabulary next to the data.
     if (settings->data != NULL) {
         TRY_DONE(data->task != NULL
-                     ? file_need(settings->data, "a file to train on", error)
-                     : path_need(settings->data, "a shard or a folder of shards", error));
+                     ? file_require(settings->data, "a file to train on", error)
+                     : path_require(settings->data, "a shard or a folder of shards", error));
     }
     TRY_DONE(read_shape(data, settings, error));
     TRY_DONE(data->task != NULL ? read_task(data, settings, &config, error)

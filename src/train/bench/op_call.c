@@ -58,7 +58,7 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   [OP_MASKED_ROWS] = geometry->masked_rows,
                   [OP_CLASSES] = geometry->heads + 1,
                   [OP_TABLE] = geometry->table,
-                  [OP_MOMENTS] = last->at + last->count,
+                  [OP_MOMENTS] = last->moment_first + last->count,
                   [OP_RANGES] = geometry->range_count,
                   [OP_BLOCKS] = last->block + device_sum_blocks(last->count),
                   [OP_PARTS] = part_count(geometry->table),
@@ -117,7 +117,7 @@ static size_t op_element_bytes(const struct op_call *call, int operand) {
                                    [OP_HALF_SUM] = sizeof(uint32_t),
                                    [OP_MASK] = sizeof(uint16_t),
                                    [OP_RANGE] = sizeof(struct device_range),
-                                   [OP_PART] = sizeof(struct device_part)};
+                                   [OP_PART] = sizeof(struct device_checksum_range)};
     return o->type <= OP_CODE ? dtype_size(dtype_of(call, o)) : bytes[o->type];
 }
 
@@ -151,7 +151,7 @@ void op_masks(const struct op_call *c, uint16_t *masks) {
             to[i] = 0;
             for (int bit = 0; bit < 16; bit++) {
                 const int keeps =
-                    rng_dropout_keeps(&dropout, head, batch->places[s], query, key + bit);
+                    rng_dropout_keeps(&dropout, head, batch->global_indices[s], query, key + bit);
                 to[i] |= (uint16_t)(keeps << bit);
             }
         }

@@ -317,12 +317,13 @@ static void set_ranges(const struct op_call *c, void *host) {
 
 // The last one has the first sum.
 static void set_parts(const struct op_call *c, void *host) {
-    struct device_part *parts = host;
+    struct device_checksum_range *parts = host;
     const int64_t table = c->sizes[OP_TABLE], size = op_part_size(table),
                   count = c->sizes[OP_PARTS];
     for (int64_t i = 0; i < count; i++) {
         const int64_t left = table - i * size;
-        parts[i] = (struct device_part){i * size, left < size ? left : size, count - 1 - i};
+        parts[i] =
+            (struct device_checksum_range){i * size, left < size ? left : size, count - 1 - i};
     }
 }
 

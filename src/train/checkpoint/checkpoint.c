@@ -410,7 +410,7 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
 // Whether the entry of the folder is this log or report, or a folder that contains it.
 static int is_log_path(const char *folder, const char *name, const char *log) {
     char *path = log != NULL ? path_join(folder, name) : NULL;
-    const int is_of = path != NULL && file_lies_in(log, path);
+    const int is_of = path != NULL && path_is_inside(log, path);
     memory_free(path);
     return is_of;
 }
@@ -444,13 +444,13 @@ enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *e
 // --- finding, verifying and reading --------------------------------------------------------------
 
 enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error) {
-    TRY(dir_need(folder, "a checkpoint's folder", error));
+    TRY(dir_require(folder, "a checkpoint's folder", error));
     return manifest_verify(folder, files, error);
 }
 
 enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
                                     struct berth_error *error) {
-    TRY(dir_need(folder, "a checkpoint's folder", error));
+    TRY(dir_require(folder, "a checkpoint's folder", error));
     return manifest_verify_listed(folder, log, error);
 }
 

@@ -54,7 +54,7 @@ struct start {
 
 static enum berth_status check_entry(const char *path, void *context, struct berth_error *error) {
     const struct start *start = context;
-    return !is_removed(path_name(path)) || !file_lies_in(start->path, path)
+    return !is_removed(path_name(path)) || !path_is_inside(start->path, path)
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
                            "--overwrite_output_dir would remove %s, from which this run starts; "

@@ -16,7 +16,7 @@ static struct bert model_of(const struct state *state, const struct bert_config 
 static struct batch_extent worst_of(const struct state *state, const struct bert_config *config,
                                     const struct engine_shape *shape) {
     struct batch_extent worst = batch_extent_larger(&shape->train, &shape->infer);
-    worst.labels = config->problem == BERT_LABELS ? config->num_labels : 0;
+    worst.labels = config->problem == BERT_MULTI_LABEL ? config->num_labels : 0;
     const struct bert model = model_of(state, config, shape);
     worst.head_rows = bert_head_rows(&model, worst.tokens, worst.sequences, worst.masked);
     return worst;

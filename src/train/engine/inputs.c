@@ -361,7 +361,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
     *files = (struct model_files){.strict = config->strict, .table = {.head = head}};
-    TRY(path_need(
+    TRY(path_require(
         folder,
         "a model folder: config.json or bert_config.json, vocab.txt or tokenizer.json, and the "
         "weights as model.safetensors, pytorch_model.bin, or a checkpoint of TensorFlow, NVIDIA or "

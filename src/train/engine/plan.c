@@ -214,7 +214,7 @@ static struct totals totals_of(const struct comm *comm, double *values) {
 
 // The GPU's number in the job, exact as a double.
 static double unit_of(const struct comm *comm, const struct device *device) {
-    return (double)(device->unit + ((uint64_t)comm->host % 4096 << 40));
+    return (double)(device->gpu_id + ((uint64_t)comm->host % 4096 << 40));
 }
 
 // Fills values[2 size + 2 host_count] with the totals of all ranks. `values` NULL: its allocation

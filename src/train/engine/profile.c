@@ -72,7 +72,7 @@ void profile_add(struct profile *profile, const char *category, const char *name
 #define LIST(...) __VA_ARGS__
 #define TRACED(category, name, parameters, arguments)                                              \
     static void traced_##name(struct device *dev, LIST parameters) {                               \
-        struct profile *profile = dev->observer;                                                   \
+        struct profile *profile = dev->wrapper;                                                    \
         const double begin = profile_now();                                                        \
         profile->saved_device.name(dev, LIST arguments);                                           \
         profile_add(profile, category, #name, begin);                                              \
@@ -103,7 +103,7 @@ static void end_phase(struct profile *profile) {
 }
 
 static void traced_mark(struct device *dev, enum device_phase phase) {
-    struct profile *profile = dev->observer;
+    struct profile *profile = dev->wrapper;
     if (phase != profile->phase) {
         end_phase(profile);
         profile->phase = phase;
@@ -115,7 +115,7 @@ static void traced_mark(struct device *dev, enum device_phase phase) {
 static void observe_device(struct profile *profile, struct device *device) {
     profile->device = device;
     profile->saved_device = *device;
-    device->observer = profile;
+    device->wrapper = profile;
 #define OPERATION(name, ...) device->name = traced_##name;
 #include "train/engine/operations.inc"
 #undef OPERATION
@@ -129,7 +129,7 @@ static void observe_device(struct profile *profile, struct device *device) {
 
 static enum berth_status traced_agree(struct comm *comm, enum berth_status own, int *stop,
                                       struct berth_error *error) {
-    struct profile *profile = comm->observer;
+    struct profile *profile = comm->wrapper;
     const double begin = profile_now();
     const enum berth_status status = profile->saved_comm.agree(comm, own, stop, error);
     profile_add(profile, "communication", "agree", begin);
@@ -138,7 +138,7 @@ static enum berth_status traced_agree(struct comm *comm, enum berth_status own, 
 
 #define TRACED_CALL(name, parameters, arguments)                                                   \
     static void traced_##name(struct comm *comm, LIST parameters) {                                \
-        struct profile *profile = comm->observer;                                                  \
+        struct profile *profile = comm->wrapper;                                                   \
         const double begin = profile_now();                                                        \
         profile->saved_comm.name(comm, LIST arguments);                                            \
         profile_add(profile, "communication", #name, begin);                                       \
@@ -149,7 +149,7 @@ TRACED_CALL(wait, (int64_t ticket), (ticket))
 
 #define TRACED_BEGIN(name)                                                                         \
     static int64_t traced_##name(struct comm *comm, const struct comm_range *range) {              \
-        struct profile *profile = comm->observer;                                                  \
+        struct profile *profile = comm->wrapper;                                                   \
         const double begin = profile_now();                                                        \
         const int64_t ticket = profile->saved_comm.name(comm, range);                              \
         profile_add(profile, "communication", #name, begin);                                       \
@@ -165,7 +165,7 @@ static void observe_comm(struct profile *profile, struct comm *comm) {
     }
     profile->comm = comm;
     profile->saved_comm = *comm;
-    comm->observer = profile;
+    comm->wrapper = profile;
     comm->agree = traced_agree;
     comm->broadcast = traced_broadcast;
     comm->sum = traced_sum;

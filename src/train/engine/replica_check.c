@@ -114,11 +114,11 @@ static size_t *first_held_of(const struct replica_check *check, enum replica_kin
 }
 
 static void add_held(struct replica_check *check, enum replica_kind kind, size_t range, int holding,
-                     struct device_part *held, size_t *count) {
+                     struct device_checksum_range *held, size_t *count) {
     for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
         const struct replica_part *part = &check->parts[i];
         if (holding_of(check, kind, range, part, check->all_reduce->comm->rank) == holding) {
-            held[(*count)++] = (struct device_part){
+            held[(*count)++] = (struct device_checksum_range){
                 .first = kinds[kind].is_moment ? part->moment_offset : part->first,
                 .count = part->count,
                 .sum = (int64_t)i};
@@ -127,7 +127,7 @@ static void add_held(struct replica_check *check, enum replica_kind kind, size_t
 }
 
 static void list_held(struct replica_check *check, enum replica_kind kind,
-                      struct device_part *held) {
+                      struct device_checksum_range *held) {
     size_t *first = first_held_of(check, kind), count = 0;
     for (size_t range = 0; range < range_count(check); range++) {
         *first++ = count;
@@ -168,7 +168,7 @@ static struct mat values_of(const struct state *state, enum replica_kind kind) {
 // The device computes checksums of held parts [first, end) of a kind.
 static void make_sums(const struct replica_check *check, enum replica_kind kind, size_t first,
                       size_t end, enum set set) {
-    const struct device_part *held = check->held + (size_t)kind * check->count;
+    const struct device_checksum_range *held = check->held + (size_t)kind * check->count;
     if (first < end) {
         check->device->checksums(check->device, sums_of(check, check->sums, set, kind),
                                  values_of(check->all_reduce->state, kind), held + first,
@@ -264,7 +264,7 @@ static enum berth_status allocate_device(struct replica_check *check, struct ber
 }
 
 static enum berth_status upload_held(struct replica_check *check, struct berth_error *error) {
-    struct device_part *host = memory_array_zeroed(1, held_bytes(check));
+    struct device_checksum_range *host = memory_array_zeroed(1, held_bytes(check));
     if (host == NULL) {
         return error_no_memory(error, held_bytes(check), "checksums of the state");
     }

@@ -43,7 +43,7 @@ struct replica_check {
     char *is_gathered;  // [ranges] 1: the gathered elements of the range have checksums
     // Device memory, [kinds][count]: the parts that this rank has, range by range: first those that
     // its optimizer writes, then those that it gathers.
-    struct device_part *held;
+    struct device_checksum_range *held;
     size_t *first_held; // [kinds][2 * ranges + 1] where each of these groups begins
     // Device memory, [2][kinds][count]: checksums made when the memory was written, and those of
     // the memory now.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/update.h"
 
-#include "core/addends.h"
 #include "core/memory.h"
+#include "core/reduction_tree.h"
 #include "train/engine/update_split.h"
 
 #include <math.h>
@@ -458,7 +458,7 @@ static double sum_of_parts(const double *values, int parts) {
     if (parts == 1) {
         return *values;
     }
-    const int first = addends_split(parts);
+    const int first = reduction_tree_split(parts);
     return sum_of_parts(values, first) +
            sum_of_parts(values + (size_t)first * ENGINE_LOSSES, parts - first);
 }

@@ -105,7 +105,7 @@ enum berth_status resume_saved_step(const struct resume *resume, struct comm *co
     enum berth_status status = own != NULL ? BERTH_OK : file_no_path(error);
     if (status == BERTH_OK) {
         const char *from = resume->folder;
-        const int is_own = from != NULL && file_lies_in(from, own) && file_lies_in(own, from);
+        const int is_own = from != NULL && path_is_inside(from, own) && path_is_inside(own, from);
         *saved = is_own ? step : -1;
     }
     memory_free(own);

@@ -268,14 +268,14 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
 // needs them anyway, and taken from there.
 static enum berth_status copy_tokenizer(struct training_job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
-    if (job->model_folder != job->resume.folder && !file_lies_in(job->model_folder, folder)) {
+    if (job->model_folder != job->resume.folder && !path_is_inside(job->model_folder, folder)) {
         return BERTH_OK;
     }
     TRY(folder_copy_tokenizer(job->model_folder, job->files.vocab_path, &job->files.rules, folder,
                               error));
     job->content.model_folder = folder;
     if (job->files.vocab_path == NULL ||
-        (vocab_file != NULL && !file_lies_in(vocab_file, folder))) {
+        (vocab_file != NULL && !path_is_inside(vocab_file, folder))) {
         return BERTH_OK;
     }
     memory_free(job->files.vocab_path);

@@ -2,7 +2,7 @@
 #include "train/job/workers.h"
 
 #include "core/file.h"
-#include "core/meeting.h"
+#include "core/heartbeat.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "report/html.h"
@@ -171,14 +171,14 @@ static enum berth_status report_alone(struct worker *worker, const struct berth_
 }
 
 static enum berth_status train_all(struct worker *worker, struct berth_error *error) {
-    const struct meeting_rules rules = {.comm = worker->comm,
-                                        .count = COUNTS,
-                                        .tell = send_requests,
-                                        .hear = receive_requests,
-                                        .context = worker};
+    const struct heartbeat_rules rules = {.comm = worker->comm,
+                                          .count = COUNTS,
+                                          .report = send_requests,
+                                          .receive = receive_requests,
+                                          .context = worker};
     struct comm *comm = worker->comm;
     struct berth_error lost;
-    enum berth_status status = meeting_work(&rules, train_alone, &lost);
+    enum berth_status status = heartbeat_run(&rules, train_alone, &lost);
     for (int rank = 0; status == BERTH_OK && rank < comm->size; rank++) {
         comm->broadcast(comm, &worker->table.rows[rank], sizeof *worker->table.rows, rank);
         status = comm->status(comm, &lost);

@@ -136,7 +136,7 @@ static const char *find_group(const struct version *version, char *text) {
         controllers++;
         int found = version->controller[0] == '\0'
                         ? controllers[0] == '\0'
-                        : words_have(controllers, ',', version->controller);
+                        : words_contain(controllers, ',', version->controller);
         if (found) {
             return path;
         }
@@ -163,7 +163,7 @@ static int is_mount(const struct version *version, char *line, struct mount *mou
     const char *options = strtok_r(NULL, " ", &rest);
     if (fields[4] == NULL || source == NULL || options == NULL ||
         strcmp(type, version->type) != 0 ||
-        (version->controller[0] != '\0' && !words_have(options, ',', version->controller))) {
+        (version->controller[0] != '\0' && !words_contain(options, ',', version->controller))) {
         return 0;
     }
     *mount = (struct mount){.group = fields[3], .folder = fields[4]};

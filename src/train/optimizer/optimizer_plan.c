@@ -53,7 +53,7 @@ static void append_owned(const struct optimizer_plan *plan, struct device_range 
         if (part.count > 0) {
             list[*count] = range;
             list[*count].first = part.first;
-            list[*count].at = part.offset;
+            list[*count].moment_first = part.offset;
             list[*count].count = part.count;
             list[(*count)++].block = range.block + (part.first - range.first) / DEVICE_SUM_BLOCK;
         }

@@ -118,7 +118,7 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
 }
 
 static void resolve_ratio(int64_t *steps, int64_t updates) {
-    const double ratio = option_share(*steps);
+    const double ratio = option_fraction(*steps);
     if (ratio > 0) {
         const double every = ceil(ratio * (double)updates); // the Trainer rounds up
         *steps = every > 1 ? (int64_t)every : 1;

@@ -50,7 +50,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
     char *path;
     TRY(check_settings(config, TASK_PREDICT, error));
     if (config->predict_file != NULL) {
-        return file_need(config->predict_file, "a table of texts", error);
+        return file_require(config->predict_file, "a table of texts", error);
     }
     TRY(glue_task_find(config->task_name, &task, error));
     TRY(glue_task_path(task, config->data_dir, GLUE_TEST, config->language, &path, error));
@@ -144,9 +144,9 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
 static enum pair_target target_of(const struct task_open *args) {
     const char *type = args->config->problem_type;
     if (args->use != TASK_TRAIN) {
-        return args->files->shape.problem == BERT_REGRESSION ? PAIR_REAL
-               : args->files->shape.problem == BERT_LABELS   ? PAIR_MULTI_LABEL
-                                                             : PAIR_CLASS;
+        return args->files->shape.problem == BERT_REGRESSION    ? PAIR_REAL
+               : args->files->shape.problem == BERT_MULTI_LABEL ? PAIR_MULTI_LABEL
+                                                                : PAIR_CLASS;
     }
     return strcmp(type, "regression") == 0                    ? PAIR_REAL
            : strcmp(type, "multi_label_classification") == 0  ? PAIR_MULTI_LABEL

@@ -31,7 +31,7 @@ enum berth_status task_has_validation(const struct berth_config *config, const c
                                       int *answer, struct berth_error *error) {
     const char *path = config->validation_file;
     *answer = config->do_eval && path != NULL;
-    return *answer ? file_need(path, expected, error) : BERTH_OK;
+    return *answer ? file_require(path, expected, error) : BERTH_OK;
 }
 
 void task_score_add(struct task_score *score, const char *name, double value) {

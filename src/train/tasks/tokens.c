@@ -38,7 +38,7 @@ static const char expected[] = "a file of words with tags";
 static enum berth_status check_prediction(const struct berth_config *config,
                                           struct berth_error *error) {
     TRY(task_need_file(config, TASK_PREDICT, "", error));
-    return file_need(config->predict_file, expected, error);
+    return file_require(config->predict_file, expected, error);
 }
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,

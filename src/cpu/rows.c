@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations between the last layer and a head: gathering some of its rows, the pooler's tanh
-// with its dropout, the dropout of all rows.
+// The operations between the last layer and a head: gather and scatter of rows, the pooler's tanh
+// with dropout, the dropout of all rows.
 #include "cpu/cpu.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static float *row_of(struct mat m, int64_t row) {
 }
 
 static void zero_row(struct mat m, int64_t row) {
-    memset(mat_rows(m, row, 1).data, 0, (size_t)m.cols * dtype_size(m.dtype));
+    cpu_zero_rows(mat_rows(m, row, 1), 0);
 }
 
 static void copy_row(struct mat to, int64_t to_row, struct mat from, int64_t from_row) {
@@ -63,7 +63,8 @@ void cpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropou
         const int32_t sequence = batch->sequences[row];
         const struct dropout *mask = sequence < 0 ? &none : &dropout;
         cpu->kernels->drop_row(mat_rows(y, row, 1), mat_rows(x, row, 1), mask,
-                               sequence < 0 ? 0 : batch->places[sequence], batch->positions[row]);
+                               sequence < 0 ? 0 : batch->global_indices[sequence],
+                               batch->positions[row]);
     }
 }
 
@@ -82,7 +83,8 @@ void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat
         for (int64_t c = 0; c < t.cols; c++) {
             to[c] = tanhf(from[c]);
         }
-        cpu->kernels->drop_row(mat_rows(y, i, 1), mat_rows(t, i, 1), &dropout, batch->places[i], 0);
+        cpu->kernels->drop_row(mat_rows(y, i, 1), mat_rows(t, i, 1), &dropout,
+                               batch->global_indices[i], 0);
     }
 }
 
@@ -95,8 +97,8 @@ void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct 
             zero_row(du, i);
             continue;
         }
-        cpu->kernels->drop_row(mat_rows(du, i, 1), mat_rows(dy, i, 1), &dropout, batch->places[i],
-                               0);
+        cpu->kernels->drop_row(mat_rows(du, i, 1), mat_rows(dy, i, 1), &dropout,
+                               batch->global_indices[i], 0);
         const float *value = row_of(t, i);
         float *to = row_of(du, i);
         for (int64_t c = 0; c < du.cols; c++) {
