@@ -9,9 +9,10 @@ set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities 
 # Machine code for those that hipcc supports.
 set(BERTH_HIP_ARCHITECTURES gfx90a gfx942 CACHE STRING "AMD's architectures to build for")
 
-set(gpu_sources attention.cu attention_cudnn.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu
-    peers.cu rows.cu)
+set(gpu_sources attention.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
+set(gpu_library_sources attention_cudnn.cu peers.cu) # which name a library of the GPU's maker
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
+list(TRANSFORM gpu_library_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
 set(gpu_products ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_lt.cu) # by a GPU's library
 set(gpu_host_sources emulation.cpp emulation_counts.cpp emulation_memory.cpp emulation_stream.cpp)
@@ -22,9 +23,25 @@ function(set_emulated target)
   target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
   target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
 endfunction()
-function(add_emulated_device target products)
-  add_library(${target} MODULE ${gpu_sources} ${gpu_host_sources} ${products})
+# What modules for warps of this many threads have in common, compiled once.
+function(add_emulation warp)
+  add_library(emulation_${warp} OBJECT ${gpu_sources} ${gpu_host_sources})
+  target_include_directories(emulation_${warp} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_compile_definitions(emulation_${warp} PRIVATE GPU_WARP=${warp})
+  set_target_properties(emulation_${warp} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set_emulated(emulation_${warp})
+endfunction()
+# A module for tests, berth-device-emulated.so in the folder NAME of the build: warps of WARP threads, the
+# SOURCES of its products and of its library, the symbols that it EXPORTS, and further definitions.
+function(add_emulated_variant name warp sources exports)
+  set(target berth-device-emulated-${name})
+  add_library(${target} MODULE ${gpu_library_sources} ${sources})
   set_emulated(${target})
+  berth_module_not_installed(${target} "${exports}")
+  target_link_libraries(${target} PRIVATE emulation_${warp})
+  target_compile_definitions(${target} PRIVATE GPU_WARP=${warp} ${ARGN})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME berth-device-emulated
+                        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${name})
 endfunction()
 # Adds a call at each load and store of a kernel, which emulation_counts.cpp implements. The compiler
 # inserts these calls for its thread sanitizer, whose library is not linked.
@@ -44,56 +61,38 @@ endif()
 berth_decide(EMULATED_DEVICE "--device emulated, for tests" "${CMAKE_CXX_COMPILER}" "a C++ compiler")
 if(BERTH_HAS_EMULATED_DEVICE)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
-  set_source_files_properties(${gpu_sources} ${gpu_products} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
-  add_emulated_device(berth-device-emulated ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
+  set_source_files_properties(${gpu_sources} ${gpu_library_sources} ${gpu_products} PROPERTIES
+                              LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+  set(host_products ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
+  add_emulation(32)
+  add_library(berth-device-emulated MODULE ${gpu_library_sources} ${host_products})
+  set_emulated(berth-device-emulated)
   berth_module(berth-device-emulated berth_device_module)
+  target_link_libraries(berth-device-emulated PRIVATE emulation_32)
   list(APPEND BERTH_DEVICES emulated)
-  # Warps of 64 threads, as on AMD's GPUs; a file of the same name in its own folder. With sanitizers, which are slow with
-  # the emulation's fibers, only the module of hipBLASLt has such warps.
-  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE)
-    add_emulated_device(berth-device-emulated-64 ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
-    berth_module_not_installed(berth-device-emulated-64 berth_device_module)
-    target_compile_definitions(berth-device-emulated-64 PRIVATE GPU_WARP=64)
-    set_target_properties(berth-device-emulated-64 PROPERTIES OUTPUT_NAME berth-device-emulated
-                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/warps_of_64)
-  endif()
+  set(library ${PROJECT_SOURCE_DIR}/tests/device/emulated_) # libraries of the tests, which are linked in
+  set(module berth-device-emulated.so)
   if(BERTH_HAS_BUILD_TESTS)
-    # Matrix products as in the module for AMD's GPUs, by the tests' hipBLASLt, which is linked in.
-    set(hipblaslt ${PROJECT_SOURCE_DIR}/tests/device/emulated_hipblaslt.cpp)
-    add_emulated_device(berth-device-emulated-hipblaslt "${gpu_products};${hipblaslt}")
-    berth_module_not_installed(berth-device-emulated-hipblaslt "berth_device_module; hipblasLt*")
-    target_compile_definitions(berth-device-emulated-hipblaslt PRIVATE GPU_WARP=64
-      LT_LIBRARIES="${PROJECT_BINARY_DIR}/hipblaslt/berth-device-emulated.so")
-    set_target_properties(berth-device-emulated-hipblaslt PROPERTIES OUTPUT_NAME berth-device-emulated
-                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/hipblaslt)
+    add_emulation(64) # warps of 64 threads, as on AMD's GPUs
+    add_emulated_variant(hipblaslt 64 "${gpu_products};${library}hipblaslt.cpp" "berth_device_module; hipblasLt*"
+                         LT_LIBRARIES="${PROJECT_BINARY_DIR}/hipblaslt/${module}")
+    add_emulated_variant(cudnn 32 "${host_products};${library}cudnn.cpp" "berth_device_module; cudnn*"
+                         CUDNN_LIBRARY="${PROJECT_BINARY_DIR}/cudnn/${module}")
   endif()
-  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE) # with the tests' NCCL linked in
-    add_emulated_device(berth-device-emulated-nccl
-      "${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp;${PROJECT_SOURCE_DIR}/tests/device/emulated_nccl.cpp")
-    berth_module_not_installed(berth-device-emulated-nccl "berth_device_module; nccl*")
-    target_compile_definitions(berth-device-emulated-nccl PRIVATE
-      NCCL_LIBRARY="${PROJECT_BINARY_DIR}/nccl/berth-device-emulated.so")
-    set_target_properties(berth-device-emulated-nccl PROPERTIES OUTPUT_NAME berth-device-emulated
-                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/nccl)
-  endif()
-  if(BERTH_HAS_BUILD_TESTS) # with the tests' cuDNN linked in
-    add_emulated_device(berth-device-emulated-cudnn
-      "${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp;${PROJECT_SOURCE_DIR}/tests/device/emulated_cudnn.cpp")
-    berth_module_not_installed(berth-device-emulated-cudnn "berth_device_module; cudnn*")
-    target_compile_definitions(berth-device-emulated-cudnn PRIVATE
-      CUDNN_LIBRARY="${PROJECT_BINARY_DIR}/cudnn/berth-device-emulated.so")
-    set_target_properties(berth-device-emulated-cudnn PROPERTIES OUTPUT_NAME berth-device-emulated
-                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cudnn)
-  endif()
-  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE)
-    add_emulated_device(berth-device-emulated-counted ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
-    berth_module_not_installed(berth-device-emulated-counted berth_device_module)
-    set_counted(berth-device-emulated-counted)
+  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE) # with sanitizers, the emulation's fibers are slow
+    add_emulated_variant(warps_of_64 64 ${host_products} berth_device_module)
+    add_emulated_variant(nccl 32 "${host_products};${library}nccl.cpp" "berth_device_module; nccl*"
+                         NCCL_LIBRARY="${PROJECT_BINARY_DIR}/nccl/${module}")
+    set(counted berth-device-emulated-counted)
+    add_library(${counted} MODULE ${gpu_sources} ${gpu_library_sources} ${gpu_host_sources} ${host_products})
+    set_emulated(${counted})
+    berth_module_not_installed(${counted} berth_device_module)
+    set_counted(${counted})
     foreach(source emulation emulation_counts emulation_memory emulation_stream) # not the GPU's code
       set_property(SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/${source}.cpp APPEND PROPERTY COMPILE_OPTIONS
                    -fno-sanitize=thread)
     endforeach()
-    set_target_properties(berth-device-emulated-counted PROPERTIES OUTPUT_NAME berth-device-emulated
+    set_target_properties(${counted} PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/counted)
   endif()
   if(BERTH_HAS_BUILD_TESTS) # wrong kernels, to test the emulation
@@ -137,7 +136,7 @@ endfunction()
 # libraries that follow. The first library's folder is stored in the module, so that it is found
 # without LD_LIBRARY_PATH.
 function(berth_gpu_module kind command first)
-  berth_gpu_objects(${kind} objects "${command}" "${gpu_sources};${gpu_products}")
+  berth_gpu_objects(${kind} objects "${command}" "${gpu_sources};${gpu_library_sources};${gpu_products}")
   add_library(berth-device-${kind} MODULE ${objects})
   set_target_properties(berth-device-${kind} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(berth-device-${kind} PRIVATE ${first} ${ARGN})
