@@ -27,7 +27,7 @@ run evaluate squad data.json kept/predictions.json
 expect_out '"f1":'
 f1=$(sed 's/.*"f1": *\([0-9]*\).*/\1/' "$out" | head -n 1)
 [ "$f1" -ge 50 ] || fail "F1 $f1 on the questions that were learnt"
-grep -q '"pre_layer_norm": true' kept/config.json || fail "the result's config.json does not tell"
+grep -q '"pre_layer_norm": true' kept/config.json || fail "the result's config.json does not say so"
 
 activations() { # WORDS...: activations_bytes of the plan
     run finetune squad --model pre --output none --dry-run --json_summary plan.json $recipe "$@"

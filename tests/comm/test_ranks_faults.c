@@ -554,7 +554,7 @@ static void test_memory_that_is_out_while_opening(void **state) {
 struct meeter {
     struct comm *comm;
     double seconds;      // of its work
-    int follows_failure; // its work lasts until a failure and two more calls of `tell`
+    int follows_failure; // its work lasts until a failure and two more calls of `report_own`
     atomic_int tells, hears, fails;
     atomic_int *through; // ranks that have done their work
     int through_at_end;
@@ -562,14 +562,14 @@ struct meeter {
     struct berth_error error;
 };
 
-static void tell(void *context, int is_done, double *own) {
+static void report_own(void *context, int is_done, double *own) {
     struct meeter *meeter = context;
     own[0] = meeter->comm->rank + 1;
     own[1] = is_done;
     atomic_fetch_add(&meeter->tells, 1);
 }
 
-static void hear(void *context, const double *sums) {
+static void receive_sums(void *context, const double *sums) {
     struct meeter *meeter = context;
     const int size = meeter->comm->size;
     CHECK(sums[0] == size * (size + 1) / 2.0);
@@ -594,7 +594,7 @@ static void work_alone(void *context) {
         tells = tells == 0 && atomic_load(&meeter->fails) > 0 ? atomic_load(&meeter->tells) : tells;
         sched_yield();
     }
-    // After the failure, `tell` must still be called.
+    // After the failure, `report_own` must still be called.
     CHECK(!meeter->follows_failure || (tells > 0 && atomic_load(&meeter->tells) >= tells + 2));
     atomic_fetch_add(meeter->through, 1);
 }
@@ -605,8 +605,8 @@ static void take_part(struct comm *comm, const struct transport *transport, void
     comm->enter(comm, COMM_HEARTBEAT, 0);
     const struct heartbeat_rules rules = {.comm = comm,
                                           .count = 2,
-                                          .report = tell,
-                                          .receive = hear,
+                                          .report = report_own,
+                                          .receive = receive_sums,
                                           .fail = notice_failure,
                                           .context = meeter};
     if (meeter->through != NULL) {

@@ -17,7 +17,7 @@ struct heard {
     char notes[4096], warnings[4096];
 };
 
-static void hear(void *context, const struct berth_record *record) {
+static void record_message(void *context, const struct berth_record *record) {
     struct heard *heard = context;
     char *to = record->kind == BERTH_RECORD_WARNING ? heard->warnings : heard->notes;
     size_t used = strlen(to);
@@ -41,7 +41,7 @@ static struct berth_config config_with(const char *folder) {
 static struct squad_input open_input(const struct berth_config *config, int training) {
     struct squad_input input;
     struct berth_error error = {0};
-    struct berth_log log = {hear, &heard};
+    struct berth_log log = {record_message, &heard};
     heard = (struct heard){0};
     struct squad_input_args args = {.path = fixture_source("tests/data/squad/v1.json"),
                                     .training = training,
@@ -152,7 +152,7 @@ static void a_cache_that_cannot_be_written_is_a_warning(void **state) {
     for (uint64_t n = 1; n < 80; n++) {
         struct squad_input input;
         struct berth_error error = {0};
-        struct berth_log log = {hear, &heard};
+        struct berth_log log = {record_message, &heard};
         heard = (struct heard){0};
         struct squad_input_args args = {.path = fixture_source("tests/data/squad/v1.json"),
                                         .training = 1,

@@ -184,7 +184,7 @@ static struct text text_of(const struct packer_source *source, size_t count, siz
 }
 
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
-                 const int64_t *places, size_t items) {
+                 const int64_t *indices, size_t items) {
     struct batch *batch = &packer->batch;
     const size_t texts = packer_texts(source), count = items * texts;
     int64_t row = 0;
@@ -193,7 +193,7 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
     batch->masked_count = 0;
     for (size_t i = 0; i < count; i++) {
         const struct text at = text_of(source, items, i);
-        const int64_t place = places != NULL ? places[at.item] : (int64_t)at.item;
+        const int64_t index = indices != NULL ? indices[at.item] : (int64_t)at.item;
         struct packer_sequence sequence =
             source->get(source->data, order[at.item] * texts + at.text);
         put_sequence(batch, (int32_t)i, row, &sequence);
@@ -202,7 +202,7 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
             put_labels(packer, i, &sequence);
         }
         ((int32_t *)batch->cu_seqlens)[i] = (int32_t)row;
-        ((int64_t *)batch->global_indices)[i] = place * (int64_t)texts + (int64_t)at.text;
+        ((int64_t *)batch->global_indices)[i] = index * (int64_t)texts + (int64_t)at.text;
         if (sequence.length > batch->max_length) {
             batch->max_length = sequence.length;
         }

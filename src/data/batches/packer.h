@@ -70,10 +70,10 @@ enum berth_status packer_init(struct packer *packer, const struct batch_extent *
 void packer_done(struct packer *packer);
 
 // Packs the items order[0 .. items) of the source, which must fit the limits and begin with a
-// group; text t of item i gets place places[i] * texts + t, with i for places[i] where `places` is
-// NULL. The caller sets batch.masked_weight.
+// group; the global index of text t of item i is indices[i] * texts + t, with indices[i] = i where
+// `indices` is NULL. The caller sets batch.masked_weight.
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
-                 const int64_t *places, size_t items);
+                 const int64_t *indices, size_t items);
 
 // How many items at the start of order[0 .. count) fit the limits, in whole groups; at least one
 // group if count > 0. limits->sequences counts items here.

@@ -85,7 +85,7 @@ static void make_own_items(struct stage_work *work, const struct stage_items *it
 
 // --- by several ranks ----------------------------------------------------------------------------
 
-struct together {
+struct joint_work {
     struct stage_work *work;
     const struct stage_items *items;
     double own_done; // as this rank last reported
@@ -94,9 +94,9 @@ struct together {
 
 enum { DONE, FAILED, INTERRUPTED, COUNTS };
 
-static void tell(void *context, int is_done, double *own) {
-    struct together *together = context;
-    const struct stage_work *work = together->work;
+static void report_own(void *context, int is_done, double *own) {
+    struct joint_work *joint = context;
+    const struct stage_work *work = joint->work;
 #pragma omp critical(stage_work)
     {
         own[DONE] = (double)work->done;
@@ -104,59 +104,59 @@ static void tell(void *context, int is_done, double *own) {
         own[INTERRUPTED] =
             work->status == BERTH_INTERRUPTED || (!is_done && is_stop_requested(work));
     }
-    together->own_done = own[DONE];
+    joint->own_done = own[DONE];
 }
 
-static void hear(void *context, const double *sums) {
-    struct together *together = context;
-    struct stage_work *work = together->work;
-    together->interrupted = sums[INTERRUPTED] > 0;
+static void receive_sums(void *context, const double *sums) {
+    struct joint_work *joint = context;
+    struct stage_work *work = joint->work;
+    joint->interrupted = sums[INTERRUPTED] > 0;
 #pragma omp critical(stage_work)
     {
-        work->done_elsewhere = (int64_t)(sums[DONE] - together->own_done);
+        work->done_elsewhere = (int64_t)(sums[DONE] - joint->own_done);
         work->others_stopped = sums[FAILED] > 0 || sums[INTERRUPTED] > 0;
         report(work);
     }
 }
 
 static void fail(void *context, enum berth_status status, const struct berth_error *error) {
-    stage_fail(((struct together *)context)->work, status, error);
+    stage_fail(((struct joint_work *)context)->work, status, error);
 }
 
 static void make_in_background(void *context) {
-    const struct together *together = context;
-    make_own_items(together->work, together->items);
+    const struct joint_work *joint = context;
+    make_own_items(joint->work, joint->items);
 }
 
-static enum berth_status settle(const struct together *together, struct berth_error *error) {
-    const struct stage_work *work = together->work;
+static enum berth_status settle(const struct joint_work *joint, struct berth_error *error) {
+    const struct stage_work *work = joint->work;
     const enum berth_status own = stage_outcome(work, error);
     TRY(comm_settle(work->comm, own == BERTH_INTERRUPTED ? BERTH_OK : own, error));
-    return together->interrupted ? error_set(error, BERTH_INTERRUPTED, "%s", stopped) : BERTH_OK;
+    return joint->interrupted ? error_set(error, BERTH_INTERRUPTED, "%s", stopped) : BERTH_OK;
 }
 
-static enum berth_status make_together(struct stage_work *work, const struct stage_items *items,
-                                       struct berth_error *error) {
-    struct together together = {.work = work, .items = items};
+static enum berth_status make_jointly(struct stage_work *work, const struct stage_items *items,
+                                      struct berth_error *error) {
+    struct joint_work joint = {.work = work, .items = items};
     const struct heartbeat_rules rules = {.comm = work->comm,
                                           .count = COUNTS,
-                                          .report = tell,
-                                          .receive = hear,
+                                          .report = report_own,
+                                          .receive = receive_sums,
                                           .fail = fail,
-                                          .context = &together};
+                                          .context = &joint};
     struct berth_error own;
     const enum berth_status status = heartbeat_run(&rules, make_in_background, &own);
     if (status != BERTH_OK) {
         stage_fail(work, status, &own);
     }
-    return settle(&together, error);
+    return settle(&joint, error);
 }
 
 enum berth_status stage_make(struct stage_work *work, const struct stage_items *items,
                              struct berth_error *error) {
     work->done_elsewhere = 0;
     if (work->comm->size > 1) {
-        return make_together(work, items, error);
+        return make_jointly(work, items, error);
     }
     make_own_items(work, items);
     return stage_outcome(work, error);
