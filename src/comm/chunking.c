@@ -17,8 +17,8 @@ struct chunking chunking_of(const struct comm_range *range, int size, int64_t ma
 }
 
 int64_t chunking_count(const struct chunking *chunking, const struct comm_range *range,
-                       int64_t chunk, int owner) {
-    const int64_t first = range->starts[owner] + chunk * chunking->elements;
+                       int64_t chunk_index, int owner) {
+    const int64_t first = range->starts[owner] + chunk_index * chunking->elements;
     const int64_t left = range->starts[owner + 1] - first;
     return left < 0 ? 0 : left < chunking->elements ? left : chunking->elements;
 }

@@ -15,8 +15,8 @@ struct chunking {
 
 // max_elements: those of a part for which there is memory.
 struct chunking chunking_of(const struct comm_range *range, int size, int64_t max_elements);
-// The number of elements of `owner`'s part in step `chunk` of an operation; may be 0.
+// The number of elements of `owner`'s part in step `chunk_index` of an operation; may be 0.
 int64_t chunking_count(const struct chunking *chunking, const struct comm_range *range,
-                       int64_t chunk, int owner);
+                       int64_t chunk_index, int owner);
 
 #endif

@@ -18,8 +18,8 @@ struct courier {
     struct fault *fault;
     enum transport_channel channel;
     double timeout_seconds;
-    struct monitor
-        *monitor;          // decides what is late; NULL: nothing does, and the deadline is the end
+    // Decides what is late. NULL: the deadline is final.
+    struct monitor *monitor;
     _Atomic uint64_t sent; // bytes to other hosts
     double waited_seconds; // in courier_wait
 };

@@ -44,7 +44,7 @@ struct forecast {
     int64_t *counts; // [size] elements of a step in each rank's part
     struct local_totals {
         double elements, bytes, messages;
-    } * local_totals; // [ranks_per_host] of a step: what the ranks at one place of their hosts own
+    } * local_totals; // [ranks_per_host] of a step: what the ranks with one local rank own
     struct planned_operation **operations; // [begun_operations] ticket - 1
     size_t begun_operations, completed_operations, capacity;
     struct berth_error error;

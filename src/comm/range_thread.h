@@ -18,7 +18,7 @@ struct range_thread {
     int is_running;
     double busy_since;         // busy_seconds lacks the time since then; the thread's own
     pthread_mutex_t mutex;     // of all below
-    pthread_cond_t queued;     // something was begun, or the thread shall end
+    pthread_cond_t queued;     // something was begun, or the thread must end
     pthread_cond_t progressed; // something is completed, or an error was met
     struct queued_range *first, *last;
     int64_t begun, completed; // tickets
@@ -33,7 +33,7 @@ enum berth_status range_thread_start(struct range_thread *thread, struct pipelin
 void range_thread_end(struct range_thread *thread);
 
 // As in core/comm.h.
-int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_phases *kind,
+int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_phases *phases,
                            const struct comm_range *range);
 void range_thread_wait(struct range_thread *thread, int64_t ticket);
 

@@ -326,8 +326,8 @@ static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_se
     return range_thread_start(&ranks->thread, pipeline, error);
 }
 
-static enum berth_status open_watch(struct ranks *ranks, const struct comm_settings *settings,
-                                    struct berth_error *error) {
+static enum berth_status open_monitor(struct ranks *ranks, const struct comm_settings *settings,
+                                      struct berth_error *error) {
     ranks->monitor = (struct monitor){.transport = ranks->transport,
                                       .topology = &ranks->topology,
                                       .fault = &ranks->fault,
@@ -372,7 +372,7 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     ranks->agreements.courier = courier_of(ranks, settings, TRANSPORT_AGREEMENTS);
     TRY(find_topology(ranks, settings, error));
     enum berth_status status = open_pipeline(ranks, settings, &own);
-    status = status == BERTH_OK ? open_watch(ranks, settings, &own) : status;
+    status = status == BERTH_OK ? open_monitor(ranks, settings, &own) : status;
     fill_comm(ranks);
     const struct comm_ranks_memory memory = comm_ranks_memory(
         settings, ranks->comm.size, ranks->comm.local_size, ranks->comm.host_count);

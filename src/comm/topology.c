@@ -67,12 +67,12 @@ static void number_hosts(struct topology *topology) {
     const struct host_identity *before = NULL;
     topology->host_count = 0;
     for (int rank = 0; rank < topology->size; rank++) {
-        const struct host_identity *identities = &topology->identities[topology->processes[rank]];
-        if (before == NULL || !is_same_host(before, identities)) {
+        const struct host_identity *identity = &topology->identities[topology->processes[rank]];
+        if (before == NULL || !is_same_host(before, identity)) {
             topology->first[topology->host_count++] = rank;
         }
         topology->hosts[rank] = topology->host_count - 1;
-        before = identities;
+        before = identity;
     }
     topology->first[topology->host_count] = topology->size;
     topology->host = topology->hosts[topology->rank];

@@ -13,7 +13,8 @@
 
 enum transport_channel {
     TRANSPORT_COLLECTIVES, // of the job's thread
-    TRANSPORT_AGREEMENTS,  // likewise; separate, for ranks that fail alone
+    TRANSPORT_AGREEMENTS,  // likewise; separate, so that a rank that fails alone disturbs no other
+                           // collective
     TRANSPORT_RANGES,      // exchanges of ranges, by the communicator's own thread
     TRANSPORT_MONITOR,     // monitor.h
     TRANSPORT_CHANNELS

@@ -41,7 +41,8 @@ struct comm_stats {
 };
 
 // What a rank does between two operations, for messages. Except in an update and between heartbeats
-// (core/heartbeat.h), it may take longer than the deadline as long as it is alive.
+// (core/heartbeat.h), it may take longer than the deadline as long as its process uses the
+// processor.
 enum comm_phase { COMM_BETWEEN, COMM_UPDATE, COMM_EVALUATION, COMM_SAVING, COMM_HEARTBEAT };
 
 struct comm {

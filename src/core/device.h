@@ -539,8 +539,10 @@ struct device {
 struct device_options {
     int threads;              // 0: all processors that the process may use
     const char *instructions; // NULL or "auto"; "generic", "avx2", "avx512", "avx512bf16" force one
-    int index;      // of the GPU among those of its kind that the process sees; -1: chosen by
-    int local_rank; // the local rank, in turn
+    // Index of the GPU among those of its kind that the process sees; -1: assigned in turn by
+    // local_rank
+    int index;
+    int local_rank; // among the ranks of this host
     int ranks;      // of the job; several: memory to exchange with other ranks' devices is counted
     int tf32;       // 1: products of f32 matrices in TF32, where the device has it
 };

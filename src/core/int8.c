@@ -6,7 +6,7 @@
 
 #define LARGEST 127.0f
 // The smallest scale; the numbers of a group with a smaller one become 0.
-#define SCALE_LEAST 0x1p-100f
+#define SCALE_MIN 0x1p-100f
 
 // Rounded to 17 significant bits.
 static float short_scale(float scale) {
@@ -35,7 +35,7 @@ static float largest_of(const float *row, int64_t count) {
 static float quantize_group(const float *row, int64_t count, signed char *q) {
     const float most = largest_of(row, count), scale = short_scale(most / LARGEST);
     const int is_finite = isfinite(most) != 0;
-    if (!is_finite || scale < SCALE_LEAST) {
+    if (!is_finite || scale < SCALE_MIN) {
         memset(q, 0, (size_t)count);
         return is_finite ? 0.0f : NAN;
     }

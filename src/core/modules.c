@@ -11,7 +11,8 @@
 
 #define FOLDERS_SIZE 2048 // of the list in a message
 
-// Folders relative to that of this code. CMake defines the one of an installed program.
+// Folders of modules, relative to the folder of the file that holds this code. CMake may override
+// the one for an installed program.
 #ifndef BERTH_MODULES_FROM_PROGRAM
 #define BERTH_MODULES_FROM_PROGRAM "../lib/berth"
 #endif

@@ -25,8 +25,8 @@ int text_ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-int name_has_suffix(const char *name, const char *ending) {
-    return text_ends_with(name, ending) && strcmp(name, ending) != 0;
+int name_has_suffix(const char *name, const char *suffix) {
+    return text_ends_with(name, suffix) && strcmp(name, suffix) != 0;
 }
 
 int hex_digit(char c) {

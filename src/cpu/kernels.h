@@ -78,8 +78,8 @@ struct product {
     const float *bias;    // NULL: none
     const float *factors; // [m], of the rows of a b, not with a bias; NULL: none
     int accumulate;
-    int operands_cached; // 1: a and b are in the second-level cache, and are not asked for
-    int result_cached;   // 1: so is c
+    int operands_cached;               // 1: a and b are in the L2 cache and need no prefetching
+    int result_cached;                 // 1: so is c
     struct prefetch_queue *prefetches; // NULL: none
     struct product_epilogue epilogue;
 };

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define TILE_ROWS 192
-#define TILE_LEAST 64                  // minimum rows of a tile, if there are as many
-#define CHUNK_COLUMNS (2 * INT8_PANEL) // a part has a multiple of this many outputs
+#define TILE_MIN 64                    // minimum rows of a tile, if there are as many
+#define CHUNK_COLUMNS (2 * INT8_PANEL) // the columns of a chunk are a multiple of this
 #define ALIGNMENT 64
 
 // --- packed matrices ----------------------------------------------------------------------------
@@ -238,7 +238,7 @@ static struct linear linear_of(const struct cpu *cpu, struct mat y, struct mat x
     const int64_t threads = cpu->threads;
     l.tile_count = cpu_blocks(y.rows, TILE_ROWS * threads) * threads;
     l.tile_rows = int8_round_up(cpu_blocks(y.rows, l.tile_count), INT8_ROWS);
-    l.tile_rows = l.tile_rows > TILE_LEAST ? l.tile_rows : TILE_LEAST;
+    l.tile_rows = l.tile_rows > TILE_MIN ? l.tile_rows : TILE_MIN;
     l.tile_count = cpu_blocks(y.rows, l.tile_rows);
     l.chunk_count = cpu_blocks(threads, l.tile_count);
     l.chunk_columns = int8_round_up(cpu_blocks(y.cols, l.chunk_count), CHUNK_COLUMNS);

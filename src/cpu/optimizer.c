@@ -175,12 +175,12 @@ void cpu_convert(struct device *dev, struct mat to, const float *from) {
 }
 
 void cpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
-                   const struct device_checksum_range *parts, int64_t count) {
+                   const struct device_checksum_range *ranges, int64_t count) {
     struct cpu *cpu = cpu_of(dev);
     const size_t size = dtype_size(values.dtype);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < count; i++) {
-        const char *first = (const char *)values.data + (size_t)parts[i].first * size;
-        sums[parts[i].sum] = checksum_bytes(first, (size_t)parts[i].count * size);
+        const char *first = (const char *)values.data + (size_t)ranges[i].first * size;
+        sums[ranges[i].sum] = checksum_bytes(first, (size_t)ranges[i].count * size);
     }
 }

@@ -74,7 +74,7 @@ static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
     return error;
 }
 
-static inline uint64_t gpu_unit(int index) {
+static inline uint64_t gpu_id_of(int index) {
     struct cudaDeviceProp properties;
     return cudaGetDeviceProperties(&properties, index) == cudaSuccess
                ? gpu_hash_name(&properties.uuid)

@@ -78,7 +78,7 @@ static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
     return GPU_NO_ERROR;
 }
 
-static inline uint64_t gpu_unit(int index) {
+static inline uint64_t gpu_id_of(int index) {
     return (uint64_t)index + 1;
 }
 

@@ -54,8 +54,8 @@ DEVICE int64_t head_number_index(const struct block_rows &block, int64_t row) {
 
 DEVICE struct mask_row query_mask(const struct dropout &dropout, const struct batch &batch,
                                   const struct block_rows &block, int64_t query) {
-    const int64_t sequence = dropout.threshold != 0 ? batch.global_indices[block.sequence] : 0;
-    return mask_row_of(dropout, (uint32_t)block.head, sequence, (int32_t)query);
+    const int64_t global_index = dropout.threshold != 0 ? batch.global_indices[block.sequence] : 0;
+    return mask_row_of(dropout, (uint32_t)block.head, global_index, (int32_t)query);
 }
 
 // --- costs --------------------------------------------------------------------------------------

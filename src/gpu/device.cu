@@ -601,7 +601,7 @@ static enum berth_status open_all(struct gpu *gpu, const struct device_options *
     }
     fill_table(&gpu->device);
     gpu->ranks = options->ranks;
-    gpu->device.gpu_id = gpu_unit(gpu->index);
+    gpu->device.gpu_id = gpu_id_of(gpu->index);
     gpu->device.tf32 = options->tf32 && GPU_HAS_TF32;
     *device = &gpu->device;
     return BERTH_OK;

@@ -244,6 +244,6 @@ void gpu_lamb_apply(struct device *dev, const struct lamb_args *args);
 void gpu_add(struct device *dev, float *to, const float *from, int64_t count);
 void gpu_convert(struct device *dev, struct mat to, const float *from);
 void gpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
-                   const struct device_checksum_range *parts, int64_t count);
+                   const struct device_checksum_range *ranges, int64_t count);
 
 #endif

@@ -241,15 +241,15 @@ template <int THREADS_, int VEC_, int CHUNKS_> struct row_group {
 // The coordinates of a row in a mask (core/rng.h).
 struct mask_row {
     uint64_t key;
-    uint32_t position, sequence, step, threshold; // threshold 0: nothing is dropped
+    uint32_t position, global_index, step, threshold; // threshold 0: nothing is dropped
     float scale;
 };
 
-DEVICE struct mask_row mask_row_of(const struct dropout &dropout, uint32_t head, int64_t sequence,
-                                   int32_t position) {
+DEVICE struct mask_row mask_row_of(const struct dropout &dropout, uint32_t head,
+                                   int64_t global_index, int32_t position) {
     return mask_row{rng_dropout_key(&dropout, head),
                     (uint32_t)position,
-                    (uint32_t)sequence,
+                    (uint32_t)global_index,
                     dropout.step,
                     dropout.threshold,
                     rng_dropout_scale(dropout.threshold)};
@@ -266,7 +266,7 @@ DEVICE struct mask_row mask_row_of_batch(const struct dropout &dropout, const st
 }
 
 DEVICE struct rng_block mask_block(const struct mask_row &row, uint32_t index) {
-    const uint32_t counter[4] = {index, row.position, row.sequence, row.step};
+    const uint32_t counter[4] = {index, row.position, row.global_index, row.step};
     return rng_philox(row.key, counter);
 }
 

@@ -138,9 +138,9 @@ void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
     zero_rows_from(gpu_of(dev), dlogits, count);
 }
 
-// The weight of class k in the loss of a row.
-DEVICE double target_weight(const struct class_rule &rule, int64_t k, int32_t label,
-                            int64_t classes) {
+// The smoothed and weighted target of class k in the loss of a row.
+DEVICE double class_target(const struct class_rule &rule, int64_t k, int32_t label,
+                           int64_t classes) {
     const double smoothing = (double)rule.smoothing;
     return (double)rule.weights[k] *
            (smoothing / (double)classes + (k == label ? 1.0 - smoothing : 0.0));
@@ -165,14 +165,14 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     }
     const double shift = largest + log(exps);
     for (int64_t k = 0; is_counted && k < classes; k++) {
-        const double weight = target_weight(rule, k, label, classes);
-        total += weight;
-        sum += weight * (shift - (double)number_at(logits, row, k));
+        const double target = class_target(rule, k, label, classes);
+        total += target;
+        sum += target * (shift - (double)number_at(logits, row, k));
     }
     for (int64_t k = 0; k < classes; k++) { // the gradient may share the logits' memory
         const double p = exp((double)number_at(logits, row, k) - shift);
-        const double weight = is_counted ? target_weight(rule, k, label, classes) : 0.0;
-        set_gradient(dlogits, row, k, is_counted ? (double)scale * (total * p - weight) : 0.0);
+        const double target = is_counted ? class_target(rule, k, label, classes) : 0.0;
+        set_gradient(dlogits, row, k, is_counted ? (double)scale * (total * p - target) : 0.0);
     }
     losses[row] = (float)sum;
 }

@@ -559,31 +559,31 @@ DEVICE int64_t number_bytes(const struct mat &values) {
     return values.dtype == DTYPE_F32 ? 4 : 2;
 }
 
-// Word i of a part, 0 after its end.
-DEVICE uint32_t word_of(const struct mat &values, const struct device_checksum_range &part,
+// Word i of a range, 0 after its end.
+DEVICE uint32_t word_of(const struct mat &values, const struct device_checksum_range &range,
                         int64_t i) {
     if (values.dtype == DTYPE_F32) {
-        return i < part.count ? gpu_bits(((const float *)values.data)[part.first + i]) : 0;
+        return i < range.count ? gpu_bits(((const float *)values.data)[range.first + i]) : 0;
     }
-    const uint16_t *halves = (const uint16_t *)values.data + part.first;
-    const uint32_t low = 2 * i < part.count ? halves[2 * i] : 0;
-    const uint32_t high = 2 * i + 1 < part.count ? halves[2 * i + 1] : 0;
+    const uint16_t *halves = (const uint16_t *)values.data + range.first;
+    const uint32_t low = 2 * i < range.count ? halves[2 * i] : 0;
+    const uint32_t high = 2 * i + 1 < range.count ? halves[2 * i + 1] : 0;
     return low | high << 16;
 }
 
-DEVICE uint4 words_of(const struct mat &values, const struct device_checksum_range &part,
+DEVICE uint4 words_of(const struct mat &values, const struct device_checksum_range &range,
                       int64_t vector) {
     const int64_t i = vector * VECTOR_WORDS;
-    return uint4{word_of(values, part, i), word_of(values, part, i + 1),
-                 word_of(values, part, i + 2), word_of(values, part, i + 3)};
+    return uint4{word_of(values, range, i), word_of(values, range, i + 1),
+                 word_of(values, range, i + 2), word_of(values, range, i + 3)};
 }
 
-// The sums of the thread's words of a part.
+// The sums of the thread's words of a range.
 DEVICE struct lane_sums sums_of(const struct mat &values,
-                                const struct device_checksum_range &part) {
-    const int64_t bytes = part.count * number_bytes(values);
+                                const struct device_checksum_range &range) {
+    const int64_t bytes = range.count * number_bytes(values);
     const unsigned char *data =
-        (const unsigned char *)values.data + part.first * number_bytes(values);
+        (const unsigned char *)values.data + range.first * number_bytes(values);
     const int64_t blocks = bytes / (CHECKSUM_LANES * 4) + 1;
     const int64_t wide = (uintptr_t)data % 16 == 0 ? bytes / 16 : 0; // whole aligned vectors
     struct lane_sums sums = {};
@@ -592,7 +592,7 @@ DEVICE struct lane_sums sums_of(const struct mat &values,
         add_words(sums, gpu_read16(data + 16 * i), (uint32_t)(blocks - i / BLOCK_VECTORS));
     }
     for (; i < blocks * BLOCK_VECTORS; i += UPDATE_THREADS) {
-        add_words(sums, words_of(values, part, i), (uint32_t)(blocks - i / BLOCK_VECTORS));
+        add_words(sums, words_of(values, range, i), (uint32_t)(blocks - i / BLOCK_VECTORS));
     }
     return sums;
 }
@@ -619,15 +619,15 @@ DEVICE uint64_t checksum_of(const uint64_t *lanes, uint64_t bytes) {
     return sum;
 }
 
-// A block handles a part at a time.
+// A block handles a range at a time.
 __global__ void __launch_bounds__(UPDATE_THREADS)
-    checksums_kernel(uint64_t *sums, struct mat values, const struct device_checksum_range *parts,
+    checksums_kernel(uint64_t *sums, struct mat values, const struct device_checksum_range *ranges,
                      int64_t count) {
     GPU_SHARED(uint64_t, lanes, UPDATE_THREADS / GPU_WARP * CHECKSUM_LANES);
     const int warp = (int)threadIdx.x / GPU_WARP, lane = (int)threadIdx.x % GPU_WARP;
-    for (int64_t p = blockIdx.x; p < count; p += gridDim.x) {
-        const struct device_checksum_range part = parts[p];
-        const struct lane_sums own = sums_of(values, part);
+    for (int64_t r = blockIdx.x; r < count; r += gridDim.x) {
+        const struct device_checksum_range range = ranges[r];
+        const struct lane_sums own = sums_of(values, range);
         __syncthreads();
         GPU_UNROLL
         for (int i = 0; i < VECTOR_WORDS; i++) {
@@ -638,23 +638,23 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            sums[part.sum] = checksum_of(lanes, (uint64_t)(part.count * number_bytes(values)));
+            sums[range.sum] = checksum_of(lanes, (uint64_t)(range.count * number_bytes(values)));
         }
     }
 }
 
 static gpu_cost checksums_cost(uint64_t *, struct mat values,
-                               const struct device_checksum_range *parts, int64_t count) {
+                               const struct device_checksum_range *ranges, int64_t count) {
     uint64_t elements = 0;
     for (int64_t i = 0; i < count; i++) {
-        elements += (uint64_t)parts[i].count;
+        elements += (uint64_t)ranges[i].count;
     }
-    return {(uint64_t)count * sizeof *parts + elements * dtype_size(values.dtype),
+    return {(uint64_t)count * sizeof *ranges + elements * dtype_size(values.dtype),
             (uint64_t)count * sizeof(uint64_t), 0};
 }
 
 void gpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
-                   const struct device_checksum_range *parts, int64_t count) {
+                   const struct device_checksum_range *ranges, int64_t count) {
     gpu_run(gpu_of(dev), {"checksums", std::min<int64_t>(count, UPDATE_BLOCKS), UPDATE_THREADS},
-            checksums_kernel, checksums_cost, sums, values, parts, count);
+            checksums_kernel, checksums_cost, sums, values, ranges, count);
 }

@@ -48,12 +48,12 @@ __global__ void __launch_bounds__(ROW_THREADS)
 }
 
 // The dropout factor of a column, in the mask of position 0 of the sequence.
-DEVICE float first_position_factor(const struct dropout &dropout, int64_t sequence,
+DEVICE float first_position_factor(const struct dropout &dropout, int64_t global_index,
                                    int64_t column) {
     if (dropout.threshold == 0) {
         return 1.0f;
     }
-    return rng_dropout_keeps(&dropout, 0, sequence, 0, (int32_t)column)
+    return rng_dropout_keeps(&dropout, 0, global_index, 0, (int32_t)column)
                ? rng_dropout_scale(dropout.threshold)
                : 0.0f;
 }

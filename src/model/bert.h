@@ -48,7 +48,8 @@ struct bert {
     int64_t max_masked;         // maximum number of masked or labelled tokens in a batch
     int64_t max_length;         // maximum length of a sequence in training
     struct param_frozen frozen; // the backward pass leaves their gradients 0
-    int reads_first; // without a head: 1 if only the first row of each sequence is read (infer.h)
+    // Without a head: 1 if only the first row of each sequence is read (train/engine/infer.h).
+    int reads_first;
     // For training on classes; without weights, the plain cross entropy.
     struct class_rule class_rule;
 };

@@ -246,7 +246,7 @@ static void test_exchanges_slow_down_ranks_without_a_spare_core(void **state) {
     }
 }
 
-static void test_meetings_go_up_and_down_a_tree(void **state) {
+static void test_collectives_go_up_and_down_a_tree(void **state) {
     const struct comm_cluster cluster = {.hosts = 5, .ranks_per_host = 1, .link = {1e6, 0.01}};
     struct comm *comm = open_cluster(&cluster);
     double numbers[100] = {0};
@@ -356,7 +356,7 @@ int main(void) {
         cmocka_unit_test(test_the_slowest_rank_is_waited_for),
         cmocka_unit_test(test_processors_take_their_time),
         cmocka_unit_test(test_exchanges_slow_down_ranks_without_a_spare_core),
-        cmocka_unit_test(test_meetings_go_up_and_down_a_tree),
+        cmocka_unit_test(test_collectives_go_up_and_down_a_tree),
         cmocka_unit_test(test_nothing_that_is_faster_makes_it_longer),
         cmocka_unit_test(test_costs_are_measured),
         cmocka_unit_test(test_memory_that_is_out),

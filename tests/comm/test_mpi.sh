@@ -110,7 +110,7 @@ for mpi in $mpis; do
     echo 'no library' >"$work/bare/berth-comm-$mpi.so"
     launch_program "$mpi" 2 "$work/bare/berth" doctor
     expect_code 69
-    expect_err "berth-comm-$mpi.so: "
+    expect_err "cannot open $work/bare/berth-comm-$mpi.so: "
     rm "$work/bare/berth-comm-$mpi.so"
 done
 run doctor --comm none

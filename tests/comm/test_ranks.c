@@ -30,7 +30,8 @@ struct case_range {
     enum division division;
 };
 
-// With chunks of 1,024 elements: many steps, several, one, fewer elements than ranks, none.
+// With chunks of 1,024 elements: several steps; many steps of one rank's part; parts of every
+// second rank only; fewer elements than ranks; none.
 static const struct case_range ranges[RANGES] = {{7, 40961, EVEN},
                                                  {100000, 20000, ALL_TO_LAST},
                                                  {50000, 9999, EVERY_SECOND},

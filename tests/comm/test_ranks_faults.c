@@ -551,11 +551,11 @@ static void test_memory_that_is_out_while_opening(void **state) {
 // --- ranks that work independently --------------------------------------------------------------
 
 // What a rank does between heartbeats (core/heartbeat.h), and what it observed.
-struct meeter {
+struct worker {
     struct comm *comm;
     double seconds;      // of its work
     int follows_failure; // its work lasts until a failure and two more calls of `report_own`
-    atomic_int tells, hears, fails;
+    atomic_int reports, receptions, fails;
     atomic_int *through; // ranks that have done their work
     int through_at_end;
     enum berth_status status;
@@ -563,100 +563,102 @@ struct meeter {
 };
 
 static void report_own(void *context, int is_done, double *own) {
-    struct meeter *meeter = context;
-    own[0] = meeter->comm->rank + 1;
+    struct worker *worker = context;
+    own[0] = worker->comm->rank + 1;
     own[1] = is_done;
-    atomic_fetch_add(&meeter->tells, 1);
+    atomic_fetch_add(&worker->reports, 1);
 }
 
 static void receive_sums(void *context, const double *sums) {
-    struct meeter *meeter = context;
-    const int size = meeter->comm->size;
+    struct worker *worker = context;
+    const int size = worker->comm->size;
     CHECK(sums[0] == size * (size + 1) / 2.0);
-    CHECK(sums[1] <= atomic_load(meeter->through));
-    atomic_fetch_add(&meeter->hears, 1);
+    CHECK(sums[1] <= atomic_load(worker->through));
+    atomic_fetch_add(&worker->receptions, 1);
 }
 
 static void notice_failure(void *context, enum berth_status status,
                            const struct berth_error *error) {
-    struct meeter *meeter = context;
+    struct worker *worker = context;
     CHECK(status == BERTH_UNAVAILABLE && error->message[0] != '\0');
-    atomic_fetch_add(&meeter->fails, 1);
+    atomic_fetch_add(&worker->fails, 1);
 }
 
 static void work_alone(void *context) {
-    struct meeter *meeter = context;
+    struct worker *worker = context;
     const double start = now();
-    int tells = 0;
-    while (now() - start < meeter->seconds ||
-           (meeter->follows_failure && now() - start < 30 &&
-            (tells == 0 || atomic_load(&meeter->tells) < tells + 2))) {
-        tells = tells == 0 && atomic_load(&meeter->fails) > 0 ? atomic_load(&meeter->tells) : tells;
+    int reports = 0;
+    while (now() - start < worker->seconds ||
+           (worker->follows_failure && now() - start < 30 &&
+            (reports == 0 || atomic_load(&worker->reports) < reports + 2))) {
+        reports = reports == 0 && atomic_load(&worker->fails) > 0 ? atomic_load(&worker->reports)
+                                                                  : reports;
         sched_yield();
     }
     // After the failure, `report_own` must still be called.
-    CHECK(!meeter->follows_failure || (tells > 0 && atomic_load(&meeter->tells) >= tells + 2));
-    atomic_fetch_add(meeter->through, 1);
+    CHECK(!worker->follows_failure ||
+          (reports > 0 && atomic_load(&worker->reports) >= reports + 2));
+    atomic_fetch_add(worker->through, 1);
 }
 
 static void take_part(struct comm *comm, const struct transport *transport, void *context) {
-    struct meeter *meeter = &((struct meeter *)context)[comm->rank];
-    meeter->comm = comm;
+    struct worker *worker = &((struct worker *)context)[comm->rank];
+    worker->comm = comm;
     comm->enter(comm, COMM_HEARTBEAT, 0);
     const struct heartbeat_rules rules = {.comm = comm,
                                           .count = 2,
                                           .report = report_own,
                                           .receive = receive_sums,
                                           .fail = notice_failure,
-                                          .context = meeter};
-    if (meeter->through != NULL) {
-        meeter->status = heartbeat_run(&rules, work_alone, &meeter->error);
-        meeter->through_at_end = atomic_load(meeter->through);
+                                          .context = worker};
+    if (worker->through != NULL) {
+        worker->status = heartbeat_run(&rules, work_alone, &worker->error);
+        worker->through_at_end = atomic_load(worker->through);
     }
 }
 
-static void run_meeters(const char *layout, double deadline, struct meeter *meeters) {
+static void run_workers(const char *layout, double deadline, struct worker *workers) {
     struct job job = job_of(layout);
     job.settings.timeout_seconds = deadline;
     job.body = take_part;
-    job.context = meeters;
+    job.context = workers;
     job_run(&job);
 }
 
 static void test_ranks_that_work_for_themselves_wait_for_the_last_without_a_deadline(void **state) {
     enum { RANKS = 4 };
     atomic_int through = 0;
-    struct meeter meeters[RANKS] = {0};
+    struct worker workers[RANKS] = {0};
     for (int rank = 0; rank < RANKS; rank++) {
-        meeters[rank].seconds = rank * DEADLINE;
-        meeters[rank].through = &through;
+        workers[rank].seconds = rank * DEADLINE;
+        workers[rank].through = &through;
     }
-    run_meeters("2x2", DEADLINE, meeters);
+    run_workers("2x2", DEADLINE, workers);
     for (int rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(meeters[rank].status, BERTH_OK);
-        assert_int_equal(meeters[rank].through_at_end, RANKS);
-        assert_true(meeters[rank].hears >= 3 && meeters[rank].fails == 0);
+        assert_int_equal(workers[rank].status, BERTH_OK);
+        assert_int_equal(workers[rank].through_at_end, RANKS);
+        assert_true(workers[rank].receptions >= 3 && workers[rank].fails == 0);
     }
 }
 
 static void test_a_rank_that_is_gone_does_not_end_the_work_of_the_others(void **state) {
     enum { RANKS = 3 };
     atomic_int through = 0;
-    struct meeter meeters[RANKS] = {0};
+    struct worker workers[RANKS] = {0};
     for (int rank = 0; rank < RANKS - 1; rank++) {
-        meeters[rank].follows_failure = 1;
-        meeters[rank].through = &through;
+        workers[rank].follows_failure = 1;
+        workers[rank].through = &through;
     }
-    run_meeters("1x3", DEADLINE, meeters);
+    run_workers("1x3", DEADLINE, workers);
     for (int rank = 0; rank < RANKS - 1; rank++) {
-        const struct meeter *meeter = &meeters[rank];
-        assert_int_equal(meeter->status, BERTH_UNAVAILABLE);
-        assert_true(meeter->fails == 1 && meeter->hears == 0);
+        const struct worker *worker = &workers[rank];
+        assert_int_equal(worker->status, BERTH_UNAVAILABLE);
+        assert_true(worker->fails == 1 && worker->receptions == 0);
     }
     // One of them names it, and tells the other.
     const char *const missing = "rank 2 on host host0 did not arrive";
-    assert_true(strstr(meeters[0].error.message, missing) != NULL ||
-                strstr(meeters[1].error.message, missing) != NULL);
+    assert_true(strstr(workers[0].error.message, missing) != NULL ||
+                strstr(workers[1].error.message, missing) != NULL);
     assert_int_equal(through, RANKS - 1);
 }
 

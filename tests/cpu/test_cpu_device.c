@@ -257,12 +257,12 @@ static void without_avx512_nothing_is_the_librarys(void **state) {
 enum { MOST_M = 32, MOST_N = 112, MOST_K = 2200 };
 
 // A product c = a b, and what follows it.
-struct ended {
+struct epilogue_case {
     float a[MOST_M * MOST_K], b[MOST_K * MOST_N];
     float c[MOST_M * MOST_N], y[MOST_M * MOST_N], u[MOST_M * MOST_N], sums[MOST_N];
 };
 
-static void fill_ended(struct ended *e) {
+static void fill_epilogue_case(struct epilogue_case *e) {
     fill(e->a, DTYPE_F32, MOST_M * MOST_K, 0);
     fill(e->b, DTYPE_F32, MOST_K * MOST_N, 0);
     fill(e->u, DTYPE_F32, MOST_M * MOST_N, 0);
@@ -281,9 +281,10 @@ static float largest(const float *x, int64_t count) {
     return most;
 }
 
-// As one with the product, or as operations of their own after it.
-static void run_ended(struct gemm *gemm, const struct kernels *kernels, const struct gemm_shape *s,
-                      struct ended *e, int backward, int is_one) {
+// The epilogue within the product, or as separate operations after it.
+static void run_epilogue_case(struct gemm *gemm, const struct kernels *kernels,
+                              const struct gemm_shape *s, struct epilogue_case *e, int backward,
+                              int is_one) {
     const enum activation f = ACTIVATION_GELU_ERF;
     struct gemm_operands operands = {.a = e->a, .b = e->b, .c = e->c};
     if (is_one) {
@@ -308,7 +309,7 @@ static void an_activation_follows_every_product(void **state) {
         {.m = 17, .n = 50, .k = 2200, .lda = 2200, .ldb = 50, .ldc = 50},
         {.m = 3, .n = 70, .k = 24, .lda = 24, .ldb = 70, .ldc = 70}};
     static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
-    struct ended *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
+    struct epilogue_case *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
     assert_non_null(one);
     assert_non_null(two);
     for (size_t i = 0; i < 8 * sizeof shapes / sizeof *shapes; i++) {
@@ -319,10 +320,10 @@ static void an_activation_follows_every_product(void **state) {
             continue;
         }
         assert_int_equal(gemm_open(1, 0, kernels, &gemm, NULL), BERTH_OK);
-        fill_ended(one);
-        fill_ended(two);
-        run_ended(gemm, kernels, s, one, (int)(i % 2), 1);
-        run_ended(gemm, kernels, s, two, (int)(i % 2), 0);
+        fill_epilogue_case(one);
+        fill_epilogue_case(two);
+        run_epilogue_case(gemm, kernels, s, one, (int)(i % 2), 1);
+        run_epilogue_case(gemm, kernels, s, two, (int)(i % 2), 0);
         assert_memory_equal(one, two, sizeof *one);
         assert_true(largest(i % 2 ? one->sums : one->y, s->n) > 0);
         gemm_close(gemm);

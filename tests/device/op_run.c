@@ -69,13 +69,13 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     struct batch *b = &run->batch;
     *b = (struct batch){0};
     int32_t *starts = op_alloc(run, ((size_t)count + 1) * sizeof *starts);
-    int64_t *places = op_alloc(run, (size_t)count * sizeof *places);
+    int64_t *global_indices = op_alloc(run, (size_t)count * sizeof *global_indices);
     int32_t *labels[2] = {op_alloc(run, (size_t)count * sizeof **labels),
                           op_alloc(run, (size_t)count * sizeof **labels)};
     for (int s = 0; s < count; s++) {
         int32_t length = lengths[s];
         starts[s + 1] = starts[s] + length;
-        places[s] = 5 + 3 * s;
+        global_indices[s] = 5 + 3 * s;
         labels[0][s] = length / 2;
         labels[1][s] = s == 1 ? length : length - 1; // one label outside
         b->max_length = length > b->max_length ? length : b->max_length;
@@ -101,7 +101,7 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     b->positions = rows[2];
     b->sequences = rows[3];
     b->cu_seqlens = starts;
-    b->global_indices = places;
+    b->global_indices = global_indices;
     b->start_positions = labels[0];
     b->end_positions = labels[1];
 }

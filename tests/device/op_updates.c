@@ -205,13 +205,13 @@ static uint64_t checksum_of(const unsigned char *data, size_t bytes) {
 }
 
 void op_checksums(struct op_case *c) {
-    const struct device_checksum_range *parts = data_of(c, 2);
+    const struct device_checksum_range *ranges = data_of(c, 2);
     const size_t size = dtype_size(c->call.operands[1].dtype);
     for (int64_t i = 0; i < SIZE(PARTS); i++) {
         const unsigned char *first =
-            (const unsigned char *)data_of(c, 1) + (size_t)parts[i].first * size;
-        const uint64_t sum = checksum_of(first, (size_t)parts[i].count * size);
-        c->x[0][2 * parts[i].sum] = (double)(uint32_t)sum;
-        c->x[0][2 * parts[i].sum + 1] = (double)(sum >> 32);
+            (const unsigned char *)data_of(c, 1) + (size_t)ranges[i].first * size;
+        const uint64_t sum = checksum_of(first, (size_t)ranges[i].count * size);
+        c->x[0][2 * ranges[i].sum] = (double)(uint32_t)sum;
+        c->x[0][2 * ranges[i].sum + 1] = (double)(sum >> 32);
     }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# cuDNN's own verdict on the graphs of attention, without a GPU (check_cudnn_plans.cpp). Skipped without cuDNN.
+# Lets cuDNN check the graphs of attention, without a GPU (check_cudnn_plans.cpp). Skipped without cuDNN.
 # SOURCE: the repository; CXX: a C++ compiler; LIBRARIES: the folder of CUDA's libraries, or nothing.
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT

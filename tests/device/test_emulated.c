@@ -170,9 +170,9 @@ static void scratch_is_reserved(void **state) {
     dev->close(dev);
 }
 
-// The rows of a word add up wherever its run of places begins and ends: within the places of one
-// block, on both of their ends, and over several of them, as far as the last place. Whole numbers
-// are exact in any order; rows whose sum is 0 are their own gradient where xhat is 0.
+// The rows of a word add up wherever its run in word_rows begins and ends: within the entries of
+// one block, on both of their ends, and over several of them, as far as the last entry. Whole
+// numbers are exact in any order; rows whose sum is 0 are their own gradient where xhat is 0.
 static void gradients_of_words(void **state) {
     static const int runs[] = {1, 31, 32, 64, 2, 1, 100, 1, 28, 40};
     enum { TOKENS = 300, ROWS = 320, HIDDEN = 8, WORDS = COUNT(runs) };

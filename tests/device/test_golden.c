@@ -100,7 +100,7 @@ static void make_batch(struct golden_run *g, int64_t rows) {
     op_batch(&g->op, lengths, (int)count - 1);
 }
 
-// --- verdicts -----------------------------------------------------------------------------------
+// --- checks -------------------------------------------------------------------------------------
 
 // In bf16 the inputs are rounded too, which the numbers of the file are not.
 static double tolerance(const struct golden_run *g, double f32, double bf16) {

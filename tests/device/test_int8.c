@@ -66,7 +66,7 @@ static int is_wide(const struct int8_layout *layout, int64_t column) {
     return found;
 }
 
-// Writes the columns at the places of a group from `place` on and returns its end.
+// Writes the columns of a group from `position` on and returns its end.
 static int64_t lay_out_group(struct arrays *a, int64_t group, int64_t position) {
     const int64_t count = a->layout.columns / a->layout.groups;
     for (int64_t c = group * count; c < (group + 1) * count; c++) {

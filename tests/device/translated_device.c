@@ -177,12 +177,12 @@ static struct reach reach_of(const struct call *call, const struct device_range 
     return reach;
 }
 
-// The number of sums that end with the last part's, as far as the host can read the parts.
-static int64_t sums_reached(const struct call *call, const struct device_checksum_range *parts,
+// The number of sums that end with the last range's, as far as the host can read the ranges.
+static int64_t sums_reached(const struct call *call, const struct device_checksum_range *ranges,
                             int64_t count) {
     int64_t reached = 0;
     for (int64_t i = 0; call->inner->is_host && i < count; i++) {
-        reached = larger(reached, parts[i].sum + 1);
+        reached = larger(reached, ranges[i].sum + 1);
     }
     return reached;
 }

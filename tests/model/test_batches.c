@@ -403,8 +403,8 @@ static void other_seeds_steps_and_indices_are_other_masks(void **state) {
     scene_close(&scene);
 }
 
-// The first number that is not finite is caused by the parameter at `offset`.
-static int64_t range_of_nan(struct scene *scene, const struct batch *batch, int64_t offset) {
+// Makes the parameter at `offset` NaN and returns the stage that bert_first_nonfinite finds.
+static int64_t stage_of_nan(struct scene *scene, const struct batch *batch, int64_t offset) {
     struct harness *harness = &scene->harness;
     float *parameters = random_parameters(&harness->table, 1);
     parameters[offset] = NAN;
@@ -430,7 +430,7 @@ static void check_bad_numbers(const struct mode *mode) {
     harness_step(harness, batch, &dropout, 1);
     assert_int_equal(bert_first_nonfinite(&harness->model, harness->activations, batch), -1);
     for (int64_t i = 0; i < 5; i++) {
-        assert_int_equal(range_of_nan(&scene, batch, offsets[i]), i);
+        assert_int_equal(stage_of_nan(&scene, batch, offsets[i]), i);
     }
     packed_free(packed);
     scene_close(&scene);

@@ -161,7 +161,7 @@ ALWAYS_INLINE float identity_slope(float x) {
 
 // --- chunks of rows -----------------------------------------------------------------------------
 
-// NAME_chunk: x = value(x). NAME_slope_chunk: g *= slope(x). Pieces are computed in whole vectors;
+// NAME_chunk: x = value(x). NAME_slope_chunk: g *= slope(x). Chunks are computed in whole vectors;
 // values past `count` are unused.
 #define ACTIVATION_CHUNKS(name, value, slope)                                                      \
     static void name##_chunk(float *restrict x, int64_t count) {                                   \

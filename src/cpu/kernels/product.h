@@ -379,8 +379,8 @@ static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
     }
 }
 
-// Transposes 16 x 16 words: in each of four rounds, words whose index differs in one bit change
-// places.
+// Transposes 16 x 16 words: in each of four rounds, words whose index differs in one bit are
+// swapped.
 ALWAYS_INLINE void transpose_words(__m512i row[VECTOR]) {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 #pragma GCC unroll 4

@@ -343,7 +343,7 @@ ALWAYS_INLINE struct range range_of(const float *x, int64_t count) {
 }
 
 // Below this range a row counts as zero: the reciprocal of its scale would overflow.
-#define RANGE_LEAST 1e-30f
+#define RANGE_MIN 1e-30f
 
 ALWAYS_INLINE unsigned char byte_of(int32_t value) {
     value = value > 0 ? value : 0;
@@ -409,7 +409,7 @@ ALWAYS_INLINE void quantize_row(const struct int8_rows *rows, int64_t row, struc
     range.high = fmaxf(range.high, most.high / INT8_COPIES);
     const int is_finite = range.bits < 0x7F800000u && most.bits < 0x7F800000u;
     const float size = range.high - range.low;
-    const float inverse = is_finite && size > RANGE_LEAST ? 255.0f / size : 0.0f;
+    const float inverse = is_finite && size > RANGE_MIN ? 255.0f / size : 0.0f;
     const struct bytes b = {inverse, is_finite ? int8_round(-range.low * inverse) : 0};
     rows->scales[row] = is_finite ? size / 255.0f : NAN;
     rows->zeros[row] = b.zero;
