@@ -142,7 +142,7 @@ static void write_index(unsigned form, const uint8_t *bytes, size_t size) {
     sorted_table_writer_done(&entries);
 }
 
-// --- reading ---------------------------------------------------------------------------------
+// --- reading ------------------------------------------------------------------------------------
 
 // Reading two halves and reading the whole gives the same bytes, or the same failure.
 static void read_tensor(const struct tensor_file *file, const struct tensor_entry *entry) {

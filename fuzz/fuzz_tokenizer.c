@@ -27,6 +27,7 @@ static void check_tokens(const struct tokenizer *tokenizer, const struct token_l
             const struct token *last = token - 1;
             require(token->word == last->word || token->word == last->word + 1);
             require(token->begin >= last->begin && token->byte_begin >= last->byte_begin);
+            require(token->end >= last->end && token->byte_end >= last->byte_end);
         }
     }
 }

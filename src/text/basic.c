@@ -88,7 +88,8 @@ static int reserve(struct basic_walk *walk, size_t extra) {
     if (walk->capacity - walk->count >= extra) {
         return 1;
     }
-    size_t needed = walk->count + extra, capacity = walk->capacity; // as for the origins
+    // The buffer and the origins grow to the same capacity.
+    size_t needed = walk->count + extra, capacity = walk->capacity;
     char *buffer = memory_grow(walk->buffer, &capacity, needed, 1);
     if (buffer == NULL) {
         return 0;
@@ -133,8 +134,8 @@ static size_t decode_before(const struct basic_walk *walk, size_t at, uint32_t *
     return 1;
 }
 
-// What a neighbouring character says about a sigma: 1 it is a cased letter, 0 it is none, -1 look
-// further.
+// What a neighbouring character says about a sigma. 1: it is a cased letter; 0: it is not; -1:
+// look further.
 static int sigma_context(const struct basic_walk *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;

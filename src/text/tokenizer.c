@@ -143,7 +143,7 @@ void tokenizer_close(struct tokenizer *tokenizer) {
     }
 }
 
-// --- queries ----------------------------------------------------------------------------------
+// --- queries ------------------------------------------------------------------------------------
 
 size_t tokenizer_size(const struct tokenizer *tokenizer) {
     return tokenizer->vocabulary.count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPython's random numbers, and pre-training instances equal to those of the published rules bit
 // for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py). With the faster
-// numbers: invariants of every instance, and the shares over all instances.
+// numbers: invariants of every instance, and the fractions over all instances.
 #include "data/pretraining/instances.h"
 #include "pretraining.golden.h"
 #include "synthetic_documents.h"
@@ -78,14 +78,14 @@ static void check_instance(const struct instances *made, const struct instance *
     }
 }
 
-static void assert_share(uint64_t part, uint64_t whole, double expected, double within) {
-    double share = (double)part / (double)whole;
-    if (share < expected - within || share > expected + within) {
-        fail_msg("share %g, expected %g", share, expected);
+static void assert_fraction(uint64_t part, uint64_t whole, double expected, double within) {
+    double fraction = (double)part / (double)whole;
+    if (fraction < expected - within || fraction > expected + within) {
+        fail_msg("fraction %g, expected %g", fraction, expected);
     }
 }
 
-static void test_shares(void **state) {
+static void test_fractions(void **state) {
     (void)state;
     struct documents documents = synthetic_documents(20, 400, 40, 40);
     struct instance_options options = complete((struct instance_options){.max_seq_length = 128,
@@ -100,12 +100,12 @@ static void test_shares(void **state) {
     uint64_t predictions = made.counts.masked + made.counts.kept + made.counts.replaced;
     assert_true(made.count > 3000);
     assert_int_equal(predictions, made.prediction_count);
-    assert_share(made.counts.masked, predictions, 0.8, 0.01);
-    assert_share(made.counts.kept, predictions, 0.1, 0.01);
-    assert_share(made.counts.random_next, made.count, 0.53,
-                 0.04); // single sentences always count as random
-    assert_share(made.counts.short_target, 1200, 0.1, 0.03);
-    assert_share(predictions, made.token_count, 0.15, 0.01);
+    assert_fraction(made.counts.masked, predictions, 0.8, 0.01);
+    assert_fraction(made.counts.kept, predictions, 0.1, 0.01);
+    assert_fraction(made.counts.random_next, made.count, 0.53,
+                    0.04); // single sentences always count as random
+    assert_fraction(made.counts.short_target, 1200, 0.1, 0.03);
+    assert_fraction(predictions, made.token_count, 0.15, 0.01);
     for (size_t i = 0; i < made.count; i++) {
         check_instance(&made, &made.items[i], &options);
         for (size_t j = 0; j < made.items[i].prediction_count; j++) {
@@ -366,7 +366,7 @@ static void test_shards_differ(void **state) {
     }
     const double expected = IDS * (1 - exp(-(double)replaced / IDS));
     assert_true(replaced > 5000 && compared > 5000);
-    assert_share(distinct, (uint64_t)expected, 1, 0.03);
+    assert_fraction(distinct, (uint64_t)expected, 1, 0.03);
     assert_true(same * 1000 < compared);
 }
 
@@ -468,7 +468,7 @@ static void test_stops(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_python_random),   cmocka_unit_test(test_python_instances),
-        cmocka_unit_test(test_shares),          cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_fractions),       cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_whole_words),     cmocka_unit_test(test_refuses_options),
         cmocka_unit_test(test_memory_runs_out), cmocka_unit_test(test_documents_from_text),
         cmocka_unit_test(test_source),          cmocka_unit_test(test_longest_source),

@@ -191,11 +191,11 @@ static void draw(struct word_masks *masks, uint32_t epoch, const uint32_t *order
     assert_int_equal(word_masks_draw(masks, &choice, threads, NULL), BERTH_OK);
 }
 
-struct shares {
+struct fractions {
     double predicted, masked, random, kept; // of the words; of the predicted ones
 };
 
-static struct shares count_shares(const struct word_masks *masks) {
+static struct fractions count_fractions(const struct word_masks *masks) {
     double words = 0, predicted = 0, masked = 0, kept = 0;
     for (size_t i = 0; i < masks->count; i++) {
         const struct packer_sequence copy = word_masks_get(masks, i);
@@ -216,30 +216,30 @@ static struct shares count_shares(const struct word_masks *masks) {
         }
         assert_int_equal(next, copy.masked_count);
     }
-    return (struct shares){predicted / words, masked / predicted,
-                           (predicted - masked - kept) / predicted, kept / predicted};
+    return (struct fractions){predicted / words, masked / predicted,
+                              (predicted - masked - kept) / predicted, kept / predicted};
 }
 
 // Within four standard deviations of what is expected; a random word is by chance [MASK] or the
 // word itself.
-static void expect_share(double found, double expected, double draws) {
+static void expect_fraction(double found, double expected, double draws) {
     const double deviation = sqrt(expected * (1 - expected) / draws);
     if (fabs(found - expected) > 4 * deviation) {
-        fail_msg("share %.4f, expected %.4f +- %.4f", found, expected, deviation);
+        fail_msg("fraction %.4f, expected %.4f +- %.4f", found, expected, deviation);
     }
 }
 
-static void test_shares(void **state) {
+static void test_fractions(void **state) {
     (void)state;
     struct text_sequences all = many_lines();
     struct word_masks masks = masks_of(&all, 0.15, 0);
     draw(&masks, 0, NULL, all.count, 2);
-    const struct shares shares = count_shares(&masks);
+    const struct fractions fractions = count_fractions(&masks);
     const double words = (double)all.starts[all.count] - 2.0 * MANY, predicted = 0.15 * words;
-    expect_share(shares.predicted, 0.15, words);
-    expect_share(shares.masked, 0.8 + 0.1 / WORDS, predicted);
-    expect_share(shares.random, 0.1 * (WORDS - 2) / WORDS, predicted);
-    expect_share(shares.kept, 0.1 + 0.1 / WORDS, predicted);
+    expect_fraction(fractions.predicted, 0.15, words);
+    expect_fraction(fractions.masked, 0.8 + 0.1 / WORDS, predicted);
+    expect_fraction(fractions.random, 0.1 * (WORDS - 2) / WORDS, predicted);
+    expect_fraction(fractions.kept, 0.1 + 0.1 / WORDS, predicted);
     word_masks_done(&masks);
     text_sequences_done(&all);
 }
@@ -326,7 +326,7 @@ static int count_split_words(int whole) {
         }
     }
     if (whole) { // words, not pieces, have the probability
-        expect_share(count_shares(&masks).predicted, 0.3, 8.0 * MANY / 2);
+        expect_fraction(count_fractions(&masks).predicted, 0.3, 8.0 * MANY / 2);
     }
     word_masks_done(&masks);
     text_sequences_done(&all);
@@ -369,7 +369,7 @@ int main(void) {
         cmocka_unit_test(test_lines_as_sequences),
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_fractions),
         cmocka_unit_test(test_what_decides),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_whole_words),

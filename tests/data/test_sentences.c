@@ -130,7 +130,8 @@ static void test_marks(void **state) {
         print_message("%s is missing: skipped\n", dump);
         skip();
     }
-    struct wikipedia_settings settings = {.dump = dump, .folder = scratch("text"), .threads = 1};
+    struct wikipedia_settings settings = {
+        .dump = dump, .folder = scratch("text"), .threads = 1, .comm = comm_self()};
     struct wikipedia_counts counts;
     struct berth_log log = {0};
     struct score score = {0};

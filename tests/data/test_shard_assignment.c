@@ -113,16 +113,16 @@ static void test_a_giant(void **state) {
     shard_assignment_done(&assigned.assignment);
 }
 
-// An article is held out when that brings the test share closer to its target.
-static void test_the_share_is_rounded(void **state) {
+// An article is held out when that brings the test fraction closer to its target.
+static void test_the_fraction_is_rounded(void **state) {
     (void)state;
     static const struct {
-        double share;
+        double fraction;
         uint64_t sentences;
     } cases[] = {{0.24, 20}, {0.26, 30}, {0.34, 30}, {0.36, 40}, {0.04, 0}, {0.06, 10}};
     uint32_t lengths[10] = {10, 10, 10, 10, 10, 10, 10, 10, 10, 10};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct assigned assigned = {.plan = {2, 1, cases[i].share, 1}};
+        struct assigned assigned = {.plan = {2, 1, cases[i].fraction, 1}};
         make(&assigned, lengths, 10);
         assert_int_equal(assigned.plan.test > 0 ? assigned.tallies[assigned.plan.training].sentences
                                                 : 0,
@@ -201,7 +201,7 @@ static void test_memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_balance), cmocka_unit_test(test_the_share_is_rounded),
+        cmocka_unit_test(test_balance), cmocka_unit_test(test_the_fraction_is_rounded),
         cmocka_unit_test(test_a_giant), cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_memory_runs_out),
     };

@@ -33,7 +33,7 @@ static struct team team_of(const struct wish *wish) {
     return team;
 }
 
-// All ranks return the same; only the first one has a message.
+// All ranks return the same; only rank 0 has a message.
 static enum berth_status team_run(struct team *team, const char *layout) {
     struct job job = job_of(layout);
     job.settings.timeout_seconds = 60;

@@ -66,8 +66,11 @@ static enum berth_status run(const char *dump, const char *folder, int threads,
                              struct berth_error *error) {
     char path[512];
     snprintf(path, sizeof path, "%s", scratch(dump));
-    const struct wikipedia_settings settings = {
-        .dump = path, .folder = scratch(folder), .file_size = FILE_SIZE, .threads = threads};
+    const struct wikipedia_settings settings = {.dump = path,
+                                                .folder = scratch(folder),
+                                                .file_size = FILE_SIZE,
+                                                .threads = threads,
+                                                .comm = comm_self()};
     const struct berth_log silent = {NULL, NULL};
     return wikipedia_text(&settings, &silent, stop, counts, error);
 }
@@ -559,8 +562,11 @@ static void test_other_folders(void **state) {
     char folder[512], whole_dump[512];
     snprintf(folder, sizeof folder, "%s", scratch("whole"));
     snprintf(whole_dump, sizeof whole_dump, "%s", scratch("x.xml"));
-    const struct wikipedia_settings larger = {
-        .dump = whole_dump, .folder = folder, .file_size = FILE_SIZE + 1, .threads = 1};
+    const struct wikipedia_settings larger = {.dump = whole_dump,
+                                              .folder = folder,
+                                              .file_size = FILE_SIZE + 1,
+                                              .threads = 1,
+                                              .comm = comm_self()};
     const struct berth_log silent = {NULL, NULL};
     assert_int_equal(wikipedia_text(&larger, &silent, NULL, &counts, &error), BERTH_CONFIG);
     assert_message_has(&error, "made with file_size");
@@ -604,7 +610,8 @@ static void test_sample(void **state) {
         print_message("no %s\n", dump);
         skip();
     }
-    const struct wikipedia_settings settings = {.dump = dump, .folder = scratch("sample")};
+    const struct wikipedia_settings settings = {
+        .dump = dump, .folder = scratch("sample"), .comm = comm_self()};
     const struct berth_log silent = {NULL, NULL};
     struct wikipedia_counts counts;
     assert_int_equal(wikipedia_text(&settings, &silent, NULL, &counts, NULL), BERTH_OK);

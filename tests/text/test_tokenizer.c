@@ -10,7 +10,8 @@
 static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"         // 0 to 4
                                  "the\nun\n##aff\n##able\ncafe\n.\n[\n]\ncls\n" // 5 to 13
                                  "a\n##a\nb\n##b\n\xE4\xB8\xAD\n"               // 14 to 18
-                                 "\xCF\x83\n##\xCF\x83\n##\xCF\x82\n\xE3\x80\xAE\n##\xE3\x80\xAE\n";
+                                 "\xCF\x83\n##\xCF\x83\n##\xCF\x82\n\xE3\x80\xAE\n##\xE3\x80\xAE\n"
+                                 "e\n##t\n##e\n\xE1\x84\x80\n##\xE1\x85\xA1\n"; // 24 to 28
 
 static struct tokenizer *open_options(struct tokenizer_options options) {
     struct tokenizer *tokenizer;
@@ -42,19 +43,31 @@ static void expect_ids(struct tokenizer *tokenizer, const char *text, const int3
     expect_ids(tokenizer, text, (const int32_t[]){__VA_ARGS__},                                    \
                sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
-static void test_pieces_and_offsets(void **state) {
-    (void)state;
+static void expect_tokens(const char *text, const struct token *expected, size_t count) {
     struct tokenizer *tokenizer = open_uncased();
     struct token_list list = {0};
-    const char *text = "The UNaffable Caf\xC3\xA9.";
     assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), &list, NULL), BERTH_OK);
-    const struct token expected[] = {{5, 0, 0, 3, 0, 3},     {6, 1, 4, 6, 4, 6},
-                                     {7, 1, 6, 9, 6, 9},     {8, 1, 9, 13, 9, 13},
-                                     {9, 2, 14, 18, 14, 19}, {10, 3, 18, 19, 19, 20}};
-    assert_int_equal(list.count, sizeof expected / sizeof *expected);
-    assert_memory_equal(list.items, expected, sizeof expected);
+    assert_int_equal(list.count, count);
+    assert_memory_equal(list.items, expected, count * sizeof *expected);
     token_list_done(&list);
     tokenizer_close(tokenizer);
+}
+
+static void test_pieces_and_offsets(void **state) {
+    (void)state;
+    const struct token whole[] = {{5, 0, 0, 3, 0, 3},     {6, 1, 4, 6, 4, 6},
+                                  {7, 1, 6, 9, 6, 9},     {8, 1, 9, 13, 9, 13},
+                                  {9, 2, 14, 18, 14, 19}, {10, 3, 18, 19, 19, 20}};
+    expect_tokens("The UNaffable Caf\xC3\xA9.", whole, sizeof whole / sizeof *whole);
+    // An accent is stripped, and the character before the second E is dropped.
+    const struct token stripped[] = {{24, 0, 0, 1, 0, 2}, {25, 0, 1, 2, 2, 3}, {26, 0, 3, 4, 4, 5},
+                                     {1, 1, 6, 7, 7, 8},  {14, 2, 7, 8, 8, 9}, {1, 3, 8, 9, 9, 10}};
+    expect_tokens("\xC3\x89t\x01"
+                  "E  (A)",
+                  stripped, sizeof stripped / sizeof *stripped);
+    // One character becomes two pieces.
+    const struct token decomposed[] = {{27, 0, 0, 1, 0, 3}, {28, 0, 0, 1, 0, 3}};
+    expect_tokens("\xEA\xB0\x80", decomposed, sizeof decomposed / sizeof *decomposed);
 }
 
 static void test_encode_appends(void **state) {
@@ -276,12 +289,12 @@ static void test_basic_words(void **state) {
 static void test_questions(void **state) {
     (void)state;
     struct tokenizer *tokenizer = open_uncased();
-    assert_int_equal(tokenizer_size(tokenizer), 24);
-    for (int32_t id = 0; id < 24; id++) {
+    assert_int_equal(tokenizer_size(tokenizer), 29);
+    for (int32_t id = 0; id < 29; id++) {
         const char *piece = tokenizer_piece(tokenizer, id);
         assert_int_equal(tokenizer_find(tokenizer, piece, strlen(piece)), id);
     }
-    assert_null(tokenizer_piece(tokenizer, 24));
+    assert_null(tokenizer_piece(tokenizer, 29));
     assert_null(tokenizer_piece(tokenizer, -1));
     assert_int_equal(tokenizer_find(tokenizer, "th", 2), -1);
     assert_int_equal(tokenizer_find(tokenizer, "thea", 4), -1);

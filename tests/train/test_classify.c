@@ -301,8 +301,8 @@ static void the_order_of_labels_is_noted(void **state) {
     set_labels("out", "{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\"}");
     struct fixture_run predicted = own_prediction("out", "dev.csv", "predicted");
     fixture_expect(&predicted, BERTH_OK,
-                   "dev.csv: the model's classes have no names; from class 0 on they are assumed "
-                   "to be \"cold\", \"warm\"; id2label");
+                   "dev.csv: the model's classes have no names; its classes, from 0 on, are "
+                   "assumed to be \"cold\", \"warm\"; to name them, set id2label");
     set_labels("out", "{\"0\":\"LABEL_cold\",\"1\":\"LABEL_warm\"}"); // names of their own
     predicted.config.output_dir = fixture_keep("odd");
     fixture_expect(&predicted, BERTH_BAD_DATA, "expected one of \"LABEL_cold\", \"LABEL_warm\"");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predictions by several ranks, which are threads here: the first rank receives what one process
+// Predictions by several ranks, which are threads here: rank 0 receives what one process
 // receives, in the same order and to the bit. A rank that is stopped, fails or has other sequences
 // ends the prediction of all.
 #include "comm/job.h"
@@ -68,7 +68,7 @@ struct setting {
     int stopped, other; // ranks; 0: none
 };
 
-// What the first rank received: index, numbers, one sequence after the other; of any other rank,
+// What rank 0 received: index, numbers, one sequence after the other; of any other rank,
 // which must receive nothing.
 struct outcome {
     struct setting setting;

@@ -167,7 +167,7 @@ static void test_overlap_and_buckets_change_no_bytes(void **state) {
 // --- numbers that are not finite ----------------------------------------------------------------
 
 // One rank has a weight, or a gradient, that is not finite; all name it.
-static void blame(struct comm *comm, const struct transport *transport, void *context) {
+static void find_nonfinite(struct comm *comm, const struct transport *transport, void *context) {
     static const char *const names[] = {"the value of bert.encoder.layer.1.output.dense.weight",
                                         "the gradient of bert.encoder.layer.0.output.dense.weight",
                                         "the sum of the gradient's squares"};
@@ -204,7 +204,7 @@ static void blame(struct comm *comm, const struct transport *transport, void *co
 static void test_all_ranks_name_what_is_not_finite(void **state) {
     struct job job = job_of("2x2");
     job.settings.timeout_seconds = 120;
-    job.body = blame;
+    job.body = find_nonfinite;
     job_run(&job);
 }
 

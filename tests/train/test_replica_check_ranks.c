@@ -81,7 +81,7 @@ static void receive_weights(struct rank *rank) {
     }
 }
 
-// The first rank says that rank `victim` is to blame, with each of the words; the others nothing.
+// Rank 0 says that rank `victim` is to blame, with each of the words; the others nothing.
 static void check_blame(const struct comm *comm, const struct berth_error *error, int victim,
                         const char *const *words) {
     char who[64] = "this process: ";

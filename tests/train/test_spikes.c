@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 26: the rule of spikes alone, and runs of small updates, some of which are spikes by
-// a low factor: warned of, skipped, or the run goes back. A skipped update changes nothing but
+// a low factor: warned of, skipped, or the run rolls back. A skipped update changes nothing but
 // counters; a rollback restores the state of the checkpoint, byte by byte; every policy goes on
 // after a resumption at any update as it does without.
 #include "fixture.h"
@@ -178,7 +178,7 @@ static void test_rollback(void **state) {
     assert_same_state(checkpoint("warned", kept), checkpoint("back", kept));
     assert_int_equal((int)fixture_number("back", "trainer_state.json", "global_step"), UPDATES);
     assert_history_is_whole("back", UPDATES);
-    // Another process that resumes from that checkpoint meets the same spike, goes back and ends
+    // Another process that resumes from that checkpoint meets the same spike, rolls back and ends
     // with the same bytes.
     fixture_copy(in_folder(checkpoint("back", kept)), in_folder(checkpoint("again", kept)));
     struct fixture_run again = base("again", "rollback");

@@ -123,12 +123,12 @@ static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
 static void put_labels(struct packer *packer, size_t number,
                        const struct packer_sequence *sequence) {
     const size_t width = (size_t)packer->limits.labels;
-    float *shares = (float *)packer->batch.label_targets + number * width;
+    float *targets = (float *)packer->batch.label_targets + number * width;
     for (size_t i = 0; i < width; i++) {
-        shares[i] = sequence->label_count < 0 ? NAN : 0;
+        targets[i] = sequence->label_count < 0 ? NAN : 0;
     }
     for (int32_t i = 0; i < sequence->label_count; i++) {
-        shares[sequence->labels[i]] = 1;
+        targets[sequence->labels[i]] = 1;
     }
 }
 

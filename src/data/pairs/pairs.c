@@ -78,7 +78,7 @@ static enum berth_status find_columns(struct reader *reader) {
     }
     TRY(find_column(reader, "text_column", settings->text_column, &reader->text));
     TRY(find_column(reader, "text_pair_column", settings->text_pair_column, &reader->pair));
-    TRY(find_column(reader, "only_column", settings->filter_column, &reader->filter));
+    TRY(find_column(reader, "filter_column", settings->filter_column, &reader->filter));
     reader->label = NO_COLUMN;
     if (settings->label_optional && settings->label_column != NULL &&
         table_find(reader->table, settings->label_column) == SIZE_MAX) {
@@ -292,7 +292,7 @@ static enum berth_status collect_single(struct reader *reader) {
     return status;
 }
 
-// --- multi-label ---------------------------------------------------------------------
+// --- multi-label --------------------------------------------------------------------------------
 
 // The labels of all examples, one after another.
 struct label_list {

@@ -23,7 +23,7 @@ struct instance_stage {
     int follows_name;                // an output named *.tfrecord becomes TFRecord in any case
     int threads;
     struct comm *comm; // of the ranks, all of which call it
-    // After the run, in the first rank:
+    // After the run, on rank 0:
     struct pretraining_statistics *statistics; // of all files; owned by the caller
     struct instance_texts texts;               // of all files
     int64_t text_bytes;                        // read by this run

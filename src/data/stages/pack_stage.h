@@ -27,7 +27,7 @@ struct pack_stage {
     int64_t window; // tokens; 0: PACK_WINDOW
     int threads;
     struct comm *comm; // of the ranks, all of which call it
-    // After the run, in the first rank, for all windows together: packs and strategies are NULL.
+    // After the run, on rank 0, for all windows together: packs and strategies are NULL.
     // Free with packing_done.
     struct packing packing;
     int64_t files;

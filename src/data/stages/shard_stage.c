@@ -115,7 +115,7 @@ static enum berth_status digest_corpora(struct job *job, char digest[DIGEST_HEX_
     return status;
 }
 
-// --- assigning articles -----------------------------------------------------------------------
+// --- assigning articles -------------------------------------------------------------------------
 
 // The sentence counts of one worker's articles: every n-th article, for n threads on all ranks.
 struct tally {

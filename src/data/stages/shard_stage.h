@@ -31,7 +31,7 @@ struct shard_stage {
     int training_is_named, test_is_named; // the user gave this number: fewer shards are an error
     int threads;
     struct comm *comm; // of the ranks, all of which call it
-    // After the run, in the first rank:
+    // After the run, on rank 0:
     int64_t articles, sentences, text_bytes; // of all shards
     int64_t written_bytes;                   // bytes of the shards that this run made
     uint32_t training, test;                 // numbers of shards

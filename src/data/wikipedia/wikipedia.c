@@ -50,6 +50,7 @@ struct found {
 
 struct job {
     const struct wikipedia_settings *settings;
+    struct comm *comm; // of the settings
     const struct berth_log *log;
     struct wikipedia_counts *counts;
     struct dump dump;
@@ -73,19 +74,6 @@ struct job {
     uint64_t start_offset;        // offset in the XML of the first page to read
 };
 
-static int rank_of(const struct job *job) {
-    return job->settings->comm != NULL ? job->settings->comm->rank : 0;
-}
-
-static int rank_count(const struct job *job) {
-    return job->settings->comm != NULL ? job->settings->comm->size : 1;
-}
-
-static enum berth_status settle(const struct job *job, enum berth_status own,
-                                struct berth_error *error) {
-    return job->settings->comm != NULL ? comm_settle(job->settings->comm, own, error) : own;
-}
-
 // --- pages in -----------------------------------------------------------------------------------
 
 // Counts the page; returns 1 if it is an article to be cleaned.
@@ -106,7 +94,7 @@ static int count_page(struct wikipedia_counts *counts, const struct mediawiki_pa
 // Ranks get consecutive articles of the batch, with about equally much text.
 static int owner_of(const struct job *job) {
     const uint64_t owner = job->batch_bytes / job->bytes_per_rank;
-    return owner < (uint64_t)rank_count(job) ? (int)owner : rank_count(job) - 1;
+    return owner < (uint64_t)job->comm->size ? (int)owner : job->comm->size - 1;
 }
 
 static enum berth_status add_page(void *context, const struct mediawiki_page *page,
@@ -115,9 +103,9 @@ static enum berth_status add_page(void *context, const struct mediawiki_page *pa
     if (!count_page(job->counts, page)) {
         return BERTH_OK;
     }
-    const int owner = owner_of(job), is_own = owner == rank_of(job);
+    const int owner = owner_of(job), is_own = owner == job->comm->rank;
     job->batch_bytes += strlen(page->title) + 1 + page->text_length;
-    if (!is_own && rank_of(job) > 0) {
+    if (!is_own && job->comm->rank > 0) {
         return BERTH_OK;
     }
     size_t needed = job->article_count + 1;
@@ -244,7 +232,7 @@ static enum berth_status pack_cleaned(struct job *job, struct berth_error *error
 // Copies the cleaned text of rank `root`, of *count articles, to all ranks.
 static enum berth_status broadcast_cleaned(struct job *job, int root, size_t *count,
                                            struct berth_error *error) {
-    struct comm *comm = job->settings->comm;
+    struct comm *comm = job->comm;
     uint64_t sizes[2] = {job->own_count, job->passed.length};
     comm->broadcast(comm, sizes, sizeof sizes, root);
     enum berth_status status = comm->status(comm, error);
@@ -283,25 +271,26 @@ static enum berth_status take_cleaned(struct job *job, int owner, size_t first, 
 
 static enum berth_status write_others(struct job *job, struct berth_error *error) {
     size_t first = job->own_count, count;
-    TRY(settle(job, rank_of(job) > 0 ? pack_cleaned(job, error) : BERTH_OK, error));
-    for (int owner = 1; owner < rank_count(job); owner++, first += count) {
+    TRY(comm_settle(job->comm, job->comm->rank > 0 ? pack_cleaned(job, error) : BERTH_OK, error));
+    for (int owner = 1; owner < job->comm->size; owner++, first += count) {
         enum berth_status status = BERTH_OK;
         TRY(broadcast_cleaned(job, owner, &count, error));
-        if (rank_of(job) == 0) {
+        if (job->comm->rank == 0) {
             status = take_cleaned(job, owner, first, count, error);
             if (status == BERTH_OK) {
                 status = write_articles(job, first, count, error);
             }
         }
-        TRY(settle(job, status, error));
+        TRY(comm_settle(job->comm, status, error));
     }
     return BERTH_OK;
 }
 
 static enum berth_status write_batch(struct job *job, struct berth_error *error) {
-    TRY(settle(job, rank_of(job) == 0 ? write_articles(job, 0, job->own_count, error) : BERTH_OK,
-               error));
-    if (rank_count(job) > 1) {
+    TRY(comm_settle(job->comm,
+                    job->comm->rank == 0 ? write_articles(job, 0, job->own_count, error) : BERTH_OK,
+                    error));
+    if (job->comm->size > 1) {
         TRY(write_others(job, error));
     }
     job->article_count = job->own_count = job->own_length = 0;
@@ -331,7 +320,7 @@ static enum berth_status clean_pages(struct job *job, struct berth_error *error)
 }
 
 static enum berth_status finish_batch(struct job *job, struct berth_error *error) {
-    TRY(settle(job, clean_pages(job, error), error));
+    TRY(comm_settle(job->comm, clean_pages(job, error), error));
     return write_batch(job, error);
 }
 
@@ -373,8 +362,8 @@ static enum berth_status open_dump(struct job *job, struct berth_error *error) {
                  job->found.count, job->counts->pages);
         TRY(read_site(job, error));
     }
-    const struct dump_readers readers = {
-        job->settings->threads, rank_count(job) > 1 ? job->settings->comm : NULL, job->all_threads};
+    const struct dump_readers readers = {job->settings->threads,
+                                         job->comm->size > 1 ? job->comm : NULL, job->all_threads};
     TRY(dump_open(&job->dump, job->settings->dump, &readers, &position, error));
     return mediawiki_open(job->settings->dump, position.page, add_page, job, &job->reader, error);
 }
@@ -396,7 +385,7 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
                                     struct berth_error *error) {
     const char *bytes;
     size_t length;
-    while (job->batch_bytes < job->bytes_per_rank * (uint64_t)rank_count(job)) {
+    while (job->batch_bytes < job->bytes_per_rank * (uint64_t)job->comm->size) {
         const enum berth_status status = dump_next(&job->dump, &bytes, &length, error);
         if (status != BERTH_OK) {
             job->all_failed = job->dump.is_divided;
@@ -408,7 +397,7 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
             return mediawiki_finish(job->reader, error);
         }
         TRY(feed(job, bytes, length, job->start_offset, error));
-        if (rank_count(job) == 1 && is_stop_requested(stop)) {
+        if (job->comm->size == 1 && is_stop_requested(stop)) {
             return BERTH_OK;
         }
     }
@@ -418,12 +407,10 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
 // A stop request to one rank stops all.
 static enum berth_status check_stop(const struct job *job, const volatile int *stop,
                                     struct berth_error *error) {
-    struct comm *comm = job->settings->comm;
+    struct comm *comm = job->comm;
     double requests = is_stop_requested(stop);
-    if (comm != NULL) {
-        comm->sum(comm, &requests, 1);
-        TRY(comm->status(comm, error));
-    }
+    comm->sum(comm, &requests, 1);
+    TRY(comm->status(comm, error));
     return requests > 0 ? error_set(error, BERTH_INTERRUPTED,
                                     "stopped; %zu finished text files are kept, and the next run "
                                     "continues after them",
@@ -436,7 +423,7 @@ static enum berth_status read_dump(struct job *job, const volatile int *stop,
     job->start_offset = job->found.last.next.page;
     for (int at_end = 0; !at_end;) {
         const enum berth_status status = read_batch(job, stop, &at_end, error);
-        TRY(job->all_failed ? status : settle(job, status, error));
+        TRY(job->all_failed ? status : comm_settle(job->comm, status, error));
         TRY(check_stop(job, stop, error));
         TRY(finish_batch(job, error));
     }
@@ -459,7 +446,7 @@ static enum berth_status finish(struct job *job, struct berth_error *error) {
 
 // Rank 0 locks the folder and finds what earlier runs have finished.
 static enum berth_status open_folder(struct job *job, struct berth_error *error) {
-    if (rank_of(job) > 0) {
+    if (job->comm->rank > 0) {
         return BERTH_OK;
     }
     TRY(wikipedia_files_open(&job->files, job->settings, error));
@@ -471,20 +458,18 @@ static enum berth_status open_folder(struct job *job, struct berth_error *error)
 
 // Gives all ranks what they must agree on.
 static enum berth_status broadcast_found(struct job *job, struct berth_error *error) {
-    struct comm *comm = job->settings->comm;
+    struct comm *comm = job->comm;
     double threads = job->settings->threads;
-    if (comm != NULL) {
-        comm->broadcast(comm, &job->found, sizeof job->found, 0);
-        comm->sum(comm, &threads, 1);
-        TRY(comm->status(comm, error));
-    }
+    comm->broadcast(comm, &job->found, sizeof job->found, 0);
+    comm->sum(comm, &threads, 1);
+    TRY(comm->status(comm, error));
     job->all_threads = (int)threads;
-    job->bytes_per_rank = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)rank_count(job);
+    job->bytes_per_rank = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)job->comm->size;
     return BERTH_OK;
 }
 
 static enum berth_status run(struct job *job, const volatile int *stop, struct berth_error *error) {
-    TRY(settle(job, open_folder(job, error), error));
+    TRY(comm_settle(job->comm, open_folder(job, error), error));
     TRY(broadcast_found(job, error));
     if (job->found.complete) {
         *job->counts = job->found.last.counts;
@@ -493,13 +478,13 @@ static enum berth_status run(struct job *job, const volatile int *stop, struct b
         return BERTH_OK;
     }
     job->cleaners = memory_array_zeroed((size_t)job->settings->threads, sizeof *job->cleaners);
-    TRY(settle(job,
-               job->cleaners != NULL
-                   ? open_dump(job, error)
-                   : error_no_memory(error, sizeof *job->cleaners, "the cleaners"),
-               error));
+    TRY(comm_settle(job->comm,
+                    job->cleaners != NULL
+                        ? open_dump(job, error)
+                        : error_no_memory(error, sizeof *job->cleaners, "the cleaners"),
+                    error));
     TRY(read_dump(job, stop, error));
-    return settle(job, rank_of(job) == 0 ? finish(job, error) : BERTH_OK, error);
+    return comm_settle(job->comm, job->comm->rank == 0 ? finish(job, error) : BERTH_OK, error);
 }
 
 static void done(struct job *job) {
@@ -515,7 +500,7 @@ static void done(struct job *job) {
     memory_free(job->url);
     buffer_done(&job->batch);
     buffer_done(&job->passed);
-    if (rank_of(job) == 0) {
+    if (job->comm->rank == 0) {
         wikipedia_files_close(&job->files);
     }
 }
@@ -545,6 +530,7 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
     own.threads = own.threads > 0 ? own.threads : omp_get_max_threads();
     own.file_size = own.file_size > 0 ? own.file_size : WIKIPEDIA_FILE_SIZE;
     struct job job = {.settings = &own,
+                      .comm = settings->comm,
                       .log = log,
                       .counts = counts,
                       .dump.file.descriptor = -1,
@@ -552,14 +538,15 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
     char *first = wikipedia_file_path(settings->folder, 0);
     *counts = (struct wikipedia_counts){0};
     // Checked before a folder is created.
-    enum berth_status status = settle(&job, check_input(settings, first, error), error);
+    enum berth_status status =
+        comm_settle(settings->comm, check_input(settings, first, error), error);
     if (status == BERTH_OK) {
         const size_t existing = dir_existing(first);
         status = run(&job, stop, error);
         done(&job);
         if (status == BERTH_OK) {
             report(log, counts);
-        } else if (rank_of(&job) == 0) {
+        } else if (settings->comm->rank == 0) {
             dir_remove_created(first, existing);
         }
     }

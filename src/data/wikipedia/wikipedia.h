@@ -39,7 +39,7 @@ struct wikipedia_settings {
     uint64_t file_size; // maximum size of a file; a longer article gets a file of its own;
                         // 0: WIKIPEDIA_FILE_SIZE
     int threads;        // 0: OpenMP's default
-    struct comm *comm;  // the ranks, all of which call it; NULL: this process alone
+    struct comm *comm;  // of the ranks, all of which call it
 };
 #define WIKIPEDIA_FILE_SIZE ((uint64_t)100 << 20) // WikiExtractor's -b 100M
 

@@ -85,7 +85,7 @@ void deflate_compressor_done(struct deflate_compressor *compressor) {
     }
 }
 
-// --- unpacking ----------------------------------------------------------------------------------
+// --- decompression ------------------------------------------------------------------------------
 
 static _Atomic uint64_t bytes_decompressed;
 

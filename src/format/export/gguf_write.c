@@ -49,9 +49,9 @@ static void pad(struct out *out, uint32_t alignment) {
     static const char zeros[64];
     uint64_t left = (alignment - out->position % alignment) % alignment;
     while (left > 0) {
-        size_t piece = left < sizeof zeros ? (size_t)left : sizeof zeros;
-        put(out, zeros, piece);
-        left -= piece;
+        size_t bytes = left < sizeof zeros ? (size_t)left : sizeof zeros;
+        put(out, zeros, bytes);
+        left -= bytes;
     }
 }
 
@@ -143,11 +143,11 @@ static void put_description(struct out *out, const struct gguf_tensor *tensor, u
 static void put_narrowed(struct out *out, const struct gguf_tensor *tensor) {
     const float *from = tensor->tensor.data;
     size_t left = tensor_out_elements(&tensor->tensor);
-    uint16_t piece[BATCH];
+    uint16_t batch[BATCH];
     while (left > 0) {
         size_t count = left < BATCH ? left : BATCH;
-        tensor_narrow(tensor->stored, from, count, piece);
-        put(out, piece, count * sizeof *piece);
+        tensor_narrow(tensor->stored, from, count, batch);
+        put(out, batch, count * sizeof *batch);
         from += count;
         left -= count;
     }

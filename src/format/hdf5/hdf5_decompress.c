@@ -89,7 +89,7 @@ static struct hdf5_partial_chunk *add_partial(const struct request *request) {
     return partial;
 }
 
-// --- unpacking ----------------------------------------------------------------------------------
+// --- decompression ------------------------------------------------------------------------------
 
 // Reads the rows of plane i with a reader that has not passed them.
 static int read_plane(struct request *request, struct deflate_reader *reader, size_t i,

@@ -314,7 +314,8 @@ static enum berth_status check_entry(const struct bundle *bundle, const char *na
     TRY(check_size(name, raw, entry, extra->is_text, error));
     if (raw->shard >= bundle->shard_count) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: refers to data file %" PRIu64 ", but the checkpoint has %" PRIu64,
+                         "%s: refers to data file %" PRIu64
+                         " (counted from 0), but the checkpoint has only %" PRIu64,
                          name, raw->shard, bundle->shard_count);
     }
     entry->begin = raw->offset;

@@ -169,7 +169,7 @@ static enum berth_status fill_container(struct machine *machine, enum pickle_kin
     TRY(machine_top(machine, &container));
     const struct pickle_value *value = machine_value(machine, container);
     if (value->kind != kind && value->kind != PICKLE_OPAQUE) {
-        return machine_error(machine, "expected a %s to append to",
+        return machine_error(machine, "expected a %s to add to",
                              kind == PICKLE_DICT ? "dictionary" : "list");
     }
     if (kind == PICKLE_DICT && count % 2 != 0) {

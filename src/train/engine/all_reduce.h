@@ -41,7 +41,7 @@ struct all_reduce {
     struct all_reduce_rules rules;
     struct all_reduce_segment *segments;
     size_t *first_segment; // of each range, [ranges + 1]
-    int64_t *starts;       // of all pieces
+    int64_t *starts;       // of all segments
     // Ticket of each range's exchange in progress; 0: none.
     int64_t *gradients, *weights;
 };

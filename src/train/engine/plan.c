@@ -115,7 +115,7 @@ static int64_t at_least_one(int64_t count) {
 }
 
 // Whether micro-batches (in prediction: batches) of this many sequences of full length fit. In
-// training each has its `texts`.
+// training, `sequences` counts examples, each of args->texts sequences.
 static int fits_with(const struct plan_limit_args *args, int64_t sequences) {
     struct engine_shape shape = *args->shape;
     const struct batch_extent worst = batch_extent_larger(&shape.train, &shape.infer);

@@ -91,8 +91,8 @@ enum berth_status range_exchange_init(struct range_exchange *exchange, struct co
     }
     if (setup->mode == RANGE_EXCHANGE_DIRECT && !exchange->is_direct) {
         return error_set(error, BERTH_UNAVAILABLE,
-                         "--gpu_exchange nccl: %s: install it, give each rank a GPU of its own, or "
-                         "use --gpu_exchange auto",
+                         "--gpu_exchange nccl: %s: install NCCL, give each rank a GPU of its own, "
+                         "or use --gpu_exchange auto",
                          exchange->mirror_reason);
     }
     return exchange->is_direct ? BERTH_OK : open_mirror(exchange, setup->elements, error);

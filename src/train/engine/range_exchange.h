@@ -27,7 +27,7 @@ struct range_exchange {
     struct comm *comm;
     struct device *device;
     int is_direct;
-    char mirror_reason[512]; // why the exchange is not direct
+    char mirror_reason[512]; // why a GPU's exchange is not direct; else empty
     void *mirror;            // of the whole table; NULL: none is needed
     size_t mirror_bytes;
     struct mirrored_range *ranges; // ring buffer of exchanges that nobody has waited for

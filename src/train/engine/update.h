@@ -9,8 +9,8 @@
 // The sequences are divided into parts (division.h), which are computed separately. Their gradients
 // are added along one fixed binary tree over the part numbers. A rank computes one part or several
 // consecutive ones. Dropout, divisors and sums follow from a sequence's index in the update, so the
-// result does not depend on which rank computes a part; it is bit-identical if all ranks have
-// equally many parts and both numbers are powers of two.
+// result does not depend on which rank computes a part; it is bit-identical if the numbers of
+// ranks and of parts are powers of two and all ranks have equally many parts.
 //
 // The host waits for the device and the other ranks only once, after the last micro-batch, for
 // norm, loss, overflow, status and whether to stop.

@@ -62,7 +62,8 @@ static enum berth_status restore(struct run *run, const char *folder, struct ber
 }
 
 // Continues from the checkpoint's state, with the data after that of the spike.
-static enum berth_status go_back(struct run *run, const char *folder, struct berth_error *error) {
+static enum berth_status resume_after_spike(struct run *run, const char *folder,
+                                            struct berth_error *error) {
     struct progress *progress = run->progress;
     const int64_t spike = progress->step + progress->data_shift;
     TRY(restore(run, folder, error));
@@ -92,7 +93,7 @@ static enum berth_status roll_back(struct run *run, const struct update_result *
                  run->saved_step);
         loop_report_spike(run, update, limits, outcome);
         run->rollbacks++;
-        status = go_back(run, folder, error);
+        status = resume_after_spike(run, folder, error);
     }
     memory_free(folder);
     return status;

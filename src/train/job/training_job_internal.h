@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training job, shared by training_job.c (opening, weights, results) and job_plan.c. Nothing else
 // includes it.
-#ifndef BERTH_TRAIN_JOB_INTERNAL_H
-#define BERTH_TRAIN_JOB_INTERNAL_H
+#ifndef BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
+#define BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 
 #include "core/file.h"
 #include "report/run_log.h"

@@ -15,9 +15,9 @@
 uint64_t machine_resident(void);
 uint64_t machine_peak_resident(void);
 
-// The number of bytes that can still be allocated: the minimum of the system's MemAvailable, the
-// what the cgroup's limit leaves, and what RLIMIT_AS and RLIMIT_DATA leave, minus a reserve for
-// libraries that do not survive a failed mapping. Sets *limit to the name of the smallest.
+// The number of bytes that can still be allocated: the minimum of the system's MemAvailable, what
+// the cgroup's limit leaves, and what RLIMIT_AS and RLIMIT_DATA leave minus a reserve for libraries
+// that do not survive a failed mapping. Sets *limit to the name of the smallest.
 // UINT64_MAX if nothing is known.
 uint64_t machine_memory_available(const char **limit);
 
@@ -34,7 +34,7 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error);
 
-// BERTH_CONFIG: a rank has another kind of device than the first one. All ranks call it.
+// BERTH_CONFIG: a rank has another kind of device than rank 0. All ranks call it.
 enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
                                           struct berth_error *error);
 

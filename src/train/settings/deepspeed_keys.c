@@ -56,7 +56,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"", KEY_BOOLEAN, KEY_NEVER, "use_data_before_expert_parallelism",
      "processes divide updates, not the model"},
     {"", KEY_OBJECT, KEY_NEVER, "datastates_ckpt",
-     "--async_save writes checkpoints beside updates"},
+     "--async_save writes checkpoints in the background"},
     {"", KEY_INTEGER, KEY_NEVER, "vocabulary_size", "the model has its own"},
     {"", KEY_OBJECT, KEY_NEVER, "checkpoint aio",
      "all processes write their parts of one checkpoint"},

@@ -129,8 +129,8 @@ void class_names_note_order(const char *path, const char *const *labels, size_t 
     const struct label_names taken = {labels, count};
     label_names_list(&taken, list, sizeof list);
     log_note(log,
-             "%s: the model's classes have no names; from class 0 on they are assumed to be %s; "
-             "id2label in its config.json would name them",
+             "%s: the model's classes have no names; its classes, from 0 on, are assumed to be %s; "
+             "to name them, set id2label in its config.json",
              path, list);
 }
 

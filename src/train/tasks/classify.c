@@ -209,8 +209,8 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     if (settings.text_column == NULL) {
         const char *pair = part->dataset.text_pair_column, *label = part->dataset.label_column;
         log_note(args->log,
-                 "%s: text_column %s, text_pair_column %s, label_column %s, chosen by name; the "
-                 "options choose others",
+                 "%s: text_column %s, text_pair_column %s, label_column %s, chosen by name; to "
+                 "choose others, set these options",
                  part->path, part->dataset.text_column, pair != NULL ? pair : "none",
                  label != NULL ? label : "none");
     }
@@ -260,7 +260,7 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
 static enum berth_status weigh_classes(const struct classify *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     const struct pair_dataset *dataset = &own->parts[0].dataset;
-    if (own->several || own->names.list == NULL) {
+    if (own->is_multi_label || own->names.list == NULL) {
         return class_weights_refuse(args->config, error);
     }
     size_t *counts = memory_array_zeroed(own->names.count, sizeof *counts);

@@ -26,7 +26,7 @@ struct classify {
     size_t width;             // logits per example
     float *logits;            // [examples][width]
     struct class_names names; // of the classes; empty: a regression
-    int several;              // multi-label: classes apply independently
+    int is_multi_label;       // classes apply independently
 };
 
 // --- labels (classify_labels.c) ------------------------------------------------------------------

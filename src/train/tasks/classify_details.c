@@ -94,7 +94,7 @@ static enum berth_status log_samples(const struct classify *own, int64_t step,
 enum berth_status classify_detail(const struct task_set *set, int64_t step,
                                   const struct berth_log *log, struct berth_error *error) {
     const struct classify *own = set->own;
-    if (own->names.list == NULL || own->several || !own->parts[0].dataset.has_labels) {
+    if (own->names.list == NULL || own->is_multi_label || !own->parts[0].dataset.has_labels) {
         return BERTH_OK;
     }
     TRY(log_confusion(own, step, log, error));

@@ -44,9 +44,9 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
                                          const struct task_open *args, struct berth_error *error) {
     struct classify_part *part = &own->parts[0];
     struct pair_dataset *dataset = &part->dataset;
-    int real = dataset->target == PAIR_REAL, several = dataset->target == PAIR_MULTI_LABEL;
-    own->several = several;
-    if (!real && !several && dataset->label_count < 2) {
+    int real = dataset->target == PAIR_REAL, is_multi_label = dataset->target == PAIR_MULTI_LABEL;
+    own->is_multi_label = is_multi_label;
+    if (!real && !is_multi_label && dataset->label_count < 2) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: every example has the same label; there is nothing to learn",
                          part->path);
@@ -54,9 +54,9 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
     TRY(classify_read_names(&own->names, args->files, error));
     const struct class_names *names = &own->names;
     int64_t before = args->files->shape.num_labels;
-    const enum bert_problem problem = real      ? BERT_REGRESSION
-                                      : several ? BERT_MULTI_LABEL
-                                                : BERT_CLASSES;
+    const enum bert_problem problem = real             ? BERT_REGRESSION
+                                      : is_multi_label ? BERT_MULTI_LABEL
+                                                       : BERT_CLASSES;
     int64_t wanted = real ? 1 : (int64_t)dataset->label_count;
     const int has_names = !real && !class_names_are_placeholders(names);
     const int same_count = !real && names->count == dataset->label_count;
@@ -97,7 +97,7 @@ static enum berth_status check_target(const struct classify *own, const struct m
 enum berth_status classify_match_labels(struct classify *own, const struct task_open *args,
                                         struct berth_error *error) {
     const struct class_names *names = &own->names;
-    own->several = args->files->shape.problem == BERT_MULTI_LABEL;
+    own->is_multi_label = args->files->shape.problem == BERT_MULTI_LABEL;
     TRY(check_target(own, args->files, error));
     for (size_t i = 0; i < own->part_count && names->count > 0; i++) {
         struct pair_dataset *dataset = &own->parts[i].dataset;

@@ -14,7 +14,7 @@ static struct results_predictions predictions_of(const struct classify *own,
                                         .count = part->features.count,
                                         .width = own->width,
                                         .labels = own->names.list,
-                                        .multi_label = own->several};
+                                        .multi_label = own->is_multi_label};
 }
 
 // The labelled examples of a part, as arrays.
@@ -74,7 +74,7 @@ static double mean_loss(const struct classify *own, const struct classify_part *
         const float *row = logits + i * own->width;
         double difference = (double)logits[i * own->width] - (double)feature->value;
         sum += own->names.list == NULL ? difference * difference
-               : own->several          ? sigmoid_loss(row, own->width, feature)
+               : own->is_multi_label   ? sigmoid_loss(row, own->width, feature)
                                        : task_cross_entropy(row, own->width, feature->label);
     }
     return sum / (double)part->features.count;
@@ -116,7 +116,7 @@ static enum berth_status score_part(struct classify *own, const struct classify_
                                     struct task_score *score, struct berth_error *error) {
     struct outcome outcome;
     struct glue_scores scores = {.count = 0};
-    if (own->several) {
+    if (own->is_multi_label) {
         score_labels(own, part, score);
         return BERTH_OK;
     }
