@@ -182,9 +182,9 @@ static int is_only_label(struct cli_call *call, const char *name, const char *va
 // In transformers, warmup_steps below 1 is a fraction of the updates.
 static const struct option_row *row_of_value(const struct option_row *row, const char *value) {
     double number;
-    const int is_share = number_parse_real(value, &number) && number > 0 && number < 1;
-    return is_share && strcmp(row->name, "warmup_steps") == 0 ? option_find("warmup_proportion")
-                                                              : row;
+    const int is_fraction = number_parse_real(value, &number) && number > 0 && number < 1;
+    return is_fraction && strcmp(row->name, "warmup_steps") == 0 ? option_find("warmup_proportion")
+                                                                 : row;
 }
 
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
@@ -302,7 +302,7 @@ static enum berth_status read_option(struct cli_call *call, struct reader *reade
     return set_option(call, reader, error);
 }
 
-// The option of a letter: if a number follows, and otherwise.
+// The option of a letter: `number` if a number follows, otherwise `alone`.
 static const struct letter {
     char letter;
     const char *alone, *number;

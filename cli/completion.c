@@ -136,7 +136,7 @@ static void offer_value(struct candidates *out, const struct option_row *row) {
                                                   : EXPECT_WORDS;
 }
 
-// --- the word at hand ----------------------------------------------------------------------------
+// --- the word being completed --------------------------------------------------------------------
 
 static const struct option_row *row_of(const struct cli_verb *verb, const char *word) {
     const char *name = cli_option_name(word);
@@ -184,7 +184,7 @@ static int offer_assigned(struct candidates *out, const struct cli_verb *verb) {
     return 1;
 }
 
-// `words` are those before the one at hand, the verb first.
+// `words` are those before the word being completed, the verb first.
 static void offer_words(struct candidates *out, size_t count, const char *const *words) {
     const struct cli_verb *verb =
         cli_find_verb(words[0], count > 1 ? words[1] : NULL, cli_objective_of(count, words));

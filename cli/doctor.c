@@ -32,9 +32,9 @@
 static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print one JSON object"},
     {CLI_TEXT("comm", "auto"), .unit = "NAME", .choices = "auto|self|openmpi|mpich",
-     .help = "what connects the processes of a job"},
+     .help = "how the processes of a job are connected"},
     {CLI_TEXT("precision", "auto"), .unit = "TYPE", .choices = "fp32|bf16|fp16|int8|auto",
-     .help = "look whether the device predicts in this number format"},
+     .help = "check whether the device can predict in this number format"},
 };
 
 // Prints one fact at a time, for people or as a member of an object.

@@ -10,11 +10,11 @@
 static const struct option_row options[] = {
     {CLI_TEXT("output", NULL), .unit = "FILE", .shown = "JSON lines on standard output",
      .help = "file for the embeddings: .npy, or JSON lines under any other name"},
-    {CLI_TEXT("pooling", NULL), .unit = "HOW", .shown = "as the model folder says, else mean",
+    {CLI_TEXT("pooling", NULL), .unit = "HOW", .shown = "as in the model's folder, else mean",
      .help = "how to combine the tokens of a text: mean, cls, max, mean_sqrt_len_tokens, "
              "weightedmean or lasttoken"},
     {CLI_ROW(OPTION_FLAG, "normalize", "auto"), BETWEEN(-1, 1),
-     .shown = "as the model folder says, else true", .help = "scale every embedding to length 1"},
+     .shown = "as in the model's folder, else true", .help = "scale every embedding to length 1"},
 };
 
 struct job {

@@ -33,7 +33,8 @@ static const struct option_row options[] = {
     {CLI_INTEGER("max_body_bytes", "1048576"), BETWEEN(1024, 1 << 30), .unit = "N",
      .help = "maximum size of a request's body in bytes"},
     {CLI_INTEGER("max_connections", "4096"), BETWEEN(1, 1 << 20), .unit = "N",
-     .help = "maximum number of open connections"},
+     .help = "maximum number of open connections, divided equally among the addresses of --host "
+             "(at least 1 each)"},
     {CLI_REAL("header_timeout", "10"), BETWEEN(0.1, 3600), .unit = "SECONDS",
      .help = "time for a request's headers, however slowly they arrive"},
     {CLI_REAL("body_timeout", "30"), BETWEEN(0.1, 3600), .unit = "SECONDS",

@@ -241,9 +241,10 @@ struct berth_config {
     int do_eval;                       /* evaluate on validation_file, or on the development set
                                           of task_name */
     int evaluate_every_epoch;          /* evaluate after every epoch, not only after the last */
-    int64_t eval_steps;                /* > 0: also evaluate every eval_steps updates. By
-                                          berth_config_set it, save_steps and logging_steps can
-                                          be fractions of the updates: "0.1" */
+    int64_t eval_steps;                /* > 0: also evaluate every eval_steps updates.
+                                          berth_config_set also takes a fraction of the
+                                          updates, such as "0.1", for this, save_steps and
+                                          logging_steps */
     const char *eval_strategy;         /* "no", "epoch" or "steps"; NULL: decided by the two
                                           fields above */
     const char *metric_for_best_model; /* "f1", "loss", ...; NULL: the task's metric */
@@ -260,7 +261,7 @@ struct berth_config {
     int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch; -1: at
                            the interval that loses the least time (--save_steps auto) */
     double mean_time_to_failure; /* seconds, of the whole job, for save_steps -1 */
-    int async_save; /* write checkpoints beside the next updates, where memory allows */
+    int async_save; /* write checkpoints while training continues, where memory allows */
     int64_t save_total_limit;
     const char *save_format;            /* formats of the result, separated by commas: "hf" (always
                                            written), "torch" (pytorch_model.bin), "nvidia"

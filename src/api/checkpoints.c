@@ -130,8 +130,8 @@ static enum berth_status inspect_folder(const char *folder, const char *path, vi
     if (status == BERTH_OK && containers == 0) {
         return error_set(
             error, BERTH_NO_INPUT,
-            "%s: no weights in this folder: expected .safetensors, .bin or .pt files, a TensorFlow "
-            "checkpoint, or files *.hdf5 or *.tfrecord of pre-training data",
+            "%s: nothing to inspect in this folder: expected .safetensors, .bin or .pt files, a "
+            "TensorFlow checkpoint, or files *.hdf5 or *.tfrecord of pre-training data",
             folder);
     }
     return status;

@@ -108,7 +108,7 @@ static enum results_function function_of(const struct berth_classifier *classifi
                : usual[berth_classifier_classes(classifier).problem];
 }
 
-static void take(void *context, size_t index, const float *logits, int64_t count) {
+static void receive(void *context, size_t index, const float *logits, int64_t count) {
     const struct pass *pass = context;
     const size_t item = pass->texts.indices[index];
     if (texts_check_finite(&pass->statuses[item], logits, (size_t)count)) {
@@ -119,7 +119,7 @@ static void take(void *context, size_t index, const float *logits, int64_t count
 static enum berth_status run(const struct berth_classifier *classifier, struct pass *pass,
                              struct berth_error *error) {
     const struct packer_source source = texts_source(&pass->texts);
-    const struct infer_args args = {.source = &source, .receive = take, .context = pass};
+    const struct infer_args args = {.source = &source, .receive = receive, .context = pass};
     return inference_run(&classifier->inference, args, error);
 }
 

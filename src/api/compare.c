@@ -128,7 +128,7 @@ struct job {
     void (*visit)(void *context, const struct berth_difference *difference);
     void *context;
     struct berth_comparison *total;
-    char *a_bytes, *b_bytes; // [8 * PIECE]
+    char *a_bytes, *b_bytes; // [8 * CHUNK]
 };
 
 static enum berth_status compare_in_chunks(struct job *job, const struct weight *a,

@@ -187,7 +187,7 @@ struct pass {
     size_t before;                      // as in encoder.h
 };
 
-static void keep(void *context, const float *hidden, int64_t count, float *embedding) {
+static void extract(void *context, const float *hidden, int64_t count, float *embedding) {
     const struct pass *pass = context;
     pools[pass->how.pooling](hidden, (size_t)count / pass->size, pass->size, embedding);
     if (pass->how.normalize) {
@@ -195,7 +195,7 @@ static void keep(void *context, const float *hidden, int64_t count, float *embed
     }
 }
 
-static void take(void *context, size_t index, const float *embedding, int64_t count) {
+static void receive(void *context, size_t index, const float *embedding, int64_t count) {
     struct pass *pass = context;
     const size_t item = pass->texts.indices[index];
     struct berth_text_status own = {.tokens = 0};
@@ -231,9 +231,9 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
         const struct infer_args args = {.source = &source,
                                         .group = request->group,
                                         .reads_first = request->how.pooling == BERTH_POOL_CLS,
-                                        .extract = keep,
+                                        .extract = extract,
                                         .extracted_count = (int64_t)pass.size,
-                                        .receive = take,
+                                        .receive = receive,
                                         .context = &pass};
         status = inference_run(inference, args, error);
     }
@@ -318,7 +318,7 @@ struct hidden_pass {
     struct berth_hidden_states *states;
 };
 
-static void take_rows(void *context, size_t index, const float *hidden, int64_t count) {
+static void receive_rows(void *context, size_t index, const float *hidden, int64_t count) {
     const struct hidden_pass *pass = context;
     struct berth_hidden_states *state = &pass->states[pass->texts.indices[index]];
     const size_t bytes = (size_t)count * sizeof *hidden;
@@ -343,7 +343,8 @@ static enum berth_status compute_rows(const struct berth_encoder *encoder, struc
     }
     if (status == BERTH_OK) {
         const struct packer_source source = texts_source(&pass.texts);
-        const struct infer_args infer = {.source = &source, .receive = take_rows, .context = &pass};
+        const struct infer_args infer = {
+            .source = &source, .receive = receive_rows, .context = &pass};
         status = inference_run(&encoder->inference, infer, error);
     }
     texts_done(&pass.texts);

@@ -12,8 +12,8 @@ struct encoder_texts {
     const char *const *texts; // [count]
     size_t count;
     size_t before; // number of texts before these in the whole list, for messages
-    size_t
-        group; // only texts in the same group of this many neighbours share a batch; 0: any texts
+    // Only texts in the same group of this many neighbours share a batch; 0: any texts.
+    size_t group;
     struct berth_embedding how;
 };
 

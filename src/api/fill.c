@@ -162,7 +162,7 @@ static double sum_exp(const float *logits, int64_t words, double max) {
 }
 
 // Inserts the token into best[*count], pairs of logit and token in descending order, of which at
-// most `max` are kept.
+// most `max` are extracted.
 static void insert(float *best, size_t *count, size_t max, float logit, int64_t token) {
     size_t at = *count;
     if (at == max && !(logit > best[2 * (at - 1)])) {
@@ -178,19 +178,19 @@ static void insert(float *best, size_t *count, size_t max, float logit, int64_t 
     best[2 * at + 1] = (float)token; // exact: a vocabulary has fewer than 2^24 words
 }
 
-static void keep_words(void *context, const float *logits, int64_t words, float *kept) {
+static void extract_words(void *context, const float *logits, int64_t words, float *extracted) {
     const struct pass *pass = context;
     size_t count = 0;
     for (int64_t i = 0; i < words; i++) {
-        insert(kept, &count, pass->top_k, logits[i], i);
+        insert(extracted, &count, pass->top_k, logits[i], i);
     }
-    const double max = (double)kept[0], sum = sum_exp(logits, words, max);
+    const double max = (double)extracted[0], sum = sum_exp(logits, words, max);
     for (size_t i = 0; i < pass->top_k; i++) {
-        kept[2 * i] = (float)(exp((double)kept[2 * i] - max) / sum);
+        extracted[2 * i] = (float)(exp((double)extracted[2 * i] - max) / sum);
     }
 }
 
-static void take(void *context, size_t index, const float *found, int64_t count) {
+static void receive(void *context, size_t index, const float *found, int64_t count) {
     struct pass *pass = context;
     const size_t text = pass->masked[index];
     (void)texts_check_finite(&pass->statuses[pass->texts.indices[text]], found, (size_t)count);
@@ -201,9 +201,9 @@ static void take(void *context, size_t index, const float *found, int64_t count)
 static enum berth_status find_words(struct pass *pass, struct berth_error *error) {
     const struct packer_source source = {.get = get, .data = pass, .count = pass->masked_count};
     const struct infer_args args = {.source = &source,
-                                    .extract_words = keep_words,
+                                    .extract_words = extract_words,
                                     .extracted_count = (int64_t)(2 * pass->top_k),
-                                    .receive = take,
+                                    .receive = receive,
                                     .context = pass};
     return inference_run(&pass->filler->inference, args, error);
 }

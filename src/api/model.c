@@ -237,7 +237,7 @@ static struct packer_sequence get_window(const void *data, size_t index) {
     return source.get(source.data, window.feature);
 }
 
-static void take_window(void *context, size_t index, const float *logits, int64_t count) {
+static void receive_window(void *context, size_t index, const float *logits, int64_t count) {
     const struct call *call = context;
     const struct window window = call->windows[index];
     squad_logits_receive(&call->asked[window.question].logits, window.feature, logits, count);
@@ -246,7 +246,7 @@ static void take_window(void *context, size_t index, const float *logits, int64_
 static enum berth_status pass(struct call *call, struct berth_error *error) {
     const struct packer_source source = {
         .get = get_window, .data = call, .count = call->window_count};
-    const struct infer_args args = {.source = &source, .receive = take_window, .context = call};
+    const struct infer_args args = {.source = &source, .receive = receive_window, .context = call};
     return inference_run(&call->model->inference, args, error);
 }
 

@@ -167,7 +167,7 @@ static double probability_of(const float *logits, size_t classes, int32_t best) 
     return exp(-task_cross_entropy(logits, classes, best));
 }
 
-static void take(void *context, size_t index, const float *logits, int64_t count) {
+static void receive(void *context, size_t index, const float *logits, int64_t count) {
     const struct pass *pass = context;
     const struct word_window *window = &pass->windows.windows[index];
     const struct tagged *text = &pass->texts[pass->owners[index]];
@@ -186,7 +186,7 @@ static void take(void *context, size_t index, const float *logits, int64_t count
 static enum berth_status run(const struct pass *pass, struct berth_error *error) {
     const struct packer_source source = {
         .get = word_windows_sequence, .data = &pass->windows, .count = pass->windows.count};
-    const struct infer_args args = {.source = &source, .receive = take, .context = (void *)pass};
+    const struct infer_args args = {.source = &source, .receive = receive, .context = (void *)pass};
     return inference_run(&pass->tagger->inference, args, error);
 }
 

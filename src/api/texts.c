@@ -24,8 +24,8 @@ static size_t list_valid(const struct texts_args *args, const struct model_files
             (void)error_set(error, BERTH_USAGE, "the text is NULL");
         } else if (args->items[i].pair != NULL && !model_files_distinguish_pairs(files)) {
             (void)error_set(error, BERTH_USAGE,
-                            "this is a pair of texts, which a model with type_vocab_size %" PRId64
-                            " cannot distinguish; use a model with type_vocab_size 2",
+                            "the two texts of a pair cannot be distinguished by a model with "
+                            "type_vocab_size %" PRId64 "; use a model with type_vocab_size 2",
                             files->shape.type_vocab_size);
         } else {
             indices[valid++] = i;

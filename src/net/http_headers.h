@@ -7,7 +7,7 @@
 #include "net/http.h"
 
 // Takes one line, also the status line. Ignores unknown headers; an invalid or duplicate size sets
-// answer->fault.
+// response->invalid_header.
 void http_parse_header(struct http_response *response, const char *bytes, size_t length);
 
 // Resets all fields before the next response, except those that describe the content (linked_*,

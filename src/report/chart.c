@@ -102,8 +102,8 @@ void chart_value(const char *key, double value, char *text, size_t size) {
     lines_value(&field, text, size);
 }
 
-void chart_tick_label(const char *key, const struct axis *axis, int mark, char *text, size_t size) {
-    double value = axis->low + axis->step * mark;
+void chart_tick_label(const char *key, const struct axis *axis, int tick, char *text, size_t size) {
+    double value = axis->low + axis->step * tick;
     value = fabs(value) < axis->step * 1e-9 ? 0 : value; // rounding errors, as of 0.3 - 3 x 0.1
     if (text_ends_with(key, "bytes")) {
         static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};

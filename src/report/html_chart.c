@@ -102,8 +102,8 @@ static void put_resumptions(const struct chart *chart, const struct run_set *set
                             struct buffer *page) {
     for (size_t i = 0; i < set->count; i++) {
         const struct run *run = &set->runs[i];
-        for (size_t part = 1; part < run->process_count; part++) {
-            const double first = run->processes[part].first;
+        for (size_t process = 1; process < run->process_count; process++) {
+            const double first = run->processes[process].first;
             if (first < INFINITY) {
                 html_put(page,
                          "<path class=\"resumed s%zu\" d=\"M%.1f 0v1000\"><title>resumed: first "

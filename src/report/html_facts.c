@@ -11,13 +11,13 @@
 
 struct facts {
     const struct run_set *set;
-    const json *(*of)(const struct run *run, const char *part); // the run's object of facts
-    const char *part;
+    const json *(*of)(const struct run *run, const char *process); // the run's object of facts
+    const char *process;
     int only_differing; // rows in which the runs agree are left out
 };
 
 static const json *object_of(const struct facts *facts, size_t run) {
-    return facts->of(&facts->set->runs[run], facts->part);
+    return facts->of(&facts->set->runs[run], facts->process);
 }
 
 static int is_hidden(const char *key, const json *value) {
@@ -122,8 +122,8 @@ static void put_table(const struct facts *facts, struct buffer *page) {
 
 // --- the end of the run --------------------------------------------------------------------------
 
-static const json *summary_of(const struct run *run, const char *part) {
-    (void)part;
+static const json *summary_of(const struct run *run, const char *process) {
+    (void)process;
     return run->summary;
 }
 
@@ -137,8 +137,8 @@ void html_put_outcome(const struct run_set *set, struct buffer *page) {
 
 // --- benchmarks ----------------------------------------------------------------------------------
 
-static const json *figures_of(const struct run *run, const char *part) {
-    (void)part;
+static const json *figures_of(const struct run *run, const char *process) {
+    (void)process;
     return run->figures;
 }
 
@@ -231,19 +231,19 @@ static void put_time(double seconds, struct buffer *page) {
 }
 
 static void put_process(const struct run *run, size_t number, struct buffer *page) {
-    const struct run_process *part = &run->processes[number];
+    const struct run_process *process = &run->processes[number];
     buffer_put_text(page, "<tr><td>");
     html_put_text(page, run->name);
     html_put(page, "</td><td>%zu</td><td>", number + 1);
-    put_time(part->begin, page);
+    put_time(process->begin, page);
     buffer_put_text(page, "</td><td>");
-    put_time(part->end, page);
-    if (part->first <= part->last) {
-        html_put(page, "</td><td>%.0f to %.0f</td><td>", part->first, part->last);
+    put_time(process->end, page);
+    if (process->first <= process->last) {
+        html_put(page, "</td><td>%.0f to %.0f</td><td>", process->first, process->last);
     } else {
         buffer_put_text(page, "</td><td>none</td><td>");
     }
-    html_put_text(page, part->resumed_from != NULL ? part->resumed_from : "the beginning");
+    html_put_text(page, process->resumed_from != NULL ? process->resumed_from : "the beginning");
     buffer_put_text(page, "</td></tr>");
 }
 
@@ -262,8 +262,8 @@ void html_put_processes(const struct run_set *set, struct buffer *page) {
                     "scope=\"col\">Reported updates</th><th scope=\"col\">Started "
                     "from</th></tr></thead><tbody>");
     for (size_t i = 0; i < set->count; i++) {
-        for (size_t part = 0; part < set->runs[i].process_count; part++) {
-            put_process(&set->runs[i], part, page);
+        for (size_t process = 0; process < set->runs[i].process_count; process++) {
+            put_process(&set->runs[i], process, page);
         }
     }
     buffer_put_text(page, "</tbody></table></div>\n");
@@ -290,12 +290,12 @@ void html_put_warnings(const struct run_set *set, struct buffer *page) {
 
 // --- plan and settings ---------------------------------------------------------------------------
 
-static const json *plan_of(const struct run *run, const char *part) {
-    return json_member(run->plan, part);
+static const json *plan_of(const struct run *run, const char *process) {
+    return json_member(run->plan, process);
 }
 
-static const json *settings_of(const struct run *run, const char *part) {
-    (void)part;
+static const json *settings_of(const struct run *run, const char *process) {
+    (void)process;
     return run->settings;
 }
 
@@ -304,7 +304,7 @@ void html_put_plan(const struct run_set *set, struct buffer *page) {
     for (size_t i = 0; i < set->count; i++) {
         struct json_walk walk = {.object = set->runs[i].plan};
         while (walk.object != NULL && json_walk_next(&walk)) {
-            const struct facts facts = {.set = set, .of = plan_of, .part = walk.key};
+            const struct facts facts = {.set = set, .of = plan_of, .process = walk.key};
             int is_shown = 0;
             for (size_t before = 0; before < i; before++) {
                 is_shown |= plan_of(&set->runs[before], walk.key) != NULL;

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CLASSES_LIMIT                                                                              \
-    40 // a larger matrix would be unreadable; the most frequent mistakes are listed instead
+// A larger matrix would be unreadable; the most frequent mistakes are listed instead.
+#define CLASSES_LIMIT 40
 #define MISTAKES_LIMIT 40
 
 static void put_title(const char *title, const struct run *run, struct buffer *page) {

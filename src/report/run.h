@@ -2,8 +2,8 @@
 // The content of a run's log: series of numbers over its updates, and facts. Reports and plots are
 // made from it alone (html.h, plot.h); run_read.c fills it.
 //
-// The log is untrusted input: a line that
-// is not a record is counted and skipped, and memory is bounded however long the log is.
+// The log is untrusted input: a line that is not a record is counted and skipped, and memory is
+// bounded however long the log is.
 #ifndef BERTH_REPORT_RUN_H
 #define BERTH_REPORT_RUN_H
 

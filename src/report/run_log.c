@@ -16,7 +16,7 @@ struct run_log {
     struct json_line waiting; // lines that were not written yet
     struct json_file file;
     double start;       // monotonic seconds
-    double last_report; // of the last report
+    double last_report; // when the report was last written (clock_now)
     int has_begun;
     int has_warned; // a warning about the report was given
     struct run run; // only for a report

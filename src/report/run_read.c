@@ -73,7 +73,7 @@ static void add_numbers(struct run *run, const json *record, const char *prefix)
     }
 }
 
-// --- parts ---------------------------------------------------------------------------------------
+// --- processes -----------------------------------------------------------------------------------
 
 static struct run_process *new_process(struct run *run) {
     struct run_process *grown = run->process_count < PROCESSES_LIMIT
@@ -95,18 +95,18 @@ static struct run_process *current_process(struct run *run) {
 
 static void note_time(struct run *run, const json *record) {
     const double time = real_of(record, "time");
-    struct run_process *part = isnan(time) ? NULL : current_process(run);
-    if (part != NULL) {
-        part->begin = part->begin != 0 ? part->begin : time;
-        part->end = time;
+    struct run_process *process = isnan(time) ? NULL : current_process(run);
+    if (process != NULL) {
+        process->begin = process->begin != 0 ? process->begin : time;
+        process->end = time;
     }
 }
 
 static void note_step(struct run *run, double step) {
-    struct run_process *part = isnan(step) ? NULL : current_process(run);
-    if (part != NULL) {
-        part->first = fmin(part->first, step);
-        part->last = fmax(part->last, step);
+    struct run_process *process = isnan(step) ? NULL : current_process(run);
+    if (process != NULL) {
+        process->first = fmin(process->first, step);
+        process->last = fmax(process->last, step);
     }
 }
 
@@ -126,10 +126,10 @@ static void take_eval(struct run *run, const json *record) {
 
 static void take_plan(struct run *run, const json *record) {
     const char *resumed = text_of(record, "resumed_from");
-    struct run_process *part = *resumed != '\0' ? current_process(run) : NULL;
-    if (part != NULL && part->resumed_from == NULL) {
-        part->resumed_from = memory_string(resumed);
-        run->failed |= part->resumed_from == NULL;
+    struct run_process *process = *resumed != '\0' ? current_process(run) : NULL;
+    if (process != NULL && process->resumed_from == NULL) {
+        process->resumed_from = memory_string(resumed);
+        run->failed |= process->resumed_from == NULL;
     }
     if (json_length(run->plan) < FACTS_LIMIT) {
         set(run, &run->plan, text_of(record, "text"), json_copy_deep(record));

@@ -7,8 +7,8 @@
 
 struct access {
     char *keys; // one per line; NULL: none is needed
-    const char
-        *hosts; // comma-separated names that are served besides addresses and localhost; "*": any
+    // Comma-separated names that are served besides addresses and localhost; "*": any.
+    const char *hosts;
 };
 
 // Reads the file of keys; NULL is no file. BERTH_CONFIG: it has no key.

@@ -55,13 +55,15 @@ struct listener {
 struct http_server {
     struct listener listeners[LISTENERS_MAX]; // [listener_count] one for each address
     size_t listener_count;
+    size_t left_out; // addresses of the host beyond LISTENERS_MAX
     struct http_settings settings;
     struct http_application application;
-    pthread_mutex_t lock; // of the list and its deadlines
+    pthread_mutex_t lock; // of the list and its deadlines; held until all daemons run
     struct connection *connections;
     atomic_size_t busy, body_bytes;
     atomic_int is_stopping;
-    double last_scan; // when http_tick last scanned for clients that have disconnected
+    atomic_int has_failed; // to start; no request reaches the application
+    double last_scan;      // when http_tick last scanned for clients that have disconnected
 };
 
 // A request from its first line to the end of its reply.
@@ -345,6 +347,9 @@ static enum MHD_Result begin_request(struct exchange *exchange) {
     struct http_server *server = exchange->server;
     const struct http_application *application = &server->application;
     const char *message;
+    if (atomic_load(&server->has_failed)) {
+        return MHD_NO;
+    }
     int status = check_headers(exchange, &message);
     exchange->has_headers = 1;
     exchange->is_busy = 1;
@@ -507,14 +512,28 @@ static int is_repeated(const struct addrinfo *found, const struct addrinfo *addr
     return found != address;
 }
 
-// Returns 0, or the errno of the failure. Skips addresses that this machine does not have, such as
-// ::1 without IPv6, if it has another one.
-static int listen_on_all(struct http_server *server, const struct addrinfo *found) {
-    int cause = 0, missing = 0;
-    for (const struct addrinfo *address = found;
-         address != NULL && cause == 0 && server->listener_count < LISTENERS_MAX;
-         address = address->ai_next) {
+static enum berth_status refuse_address(const struct http_server *server,
+                                        const struct addrinfo *address, int cause,
+                                        struct berth_error *error) {
+    char host[64] = "", port[8] = "";
+    (void)getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof host, port, sizeof port,
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    return error_set_errno(error, BERTH_UNAVAILABLE, cause,
+                           "--host %s: cannot listen on %s port %s", server->settings.host, host,
+                           port);
+}
+
+// Skips addresses that this machine does not have, such as ::1 without IPv6, if it has another one.
+static enum berth_status listen_on_all(struct http_server *server, const struct addrinfo *found,
+                                       struct berth_error *error) {
+    const struct addrinfo *missing = found;
+    int cause = 0;
+    for (const struct addrinfo *address = found; address != NULL; address = address->ai_next) {
         if (is_repeated(found, address)) {
+            continue;
+        }
+        if (server->listener_count == LISTENERS_MAX) {
+            server->left_out++;
             continue;
         }
         const int listener = listen_on(address, found->ai_next == NULL);
@@ -522,12 +541,13 @@ static int listen_on_all(struct http_server *server, const struct addrinfo *foun
             server->listeners[server->listener_count++].socket = listener;
             copy_port(server, found);
         } else if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
-            missing = errno;
-        } else {
+            missing = address;
             cause = errno;
+        } else {
+            return refuse_address(server, address, errno, error);
         }
     }
-    return server->listener_count > 0 ? cause : cause != 0 ? cause : missing;
+    return server->listener_count > 0 ? BERTH_OK : refuse_address(server, missing, cause, error);
 }
 
 static enum berth_status open_listeners(struct http_server *server, struct berth_error *error) {
@@ -540,12 +560,9 @@ static enum berth_status open_listeners(struct http_server *server, struct berth
         return error_set(error, BERTH_UNAVAILABLE, "--host %s: %s", settings->host,
                          gai_strerror(code));
     }
-    const int cause = listen_on_all(server, found);
+    const enum berth_status status = listen_on_all(server, found, error);
     freeaddrinfo(found);
-    return cause == 0
-               ? BERTH_OK
-               : error_set_errno(error, BERTH_UNAVAILABLE, cause, "cannot listen on %s port %d",
-                                 settings->host, settings->port);
+    return status;
 }
 
 static void format_address(struct listener *listener) {
@@ -586,6 +603,22 @@ static enum berth_status start_daemon(struct http_server *server, struct listene
                                     : "cannot start the HTTP server");
 }
 
+// A daemon serves at once, but begin_connection waits for the lock. So if a later daemon fails, no
+// request has reached the application, and http_stop may be called.
+static enum berth_status start_daemons(struct http_server *server, struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    pthread_mutex_lock(&server->lock);
+    for (size_t i = 0; i < server->listener_count && status == BERTH_OK; i++) {
+        if (server->settings.listener < 0) {
+            format_address(&server->listeners[i]);
+        }
+        status = start_daemon(server, &server->listeners[i], error);
+    }
+    atomic_store(&server->has_failed, status != BERTH_OK);
+    pthread_mutex_unlock(&server->lock);
+    return status;
+}
+
 // Without sockets of its own the server has the one that the settings name.
 static enum berth_status start(struct http_server *server, struct berth_error *error) {
     if (server->settings.listener >= 0) {
@@ -593,13 +626,7 @@ static enum berth_status start(struct http_server *server, struct berth_error *e
     } else {
         TRY(open_listeners(server, error));
     }
-    for (size_t i = 0; i < server->listener_count; i++) {
-        if (server->settings.listener < 0) {
-            format_address(&server->listeners[i]);
-        }
-        TRY(start_daemon(server, &server->listeners[i], error));
-    }
-    return BERTH_OK;
+    return start_daemons(server, error);
 }
 
 enum berth_status http_start(const struct http_settings *settings,
@@ -623,6 +650,10 @@ enum berth_status http_start(const struct http_settings *settings,
 
 const char *http_address(const struct http_server *server, size_t index) {
     return index < server->listener_count ? server->listeners[index].address : NULL;
+}
+
+size_t http_left_out(const struct http_server *server) {
+    return server->left_out;
 }
 
 void http_stop_accepting(struct http_server *server) {

@@ -2,8 +2,8 @@
 // HTTP/1.1 over TCP or TLS: connections, whole requests and replies. One thread serves all
 // connections of an address; a request waits without a thread until any thread replies to it.
 //
-// Limits are deadlines: a client that sends a byte now and then gains no time. Knows nothing of
-// models. The only user of libmicrohttpd.
+// Time limits are deadlines, not timeouts of inactivity: a client that sends a byte now and then
+// gains no time. Knows nothing of models. The only user of libmicrohttpd.
 #ifndef BERTH_SERVE_HTTP_H
 #define BERTH_SERVE_HTTP_H
 
@@ -73,6 +73,8 @@ enum berth_status http_start(const struct http_settings *settings,
 // The addresses and the port that it listens on, "127.0.0.1:8080", "[::1]:8080"; NULL after the
 // last. "" for a socket of http_settings.
 const char *http_address(const struct http_server *server, size_t index);
+// The number of further addresses of the host, on which it does not listen.
+size_t http_left_out(const struct http_server *server);
 // Closes connections that are past their deadline. Call it a few times a second.
 void http_tick(struct http_server *server);
 // From now on, no connection is accepted, and each reply closes its connection. A socket of

@@ -22,22 +22,20 @@ void item_done(struct item *item) {
 
 // --- positions -----------------------------------------------------------------------------------
 
-void text_position_advance(struct text_position *text_position, const char *text,
-                           int64_t character) {
-    while (text[text_position->bytes] != '\0' && text_position->characters < character) {
-        text_position->utf16_units +=
-            1 + ((unsigned char)text[text_position->bytes] >= 0xF0); // in UTF-16
-        text_position->characters++;
+void text_position_advance(struct text_position *position, const char *text, int64_t character) {
+    while (text[position->bytes] != '\0' && position->characters < character) {
+        position->utf16_units += 1 + ((unsigned char)text[position->bytes] >= 0xF0);
+        position->characters++;
         do {
-            text_position->bytes++;
-        } while (((unsigned char)text[text_position->bytes] & 0xC0) == 0x80);
+            position->bytes++;
+        } while (((unsigned char)text[position->bytes] & 0xC0) == 0x80);
     }
 }
 
-int64_t text_position_in(const struct text_position *text_position, enum offset_unit unit) {
-    return unit == OFFSET_BYTES   ? (int64_t)text_position->bytes
-           : unit == OFFSET_UTF16 ? text_position->utf16_units
-                                  : text_position->characters;
+int64_t text_position_in(const struct text_position *position, enum offset_unit unit) {
+    return unit == OFFSET_BYTES   ? (int64_t)position->bytes
+           : unit == OFFSET_UTF16 ? position->utf16_units
+                                  : position->characters;
 }
 
 // --- outputs -------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@
 
 struct model {
     char *name;
-    const char
-        *path; // folder, or name on the hub, which may resolve to another folder at each load
+    // Folder, or name on the hub, which may resolve to another folder at each load.
+    const char *path;
     struct instance *current; // NULL: not yet loaded
 };
 

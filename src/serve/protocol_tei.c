@@ -86,8 +86,8 @@ static enum berth_status read_texts(struct item *item, const json *value, const 
     if (json_length(value) < 1 || json_length(value) > 2) {
         return error_set(error, BERTH_USAGE, "%s: expected one text or two", where);
     }
-    for (size_t i = json_length(value);
-         i-- > 0;) { // the second one first, as in protocol_hugging_face.c
+    // The second one first, as in protocol_hugging_face.c.
+    for (size_t i = json_length(value); i-- > 0;) {
         snprintf(element, sizeof element, "%s[%zu]", where, i);
         TRY(call_set_text(item, i, json_at(value, i), element, error));
     }

@@ -225,6 +225,11 @@ static void log_address(const struct server *server, int is_passed) {
         log_note(&settings->log, "listening on %s://%s",
                  settings->certificate_file != NULL ? "https" : "http", address);
     }
+    const size_t left_out = http_left_out(server->http);
+    if (left_out > 0) {
+        log_note(&settings->log, "not listening on %zu further addresses of --host %s", left_out,
+                 settings->http.host);
+    }
 }
 
 static enum berth_status open_http(struct server *server, struct berth_error *error) {

@@ -107,9 +107,8 @@ struct text_position {
 };
 
 // Moves the position forward to a character.
-void text_position_advance(struct text_position *text_position, const char *text,
-                           int64_t character);
-int64_t text_position_in(const struct text_position *text_position, enum offset_unit unit);
+void text_position_advance(struct text_position *position, const char *text, int64_t character);
+int64_t text_position_in(const struct text_position *position, enum offset_unit unit);
 
 // The row for a model's architecture, the class in its config.json; "" is any.
 const struct served_task *task_find(const char *architecture);

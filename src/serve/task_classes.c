@@ -41,9 +41,9 @@ static size_t next_class(const struct item *item, size_t last, int is_first) {
     size_t best = item->number_count;
     for (size_t i = 0; i < item->number_count; i++) {
         const float value = item->numbers[i];
-        const int client_has_left =
+        const int follows_last =
             is_first || value < item->numbers[last] || (value == item->numbers[last] && i > last);
-        if (client_has_left && (best == item->number_count || value > item->numbers[best])) {
+        if (follows_last && (best == item->number_count || value > item->numbers[best])) {
             best = i;
         }
     }

@@ -64,9 +64,9 @@ static enum berth_status run_answers(const struct instance *instance, struct ite
 
 // Hugging Face says 0, 0 for "no answer".
 static int64_t offset_in(const struct item *item, int64_t character) {
-    struct text_position text_position = {0};
-    text_position_advance(&text_position, item->texts[1], character);
-    return text_position_in(&text_position, item->parameters.unit);
+    struct text_position position = {0};
+    text_position_advance(&position, item->texts[1], character);
+    return text_position_in(&position, item->parameters.unit);
 }
 
 static void write_answer(struct json_line *line, const struct item *item,

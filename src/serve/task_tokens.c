@@ -61,28 +61,27 @@ struct labelled_span {
 };
 
 static void write_span(struct json_line *line, const struct item *item,
-                       struct text_position *text_position,
-                       const struct labelled_span *labelled_span) {
+                       struct text_position *position, const struct labelled_span *span) {
     const char *text = item->texts[0];
-    text_position_advance(text_position, text, labelled_span->start);
-    const struct text_position begin = *text_position;
-    text_position_advance(text_position, text, labelled_span->end);
-    char *word = memory_string_of(text + begin.bytes, text_position->bytes - begin.bytes);
+    text_position_advance(position, text, span->start);
+    const struct text_position begin = *position;
+    text_position_advance(position, text, span->end);
+    char *word = memory_string_of(text + begin.bytes, position->bytes - begin.bytes);
     json_line_open(line, NULL, '{');
-    json_line_text(line, labelled_span->key, labelled_span->label);
-    json_line_real(line, "score", labelled_span->score);
+    json_line_text(line, span->key, span->label);
+    json_line_real(line, "score", span->score);
     json_line_text(line, "word", word != NULL ? word : "");
     json_line_integer(line, "start", text_position_in(&begin, item->parameters.unit));
-    json_line_integer(line, "end", text_position_in(text_position, item->parameters.unit));
+    json_line_integer(line, "end", text_position_in(position, item->parameters.unit));
     json_line_close(line, '}');
     memory_free(word);
 }
 
 static void write_entities(struct json_line *line, const struct item *item) {
-    struct text_position text_position = {0};
+    struct text_position position = {0};
     for (size_t i = 0; i < item->tags.entity_count; i++) {
         const struct berth_entity *entity = &item->tags.entities[i];
-        write_span(line, item, &text_position,
+        write_span(line, item, &position,
                    &(struct labelled_span){.key = "entity_group",
                                            .label = entity->type,
                                            .score = entity->score,
@@ -93,11 +92,11 @@ static void write_entities(struct json_line *line, const struct item *item) {
 
 // Writes the words that are part of an entity.
 static void write_words(struct json_line *line, const struct item *item) {
-    struct text_position text_position = {0};
+    struct text_position position = {0};
     for (size_t i = 0; i < item->tags.word_count; i++) {
         const struct berth_tagged_word *word = &item->tags.words[i];
         if (word->label != NULL && strcmp(word->label, "O") != 0) {
-            write_span(line, item, &text_position,
+            write_span(line, item, &position,
                        &(struct labelled_span){.key = "entity",
                                                .label = word->label,
                                                .score = word->score,

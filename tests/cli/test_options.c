@@ -198,7 +198,7 @@ static void whole_numbers_may_have_a_point(void **state) {
     expect_printed("save_steps", "5e2", "500");
 }
 
-static void shares_of_the_updates_are_kept(void **state) {
+static void fractions_of_the_updates_are_kept(void **state) {
     expect_printed("logging_steps", "0.1", "0.1");
     expect_printed("eval_steps", "0.999999", "0.999999");
     expect_printed("save_steps", "1e-6", "1e-06");
@@ -342,7 +342,7 @@ int main(void) {
         cmocka_unit_test(typos_find_the_nearest_name),
         cmocka_unit_test(bad_values_name_option_range_and_value),
         cmocka_unit_test(whole_numbers_may_have_a_point),
-        cmocka_unit_test(shares_of_the_updates_are_kept),
+        cmocka_unit_test(fractions_of_the_updates_are_kept),
         cmocka_unit_test(values_set_by_hand_are_checked),
         cmocka_unit_test(values_arrive_in_their_fields),
         cmocka_unit_test(the_schedules_offered_are_those_that_exist),

@@ -58,17 +58,17 @@ static int is_large(const char *name) {
 }
 
 // The first answer for a large file is a redirect to another path.
-static void add_large(struct server_route *route, const char *sha256, const char *invalid_header) {
+static void add_large(struct server_route *route, const char *sha256, const char *fault) {
     static struct server_route good;
     char *place = text("/cdn/%s%s%s", sha256, "", "");
     struct server_route content = *route;
     content.path = place;
     good = content;
-    if (strcmp(invalid_header, "cut") == 0) {
+    if (strcmp(fault, "cut") == 0) {
         content.cut_after = 1000;
         content.times = 1;
         content.then = &good;
-    } else if (strcmp(invalid_header, "hold") == 0) {
+    } else if (strcmp(fault, "hold") == 0) {
         content.hold_after = 1000;
     }
     add_route(&content);
@@ -79,8 +79,8 @@ static void add_large(struct server_route *route, const char *sha256, const char
     add_route(route);
 }
 
-static void add_file(const char *folder, const char *id, const char *name,
-                     const char *invalid_header, char *listing) {
+static void add_file(const char *folder, const char *id, const char *name, const char *fault,
+                     char *listing) {
     char *path = text("%s/%s%s", folder, name, "");
     char git[DIGEST_HEX_SIZE], sha256[DIGEST_HEX_SIZE], size[32], entry[1024];
     struct server_route route = {.path = text("/%s/resolve/" COMMIT "/%s%s", id, name, "")};
@@ -96,7 +96,7 @@ static void add_file(const char *folder, const char *id, const char *name,
     if (is_large(name)) {
         snprintf(entry + used, sizeof entry - (size_t)used,
                  ", \"lfs\": {\"oid\": \"%s\", \"size\": %s, \"pointerSize\": 134}}", sha256, size);
-        add_large(&route, sha256, invalid_header);
+        add_large(&route, sha256, fault);
     } else {
         snprintf(entry + used, sizeof entry - (size_t)used, "}");
         route.etag = text("\"%s\"%s%s", git, "", "");

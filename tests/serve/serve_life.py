@@ -215,18 +215,38 @@ class Life(unittest.TestCase):
     def test_two_addresses(self):
         """A name of 127.0.0.1, 127.0.0.2, one that is listed twice, and one of another machine."""
         environment = {**os.environ, "LD_PRELOAD": os.environ["TWO_ADDRESSES"]}
-        with Server("--host", "two.example", models=["qa=qa"], env=environment) as server:
+        with Server("--host", "two.example", "--max_connections", "4", models=["qa=qa"], env=environment) as server:
             self.assertEqual(re.findall(r"listening on http://(\S+):(\d+)\n", server.messages()),
                              [("127.0.0.1", str(server.port)), ("127.0.0.2", str(server.port))])
             for address in ("127.0.0.1", "127.0.0.2"):
                 with socket.create_connection((address, server.port)) as connection:
                     connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     self.assertIn(b"200 OK", connection.recv(65536))
+            self.ask_on_two_connections_each(server)
             server.process.send_signal(signal.SIGTERM)
             self.assertEqual(server.process.wait(60), 0)
             for address in ("127.0.0.1", "127.0.0.2"):
                 with self.assertRaises(ConnectionRefusedError):
                     socket.create_connection((address, server.port))
+
+    def ask_on_two_connections_each(self, server: Server):
+        """Each of two addresses has half of 4 connections, and all are answered while the others wait."""
+        request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        connections = [socket.create_connection((address, server.port), timeout=20)
+                       for address in ("127.0.0.1", "127.0.0.2") for _ in range(2)]
+        for connection in connections:
+            connection.sendall(request)
+        for connection in connections:
+            self.assertIn(b"200 OK", connection.recv(65536))
+        for address in ("127.0.0.1", "127.0.0.2"):
+            with socket.create_connection((address, server.port), timeout=1) as third:
+                third.sendall(request)
+                try:
+                    self.assertEqual(third.recv(65536), b"")
+                except OSError:  # it waits, or is reset
+                    pass
+        for connection in connections:
+            connection.close()
 
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""
@@ -253,7 +273,7 @@ class Life(unittest.TestCase):
                 (["--model", str(MODELS / "qa"), "--model", str(MODELS / "damaged")], 65, "damaged/config.json"),
                 (["--model", "."], 2, "write --model NAME=DIR"),
                 (["--model", str(MODELS / "qa"), "--tls_cert", "x"], 2, "need each other"),
-                (["--model", str(MODELS / "qa"), "--host", "192.0.2.1"], 69, "cannot listen"),
+                (["--model", str(MODELS / "qa"), "--host", "192.0.2.1"], 69, "--host 192.0.2.1: cannot listen on 192.0.2.1 port 0"),
                 (["--model", str(MODELS / "qa"), "--api_key_file", "/dev/null"], 78, "key")]:
             done = subprocess.run([BERTH, "serve", *words, "--port", "0"], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, code, done.stderr)

@@ -57,7 +57,7 @@ static void test_when_to_evaluate(void **state) {
 }
 
 // Shares of the updates, rounded up as the Trainer rounds them.
-static void test_shares_of_the_updates(void **state) {
+static void test_fractions_of_the_updates(void **state) {
     struct berth_config config =
         settled(WITH("eval_strategy", "steps", "eval_steps", "0.07", "save_steps", "0.32",
                      "logging_steps", "0.001", "load_best_model_at_end", "true"));
@@ -249,7 +249,7 @@ static void test_save_interval(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_when_to_evaluate),
-        cmocka_unit_test(test_shares_of_the_updates),
+        cmocka_unit_test(test_fractions_of_the_updates),
         cmocka_unit_test(test_when_to_save),
         cmocka_unit_test(test_save_interval),
         cmocka_unit_test(test_no_evaluation_before_the_end),

@@ -29,7 +29,7 @@ struct squad_feature_options {
     int filter_by_words; // Google's rules, training: drop windows as BingBertSquad does
     int all_answers;     // Keras's rules, training: every answer is an entry, not only the first
     int end_exclusive;   // Keras's rules: the end is the row after the answer's last token
-    int threads;         // that build the features, at least 1; does not change them
+    int threads;         // that build the features; below 1: one; does not change them
 };
 
 // One window. Its tokens are ids[first .. first + length) in the pools of the set. The question has
