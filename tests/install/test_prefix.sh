@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # package/install-into, as a user without root calls it. The libraries and their headers are in the user's own folder,
 # where Debian's packages were unpacked, and the program uses those, not the system's. Long: a build.
+export TMPDIR=/tmp # which the other user can enter, unlike the folder of ./run-tests
 . "$(dirname "$0")/lib.sh"
 for tool in dpkg apt-get setpriv git; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
