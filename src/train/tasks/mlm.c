@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The task "mlm": masked language modelling on the user's own text, as Hugging Face's run_mlm.
-// Masks are drawn anew for each epoch (data/masked/word_masks.h), those of an evaluation once.
-// Without a file to evaluate on, the first lines of the training file are held out.
+// New masks are drawn for each epoch (data/masked/word_masks.h); those of an evaluation are drawn
+// once. Without a file to evaluate on, the first lines of the training file are held out.
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"

@@ -46,7 +46,7 @@ struct task_set {
     int64_t examples, tokens;
     // Training on classes that count differently, or smoothed: [num_labels], owned by the task.
     double *class_weights;
-    int new_head; // training: the model's head is for other labels and is initialised anew
+    int new_head; // training: the model's head is for other labels, so a new one is initialised
     char labels[TASK_LABELS_SIZE]; // training: a description of the labels; "": there are none
     int unscored;                  // there are no answers to score predictions against
     void *own;
