@@ -227,7 +227,7 @@ static int uses_network(const struct mpi_job *job) {
 
 // A workaround for MPICH before 4.2 over UCX. MPI_Finalize closes the connections over which this
 // process has sent and waits for each peer's reply; afterwards it replies no more. A peer that has
-// sent but never received closes its own end later, and then waits for ever. So every connection is
+// sent but never received closes its own end later, and then waits forever. So every connection is
 // first used in both directions. Then all processes meet at a barrier and make no MPI call until
 // the last one has left it, so that each replies from within its own MPI_Finalize.
 static void close_connections(const struct mpi_job *job) {

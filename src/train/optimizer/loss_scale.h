@@ -18,7 +18,7 @@
 //
 // At the start, "the last overflow" is the update before the first. If an overflow neither lowers
 // the scale nor ends the run (static, or "plain" at its minimum), LOSS_SCALE_STUCK_LIMIT of them in
-// a row end it. This is not a rule of DeepSpeed, which would skip for ever.
+// a row end it. This is not a rule of DeepSpeed, which would skip forever.
 #ifndef BERTH_TRAIN_LOSS_SCALE_H
 #define BERTH_TRAIN_LOSS_SCALE_H
 
