@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # One of two processes on this machine fails, under each MPI: it is stopped, receives a signal, or loses the lock of the
 # output folder and so fails alone. The job must end soon, with an error that names the rank, and leave no process
-# behind; another number of processes resumes it. A slow process is named, and in all other runs none is.
-# dev/check-faults does more, on several hosts.
+# behind; another number of processes resumes it. A slow process is named. That no other is, train_stragglers shows:
+# beside other tests any process may be slow. dev/check-faults does more, on several hosts.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 export OMP_WAIT_POLICY=passive
@@ -44,13 +44,9 @@ disturb() { # NAME COMMAND...
     [ $(($(date +%s) - start)) -le 8 ] || fail "it took $(($(date +%s) - start)) s"
     [ -z "$(find_process "$work/run")" ] || fail "a process is left"
 }
-expect_no_slow_rank() {
-    ! grep -qF " is slow: " "$err" || fail "a rank is slow"
-}
 resume() { # PROCESSES
     launch "$mpi" "$1" finetune squad $settings --resume_from_checkpoint auto --output "$work/run"
     expect_code 0
-    expect_no_slow_rank
     cmp -s "$work/undisturbed/model.safetensors" "$work/run/model.safetensors" || fail "other bytes"
 }
 stop_process() { kill -STOP "$process"; }
@@ -132,7 +128,6 @@ for mpi in $(find_mpis); do
     resume 1
     disturb "a signal to one rank" signal_process
     expect_code 75
-    expect_no_slow_rank
     once "stopped on request after update"
     once "everything is saved"
     resume 2

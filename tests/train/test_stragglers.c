@@ -10,7 +10,7 @@ enum { SIZE = 3 };
 
 // What the ranks did since the last sum; the first one is under test and gives its own.
 struct others {
-    struct pace stragglers[SIZE];
+    struct pace paces[SIZE];
     struct comm_stats stats;
 };
 
@@ -18,8 +18,8 @@ static void sum(struct comm *comm, double *values, size_t count) {
     struct others *others = comm->state;
     assert_int_equal(count, 2 * SIZE);
     assert_true(values[2] == 0 && values[3] == 0 && values[4] == 0 && values[5] == 0);
-    memcpy(values + 2, others->stragglers + 1, (SIZE - 1) * sizeof *others->stragglers);
-    memset(others->stragglers, 0, sizeof others->stragglers);
+    memcpy(values + 2, others->paces + 1, (SIZE - 1) * sizeof *others->paces);
+    memset(others->paces, 0, sizeof others->paces);
     others->stats.call_seconds += 1; // between two updates, so it is none of their time
 }
 
@@ -40,27 +40,26 @@ static void start(struct run *run) {
 }
 
 // One update, after which rank `found->rank` is reported, or none.
-static int update(struct run *run, const struct pace stragglers[SIZE], struct slow_rank *found) {
+static int update(struct run *run, const struct pace paces[SIZE], struct slow_rank *found) {
     const double waited = 0.25;
     for (int rank = 1; rank < SIZE; rank++) {
-        run->others.stragglers[rank].seconds += stragglers[rank].seconds;
-        run->others.stragglers[rank].work += stragglers[rank].work;
+        run->others.paces[rank].seconds += paces[rank].seconds;
+        run->others.paces[rank].work += paces[rank].work;
     }
     stragglers_begin(&run->stragglers);
     run->others.stats.exposed_seconds += waited;
     run->others.stats.call_seconds += waited;
-    return stragglers_add(&run->stragglers, stragglers[0].seconds + 2 * waited, stragglers[0].work,
-                          found);
+    return stragglers_add(&run->stragglers, paces[0].seconds + 2 * waited, paces[0].work, found);
 }
 
 // The updates until a rank is reported; 0: none within 400.
-static int updates_until_report(const struct pace stragglers[SIZE], struct slow_rank *found) {
+static int updates_until_report(const struct pace paces[SIZE], struct slow_rank *found) {
     struct run run;
     start(&run);
     int updates = 0, is_reported = 0;
     while (updates < 400 && !is_reported) {
         updates++;
-        is_reported = update(&run, stragglers, found);
+        is_reported = update(&run, paces, found);
     }
     stragglers_done(&run.stragglers);
     return is_reported ? updates : 0;
@@ -69,7 +68,7 @@ static int updates_until_report(const struct pace stragglers[SIZE], struct slow_
 static void test_a_rank_is_slow_if_the_run_would_be_faster_without_it(void **state) {
     static const struct {
         const char *what;
-        struct pace stragglers[SIZE];
+        struct pace paces[SIZE];
         int updates, rank;
         double ratio, delay;
     } cases[] = {
@@ -92,7 +91,7 @@ static void test_a_rank_is_slow_if_the_run_would_be_faster_without_it(void **sta
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct slow_rank found = {.rank = -1};
-        const int updates = updates_until_report(cases[i].stragglers, &found);
+        const int updates = updates_until_report(cases[i].paces, &found);
         if (updates != cases[i].updates) {
             fail_msg("%s: reported after %d updates", cases[i].what, updates);
         }

@@ -26,8 +26,8 @@ struct pace {
 
 struct stragglers {
     struct comm *comm;
-    struct pace *sums;        // [size] of each rank in the current stretch scratch for the exchange
-    struct pace *stretch;     // [size]
+    struct pace *sums;        // [size] scratch for the exchange
+    struct pace *stretch;     // [size] of each rank in the current stretch
     double *sorted;           // [size] scratch
     struct comm_stats before; // when the update began
     struct pace own;          // of this rank since the last exchange
