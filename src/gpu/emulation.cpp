@@ -310,29 +310,35 @@ static float number_in(const struct lane_value *slots, int lane, int pair, int h
     return is_bf16 ? gpu_float((uint32_t)number << 16) : emulated_from_f16(number);
 }
 
-static float a_at(const struct lane_value *slots, int row, int k, int is_bf16) {
-    return number_in(slots, row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2, k % 2, is_bf16);
-}
-
-static float b_at(const struct lane_value *slots, int k, int column, int is_bf16) {
-    return number_in(slots, column * 4 + k % 8 / 2, 4 + k / 8, k % 2, is_bf16);
+// The 16 numbers of a row of A, or of a column of B, which `pairs` words of four lanes hold.
+static void read_depth(float numbers[16], const struct lane_value *slots, int lanes,
+                       const int pairs[2], int is_bf16) {
+    for (int k = 0; k < 16; k++) {
+        numbers[k] = number_in(slots, lanes * 4 + k % 8 / 2, pairs[k / 8], k % 2, is_bf16);
+    }
 }
 
 void emulated_mma(float c[4], const struct emulated_fragments *own, int is_bf16,
                   struct emulated_site site) {
+    static const int a_pairs[2][2] = {{0, 2}, {1, 3}}, b_pairs[2] = {4, 5};
     struct lane_value words;
     static_assert(sizeof words == sizeof *own, "a lane's fragments");
     memcpy(&words, own, sizeof words);
     const struct lane_value *slots = sync_warp(GPU_ALL_LANES, words, site);
     const int lane = emulated_lane();
     emulated_count_operations(lane == 0 ? 2 * 16 * 8 * 16 : 0);
-    for (int i = 0; i < 4; i++) {
-        const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-        float sum = 0.0f;
-        for (int k = 0; k < 16; k++) {
-            sum += a_at(slots, row, k, is_bf16) * b_at(slots, k, column, is_bf16);
+    float rows[2][16], columns[2][16], sums[4] = {0.0f};
+    for (int i = 0; i < 2; i++) {
+        read_depth(rows[i], slots, lane / 4, a_pairs[i], is_bf16);
+        read_depth(columns[i], slots, lane % 4 * 2 + i, b_pairs, is_bf16);
+    }
+    for (int k = 0; k < 16; k++) {
+        for (int i = 0; i < 4; i++) {
+            sums[i] += rows[i / 2][k] * columns[i % 2][k];
         }
-        c[i] += sum;
+    }
+    for (int i = 0; i < 4; i++) {
+        c[i] += sums[i];
     }
 }
 

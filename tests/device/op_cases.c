@@ -126,6 +126,13 @@ static void fill(struct op_case *c, int i) {
     }
 }
 
+// The numbers of a table of parameters; of the largest shapes no more than a range of three blocks
+// needs.
+static int64_t table_numbers(const struct case_shape *shape) {
+    const int64_t numbers = shape->hidden * shape->hidden * 9 / 2, most = 5 * DEVICE_SUM_BLOCK;
+    return numbers < most ? numbers : most;
+}
+
 // Two tensors with a gap between them. The second one is split into two ranges, as between two
 // shards. The moments have no gap.
 static void make_ranges(struct device_range ranges[OP_CASE_RANGES], int64_t count) {
@@ -158,7 +165,7 @@ int op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
                                        .masked = masked,
                                        .sequence_rows = run->batch.sequence_count + 3,
                                        .masked_rows = masked + 3,
-                                       .table = shape->hidden * shape->hidden * 9 / 2,
+                                       .table = table_numbers(shape),
                                        .ranges = c->ranges,
                                        .range_count = OP_CASE_RANGES,
                                        .compute = run->compute};
