@@ -284,7 +284,7 @@ static enum berth_status read_set(struct bench_data *data, struct berth_config *
                                   struct berth_error *error) {
     TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
     struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
-    TRY(data->task->open(&data->set, &args, error));
+    TRY(task_set_open(&data->set, data->task, &args, error));
     data->real = data->set.source;
     data->row_length = config->max_seq_length;
     return BERTH_OK;
@@ -377,7 +377,7 @@ void bench_data_done(struct bench_data *data) {
         memory_free(data->padded);
     }
     if (data->task != NULL) {
-        data->task->close(&data->set);
+        task_set_close(&data->set, data->task);
     }
     instances_done(&data->instances);
     model_files_done(&data->files);

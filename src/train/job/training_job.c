@@ -218,8 +218,8 @@ static enum berth_status check_prediction(const struct training_job *job,
     }
     args.use = TASK_PREDICT;
     args.log = &silent;
-    enum berth_status status = job->task->open(&set, &args, error);
-    job->task->close(&set);
+    enum berth_status status = task_set_open(&set, job->task, &args, error);
+    task_set_close(&set, job->task);
     return status;
 }
 
@@ -234,7 +234,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     TRY(job->task->has_validation(config, &job->has_evaluation, error));
     struct task_open args = {
         .use = TASK_TRAIN, .config = config, .files = &job->files, .log = &job->log};
-    TRY(job->task->open(&job->train, &args, error));
+    TRY(task_set_open(&job->train, job->task, &args, error));
     if (job->has_evaluation) {
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));
@@ -620,7 +620,7 @@ void training_job_close(struct training_job *job) {
     }
     evaluation_done(&job->evaluation);
     feed_done(&job->feed);
-    job->task->close(&job->train);
+    task_set_close(&job->train, job->task);
     model_files_done(&job->files);
     resume_done(&job->resume);
     run_log_close(job->run_log);
