@@ -82,7 +82,7 @@ static enum berth_status sync_folder(const char *path, struct berth_error *error
 enum berth_status dir_sync_parent(const char *path, struct berth_error *error) {
     char *parent = file_parent(path);
     if (parent == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = sync_folder(parent, error);
     memory_free(parent);
@@ -101,7 +101,7 @@ enum berth_status dir_check(const char *path, struct berth_error *error) {
         }
     }
     if (at == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = BERTH_OK;
     if (file_exists(at)) {
@@ -151,7 +151,7 @@ enum berth_status dir_make(const char *path, struct berth_error *error) {
     TRY(dir_check(path, error));
     char *prefix = memory_string(path);
     if (prefix == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = BERTH_OK;
     for (char *at = prefix + 1; prefix[0] != '\0' && *at != '\0' && status == BERTH_OK; at++) {
@@ -169,7 +169,7 @@ enum berth_status dir_make(const char *path, struct berth_error *error) {
 
 enum berth_status dir_make_parent(const char *path, struct berth_error *error) {
     char *parent = file_parent(path);
-    enum berth_status status = parent != NULL ? dir_make(parent, error) : file_no_path(error);
+    enum berth_status status = parent != NULL ? dir_make(parent, error) : path_no_memory(error);
     memory_free(parent);
     return status;
 }
@@ -250,7 +250,7 @@ static enum berth_status collect_names(DIR *stream, const char *path, struct nam
             continue;
         }
         if (!add_name(names, entry->d_name)) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
     }
 }
@@ -271,7 +271,7 @@ enum berth_status dir_list(const char *path, char ***names, struct berth_error *
     closedir(stream);
     if (status == BERTH_OK) {
         *names = block_of(&found);
-        status = *names != NULL ? BERTH_OK : file_no_path(error);
+        status = *names != NULL ? BERTH_OK : path_no_memory(error);
     }
     if (status == BERTH_OK) {
         qsort(*names, found.count, sizeof **names, compare_names);
@@ -287,7 +287,7 @@ enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = path_join(folder, names[i]);
-        status = path != NULL ? visit(path, context, error) : file_no_path(error);
+        status = path != NULL ? visit(path, context, error) : path_no_memory(error);
         memory_free(path);
     }
     memory_free(names);
@@ -298,7 +298,7 @@ enum berth_status file_find(const char *folder, const char *name, char **path,
                             struct berth_error *error) {
     char *found = path_join(folder, name);
     if (found == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     if (file_exists(found)) {
         *path = found;
@@ -321,7 +321,7 @@ static enum berth_status add_matches(struct names *names, const char *pattern,
         }
         globfree(&found);
     }
-    return fits ? BERTH_OK : file_no_path(error);
+    return fits ? BERTH_OK : path_no_memory(error);
 }
 
 static int path_exists(const char *path) {
@@ -333,7 +333,7 @@ static enum berth_status add_part(struct names *names, const char *part, int exp
     if (expands && strpbrk(part, "*?[") != NULL && !path_exists(part)) {
         return add_matches(names, part, error);
     }
-    return add_name(names, part) ? BERTH_OK : file_no_path(error);
+    return add_name(names, part) ? BERTH_OK : path_no_memory(error);
 }
 
 static enum berth_status add_parts(struct names *names, const char *list, int expands,
@@ -348,7 +348,7 @@ static enum berth_status add_parts(struct names *names, const char *list, int ex
         }
         char *part = memory_string_of(at, length);
         enum berth_status status =
-            part != NULL ? add_part(names, part, expands, error) : file_no_path(error);
+            part != NULL ? add_part(names, part, expands, error) : path_no_memory(error);
         memory_free(part);
         TRY(status);
         at += length + (at[length] == ',');
@@ -362,7 +362,7 @@ static enum berth_status list_paths(const char *list, int expands, char ***paths
     enum berth_status status = add_parts(&found, list, expands, error);
     *paths = status == BERTH_OK ? block_of(&found) : NULL;
     memory_free(found.text);
-    return status == BERTH_OK && *paths == NULL ? file_no_path(error) : status;
+    return status == BERTH_OK && *paths == NULL ? path_no_memory(error) : status;
 }
 
 enum berth_status path_split(const char *list, char ***paths, struct berth_error *error) {

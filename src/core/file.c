@@ -130,7 +130,7 @@ char *file_parent(const char *path) {
     return length == 0 ? memory_string(".") : memory_string_of(path, length);
 }
 
-enum berth_status file_no_path(struct berth_error *error) {
+enum berth_status path_no_memory(struct berth_error *error) {
     return error_no_memory(error, 0, "a file name");
 }
 
@@ -330,7 +330,7 @@ enum berth_status file_reader_open(struct file_reader *reader, const char *path,
         status = error_set(error, BERTH_NO_INPUT, "cannot read %s: not a regular file", path);
     } else {
         reader->path = memory_string(path);
-        status = reader->path == NULL ? file_no_path(error) : BERTH_OK;
+        status = reader->path == NULL ? path_no_memory(error) : BERTH_OK;
     }
     if (status != BERTH_OK) {
         file_call_close(descriptor);
@@ -469,7 +469,7 @@ enum berth_status file_writer_open(struct file_writer *writer, const char *path,
     if (writer->descriptor < 0) {
         int errno_value = errno;
         writer_forget(writer);
-        return errno_value == ENOMEM ? file_no_path(error)
+        return errno_value == ENOMEM ? path_no_memory(error)
                                      : file_cannot_create(path, errno_value, error);
     }
     writer->status = BERTH_OK;
@@ -572,7 +572,7 @@ enum berth_status file_writer_commit(struct file_writer *writer, struct berth_er
     if (status != BERTH_OK) {
         (void)writer_report(writer, error);
     } else if (parent == NULL) {
-        status = file_no_path(error);
+        status = path_no_memory(error);
     } else {
         status = commit(writer, parent, error);
     }

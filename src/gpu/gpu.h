@@ -204,7 +204,7 @@ void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
 void gpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
 void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       float scale, const struct class_weighting *weighting, const int32_t *labels,
                        int64_t count);
 void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);

@@ -288,7 +288,8 @@ void html_put_charts(const struct run_set *set, struct buffer *page) {
 // --- thresholds ----------------------------------------------------------------------------------
 
 // The values of `key` by threshold, as a line; returns the number of points.
-static size_t take_thresholds(const struct run *run, const char *key, struct run_bucket *buckets) {
+static size_t collect_thresholds(const struct run *run, const char *key,
+                                 struct run_bucket *buckets) {
     const json *points = run_details(run, "threshold");
     size_t count = 0;
     for (size_t i = 0; i < json_length(points) && count < RUN_BUCKETS; i++) {
@@ -317,7 +318,7 @@ static void put_threshold_chart(const struct run_set *set, const char *key, cons
         .key = key, .title = title, .lines = lines, .x_title = "Threshold", .limit = NAN};
     for (size_t i = 0; i < set->count; i++) {
         struct run_bucket *own = buckets + i * RUN_BUCKETS;
-        const size_t count = take_thresholds(&set->runs[i], key, own);
+        const size_t count = collect_thresholds(&set->runs[i], key, own);
         if (count > 0) {
             lines[chart.count++] = (struct chart_line){set->runs[i].name, own, count, i};
         }

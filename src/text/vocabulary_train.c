@@ -307,7 +307,7 @@ static enum berth_status train(struct trainer *trainer, const struct berth_log *
     uint64_t least = trainer->rules->min_frequency > 0 ? trainer->rules->min_frequency : 1;
     size_t size = trainer->rules->size;
     while (trainer->pieces->count < size) {
-        struct pair *pair = pair_table_take(&trainer->pairs, least);
+        struct pair *pair = pair_table_pop(&trainer->pairs, least);
         if (pair == NULL) {
             break;
         }

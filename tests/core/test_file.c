@@ -251,7 +251,7 @@ static void test_no_descriptor_left(void **state) {
                                        dir_list(folder, &names, NULL),
                                        file_write(path, "x", 1, NULL),
                                        file_partial_open(&partial, path, NULL),
-                                       file_lock_take(&lock, folder, NULL),
+                                       file_lock_acquire(&lock, folder, NULL),
                                        dir_sync_parent(path, NULL)};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
@@ -574,17 +574,17 @@ static void test_lock_names_its_holder(void **state) {
     struct berth_error error;
     char holder[64];
     snprintf(holder, sizeof holder, "pid %ld on ", (long)getpid());
-    assert_int_equal(file_lock_take(&lock, scratch_folder, NULL), BERTH_OK);
-    assert_int_equal(file_lock_take(&second, scratch_folder, &error), BERTH_CANT_CREATE);
+    assert_int_equal(file_lock_acquire(&lock, scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(file_lock_acquire(&second, scratch_folder, &error), BERTH_CANT_CREATE);
     assert_message_has(&error, holder);
     assert_message_has(&error, scratch_folder);
     file_lock_release(&second);
     file_lock_release(&lock);
     file_lock_release(&lock);
     assert_int_equal(scratch_count(), 0);
-    assert_int_equal(file_lock_take(&lock, scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(file_lock_acquire(&lock, scratch_folder, NULL), BERTH_OK);
     file_lock_release(&lock);
-    assert_int_equal(file_lock_take(&lock, scratch("none"), &error), BERTH_CANT_CREATE);
+    assert_int_equal(file_lock_acquire(&lock, scratch("none"), &error), BERTH_CANT_CREATE);
 }
 
 static void test_lock_that_is_lost_is_noticed(void **state) {
@@ -592,13 +592,13 @@ static void test_lock_that_is_lost_is_noticed(void **state) {
     struct file_lock lock, second;
     struct berth_error error;
     assert_int_equal(dir_make(scratch("d"), NULL), BERTH_OK);
-    assert_int_equal(file_lock_take(&lock, scratch("d"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_acquire(&lock, scratch("d"), NULL), BERTH_OK);
     assert_int_equal(file_lock_check(&lock, NULL), BERTH_OK);
     assert_int_equal(dir_remove(scratch("d"), NULL), BERTH_OK);
     assert_int_equal(file_lock_check(&lock, &error), BERTH_IO);
     assert_message_has(&error, scratch("d/.lock"));
     assert_int_equal(dir_make(scratch("d"), NULL), BERTH_OK);
-    assert_int_equal(file_lock_take(&second, scratch("d"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_acquire(&second, scratch("d"), NULL), BERTH_OK);
     assert_int_equal(file_lock_check(&lock, NULL), BERTH_IO);
     file_lock_release(&lock); // its own file is gone; this one is the second lock's
     assert_true(file_exists(scratch("d/.lock")));
@@ -612,13 +612,13 @@ static void test_lock_of_a_dead_process_is_free(void **state) {
     struct file_lock lock;
     pid_t child = fork();
     if (child == 0) {
-        _exit(file_lock_take(&lock, scratch_folder, NULL) == BERTH_OK ? 7 : 1);
+        _exit(file_lock_acquire(&lock, scratch_folder, NULL) == BERTH_OK ? 7 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 7);
     assert_true(file_exists(scratch(".lock")));
-    assert_int_equal(file_lock_take(&lock, scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(file_lock_acquire(&lock, scratch_folder, NULL), BERTH_OK);
     file_lock_release(&lock);
 }
 

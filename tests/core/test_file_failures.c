@@ -237,7 +237,7 @@ static enum berth_status try_lock_job(struct berth_error *error) {
 
 static enum berth_status lock_job(struct berth_error *error) {
     struct file_lock lock;
-    TRY(file_lock_take(&lock, scratch_folder, error));
+    TRY(file_lock_acquire(&lock, scratch_folder, error));
     const enum berth_status status = file_lock_check(&lock, error);
     file_lock_release(&lock);
     return status;

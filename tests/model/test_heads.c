@@ -76,7 +76,7 @@ static void read_class_rule(struct scene *scene) {
         scene->class_weights = golden_floats(&scene->golden.file, "", "class_weights", NULL);
         float *weights = harness->device->memory_new(harness->device, bytes);
         harness->device->upload(harness->device, weights, scene->class_weights, bytes);
-        harness->model.class_rule = (struct class_rule){
+        harness->model.class_weighting = (struct class_weighting){
             .weights = weights,
             .smoothing = (float)golden_number(&scene->golden.file, "", "label_smoothing")};
     }
@@ -111,7 +111,7 @@ static void scene_open(struct scene *scene, const char *name, const struct harne
 static void scene_close(struct scene *scene) {
     if (scene->class_weights != NULL) {
         struct device *device = scene->harness.device;
-        device->memory_free(device, (void *)scene->harness.model.class_rule.weights,
+        device->memory_free(device, (void *)scene->harness.model.class_weighting.weights,
                             (size_t)scene->harness.config.num_labels * sizeof(float));
     }
     free(scene->class_weights);

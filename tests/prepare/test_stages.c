@@ -439,7 +439,7 @@ static void test_strangers(void **state) {
     remove_other();
     struct file_lock lock; // like another process's, for the kernel
     assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
-    assert_int_equal(file_lock_take(&lock, scratch("other/text"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_acquire(&lock, scratch("other/text"), NULL), BERTH_OK);
     assert_int_equal(wish_run(&wish, &error), BERTH_CANT_CREATE);
     file_lock_release(&lock);
     wish_run_good(&wish);

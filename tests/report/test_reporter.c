@@ -578,7 +578,7 @@ static void escapes_fit(void **state) {
     struct terminal_filter filter = {.count = 0};
     size_t used = 0;
     for (size_t i = 0; i < sizeof text - 1; i++) {
-        used += terminal_filter_take(&filter, text[i], filtered + used);
+        used += terminal_filter_put(&filter, text[i], filtered + used);
     }
     used += terminal_filter_end(&filter, filtered + used);
     filtered[used] = '\0';

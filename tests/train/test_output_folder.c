@@ -11,7 +11,7 @@ static void test_two_runs_on_one_folder(void **state) {
     struct fixture_run first = fixture_default("out");
     struct file_lock lock;
     assert_int_equal(dir_make(in_folder("out"), NULL), BERTH_OK);
-    assert_int_equal(file_lock_take(&lock, in_folder("out"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_acquire(&lock, in_folder("out"), NULL), BERTH_OK);
     first.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&first), BERTH_CANT_CREATE);
     char holder[32];

@@ -221,7 +221,7 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
         format_file_name(patterns[i], language, names[i], sizeof names[i]);
         *path = find_file(folder, task->title, names[i], &failed);
         if (failed) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
         if (*path != NULL) {
             return BERTH_OK;

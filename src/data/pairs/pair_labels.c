@@ -72,8 +72,8 @@ void pair_labels_drop_duplicates(struct pair_example *example) {
 }
 
 // Renumbers the labels and copies the names. Labels that differ only in case may become one class.
-static enum berth_status take_names(struct pair_dataset *dataset, const struct label_names *classes,
-                                    const int32_t *numbers, struct berth_error *error) {
+static enum berth_status set_names(struct pair_dataset *dataset, const struct label_names *classes,
+                                   const int32_t *numbers, struct berth_error *error) {
     struct pair_storage *storage = dataset->storage;
     const char **names = copy_names(classes->list, classes->count);
     if (names == NULL) {
@@ -106,7 +106,7 @@ static enum berth_status relabel(struct pair_dataset *dataset, const struct labe
     dataset->labels_in_order = match == LABELS_BY_ORDER;
     return match != LABELS_BY_NAME && label_names_are_identity(classes, &labels, numbers)
                ? BERTH_OK
-               : take_names(dataset, classes, numbers, error);
+               : set_names(dataset, classes, numbers, error);
 }
 
 enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const *names,

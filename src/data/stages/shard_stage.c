@@ -408,7 +408,7 @@ static enum berth_status is_missing(const struct job *job, size_t i, int *missin
                                     struct berth_error *error) {
     char *name = shard_file_name(&job->plan, i, job->request->name);
     if (name == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     *missing = stage_find(&job->stage, name) == NULL;
     memory_free(name);
@@ -477,7 +477,7 @@ static enum berth_status prepare(struct job *job, struct stage_settings *setting
     stage_set_real(settings, "fraction_test_set", plan->test_fraction);
     stage_set_integer(settings, "seed", plan->seed);
     *manifest = path_join(job->request->folder, SHARD_MANIFEST);
-    return *manifest != NULL ? BERTH_OK : file_no_path(error);
+    return *manifest != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 static enum berth_status run(struct job *job, struct stage_settings *settings,

@@ -96,7 +96,7 @@ static enum berth_status split_fields(const struct columns *columns, char *line,
     return BERTH_OK;
 }
 
-static enum berth_status take_line(struct columns *columns, const struct fields *fields) {
+static enum berth_status read_line(struct columns *columns, const struct fields *fields) {
     struct tagged_reader *reader = columns->reader;
     if (fields->count == 0) {
         columns->in_sentence = 0;
@@ -126,7 +126,7 @@ static int is_done(const struct columns *columns) {
     return !columns->in_sentence && tagged_reader_is_full(columns->reader);
 }
 
-static enum berth_status take_lines(struct tagged_reader *reader, char *text, size_t length) {
+static enum berth_status read_lines(struct tagged_reader *reader, char *text, size_t length) {
     struct columns columns = {.reader = reader};
     struct fields fields;
     for (char *at = text, *end = text + length; at < end && !is_done(&columns);) {
@@ -135,7 +135,7 @@ static enum berth_status take_lines(struct tagged_reader *reader, char *text, si
         columns.line++;
         *stop = '\0';
         TRY(split_fields(&columns, at, &fields));
-        TRY(take_line(&columns, &fields));
+        TRY(read_line(&columns, &fields));
         at = stop + 1;
     }
     return BERTH_OK;
@@ -169,5 +169,5 @@ enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *
     TRY(encoding_normalise_owned(reader->dataset->name, &reader->storage->bytes, &text, &length,
                                  reader->error));
     TRY(check_bytes(reader, text, length));
-    return take_lines(reader, text, length);
+    return read_lines(reader, text, length);
 }

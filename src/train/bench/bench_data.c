@@ -78,8 +78,8 @@ static enum berth_status read_shape(struct bench_data *data, const struct bench_
                                     struct berth_error *error) {
     if (dir_exists(settings->geometry)) {
         char *path = folder_config_path(settings->geometry);
-        enum berth_status status =
-            path != NULL ? bert_config_read(path, &data->files.shape, error) : file_no_path(error);
+        enum berth_status status = path != NULL ? bert_config_read(path, &data->files.shape, error)
+                                                : path_no_memory(error);
         memory_free(path);
         return status;
     }
@@ -104,7 +104,7 @@ static enum berth_status read_files(const struct bench_shards *shards, char *con
         }
         char *path = path_join(shards->path, names[i]);
         enum berth_status status =
-            path != NULL ? read_file(shards, path, instances, error) : file_no_path(error);
+            path != NULL ? read_file(shards, path, instances, error) : path_no_memory(error);
         memory_free(path);
         TRY(status);
     }

@@ -89,11 +89,11 @@ enum { PATTERN = 4096 }; // length of the random numbers that repeat in every op
 // Only measures if the arena has no memory yet.
 static void carve(struct bench_operands *b, struct op_call *call) {
     b->memory.used = 0;
-    b->pattern = arena_take(&b->memory, PATTERN * sizeof *b->pattern);
+    b->pattern = arena_alloc(&b->memory, PATTERN * sizeof *b->pattern);
     for (int i = 0; i < OP_OPERANDS; i++) {
         if (op_has(call, i) && op_memory_of(call, i) == i) {
             call->operands[i] = op_shape(call, i);
-            call->operands[i].data = arena_take(&b->memory, op_operand_bytes(b->dev, call, i));
+            call->operands[i].data = arena_alloc(&b->memory, op_operand_bytes(b->dev, call, i));
         }
     }
     for (int i = 0; i < OP_OPERANDS; i++) {

@@ -61,7 +61,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
     // As in run_glue and run_classifier, because there are few texts.
-    option_take_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
     TRY(check_settings(config, use, error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
@@ -95,7 +95,7 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
     struct classify_part *part = &own->parts[own->part_count++];
     part->suffix = suffix;
     part->path = memory_string(path);
-    return part->path != NULL ? BERTH_OK : file_no_path(error);
+    return part->path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 // Adds the mismatched file of a split, if there is one.
@@ -114,7 +114,7 @@ static enum berth_status add_mismatched(struct classify *own, const struct berth
         return BERTH_OK;
     }
     if (status != BERTH_OK) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     status = add_part(own, path, "_mm", error);
     memory_free(path);

@@ -45,7 +45,7 @@ static const char *file_of(const struct berth_config *config, enum task_use use)
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    option_take_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
     if (use == TASK_PREDICT) {
         return error_set(error, BERTH_USAGE,
                          "the task embed predicts nothing: `berth embed` makes vectors of texts");

@@ -31,7 +31,7 @@ static int is_chosen(const struct berth_config *config, const char *name) {
 static enum berth_status settle_training(struct berth_config *config, struct berth_error *error) {
     const int epochs_decide =
         is_chosen(config, "num_train_epochs") && !is_chosen(config, "max_steps");
-    option_take_defaults(config, JOB_PRETRAIN);
+    option_apply_defaults(config, JOB_PRETRAIN);
     config->max_steps = epochs_decide ? 0 : config->max_steps;
     return task_need(config->input_dir, "input_dir", "", error);
 }
@@ -41,7 +41,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     if (use == TASK_TRAIN) {
         return settle_training(config, error);
     }
-    option_take_defaults(config, JOB_EVALUATE_PRETRAIN);
+    option_apply_defaults(config, JOB_EVALUATE_PRETRAIN);
     return config->input_dir != NULL || config->eval_dir != NULL
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,

@@ -43,7 +43,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    option_take_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
     TRY(task_need_file(config, use, "", error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
@@ -321,7 +321,7 @@ static enum berth_status write_tags(const struct tokens *own, const char *folder
     struct file_writer writer;
     char *path = path_join(folder, "predictions.txt");
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = file_writer_open(&writer, path, error);
     memory_free(path);
