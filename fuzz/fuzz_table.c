@@ -121,7 +121,7 @@ static void read_pairs(const struct fuzz_input *input) {
         .target = target,
         .labels = target != PAIR_MULTI_LABEL && (input->settings & KNOWN) != 0 ? labels : NULL,
         .label_count = 2,
-        .most = 5,
+        .max = 5,
     };
     static const char *const model[] = {"b", "a", "c", "yes", "no"};
     struct pair_dataset set;

@@ -53,7 +53,7 @@ const struct option_row *option_find(const char *name) {
 
 // --- the nearest name ----------------------------------------------------------------------------
 
-static unsigned least(unsigned a, unsigned b) {
+static unsigned min(unsigned a, unsigned b) {
     return a < b ? a : b;
 }
 
@@ -70,9 +70,9 @@ unsigned option_distance(const char *a, const char *b) {
         now[0] = (unsigned)i;
         for (size_t j = 1; j <= columns; j++) {
             char x = plain(a[i - 1]), y = plain(b[j - 1]);
-            now[j] = least(least(before[j], now[j - 1]) + 1, before[j - 1] + (x != y));
+            now[j] = min(min(before[j], now[j - 1]) + 1, before[j - 1] + (x != y));
             if (i > 1 && j > 1 && x == plain(b[j - 2]) && y == plain(a[i - 2])) {
-                now[j] = least(now[j], older[j - 2] + 1);
+                now[j] = min(now[j], older[j - 2] + 1);
             }
         }
     }
@@ -81,7 +81,7 @@ unsigned option_distance(const char *a, const char *b) {
 
 int option_is_near(const char *typed, unsigned distance) {
     size_t length = strnlen(typed, NAME_LIMIT);
-    return distance <= 2 + least((unsigned)length, 20) / 5 && distance < length;
+    return distance <= 2 + min((unsigned)length, 20) / 5 && distance < length;
 }
 
 void option_nearer(const char *name, const char *names, struct option_spelling *nearest) {

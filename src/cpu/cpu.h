@@ -73,8 +73,8 @@ static inline int64_t cpu_blocks(int64_t count, int64_t block) {
 }
 
 // The length of the chunk of [first, end) that begins at `first`.
-static inline int64_t cpu_chunk_length(int64_t first, int64_t end, int64_t most) {
-    return end - first < most ? end - first : most;
+static inline int64_t cpu_chunk_length(int64_t first, int64_t end, int64_t limit) {
+    return end - first < limit ? end - first : limit;
 }
 
 // norm.c

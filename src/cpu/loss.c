@@ -24,15 +24,15 @@ static void store_gradient(struct mat dlogits, int64_t row, int column, float va
 // log(sum(exp(logits[:, column]))) over the rows
 static double log_sum_exp(struct mat logits, int column) {
     const float *x = (const float *)logits.data + column;
-    double most = -INFINITY, sum = 0.0;
+    double max = -INFINITY, sum = 0.0;
     for (int64_t row = 0; row < logits.rows; row++) {
         const double logit = (double)x[row * logits.stride];
-        most = logit > most ? logit : most; // fmax crashes GCC 12 for AArch64
+        max = logit > max ? logit : max; // fmax crashes GCC 12 for AArch64
     }
     for (int64_t row = 0; row < logits.rows; row++) {
-        sum += exp((double)x[row * logits.stride] - most);
+        sum += exp((double)x[row * logits.stride] - max);
     }
-    return most + log(sum);
+    return max + log(sum);
 }
 
 // Over the rows of one column; writes the gradient when `dlogits` is not empty; dlogits may be the

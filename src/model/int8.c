@@ -215,16 +215,16 @@ static void find_sizes(const struct embeddings *e, float *row, float *sizes) {
 // Writes the columns with the largest sizes, ascending; overwrites their sizes.
 static void find_largest(float *sizes, int64_t count, int32_t columns[DEVICE_INT8_WIDE]) {
     for (int found = 0; found < DEVICE_INT8_WIDE; found++) {
-        int32_t most = 0;
+        int32_t largest = 0;
         for (int32_t c = 1; c < count; c++) {
-            most = sizes[c] > sizes[most] ? c : most;
+            largest = sizes[c] > sizes[largest] ? c : largest;
         }
-        sizes[most] = -1;
+        sizes[largest] = -1;
         int at = found;
-        for (; at > 0 && columns[at - 1] > most; at--) {
+        for (; at > 0 && columns[at - 1] > largest; at--) {
             columns[at] = columns[at - 1];
         }
-        columns[at] = most;
+        columns[at] = largest;
     }
 }
 

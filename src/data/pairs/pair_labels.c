@@ -128,13 +128,13 @@ enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const 
 // --- in words -----------------------------------------------------------------------------------
 
 static void describe_values(const struct pair_dataset *dataset, char *text, size_t size) {
-    double least = dataset->examples[0].value, most = least;
+    double min = dataset->examples[0].value, max = min;
     for (size_t i = 1; i < dataset->count; i++) {
         const double value = dataset->examples[i].value;
-        least = value < least ? value : least;
-        most = value > most ? value : most;
+        min = value < min ? value : min;
+        max = value > max ? value : max;
     }
-    number_format(text, size, "numbers from %g to %g", least, most);
+    number_format(text, size, "numbers from %g to %g", min, max);
 }
 
 void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t size) {

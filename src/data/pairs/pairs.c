@@ -239,11 +239,11 @@ static enum berth_status read_values(struct reader *reader) {
                                "expected a number, found \"%.*s\"%s", table_shown(text), text,
                                reader->dataset->label_remedy);
         }
-        if (settings->least < settings->most &&
-            !(*value >= settings->least && *value <= settings->most)) {
+        if (settings->min < settings->max &&
+            !(*value >= settings->min && *value <= settings->max)) {
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected a number from %g to %g, found %.*s", settings->least,
-                               settings->most, table_shown(text), text);
+                               "expected a number from %g to %g, found %.*s", settings->min,
+                               settings->max, table_shown(text), text);
         }
     }
     return BERTH_OK;
@@ -366,19 +366,19 @@ static enum berth_status split_labels(struct reader *reader, struct label_list *
 
 static enum berth_status read_multi_label(struct reader *reader) {
     struct label_list labels = {.count = 0};
-    size_t most = 0;
+    size_t capacity = 0;
     for (size_t i = 0; i < reader->dataset->count; i++) {
         size_t bytes;
-        most += count_labels(reader, i, &bytes);
+        capacity += count_labels(reader, i, &bytes);
         labels.bytes += bytes;
     }
-    reader->storage->numbers = memory_array(most + 1, sizeof *reader->storage->numbers);
+    reader->storage->numbers = memory_array(capacity + 1, sizeof *reader->storage->numbers);
     reader->storage->text = labels.to = memory_new(labels.bytes + 1);
-    labels.texts = memory_array(most + 1, sizeof *labels.texts);
+    labels.texts = memory_array(capacity + 1, sizeof *labels.texts);
     enum berth_status status =
         reader->storage->numbers != NULL && labels.to != NULL && labels.texts != NULL
             ? split_labels(reader, &labels)
-            : error_no_memory(reader->error, most * sizeof *labels.texts, "the labels");
+            : error_no_memory(reader->error, capacity * sizeof *labels.texts, "the labels");
     memory_free(labels.texts);
     for (size_t i = 0; i < reader->dataset->count && status == BERTH_OK; i++) {
         pair_labels_drop_duplicates(&reader->dataset->examples[i]);

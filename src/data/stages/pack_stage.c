@@ -368,11 +368,11 @@ enum berth_status pack_stage_check(const struct instance_options *options,
 
 // The number of inputs from `first` that make a window.
 static size_t window_count(const struct job *job, size_t first) {
-    int64_t most = job->request->window > 0 ? job->request->window : PACK_WINDOW, tokens = 0;
+    int64_t limit = job->request->window > 0 ? job->request->window : PACK_WINDOW, tokens = 0;
     size_t i = first;
     for (; i < job->input_count; i++) {
         tokens += job->inputs[i].size.sequences * job->max_seq_length;
-        if (i > first && tokens > most) {
+        if (i > first && tokens > limit) {
             break;
         }
     }

@@ -29,14 +29,14 @@ struct columns {
 };
 
 static enum berth_status column_number(const struct tagged_reader *reader, const char *setting,
-                                       const char *text, int64_t least, int64_t *number) {
-    if (number_parse_integer(text, number) && *number >= least && *number <= COLUMNS_MAX) {
+                                       const char *text, int64_t min, int64_t *number) {
+    if (number_parse_integer(text, number) && *number >= min && *number <= COLUMNS_MAX) {
         return BERTH_OK;
     }
     return error_set(reader->error, BERTH_USAGE,
                      "%s: %s: expected the number of a column, %" PRId64 " to %d, found \"%s\"; "
                      "only JSON lines name their columns",
-                     reader->dataset->name, setting, least, COLUMNS_MAX, text);
+                     reader->dataset->name, setting, min, COLUMNS_MAX, text);
 }
 
 static enum berth_status missing_column(const struct columns *columns, const char *setting,

@@ -65,8 +65,8 @@ static uint32_t numbered_point(const char *digits, size_t length) {
 // Decodes the entity "&...;" at text[0, length) to UTF-8; returns the number of bytes. *used is the
 // length of the entity. 0: it is not an entity.
 static size_t read_entity(const char *text, size_t length, char bytes[4], size_t *used) {
-    size_t most = length < 12 ? length : 12;
-    const char *end = memchr(text, ';', most);
+    size_t limit = length < 12 ? length : 12;
+    const char *end = memchr(text, ';', limit);
     if (end == NULL) {
         return 0;
     }

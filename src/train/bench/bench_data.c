@@ -213,10 +213,11 @@ static enum berth_status make_order(struct bench_data *data, const struct bench_
     // A sequence has four tokens at least, so this many epochs always suffice; short data sets are
     // repeated.
     const int by_count = settings->update_sequences > 0, once = settings->steps == 0;
-    const int64_t most = by_count ? settings->update_sequences : settings->update_tokens / 4 + 1;
+    const int64_t max_items =
+        by_count ? settings->update_sequences : settings->update_tokens / 4 + 1;
     const size_t features = data->real.count;
     const size_t steps = (size_t)(settings->steps + settings->warm_up_steps);
-    const size_t epochs = once ? 2 : steps * (size_t)most / features + 1;
+    const size_t epochs = once ? 2 : steps * (size_t)max_items / features + 1;
     data->order = memory_array(epochs * features, sizeof *data->order);
     data->cuts = memory_array_zeroed((once ? 2 * features : steps) + 1, sizeof *data->cuts);
     if (data->order == NULL || data->cuts == NULL) {
@@ -337,9 +338,9 @@ static int is_pretraining(const struct bench_settings *settings) {
 
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
                                   int64_t parts, struct berth_error *error) {
-    const int64_t least = settings->kind == BENCH_PREDICT ? 0 : 1; // steps
+    const int64_t min_steps = settings->kind == BENCH_PREDICT ? 0 : 1; // steps
     *data = (struct bench_data){0};
-    if (settings->steps < least || settings->warm_up_steps < 0 || settings->update_tokens < 1) {
+    if (settings->steps < min_steps || settings->warm_up_steps < 0 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
     }
     struct berth_config config = *settings->config;

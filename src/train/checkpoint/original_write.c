@@ -24,12 +24,12 @@ int original_is_written(const struct berth_config *config) {
 }
 
 size_t original_write_bytes(const struct param_table *table) {
-    int64_t most = 0;
+    int64_t max = 0;
     for (size_t i = 0; i < table->count; i++) {
         const int64_t elements = table->params[i].rows * table->params[i].cols;
-        most = elements > most ? elements : most;
+        max = elements > max ? elements : max;
     }
-    return (size_t)most * sizeof(float);
+    return (size_t)max * sizeof(float);
 }
 
 // --- tensors ------------------------------------------------------------------------------------
@@ -79,11 +79,11 @@ static int is_tie(const struct tensor_out *tensor) {
 static enum berth_status list_model(struct original *original, struct berth_error *error) {
     const struct weights *model = &original->model;
     const struct weight *words = weights_find(model, weight_ties[0].source);
-    const size_t most = model->count + 1;
-    original->names = memory_array(most, sizeof *original->names);
-    original->tensors = memory_array(most, sizeof *original->tensors);
+    const size_t capacity = model->count + 1;
+    original->names = memory_array(capacity, sizeof *original->names);
+    original->tensors = memory_array(capacity, sizeof *original->tensors);
     if (original->names == NULL || original->tensors == NULL) {
-        return error_no_memory(error, most * sizeof *original->names, "the list of tensors");
+        return error_no_memory(error, capacity * sizeof *original->names, "the list of tensors");
     }
     for (size_t i = 0; i < model->count; i++) {
         (void)name_for(&names_nvidia, model->list[i].name, original->names[i], WEIGHT_NAME_SIZE);

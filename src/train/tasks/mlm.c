@@ -160,8 +160,9 @@ static enum berth_status find_rules(struct mlm *own, const struct task_open *arg
     return BERTH_OK;
 }
 
-static void limit(struct text_sequences *text, int64_t most) {
-    text->count = most > 0 && (size_t)most < text->count ? (size_t)most : text->count;
+static void limit(struct text_sequences *text, int64_t max_count) {
+    text->count =
+        max_count > 0 && (size_t)max_count < text->count ? (size_t)max_count : text->count;
 }
 
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
