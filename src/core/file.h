@@ -237,10 +237,10 @@ void file_lock_unlock(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 
-// The `countdown`-th system call of file.c, file_lock.c, file_link.c, file_partial.c and dir.c from
-// now (close, stat, poll and access aside) fails with `errno_value`; a countdown of 0 disables the
-// hook; with errno_value < 0 the process is killed (SIGKILL) right before the call. Returns the
-// number of such calls since the last call of this function.
+// The `countdown`-th system call of these functions from now (close, stat, poll and access aside)
+// fails with `errno_value`; a countdown of 0 disables the hook; with errno_value < 0 the process is
+// killed (SIGKILL) right before the call. Returns the number of such calls since the last call of
+// this function.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif
