@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the texts of notes, warnings and errors: numbers do not depend on the program's locale, and
-// a quotation ends with a whole character.
+// Tests the texts of notes, warnings and errors, and what is printed to a buffer: numbers do not
+// depend on the program's locale, and a quotation ends with a whole character.
+#include "core/buffer.h"
 #include "core/error.h"
 #include "core/foreign_locale.h"
 #include "core/log.h"
@@ -77,11 +78,39 @@ static void long_messages_end_with_a_whole_character(void **state) {
     }
 }
 
+static void a_buffer_gets_texts_of_any_length(void **state) {
+    struct buffer buffer = {0};
+    char expected[5000];
+    foreign_locale_set();
+    buffer_print(&buffer, "%g;", 0.5);
+    buffer_print(&buffer, "%s", "");
+    buffer_print(&buffer, "%04000d", 7);
+    setlocale(LC_ALL, "C");
+    const int length = snprintf(expected, sizeof expected, "0.5;%04000d", 7);
+    assert_false(buffer.failed);
+    assert_int_equal(buffer.length, length);
+    assert_memory_equal(buffer.bytes, expected, (size_t)length);
+    buffer_done(&buffer);
+}
+
+static void a_buffer_without_memory_has_failed(void **state) {
+    struct buffer buffer = {0};
+    memory_fail_at(1, 0);
+    buffer_print(&buffer, "%d", 1);
+    memory_fail_at(0, 0);
+    buffer_print(&buffer, "%d", 2);
+    assert_true(buffer.failed);
+    assert_int_equal(buffer.length, 0);
+    buffer_done(&buffer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_ignore_the_locale),
         cmocka_unit_test(quotations_end_with_a_whole_character),
         cmocka_unit_test(long_messages_end_with_a_whole_character),
+        cmocka_unit_test(a_buffer_gets_texts_of_any_length),
+        cmocka_unit_test(a_buffer_without_memory_has_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

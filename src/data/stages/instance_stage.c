@@ -294,15 +294,6 @@ static int is_text(const char *name) {
     return name_has_suffix(name, ".txt");
 }
 
-static enum berth_status measure_file(const char *path, uint64_t *size,
-                                      char digest[DIGEST_HEX_SIZE], struct berth_error *error) {
-    struct file_reader file;
-    TRY(file_reader_open(&file, path, error));
-    *size = file.size;
-    file_reader_close(&file);
-    return digest_file(DIGEST_SHA256, path, digest, error);
-}
-
 // Adds the entry of another program's shard, and its line of the digest. Such shards have no
 // manifest that would show a change, so the digest covers their whole content.
 static enum berth_status describe_shard(struct job *job, json *files, const char *name,
@@ -310,7 +301,7 @@ static enum berth_status describe_shard(struct job *job, json *files, const char
     char *path = path_join(job->request->shards, name), digest[DIGEST_HEX_SIZE];
     uint64_t size = 0;
     const enum berth_status status =
-        path != NULL ? measure_file(path, &size, digest, error) : path_no_memory(error);
+        path != NULL ? digest_measure(path, &size, digest, error) : path_no_memory(error);
     memory_free(path);
     TRY(status);
     buffer_put_text(lines, name);

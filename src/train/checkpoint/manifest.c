@@ -14,15 +14,6 @@
 #define MANIFEST_NAME "manifest.json"
 #define MANIFEST_FORMAT 1
 
-static enum berth_status measure_file(const char *path, uint64_t *bytes, char hex[DIGEST_HEX_SIZE],
-                                      struct berth_error *error) {
-    struct file_reader reader;
-    TRY(file_reader_open(&reader, path, error));
-    *bytes = reader.size;
-    file_reader_close(&reader);
-    return digest_file(DIGEST_SHA256, path, hex, error);
-}
-
 // Visits the files of the folder and, as "FOLDER/FILE", those of the folders in it. No folder of a
 // checkpoint begins with a dot: one that does is visited as a file.
 
@@ -77,7 +68,7 @@ static enum berth_status add_file(const struct file_visit *visit, const char *na
     }
     uint64_t bytes;
     char hex[DIGEST_HEX_SIZE];
-    enum berth_status status = measure_file(path, &bytes, hex, error);
+    enum berth_status status = digest_measure(path, &bytes, hex, error);
     memory_free(path);
     if (status == BERTH_OK) {
         json *entry = JSON_OBJECT({"bytes", json_new_integer((int64_t)bytes)},
@@ -133,7 +124,7 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     }
     uint64_t found;
     char hex[DIGEST_HEX_SIZE];
-    enum berth_status status = measure_file(path, &found, hex, error);
+    enum berth_status status = digest_measure(path, &found, hex, error);
     if (status == BERTH_NO_INPUT) {
         status = error_set(error, BERTH_BAD_DATA, "%s: listed in the manifest, but missing", path);
     } else if (status == BERTH_OK && found != (uint64_t)bytes) {
