@@ -49,6 +49,13 @@ expect_code 0
 run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto
 expect_code 0
 cmp whole/model.safetensors parts/model.safetensors || fail "other weights after a stop"
+# The default length is at most the model's.
+run pretrain --objective mlm --model model --train text.txt --output short --max_steps 1 --dev text.txt
+expect_code 0
+expect_err "max_seq_length: 64 instead of 512, the number of positions of model"
+run evaluate pretrain --objective mlm --model short --dev text.txt --output short-scores
+expect_code 0
+expect_err "max_seq_length: 64 instead of 512, the number of positions of short"
 run pretrain --objective mlm --model model --train text.txt --output refused --max_seq_length 65
 expect_code 78
 expect_err "max_seq_length 65 exceeds max_position_embeddings 64"
