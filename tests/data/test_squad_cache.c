@@ -207,12 +207,16 @@ static void everything_changes_the_key(void **state) {
         file_read(fixture_source("tests/data/squad/vocab.txt"), 1 << 20, &vocab, &length, NULL),
         BERTH_OK);
     const struct tokenizer_options *own = tokenizer_rules_of(kept.tokenizer);
-    struct tokenizer_options rules[4] = {*own, *own, *own, *own};
+    static const char *const added[] = {"old", NULL};
+    struct tokenizer_options rules[] = {*own, *own, *own, *own, *own, *own, *own};
     rules[0].lower_case = !own->lower_case;
     rules[1].rules = TOKENIZER_GOOGLE;
     rules[2].max_word_length = 7;
     rules[3].split_special = !own->split_special;
-    for (size_t i = 0; i < 4; i++) {
+    rules[4].accents = TOKENIZER_ACCENTS_KEEP;
+    rules[5].whole_ideographs = 1;
+    rules[6].added = added;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         struct tokenizer *tokenizer = other_tokenizer(vocab, rules[i]);
         expect_other_key(&kept, kept.bytes, 0, tokenizer, google);
         tokenizer_close(tokenizer);
@@ -330,8 +334,7 @@ static void refuses_numbers_that_lead_astray(void **state) {
     static const uint32_t bad[] = {UINT32_MAX, INT32_MAX, 1000};
     for (size_t field = 0; field < 7; field++) { // of the second feature
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-            int any = field == 4 && i > 0; // document_start is not checked
-            if (!any) {
+            if (field != 4 || i == 0) { // any document_start of 0 or more is accepted
                 refuses_number(&kept, bytes, length, HEADER + FEATURE + 4 * field, bad[i]);
             }
         }
@@ -350,7 +353,7 @@ static void refuses_numbers_that_lead_astray(void **state) {
     refuses_number(&kept, bytes, length, begins, UINT32_MAX);
     refuses_number(&kept, bytes, length, begins + 8, 0);
     refuses_number(&kept, bytes, length, begins + 4,
-                   kept.set.word_end[0]); // no blank between the words the words
+                   kept.set.word_end[0]); // no blank between the words
     size_t left = length - 4 - begins - 4 * kept.dataset.count;
     refuses_number(&kept, bytes, length, begins + left / 2, 0);
     refuses_number(&kept, bytes, length, begins + left - 4, UINT32_MAX);
