@@ -87,8 +87,8 @@ static void test_efficiency(void **state) {
     instances_done(&made);
 }
 
-// A row has one sequence of its length or two of half of it. The sequences of a length are shuffled,
-// and so are the two kinds of rows; both orders depend on the seed.
+// A row has one sequence of its length or two of half of it. The sequences of a length are
+// shuffled, and so are the two kinds of rows; both orders depend on the seed.
 static void test_the_order_is_shuffled(void **state) {
     (void)state;
     enum { COUNT = 400 };

@@ -11,9 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define FILE_NAME "cache.tmp"
+#define FILE_NAME scratch("cache")
 
 // A data set, its features and their key.
 struct kept {
@@ -66,7 +65,6 @@ static char *file_of(const struct kept *kept, size_t *length) {
     char *bytes;
     write_file(kept);
     assert_int_equal(file_read(FILE_NAME, 1 << 24, &bytes, length, NULL), BERTH_OK);
-    remove(FILE_NAME);
     return bytes;
 }
 
@@ -141,7 +139,6 @@ static void check_round_trip(const char *name, struct squad_feature_options opti
     assert_int_equal(examples, kept.dataset.count);
     expect_same(&kept, &set);
     squad_feature_set_done(&set);
-    remove(FILE_NAME);
     kept_done(&kept);
 }
 
@@ -421,25 +418,19 @@ static void survives_a_failing_disk(void **state) {
         squad_feature_set_done(&set);
     }
     assert_true(n > 4);
-    remove(FILE_NAME);
     kept_done(&kept);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_back_what_was_put_in),
-        cmocka_unit_test(everything_changes_the_key),
-        cmocka_unit_test(a_file_of_another_key_is_foreign),
-        cmocka_unit_test(refuses_every_cut_and_every_changed_byte),
-        cmocka_unit_test(refuses_numbers_that_lead_astray),
-        cmocka_unit_test(knows_its_data_set),
-        cmocka_unit_test(survives_missing_memory),
-        cmocka_unit_test(survives_a_failing_disk),
+        SCRATCH_TEST(gives_back_what_was_put_in),
+        SCRATCH_TEST(everything_changes_the_key),
+        SCRATCH_TEST(a_file_of_another_key_is_foreign),
+        SCRATCH_TEST(refuses_every_cut_and_every_changed_byte),
+        SCRATCH_TEST(refuses_numbers_that_lead_astray),
+        SCRATCH_TEST(knows_its_data_set),
+        SCRATCH_TEST(survives_missing_memory),
+        SCRATCH_TEST(survives_a_failing_disk),
     };
-    char folder[] = "cache.XXXXXX"; // unique: tests run in parallel
-    if (mkdtemp(folder) == NULL || chdir(folder) != 0) {
-        return 1;
-    }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return chdir("..") != 0 || rmdir(folder) != 0 ? 1 : failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,9 +94,9 @@ static void takes_the_best_reference(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct squad_match match;
-        assert_int_equal(squad_match_example(&example, cases[i].prediction, cases[i].version_2,
-                                             &match, NULL),
-                         BERTH_OK);
+        assert_int_equal(
+            squad_match_example(&example, cases[i].prediction, cases[i].version_2, &match, NULL),
+            BERTH_OK);
         assert_true(match.exact == cases[i].exact && match.f1 == cases[i].f1);
     }
 }
