@@ -526,7 +526,6 @@ int main(int count, char **arguments) {
         fprintf(stderr, "test_device_emulated: no test %s\n", only);
         return 2;
     }
-    (void)setenv("BERTH_EMULATION_MEMORY", "4194304", 0); // KiB
     cmocka_set_test_filter(only);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
