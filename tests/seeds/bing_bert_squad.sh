@@ -206,4 +206,7 @@ original deepspeed_train.py berth pretrain \
     --load_training_checkpoint saved_models \
     --load_checkpoint_id global_step7500 \
     --ckpt_to_save 160 161
+expect_err "--load_training_checkpoint: the weights of saved_models/global_step7500"
+expect_line '^  validation_file +validation/validation_set/?$'
+expect_file second/model.safetensors
 finish

@@ -8,10 +8,12 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_WAIT_POLICY
 export HF_HOME=$work/huggingface
 mkdir "$work/seed" && cd "$work/seed" || exit 1
 
-# The flags of a program that have no effect in Berth, as "train-batch-size".
+# The flags of a program that have no effect in Berth, as "train-batch-size"; without those that the same program's other
+# verbs use.
 without_effect() { # PROGRAM
     awk -v program="$1" '
         /^## / { inside = index($0, program); found += inside > 0 }
+        /other verbs use it/ { next }
         inside && /[|] without effect [|]/ { gsub("`", ""); sub("^--", "", $2); gsub("_", "-", $2); print $2 }
         END { exit !found }' "$documents/original-flags.md"
 }
