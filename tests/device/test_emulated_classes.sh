@@ -18,7 +18,13 @@ END
 make_vocabulary >model/vocab.txt
 {
     echo "text,label"
-    awk 'BEGIN { for (i = 0; i < 250; i++) { text = "ada"; for (k = 0; k < i * 7 % 23; k++) text = text " lived in oslo"; print text ",c" i } }'
+    awk 'BEGIN {
+        for (i = 0; i < 250; i++) {
+            text = "ada"
+            for (k = 0; k < i * 7 % 23; k++) text = text " lived in oslo"
+            print text ",c" i
+        }
+    }'
 } >train.csv
 
 train() { # OUTPUT DEVICE [ARGUMENT...]

@@ -37,13 +37,15 @@ what="dynamic scale"
 fp16_run dynamic --init_loss_scale 33554432
 tr -d ' ",' <"$work/dynamic/squad-fp16/trainer_state.json" | awk -F: -v updates="$UPDATES" '
     $1 == "scale" { scale = $2 } $1 == "skipped_steps" { skipped = $2 }
-    END { print skipped " skipped, then " scale; exit !(skipped >= 2 && skipped < updates && scale * 2 ^ (skipped - 1) == 33554432) }
-    ' >"$out" || fail "$(cat "$out")"
+    END {
+        print skipped " skipped, then " scale
+        exit !(skipped >= 2 && skipped < updates && scale * 2 ^ (skipped - 1) == 33554432)
+    }' >"$out" || fail "$(cat "$out")"
 cmp -s "$work/dynamic/squad-fp16/model.safetensors" "$work/start/model.safetensors" && fail "training changed nothing"
 what="overflow"
-"$BERTH" finetune squad --train "$work/data/train.json" --model "$work/start" --output "$work/overflow" --device emulated \
-    --precision fp16 --max_seq_length 96 --doc_stride 32 --per_device_train_batch_size 4 --max_steps 2 --do_eval false --seed 42 \
-    --init_loss_scale 1e12 >"$work/overflow.log" 2>&1 || fail "$(tail -3 "$work/overflow.log")"
+"$BERTH" finetune squad --train "$work/data/train.json" --model "$work/start" --output "$work/overflow" \
+    --device emulated --precision fp16 --max_seq_length 96 --doc_stride 32 --per_device_train_batch_size 4 --max_steps 2 \
+    --do_eval false --seed 42 --init_loss_scale 1e12 >"$work/overflow.log" 2>&1 || fail "$(tail -3 "$work/overflow.log")"
 for line in "update 1 skipped: the gradient overflows at loss scale 1e+12; hysteresis tolerates it: 1e+12" \
     "update 2 skipped: the gradient overflows at loss scale 1e+12; it is lowered: 5e+11"; do
     grep -qF "$line" "$work/overflow.log" || fail "missing: $line"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Ranks on GPUs that exchange by NCCL: the emulation with the tests' NCCL. Several ranks give the bytes of one process in
-# every ZeRO stage and with gradients sent in either type; if a rank has no NCCL, all exchange through their hosts' memory;
-# a lost rank ends the job soon. MODULE: the file of that module; BERTH_MPIS: the modules that were built.
+# Ranks on GPUs that exchange by NCCL: the emulation with the tests' NCCL. Several ranks give the bytes of one process
+# in every ZeRO stage and with gradients sent in either type; if a rank has no NCCL, all exchange through their hosts'
+# memory; a lost rank ends the job before long. MODULE: the file of that module; BERTH_MPIS: the modules that were built.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/../comm/launch.sh"
 export BERTH_MODULE_PATH

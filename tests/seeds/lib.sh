@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Functions for the tests of the original programs' command lines, in addition to those of ../cli/lib.sh. Each line stands
-# as in the original, with `berth VERB` in the place of the program.
+# Functions for the tests of the original programs' command lines, in addition to those of ../cli/lib.sh. Each line
+# stands as in the original, with `berth VERB` in the place of the program.
 . "$(dirname "${BASH_SOURCE[0]}")/../cli/lib.sh"
 PATH=$(dirname "$BERTH"):$PATH
 export NO_COLOR=1 # mpirun gives its processes a terminal
@@ -8,8 +8,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_WAIT_POLICY
 export HF_HOME=$work/huggingface
 mkdir "$work/seed" && cd "$work/seed" || exit 1
 
-# The flags of a program that have no effect in Berth, as "train-batch-size"; without those that the same program's other
-# verbs use.
+# The flags of a program that have no effect in Berth, as "train-batch-size"; without those that the same program's
+# other verbs use.
 without_effect() { # PROGRAM
     awk -v program="$1" '
         /^## / { inside = index($0, program); found += inside > 0 }
