@@ -139,7 +139,7 @@ expect_code 78
 expect_err "--precision int8 is only for prediction"
 expect_err "train in fp32 or bf16"
 [ ! -e trained/model.safetensors ] || fail "trained in int8"
-what="an int8 folder without a scale"
+# An int8 folder without a scale.
 python3 -B "$here/check_int8.py" --damage int8/model.safetensors damaged.safetensors || exit 1
 cp -r int8 damaged
 cp damaged.safetensors damaged/model.safetensors
