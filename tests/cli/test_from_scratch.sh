@@ -30,6 +30,7 @@ state_of() {
     cksum "$work"/made/phase[12]/model.safetensors
 }
 before=$(state_of)
+[ "$(wc -l <<<"$before")" -gt 2 ] || fail "no shards: $before"
 attempt 2
 what="what the second run left alone"
 [ "$before" = "$(state_of)" ] || fail "something was made again"
