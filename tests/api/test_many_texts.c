@@ -453,7 +453,7 @@ static void a_bad_text_does_not_affect_the_others(void **state) {
     handles_close(&handles);
 }
 
-static void only_bad_texts_are_no_failure_of_the_call(void **state) {
+static void a_call_with_only_bad_texts_succeeds(void **state) {
     const struct berth_config config = config_of(3);
     const struct berth_text none = {NULL, NULL};
     const struct berth_question question = {.question = "who ?", .context = ""};
@@ -559,7 +559,7 @@ static void an_unknown_score_is_refused(void **state) {
     handles_close(&h);
 }
 
-// --- memory that is out --------------------------------------------------------------------------
+// --- out of memory ----------------------------------------------------------------------------
 
 // Every allocation of a call fails in turn: the call or a text of it says so, and nothing leaks.
 static void every_allocation_may_fail(void **state) {
@@ -604,7 +604,7 @@ int main(void) {
         cmocka_unit_test(answers_are_those_of_one_question),
         cmocka_unit_test(a_question_has_options_of_its_own),
         cmocka_unit_test(a_bad_text_does_not_affect_the_others),
-        cmocka_unit_test(only_bad_texts_are_no_failure_of_the_call),
+        cmocka_unit_test(a_call_with_only_bad_texts_succeeds),
         cmocka_unit_test(threads_share_handles),
         cmocka_unit_test(nothing_to_process_is_no_error),
         cmocka_unit_test(an_unknown_score_is_refused),

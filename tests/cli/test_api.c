@@ -226,7 +226,7 @@ static void missing_settings_of_jobs_are_named(void **state) {
     REFUSED("text 1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
 }
 
-static void what_nobody_wants_is_not_given(void **state) {
+static void optional_results_may_be_omitted(void **state) {
     struct berth_error error;
     struct berth_run_result result = {0};
     berth_config_init(NULL);
@@ -434,7 +434,7 @@ int main(void) {
         cmocka_unit_test(a_refusal_leaves_no_handle),
         cmocka_unit_test(missing_texts_are_named),
         cmocka_unit_test(missing_settings_of_jobs_are_named),
-        cmocka_unit_test(what_nobody_wants_is_not_given),
+        cmocka_unit_test(optional_results_may_be_omitted),
         cmocka_unit_test(an_encoder_opens_with_any_optimizer),
         cmocka_unit_test(a_model_of_one_token_type_takes_single_texts),
         cmocka_unit_test(settings_filled_by_hand_are_checked),

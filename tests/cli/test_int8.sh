@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests --precision int8 and convert --to int8: the folder's numbers, the same results from it as from the
-# model in fp32, whatever the number of threads, and what is refused.
+# Tests --precision int8 and convert --to int8: the folder's numbers, the same results from it as from the model
+# whose numbers are quantized when it is opened, whatever the number of threads, and what is refused.
 . "$(dirname "$0")/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$work" || exit 1

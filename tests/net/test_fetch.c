@@ -280,7 +280,7 @@ static void test_a_listing_that_is_encoded(void **state) {
     server_stop(server);
 }
 
-static void test_names_that_are_none(void **state) {
+static void test_invalid_names(void **state) {
     (void)state;
     static const char *const names[] = {"a/b/c", "../x", "a--b/c", "",     "a/",
                                         "/a",    "a b",  "a/..",   ".a/b", "ftp:/x"};
@@ -471,7 +471,7 @@ int main(void) {
         NET_TEST(test_hostile_paths_are_refused),
         NET_TEST(test_listings_that_make_no_sense),
         NET_TEST(test_a_listing_that_is_encoded),
-        NET_TEST(test_names_that_are_none),
+        NET_TEST(test_invalid_names),
         NET_TEST(test_links_that_leave_the_cache_are_refused),
         NET_TEST(test_a_cache_that_leads_elsewhere_is_not_written),
         NET_TEST(test_a_partial_file_that_is_a_link_is_not_followed),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting, reloading and ending, while requests arrive."""
+"""Starting, reloading and ending the server, while requests arrive."""
 import http.client
 import os
 import re

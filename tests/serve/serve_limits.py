@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused, and that those who misbehave do not disturb others."""
+"""What the server refuses, and that clients who misbehave do not disturb others."""
 import gzip
 import http.client
 import json
