@@ -478,8 +478,8 @@ code=$?
 expect_code 0
 expect_out "train   0% ["
 
-# Signals: each asks to save and stop, and has its exit code. After a second Ctrl-C, which stops at once, no checkpoint is
-# damaged.
+# Signals: each asks to save and stop, and has its exit code. A second Ctrl-C, which stops at once, damages no
+# checkpoint.
 stop_with() { # CODE SIGNALS...
     expected=$1
     shift

@@ -507,11 +507,11 @@ class Words(unittest.TestCase):
         for row in self.words:
             found = self.server.json("/models/masks", {"inputs": row["text"], "parameters": parameters})
             several = isinstance(row["found"][0], list)
-            for own, other in zip(found if several else [found], row["found"] if several else [row["found"]], strict=True):
-                self.same(own, other, row["text"])
             verb = berth("fill", "--model", str(self.GOLDEN / "fill"), "--top_k", "4", "--text", row["text"], "--quiet")
-            for own, other in zip(found if several else [found], json.loads(verb) if several else [json.loads(verb)], strict=True):
-                self.same(own, other, row["text"])
+            for expected in (row["found"], json.loads(verb)):
+                lists = (found, expected) if several else ([found], [expected])
+                for own, other in zip(*lists, strict=True):
+                    self.same(own, other, row["text"])
         many = self.server.json("/models/masks", {"inputs": [row["text"] for row in self.words], "parameters": parameters})
         self.assertEqual([row[0] if isinstance(row[0], list) else row for row in many],
                          [row[0] if isinstance(row[0], list) else row
