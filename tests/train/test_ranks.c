@@ -61,15 +61,13 @@ static void test_any_number_of_ranks_makes_the_same_updates(void **state) {
 static void test_ranks_with_sequences_of_their_own(void **state) {
     static const char *const layouts[] = {"1x2", "3x1", "2x2"};
     static const char *const averages[] = {"update", "micro"};
-    param_table_done(&ranks_table);
-    assert_int_equal(param_table_init(&ranks_table, &ranks_shape, PARAM_HEAD_PRETRAINING, NULL),
-                     BERTH_OK);
+    ranks_set_head(PARAM_HEAD_PRETRAINING);
     for (int average = 0; average < 2; average++) {
         struct setting setting = {.layout = "1x1",
                                   .optimizer = "adamw",
                                   .average = averages[average],
                                   .micro = 2,
-                                  .shares = 1};
+                                  .divided = 1};
         struct outcome whole = outcome_of(&setting);
         for (int i = 0; i < 3; i++) {
             setting.layout = layouts[i];
@@ -81,8 +79,7 @@ static void test_ranks_with_sequences_of_their_own(void **state) {
         }
         outcome_done(&whole);
     }
-    param_table_done(&ranks_table);
-    assert_int_equal(ranks_set_up(state), 0);
+    ranks_set_head(PARAM_HEAD_CLASS);
 }
 
 // With bf16 on the wire the sums are rounded; the ranks still agree.
