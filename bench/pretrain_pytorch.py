@@ -22,6 +22,7 @@ prints the difference of its losses from PyTorch's.
 HDF5 is read by h5py, with --h5_python in another Python. Leaves out: several processes, GPUs, quality.
 """
 import argparse
+import functools
 import io
 import json
 import platform
@@ -145,11 +146,8 @@ def berth(mode, a):
     return run_berth(command)
 
 
-HANDED_ON = ("config", "data_128", "data_512", "h5_python", "tokens", "batches", "threads")
-
-
-def start(mode, setting, a):
-    return Torch(__file__, HANDED_ON, mode, setting, a)
+WORKER_OPTIONS = ("config", "data_128", "data_512", "h5_python", "tokens", "batches", "threads")
+start = functools.partial(Torch, __file__, WORKER_OPTIONS)
 
 
 def compare(mode, a):
