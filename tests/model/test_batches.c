@@ -195,7 +195,7 @@ static void check_threads(const struct mode *mode, int wide) {
 static void threads_give_the_same_bits(void **state) {
     for (size_t m = 0; m < MODES; m++) {
         check_threads(&modes[m], 0);
-        if (!modes[m].checkpointing) {
+        if (!modes[m].checkpointing && !modes[m].pre_layer_norm) { // the same products either way
             check_threads(&modes[m], 1);
         }
     }
@@ -260,8 +260,8 @@ static void checkpointing_gives_the_same_bits(void **state) {
             struct harness_options machine = plain;
             machine.instructions = sets[i];
             machine.threads = 1 + (int)(i + m) % 3; // threads_give_the_same_bits has the rest
-            check_checkpointing(&modes[m], &machine);
-            machine.head = PARAM_HEAD_CLASS;
+            // Each mode and each instruction set meets both heads.
+            machine.head = (i + m / 4) % 2 == 0 ? PARAM_HEAD_SPAN : PARAM_HEAD_CLASS;
             check_checkpointing(&modes[m], &machine);
         }
     }
