@@ -15,6 +15,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROPOSED = {"num_processes", "sigterm_exit"}  # of Berth itself, in the text for --reference
@@ -23,9 +24,14 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by dev/list_original_flags.py; do not edit. -->
 # Flags of the original programs
 
-This page is for those who have a command line of one of these programs. Replace the program by `berth` and the verb, and keep
-the flags. Berth prints a note for each flag that has no effect or another one. In option names `-` and `_` are the same. A flag
-that is not in these tables is an error; `berth VERB --help all` lists the options of a verb. `tests/seeds` runs whole command lines.
+This page is for those who have a command line of one of the programs below. It says of each flag whether
+Berth accepts it and what it means in Berth. Replace the program by `berth` and the verb, and keep the flags.
+
+- **Accepted** is "yes", "no", or "without effect". Berth prints a note for each flag of a command line that has
+  no effect or another one.
+- In option names `-` and `_` are the same.
+- A flag that is not in a table is an error. `berth VERB --help all` lists the options of a verb.
+- The tests run whole command lines of the programs (`tests/seeds`).
 """
 
 
@@ -102,17 +108,35 @@ def describe(berth: str, program: Program, flag: str, options: dict) -> tuple:
     return "yes", re.sub(r"(?<!`)(--\w+)", r"`\1`", meaning), note
 
 
+def wrapped(text: str) -> str:
+    return textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False)
+
+
+def heading_of(program: Program) -> str:
+    return f"{program.system}: `{program.name}` is `berth {program.verb}`"
+
+
+def contents_of(programs: list) -> str:
+    """A table of the programs, with a link to the section of each."""
+    rows = ["| from | program | verb |", "| --- | --- | --- |"]
+    for program in programs:
+        if program.verb is not None:
+            anchor = re.sub(r"[^\w -]", "", heading_of(program).lower()).replace(" ", "-")
+            rows.append(f"| {program.system} | [{program.name}](#{anchor}) | `berth {program.verb}` |")
+    return "\n".join(rows) + "\n"
+
+
 def page_of(berth: str, programs: list) -> tuple:
     """The page, and the flags that the program refuses or takes against the list."""
-    text, surprises = [HEAD], []
+    text, surprises = [HEAD, contents_of(programs)], []
     for program in programs:
         if program.verb is None:
             flags = ", ".join(f"`{spelled(flag)}`" for flag in program.flags)
-            text.append(f"## {program.system.capitalize()}\n\nThese flags belong to {program.name} and stay as they are: "
-                        f"{flags}.\n")
+            belong = f"These flags belong to {program.name} and stay as they are: {flags}."
+            text.append(f"## {program.system.capitalize()}\n\n{wrapped(belong)}\n")
             continue
         options = options_of(berth, program.verb)
-        text.append(f"## {program.system}: `{program.name}` is `berth {program.verb}`\n\n"
+        text.append(f"## {heading_of(program)}\n\n"
                     "| flag | accepted | meaning in Berth | note |\n| --- | --- | --- | --- |")
         for flag in program.flags:
             cells = describe(berth, program, flag, options)

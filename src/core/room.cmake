@@ -5,3 +5,5 @@ set(BERTH_MODULE_DIR ${CMAKE_INSTALL_LIBDIR}/berth)
 file(RELATIVE_PATH from_program ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR}/berth)
 set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/core/modules.c PROPERTIES COMPILE_DEFINITIONS
   "BERTH_MODULES_FROM_PROGRAM=\"${from_program}\"")
+# Every byte of a run's weights goes through it: fast in every build.
+set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/core/checksum.c PROPERTIES COMPILE_OPTIONS -O3)

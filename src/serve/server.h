@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server: models behind HTTP. Requests are read in the thread of http.h and wait in the queue;
-// one worker takes all that wait, up to a number of tokens, and runs them together. The thread that
-// called server_run waits for signals; another one loads models.
+// The server: models behind HTTP. The reader's thread (reader.h) reads requests and puts them into
+// the queue. Each lane of the queue has a worker, which takes what waits, up to a number of tokens,
+// and runs it together. The thread that called server_run waits for signals; another one loads
+// models.
 #ifndef BERTH_SERVE_SERVER_H
 #define BERTH_SERVE_SERVER_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the texts of notes, warnings and errors, and what is printed to a buffer: numbers do not
-// depend on the program's locale, and a quotation ends with a whole character.
+// The texts of notes, warnings and errors, and what is printed to a buffer: numbers do not depend on
+// the program's locale, and quotations and messages that are cut end with a whole character.
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/foreign_locale.h"
@@ -67,11 +67,12 @@ static void long_messages_end_with_a_whole_character(void **state) {
             memcpy(text + i, "\u20ac", 4);
         }
         log_note(&notes, "%s", text);
-        for (int kind = 0; kind < 3; kind++) {
+        static const int prefixes[] = {0, 8, sizeof name}; // their lengths
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
             struct berth_error error;
             (void)error_set(&error, BERTH_USAGE, "%s", text);
-            if (kind > 0) {
-                (void)error_prefix(&error, BERTH_USAGE, "%.*s", kind == 1 ? 8 : 1100, name);
+            if (prefixes[i] > 0) {
+                (void)error_prefix(&error, BERTH_USAGE, "%.*s", prefixes[i], name);
             }
             check_long(error.message);
         }

@@ -209,7 +209,7 @@ static void one_at_a_time(struct scene *scene) {
     }
 }
 
-static void gradients_are_told_when_final(void **state) {
+static void gradients_are_reported_when_final(void **state) {
     for (size_t i = 0; i < NAMES; i++) {
         struct scene scene;
         scene_open(&scene, names[i], &(struct harness_options){.compute = DTYPE_F32});
@@ -366,7 +366,7 @@ int main(void) {
         cmocka_unit_test(bf16_is_near),
         cmocka_unit_test(cutting_a_batch_changes_nothing),
         cmocka_unit_test(threads_give_the_same_bits),
-        cmocka_unit_test(gradients_are_told_when_final),
+        cmocka_unit_test(gradients_are_reported_when_final),
         cmocka_unit_test(inference_gives_the_same_logits),
         cmocka_unit_test(frozen_gradients_are_zero_and_the_others_unchanged),
     };

@@ -28,7 +28,12 @@ struct mlm {
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
+    const struct option_row *length = option_find("max_seq_length");
+    const int is_chosen = option_is_chosen(config, length);
     option_apply_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
+    if (!is_chosen) {
+        option_forget(config, length); // the default depends on the model (inputs_fit_length)
+    }
     return task_need_file(config, use, "", error);
 }
 
