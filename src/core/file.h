@@ -214,8 +214,8 @@ enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
 
 // --- locks --------------------------------------------------------------------------------------
 
-// Acquires the lock file <folder>/.lock for this process. BERTH_CANT_CREATE when another process holds
-// it, with that process's pid and host in the message. The kernel releases the lock of a dead
+// Acquires the lock file <folder>/.lock for this process. BERTH_CANT_CREATE when another process
+// holds it, with that process's pid and host in the message. The kernel releases the lock of a dead
 // process, so the next one gets it.
 struct file_lock {
     int descriptor; // -1: not held

@@ -193,8 +193,8 @@ void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, st
                        float scale, const struct class_weighting *weighting, const int32_t *labels,
                        int64_t count) {
     gpu_run(gpu_of(dev), {"weighted_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
-            weighted_loss_kernel, weighted_loss_cost, dlogits, losses, logits, scale, *weighting, labels,
-            count);
+            weighted_loss_kernel, weighted_loss_cost, dlogits, losses, logits, scale, *weighting,
+            labels, count);
     zero_rows_from(gpu_of(dev), dlogits, count);
 }
 

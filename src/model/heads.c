@@ -45,8 +45,8 @@ static void class_loss(const struct pass *pass, const struct class_scores *of) {
         dev->class_loss(dev, of->dlogits, of->losses, NULL, of->logits, of->scale, of->labels,
                         of->count);
     } else {
-        dev->weighted_loss(dev, of->dlogits, of->losses, of->logits, of->scale, weighting, of->labels,
-                           of->count);
+        dev->weighted_loss(dev, of->dlogits, of->losses, of->logits, of->scale, weighting,
+                           of->labels, of->count);
     }
 }
 

@@ -248,8 +248,8 @@ static int collect_marks(struct basic_walk *walk, size_t *count) {
             }
             struct basic_origin origin = {walk->character, (uint32_t)walk->offset,
                                           (uint32_t)(walk->offset + bytes)};
-            struct basic_mark mark = {point, properties->combining, (properties->flags & UNICODE_KEPT) != 0, 0,
-                                      origin};
+            struct basic_mark mark = {point, properties->combining,
+                                      (properties->flags & UNICODE_KEPT) != 0, 0, origin};
             if (!dropped && !add_mark(walk, count, mark)) {
                 return 0;
             }

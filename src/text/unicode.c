@@ -2,10 +2,10 @@
 // Looks code points up in the generated tables.
 //
 // Stage 1 is indexed by the code point divided by UNICODE_BLOCK and gives a block of stage 2, which
-// gives the index of the properties; past the end of stage 1 its last block applies. Runs, ascending and
-// disjoint, map first, first + step, ..., last to `to`, `to` + step, ...; if the highest bit of
-// `to` is set, the rest is an index into the pool, which has a length and that many points. Hangul
-// syllables are mapped by formula.
+// gives the index of the properties; past the end of stage 1 its last block applies. Runs,
+// ascending and disjoint, map first, first + step, ..., last to `to`, `to` + step, ...; if the
+// highest bit of `to` is set, the rest is an index into the pool, which has a length and that many
+// points. Hangul syllables are mapped by formula.
 #include "text/unicode.h"
 
 #include "text/unicode_tables.h"

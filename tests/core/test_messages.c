@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of notes, warnings and errors, and what is printed to a buffer: numbers do not depend on
-// the program's locale, and quotations and messages that are cut end with a whole character.
+// The texts of notes, warnings and errors, and what is printed to a buffer: numbers do not depend
+// on the program's locale, and quotations and messages that are cut end with a whole character.
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/foreign_locale.h"
