@@ -7,8 +7,8 @@ trap '[ "$BASHPID" -ne $$ ] || rm -rf "$work"' EXIT # not in subshells
 out=$work/stdout
 err=$work/stderr
 code=0
-failed=$work/failed # a line for each expectation that failed, also in a subshell
-: >"$failed"
+failures=$work/failures # a line for each expectation that failed, also in a subshell
+: >"$failures"
 unset NO_COLOR FORCE_COLOR COLUMNS
 export TERM=xterm
 
@@ -20,7 +20,7 @@ run() {
 }
 
 fail() {
-    echo failed >>"$failed"
+    echo failed >>"$failures"
     echo "FAILED: $what: $1"
     sed 's/^/    stdout: /' "$out" | tail -n 20
     sed 's/^/    stderr: /' "$err" | tail -n 20
@@ -42,7 +42,7 @@ expect_empty() {
     [ ! -s "$1" ] || fail "$1 should be empty"
 }
 finish() {
-    [ ! -s "$failed" ] || { echo "$(wc -l <"$failed") expectations failed"; exit 1; }
+    [ ! -s "$failures" ] || { echo "$(wc -l <"$failures") expectations failed"; exit 1; }
     echo "all good"
     exit 0
 }

@@ -18,7 +18,7 @@ attempt() {
     grep -qE '^random: .*"f1": ' "$out" || fail "no F1 of the random one"
 }
 attempt 1
-[ ! -s "$failed" ] || finish
+[ ! -s "$failures" ] || finish
 [ "$(wc -l <"$work/made/vocab.txt")" -le 400 ] || fail "the vocabulary is larger than asked for"
 for file in phase1/model.safetensors phase1/vocab.txt phase2/config.json squad/predictions.json; do
     [ -s "$work/made/$file" ] || fail "no $file"

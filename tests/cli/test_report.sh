@@ -185,5 +185,5 @@ what="berth plot first second on a terminal"
 grep -q "$escape\[36m" "$out" || fail "colours"
 expect_no "$out" '\x1b'
 
-[ ! -s "$failed" ] || finish
+[ ! -s "$failures" ] || finish
 "${BERTH_PYTHON:-python3}" -B "$here/report_page.py" pages
