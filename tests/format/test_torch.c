@@ -479,7 +479,7 @@ static void test_types_without_storages(void **state) {
         assert_int_equal(tensor_file_read(&file, file.entries, numbers, NULL), BERTH_OK);
         for (size_t k = 0; k < 5; k++) {
             uint16_t number;
-            memcpy(&number, SIX + 4 + 4 * k, sizeof number);
+            memcpy(&number, &SIX[4 + 4 * k], sizeof number);
             assert_int_equal(numbers[k], number);
         }
         tensor_file_close(&file);

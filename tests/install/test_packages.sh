@@ -75,6 +75,7 @@ inside /packages/answer /packages/model 'who has the ball ?' 'anna has the ball'
 inside sh -c 'gcc /packages/answer.c $(pkg-config --cflags --libs --static berth | sed s/-lberth/-l:libberth.a/) -o /packages/answer' ||
     die "linking libberth.a"
 inside /packages/answer /packages/model 'who has the ball ?' 'anna has the ball' || die "a program with libberth.a"
-inside sh -c 'apt-get -qq purge -y berth libberth0.1 libberth-dev berth-openmpi berth-mpich' || die "apt-get purge"
+# shellcheck disable=SC2016
+inside sh -c 'apt-get -qq purge -y $(for file in /packages/*.deb; do dpkg-deb -f "$file" Package; done)' || die "apt-get purge"
 [ -z "$(listing | grep -v '^/var/\(lib/apt\|cache\|log\)')" ] || { listing >"$work/log"; die "files are left"; }
 echo "all good"

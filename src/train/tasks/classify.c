@@ -159,8 +159,8 @@ static enum pair_target target_of(const struct task_open *args) {
 static const char *const label_remedies[] = {
     [TASK_TRAIN] = ANOTHER_COLUMN,
     [TASK_VALIDATE] = ANOTHER_COLUMN,
-    [TASK_PREDICT] = "; `berth predict classify` with --text_column and without --label_column "
-                     "predicts without labels"};
+    [TASK_PREDICT] = ("; `berth predict classify` with --text_column and without --label_column "
+                      "predicts without labels")};
 
 static enum berth_status settings_of(const struct classify *own, const struct classify_part *part,
                                      const struct task_open *args, struct pair_settings *settings,
