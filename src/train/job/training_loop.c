@@ -134,8 +134,9 @@ static enum berth_status interrupted(const struct run *run, const char *outcome,
                      run->progress->step, loop_end(run->loop), outcome, advice);
 }
 
-static enum berth_status interrupted_at_once(const struct run *run, struct berth_error *error) {
+static enum berth_status interrupted_at_once(struct run *run, struct berth_error *error) {
     char advice[ADVICE_SIZE];
+    finish_saving(run, BERTH_INTERRUPTED);
     return interrupted(run, ", at once, without saving", restart_advice(run, advice), error);
 }
 
