@@ -63,7 +63,7 @@ enum BERTH_MUST_BE_READ berth_status {
     BERTH_CANT_CREATE = 73, /* an output cannot be created */
     BERTH_IO = 74,          /* a read or write failed (disk full, ...) */
     BERTH_INTERRUPTED = 75, /* stopped on request; training saved its state, to be resumed, unless
-                               *stop was 2 or skip_checkpoint is set */
+                             *stop was 2 or skip_checkpoint is set */
     BERTH_CONFIG = 78       /* a configuration contradicts itself or the model */
 };
 
