@@ -362,7 +362,11 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
     if (call->argument_count >= call->verb->arguments_max) {
         char usage[USAGE_SIZE];
         print_usage(call->verb, usage, sizeof usage);
-        return error_set(error, BERTH_USAGE, "unexpected argument \"%s\"; usage: %s", word, usage);
+        return error_set(error, BERTH_USAGE, "unexpected argument \"%s\"; %susage: %s", word,
+                         cli_is_arguments_file(call->verb, word)
+                             ? "a file of options must be the only argument; "
+                             : "",
+                         usage);
     }
     call->arguments[call->argument_count++] = word;
     return BERTH_OK;
@@ -415,26 +419,36 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
     return BERTH_OK;
 }
 
+static enum berth_status read_words(struct cli_call *call, struct reader *reader,
+                                    struct berth_error *error) {
+    int only_arguments = 0;
+    while (reader->next < reader->count) {
+        if (!only_arguments && strcmp(reader->words[reader->next], "--") == 0) {
+            reader->next++;
+            only_arguments = call->verb->arguments_max > 0; // before keys, "--" only separates
+        } else if (only_arguments) {
+            TRY(read_argument(call, reader->words[reader->next++], error));
+        } else {
+            TRY(read_word(call, reader, error));
+        }
+    }
+    return BERTH_OK;
+}
+
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error) {
     *call = (struct cli_call){.verb = verb,
                               .legacy = {.do_train = -1, .do_predict = -1},
                               .launcher = {.has_noted = cli_launcher_has_started()}};
     berth_config_init(&call->config);
-    if (cli_is_arguments_file(verb, count, words)) {
-        TRY(cli_read_arguments_file(words[0], &count, &words, error));
+    const char *file = count == 1 && cli_is_arguments_file(verb, words[0]) ? words[0] : NULL;
+    if (file != NULL) {
+        TRY(cli_read_arguments_file(file, &count, &words, error));
     }
     struct reader reader = {.words = words, .count = count};
-    int only_arguments = 0;
-    while (reader.next < count) {
-        if (!only_arguments && strcmp(words[reader.next], "--") == 0) {
-            reader.next++;
-            only_arguments = verb->arguments_max > 0; // before keys, "--" is a mere separator
-        } else if (only_arguments) {
-            TRY(read_argument(call, words[reader.next++], error));
-        } else {
-            TRY(read_word(call, &reader, error));
-        }
+    const enum berth_status status = read_words(call, &reader, error);
+    if (status != BERTH_OK) {
+        return file != NULL ? error_prefix(error, status, "%s", file) : status;
     }
     TRY(verb->settle != NULL ? verb->settle(call, error) : BERTH_OK);
     TRY(cli_legacy_finish(call, error));

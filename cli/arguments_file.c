@@ -48,10 +48,10 @@ static enum berth_status make_word(const char *path, const struct json_walk *wal
     return status == BERTH_OK && *made == NULL ? error_no_memory(error, 0, path) : status;
 }
 
-int cli_is_arguments_file(const struct cli_verb *verb, int count, char **words) {
-    const size_t length = count == 1 ? strlen(words[0]) : 0;
-    return verb->arguments_max == 0 && length > 5 && words[0][0] != '-' &&
-           strcmp(words[0] + length - 5, ".json") == 0;
+int cli_is_arguments_file(const struct cli_verb *verb, const char *word) {
+    const size_t length = strlen(word);
+    return verb->arguments_max == 0 && length > 5 && word[0] != '-' &&
+           strcmp(word + length - 5, ".json") == 0;
 }
 
 enum berth_status cli_read_arguments_file(const char *path, int *count, char ***words,

@@ -188,9 +188,9 @@ enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error
 enum berth_status cli_bert_prep_input(struct cli_call *call, struct berth_prepare_input *input,
                                       int *is_done, struct berth_error *error);
 
-// Whether the only word is a JSON file with the options (arguments_file.c), and reads these as
-// words.
-int cli_is_arguments_file(const struct cli_verb *verb, int count, char **words);
+// Whether a word, if it is the only one, names a JSON file with the options (arguments_file.c), and
+// reads these as words.
+int cli_is_arguments_file(const struct cli_verb *verb, const char *word);
 enum berth_status cli_read_arguments_file(const char *path, int *count, char ***words,
                                           struct berth_error *error);
 
@@ -280,8 +280,8 @@ int cli_exit_code(enum berth_status status);
 
 // The verbs of the program. Laid out for the terminal's width, as is all help.
 void cli_help_program(FILE *out);
-// A verb and its options: the common ones (topic NULL), all ("all") or those of a group of the
-// option table. Another topic is BERTH_USAGE.
+// A verb and its options: the common ones (topic NULL), all ("all"), those of a group of the
+// option table, or one. Another topic is BERTH_USAGE.
 enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
                                 struct berth_error *error);
 

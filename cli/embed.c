@@ -23,7 +23,8 @@ struct job {
     struct cli_lines lines;
     size_t done, size;
     int npy;
-    const char *output; // NULL: standard output
+    const char *output;       // NULL: standard output
+    const volatile int *stop; // once there is a file to clean up; NULL: signals end the program
     struct json_line line;
     struct file_writer writer; // of --output
 };
@@ -114,9 +115,16 @@ static enum berth_status put_json(struct job *job, const float *values, struct b
     return status;
 }
 
+static enum berth_status check_stop(const struct job *job, struct berth_error *error) {
+    return job->stop != NULL && *job->stop
+               ? error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written")
+               : BERTH_OK;
+}
+
 static enum berth_status put(void *context, const float *embeddings, size_t count,
                              struct berth_error *error) {
     struct job *job = context;
+    TRY(check_stop(job, error));
     if (job->npy) {
         return file_writer_put(&job->writer, embeddings, count * job->size * sizeof *embeddings,
                                error);
@@ -152,6 +160,7 @@ static enum berth_status begin(void *context, struct berth_embedding usual, size
     job->size = size;
     note_choices(job->call, &job->embed, usual);
     if (job->output != NULL) {
+        job->stop = cli_stop_on_signals("nothing will be written");
         TRY(file_writer_open(&job->writer, job->output, error));
     }
     return job->npy ? put_npy_header(job, error) : BERTH_OK;

@@ -146,7 +146,8 @@ static void print_more(struct page *page) {
     if (list_groups(page->verb, &groups)) {
         buffer_put_byte(&groups, '\0');
         putchar('\n');
-        put_verb(page, "More options: `berth ", " --help all`, or --help GROUP for a group: ");
+        put_verb(page, "More options: `berth ",
+                 " --help all`, --help NAME for one of them, or --help GROUP for a group: ");
         put(page, "", groups.failed ? "" : groups.bytes, "");
         end_paragraph(page, 0);
     }
@@ -203,8 +204,8 @@ static enum berth_status unknown_topic(const struct cli_verb *verb, const char *
     struct buffer groups = {0};
     list_groups(verb, &groups);
     enum berth_status status =
-        error_set(error, BERTH_USAGE, "--help %s: expected %s%s%.*s", topic, ALL,
-                  groups.length > 0 ? ", " : "", (int)groups.length, groups.bytes);
+        error_set(error, BERTH_USAGE, "--help %s: expected %s%s%.*s, or an option's name", topic,
+                  ALL, groups.length > 0 ? ", " : "", (int)groups.length, groups.bytes);
     buffer_done(&groups);
     return status;
 }
@@ -222,15 +223,19 @@ static int has_group(const struct cli_verb *verb, const char *group) {
 enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
                                 struct berth_error *error) {
     struct page page = {.verb = verb, .topic = topic, .width = terminal_width(STDOUT_FILENO)};
-    const int is_group = topic != NULL && !option_same_name(topic, ALL);
-    if (is_group && !has_group(verb, topic)) {
+    const int is_group = topic != NULL && !option_same_name(topic, ALL) && has_group(verb, topic);
+    const int is_whole = topic == NULL || option_same_name(topic, ALL);
+    const struct option_row *option = is_whole || is_group ? NULL : cli_row_named(verb, topic);
+    if (!is_whole && !is_group && option == NULL) {
         return unknown_topic(verb, topic, error);
     }
     put_verb(&page, "berth ", "");
     buffer_put_byte(&page.text, '\0');
     print_bold(page.text.failed ? verb->name : page.text.bytes);
     buffer_clear(&page.text);
-    if (is_group) {
+    if (option != NULL) {
+        print_row(&page, option);
+    } else if (is_group) {
         print_groups(&page);
     } else {
         print_verb(&page);
@@ -365,7 +370,7 @@ const char *cli_subject_at(size_t index) {
 const struct cli_verb cli_help = {
     .name = "help",
     .summary = "show the help of a verb, a topic or an option",
-    .usage = "VERB [TASK] [all|GROUP]\nTOPIC\nOPTION",
+    .usage = "VERB [TASK] [all|GROUP|OPTION]\nTOPIC\nOPTION",
     .example = "berth help finetune squad all\nberth help environment\nberth help learning_rate",
     .notes = "The topics are options, environment, exit-codes and formats. For an option, shows "
              "its meaning and its default in every verb that has it.",

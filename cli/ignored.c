@@ -79,6 +79,7 @@ const struct option_row cli_ignored[] = {
     {CLI_TEXT("data_seed", NULL), IGNORED, .help = "--seed decides the order of the data, too"},
     {SWITCH("ignore_mismatched_sizes"), IGNORED,
      .help = "a head that does not fit is newly initialised"},
+    {SWITCH("return_entity_level_metrics"), IGNORED, .help = "scores are of all entities together"},
     {SWITCH("use_fast_tokenizer"), IGNORED, .help = "there is one tokenizer"},
     {CLI_TEXT("dataset_config_name", NULL), IGNORED, .help = "--dataset_name decides"},
     {CLI_TEXT("token", NULL), .aliases = "use_auth_token hub_token", .alone = "true", IGNORED,

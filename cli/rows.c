@@ -13,8 +13,8 @@ const char cli_rows_note[] =
 static const struct option_row always[] = {
     {CLI_FLAG("no_color"), .help = "no colours, as with the environment variable NO_COLOR",
      .shown = "colours on a terminal"},
-    {CLI_TEXT("help", NULL), .unit = "all|GROUP", .alone = "",
-     .help = "this help; with all options, or those of a group; -h for short"}};
+    {CLI_TEXT("help", NULL), .unit = "all|GROUP|NAME", .alone = "",
+     .help = "this help; with all options, those of a group, or one of them; -h for short"}};
 #define ALWAYS_COUNT (sizeof always / sizeof *always)
 
 static int is_own(const struct cli_verb *verb, const char *name) {

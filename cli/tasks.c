@@ -72,7 +72,10 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
 
 static enum berth_status train(struct cli_call *call, struct berth_error *error) {
     struct berth_run_result result = {0};
-    TRY(run_job(call, berth_train, "finishing this update and saving", &result, error));
+    const char *follows = call->config.skip_checkpoint
+                              ? "finishing this update; nothing is saved (skip_checkpoint)"
+                              : "finishing this update and saving";
+    TRY(run_job(call, berth_train, follows, &result, error));
     return cli_reports() ? cli_script_conclude(call, error) : BERTH_OK;
 }
 

@@ -62,7 +62,8 @@ enum BERTH_MUST_BE_READ berth_status {
     BERTH_NO_MEMORY = 71,   /* out of memory; the program exits with 70 */
     BERTH_CANT_CREATE = 73, /* an output cannot be created */
     BERTH_IO = 74,          /* a read or write failed (disk full, ...) */
-    BERTH_INTERRUPTED = 75, /* stopped on request; saved, to be resumed, unless *stop was 2 */
+    BERTH_INTERRUPTED = 75, /* stopped on request; training saved its state, to be resumed, unless
+                             *stop was 2 or skip_checkpoint is set */
     BERTH_CONFIG = 78       /* a configuration contradicts itself or the model */
 };
 

@@ -532,13 +532,14 @@ const struct option_row option_rows[] = {
              "nvidia (ckpt_N.pt, also with every checkpoint), tensorflow (model.ckpt-N)"},
     {TEXT("checkpoints", save_strategy, NULL), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
      .choices = "no|epoch|steps|best",
-     .help = "when to save during training: never, after each epoch, every save_steps updates "
-             "(every 500 if that is 0), or after each evaluation that is the best so far",
+     .help = "when to save during training: only if the run is stopped, after each epoch, every "
+             "save_steps updates (every 500 if that is 0), or after each evaluation that is the "
+             "best so far",
      .shown = "determined by save_steps"},
     {FLAG("checkpoints", load_best_model_at_end, "false"), FREE, .jobs = JOB_TRAIN,
      .help = "save the model with the best metric_for_best_model as the result, not the last one"},
     {FLAG("checkpoints", skip_checkpoint, "false"), FREE, .jobs = JOB_TRAIN,
-     .help = "write no checkpoints, only the final model"},
+     .help = "write no checkpoints, only the final model; a run that is stopped saves nothing"},
     {TEXT("checkpoints", resume_from_checkpoint, NULL), FREE, COMMON, .jobs = JOB_TRAIN,
      .unit = "auto|DIR", .alone = "auto",
      .help = "resume from this checkpoint, or from the newest valid one in the output folder; also "

@@ -90,13 +90,19 @@ static const struct style {
               {"seconds", "%.2f"},
               {"ms", "%.2f"}};
 
+// SQuAD's f1 is a percentage, GLUE's is a fraction of 1; only SQuAD has the other two.
+static int is_fraction(const struct berth_field *field) {
+    const char *key = field->key;
+    return text_ends_with(key, "f1") && !text_ends_with(key, "Ans_f1") &&
+           !text_ends_with(key, "best_f1") && field->real > 0 && field->real <= 1;
+}
+
 static void print_real(const struct berth_field *field, char *text, size_t size) {
     const char *format = "%.6g";
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++) {
         format = text_ends_with(field->key, styles[i].key) ? styles[i].format : format;
     }
-    // SQuAD's scores are percentages and GLUE's are fractions of 1, under the same names.
-    if (text_ends_with(field->key, "f1") && fabs(field->real) <= 1) {
+    if (is_fraction(field)) {
         format = "%.4f";
     }
     number_format(text, size, format, field->real);

@@ -165,6 +165,25 @@ run embed --model "$work/today" "$work/texts.txt"
 expect_code 78
 expect_err 'found "prelu"'
 
+# --- a signal while it writes ---------------------------------------------------------------------
+
+mkdir "$work/stopped"
+yes "Ada lived in Oslo." | head -n 1000000 >"$work/many.txt"
+what="embed --output, interrupted"
+"$BERTH" embed --model "$golden" --threads 1 "$work/many.txt" --output "$work/stopped/e.npy" >"$out" 2>"$err" </dev/null &
+embedding=$!
+for _ in $(seq 200); do
+    [ -n "$(ls "$work/stopped")" ] && break
+    sleep 0.05
+done
+kill -TERM $embedding
+wait $embedding
+code=$?
+expect_code 143
+expect_err "stopped on request; nothing was written"
+[ -z "$(ls "$work/stopped")" ] || fail "a file is left: $(ls "$work/stopped")"
+rm "$work/many.txt"
+
 # --- classify ------------------------------------------------------------------------------------
 
 make_model "$work/model"

@@ -49,6 +49,14 @@ expect_no "$out" "--doc_stride"
 run help finetune squad learning_rate
 expect_out "--learning_rate RATE, --lr"
 expect_no "$out" "--adam_beta1"
+run finetune squad --help lr # an option, by any of its names
+expect_code 0
+expect_out "--learning_rate RATE, --lr"
+expect_no "$out" "--adam_beta1"
+expect_no "$out" "example"
+run tokenize --help learning_rate
+expect_code 2
+expect_err "or an option's name"
 run finetune squad --help nonsense
 expect_code 2
 expect_err "--help nonsense: expected all, files, features, "

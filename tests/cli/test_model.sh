@@ -480,6 +480,7 @@ expect_out "train   0% ["
 
 # Signals: each asks to save and stop, and has its exit code. A second Ctrl-C, which stops at once, damages no
 # checkpoint.
+saves="--save_steps 1000000"
 stop_with() { # CODE SIGNALS...
     expected=$1
     shift
@@ -488,7 +489,7 @@ stop_with() { # CODE SIGNALS...
     : >"$err"
     "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" \
         $small --train_batch_size 4 --max_steps 1000000 --num_train_epochs 1000000 \
-        --save_steps 1000000 --logging_steps 1 >"$out" 2>"$err" &
+        $saves --logging_steps 1 >"$out" 2>"$err" &
     child=$!
     for _ in $(seq 300); do
         grep -q '^step 2' "$err" && break
@@ -501,7 +502,7 @@ stop_with() { # CODE SIGNALS...
     wait "$child"
     code=$?
     expect_code "$expected"
-    expect_err saving
+    [ "$saves" = --skip_checkpoint ] || expect_err "finishing this update and saving"
     for checkpoint in "$work"/stop/checkpoint-*; do
         [ -d "$checkpoint" ] || continue
         "$BERTH" verify "$checkpoint" >"$out" 2>>"$err" || fail "$checkpoint does not verify"
@@ -512,6 +513,14 @@ expect_checkpoint() {
 }
 stop_with 143 TERM
 expect_checkpoint
+saves="--save_strategy no"
+stop_with 143 TERM
+expect_checkpoint
+saves=--skip_checkpoint
+stop_with 143 TERM
+expect_err "stop requested: finishing this update; nothing is saved (skip_checkpoint)"
+[ -d "$checkpoint" ] && fail "a checkpoint"
+saves="--save_steps 1000000"
 stop_with 75 USR1
 expect_checkpoint
 stop_with 129 HUP

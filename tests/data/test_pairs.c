@@ -369,6 +369,31 @@ static void takes_several_labels(void **state) {
     assert_says(failure("{\"a\":\"x\",\"l\":[]}\n", &settings), "t: no example has a label");
 }
 
+// A vector with a number for each class is no list of labels; lists of the classes 0 and 1 are.
+static void refuses_vectors(void **state) {
+    static const char *const vectors[] = {"[1.0,0.0,1.0]", "[0,1,0]",     "[1.0,0.0]",
+                                          "[0,0]",         "\"1, 0, 0\"", "[1,1]"};
+    static const char *const labels[] = {"[0,1]",   "[1,0]",     "[1]",
+                                         "[0,1,2]", "[0.5,1.0]", "\"1,0\""};
+    const struct pair_settings settings = {.table = {.format = TABLE_JSON_LINES},
+                                           .text_column = "a",
+                                           .label_column = "l",
+                                           .target = PAIR_MULTI_LABEL};
+    char lines[96];
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        snprintf(lines, sizeof lines, "{\"a\":\"x\",\"l\":[]}\n{\"a\":\"x\",\"l\":%s}\n",
+                 vectors[i]);
+        assert_says(failure(lines, &settings),
+                    "t: line 2, column \"l\": expected the labels of the text, found a vector of "
+                    "zeros and ones; write the names or numbers of the classes that have a one");
+    }
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        snprintf(lines, sizeof lines, "{\"a\":\"x\",\"l\":%s}\n", labels[i]);
+        struct pair_dataset set = read_text(lines, &settings);
+        pair_dataset_done(&set);
+    }
+}
+
 // Without names the texts are the columns beside the label, except numbers of rows.
 static void guesses_columns(void **state) {
     static const struct {
@@ -583,6 +608,7 @@ int main(void) {
         cmocka_unit_test(a_test_file_may_have_an_empty_column_of_labels),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(takes_several_labels),
+        cmocka_unit_test(refuses_vectors),
         cmocka_unit_test(guesses_columns),
         cmocka_unit_test(shortens_lists_of_labels),
         cmocka_unit_test(knows_its_tasks),

@@ -248,7 +248,8 @@ static void test_unknown_names(void **state) {
                    ": byte 2: GLOBAL: refused: checkpoints do not need the name os.system");
     assert_refused(object, PICKLE_KNOWN_NAMES, "argparse.Namespace");
     assert_refused(call, PICKLE_OBJECTS,
-                   ": byte 17: REDUCE: refused: checkpoints do not need to call os.system");
+                   ": byte 17: REDUCE: refused: checkpoints do not need to call os.system; nothing "
+                   "was run. If the file is a pickled module, save its state_dict instead");
     assert_refused(filled, PICKLE_OBJECTS,
                    "REDUCE: refused: checkpoints do not need to call os.system");
     struct pickle pickle = read_good(name, PICKLE_OBJECTS);

@@ -114,6 +114,24 @@ static void a_pipe_gets_plain_lines(void **state) {
     expect_no(&output, "\r");
 }
 
+// Percentages have two digits, and fractions of 1 four.
+static void evaluate_a_bad_model(struct berth_log log) {
+    const struct berth_field squad[] = {log_real("exact", 0), log_real("f1", 0),
+                                        log_real("HasAns_f1", 0.75), log_real("NoAns_f1", 0),
+                                        log_real("best_f1", 1)};
+    const struct berth_field glue[] = {log_real("accuracy", 0.5), log_real("f1", 0.75)};
+    log_fields(&log, BERTH_RECORD_EVAL, NULL, squad, 5);
+    log_fields(&log, BERTH_RECORD_EVAL, NULL, glue, 2);
+}
+
+static void scores_have_the_digits_of_their_scale(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    capture(&config, 0, evaluate_a_bad_model, &output);
+    expect(&output, "EM 0.00  F1 0.00  HasAns_f1 0.75  NoAns_f1 0.00  best_f1 1.00\n");
+    expect(&output, "accuracy 0.5000  F1 0.7500\n");
+}
+
 // An evaluation between two updates does not set the clock of training back.
 static void evaluate_between(struct berth_log log) {
     log_progress(&log, "train", 0, 3);
@@ -612,6 +630,7 @@ int main(void) {
     setenv("TERM", "xterm", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_gets_plain_lines),
+        cmocka_unit_test(scores_have_the_digits_of_their_scale),
         cmocka_unit_test(a_phase_that_is_interrupted_keeps_its_clock),
         cmocka_unit_test(a_terminal_gets_a_bar_that_fits),
         cmocka_unit_test(a_long_bar_loses_no_facts),

@@ -27,10 +27,11 @@ expect_file logs/events.out.tfevents.*
 # Only one file and nothing else; what is wrong in it is reported as on a command line.
 run finetune squad args.json --output_dir other
 expect_code 2
+expect_err 'unexpected argument "args.json"; a file of options must be the only argument; usage: '
 echo '{"model_name_or_path": "bert-base-uncased", "learning_rat": 1}' >wrong.json
 run finetune squad wrong.json
 expect_code 2
-expect_err 'unknown option --learning_rat'
+expect_err 'wrong.json: unknown option --learning_rat; did you mean --learning_rate?'
 echo '{"model_name_or_path": {"name": "x"}}' >wrong.json
 run finetune squad wrong.json
 expect_code 65
@@ -116,13 +117,15 @@ original run_qa.py $arguments --activation_checkpointing
 recorded gradient_checkpointing true
 original run_qa.py $arguments --run_name one --data_seed 3 --save_only_model --log_level info --dataloader_pin_memory False \
     --ddp_find_unused_parameters False --hub_model_id me/mine --model_revision main --token hf_x --fsdp --debug \
-    --neftune_noise_alpha 0 --train_sampling_strategy random --label_names start end --no_use_fast_tokenizer
+    --neftune_noise_alpha 0 --train_sampling_strategy random --label_names start end --no_use_fast_tokenizer \
+    --label_all_tokens False --return_entity_level_metrics
 for name in run_name data_seed save_only_model log_level 'dataloader_pin_memory false' hub_model_id 'model_revision main' \
-    token fsdp debug 'neftune_noise_alpha 0' label_names 'use_fast_tokenizer false'; do
+    token fsdp debug 'neftune_noise_alpha 0' label_names 'use_fast_tokenizer false' 'label_all_tokens False' \
+    return_entity_level_metrics; do
     expect_err "--$name has no effect: "
 done
 # What would change the numbers, and Berth does not have, is refused with what it does instead.
-for words in "neftune_noise_alpha 5" "eval_delay 2" "ignore_data_skip true" "train_sampling_strategy sequential" "adafactor true" \
+for words in "neftune_noise_alpha 5" "eval_delay 2" "ignore_data_skip true" "train_sampling_strategy sequential" "adafactor true" "label_all_tokens true" \
     'lr_scheduler_kwargs {"num_cycles":2}' "optim_args a=1" "model_revision v2" "torch_dtype bfloat16" "model_type roberta"; do
     # shellcheck disable=SC2086
     run ${arguments#berth } --${words%% *} "${words#* }"

@@ -144,6 +144,8 @@ static enum berth_status save_history(const struct berth_config *config) {
     progress.loss_sum = 4.5;
     progress.masked_loss_sum = 3.5;
     progress.loss_count = 11;
+    progress.train_loss_sum = 6.5;
+    progress.train_loss_count = 12;
     progress.loss_scale = (struct loss_scale){.kind = LOSS_SCALE_ZERO,
                                               .scale = 8,
                                               .updates = 3,
@@ -338,6 +340,8 @@ static void test_trainer_states_of_other_types(void **state) {
                                           "\"loss_sum\": 4.5",
                                           "\"masked_loss_sum\": 3.5",
                                           "\"loss_count\": 11",
+                                          "\"train_loss_sum\": 6.5",
+                                          "\"train_loss_count\": 12",
                                           "\"best_global_step\": 3",
                                           "\"train_batch_size\": 2",
                                           "\"train_features\": 7",

@@ -30,6 +30,8 @@ static void test_nan_names_step_and_layer(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
     fixture_assert_logged("update 1");
     fixture_assert_logged("the output of bert.encoder.layer.1 is the first that is not finite");
+    fixture_assert_logged("as this run has no checkpoint yet, start again with a lower "
+                          "learning_rate, or check the data");
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 0);
 }
@@ -76,6 +78,23 @@ static void test_divergence_keeps_the_last_good_state(void **state) {
     assert_true(fixture_good_checkpoints("out", &newest) >= 1);
     snprintf(name, sizeof name, "out/checkpoint-%d", (int)newest);
     assert_finite(name);
+}
+
+// The message names the newest checkpoint, which may be older than the last good update.
+static void test_divergence_between_checkpoints(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_steps = 2;
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.max_steps = 50;
+    run.config.save_steps = 100;
+    run.config.learning_rate = 1e38;
+    run.config.schedule = "constant";
+    run.config.resume_from_checkpoint = "auto";
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
+    fixture_assert_logged("resume from checkpoint-2 with a lower learning_rate, or check the data");
+    fixture_assert_not_logged("-nan");
 }
 
 // A run that keeps one checkpoint, that of update 2, and whose third update divides by 0.
@@ -149,6 +168,7 @@ int main(void) {
         FIXTURE_TEST(test_no_model_without_checkpoints_either),
         FIXTURE_TEST(test_resume_names_weights_that_are_not_finite),
         FIXTURE_TEST(test_divergence_keeps_the_last_good_state),
+        FIXTURE_TEST(test_divergence_between_checkpoints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

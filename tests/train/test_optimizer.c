@@ -548,6 +548,37 @@ static void test_refusals(void **state) {
     refuse(&config, BERTH_CONFIG, "--max_coeff 10");
 }
 
+static void expect_formula(const char *name, int bias_correction, const char *expected) {
+    struct berth_config config;
+    char text[160];
+    option_defaults(&config);
+    config.optimizer = name;
+    config.bias_correction = bias_correction;
+    config.adam_w_mode = strcmp(expected + strlen(expected) - 8, "g += d p") != 0;
+    config.eps_inside_sqrt = strstr(expected, ")+eps)") == NULL;
+    const struct optimizer optimizer = settled_optimizer(&config);
+    optimizer_print_formula(&optimizer, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+// The plan shows what the settings make of an optimizer, not what it does by default.
+static void test_formulas(void **state) {
+    expect_formula("adamw", -1, "m^/(sqrt(v^)+eps) + d p");
+    expect_formula("adamw", 0, "m/(sqrt(v)+eps) + d p");
+    expect_formula("adam", 0, "m/(sqrt(v)+eps), g += d p");
+    expect_formula("adam", 1, "m^/(sqrt(v^)+eps), g += d p");
+    expect_formula("adam", 1, "m^/sqrt(v^+eps) + d p");
+    expect_formula("bertadam", -1, "m/(sqrt(v)+eps) + d p");
+    expect_formula("adam_weight_decay", 1, "m^/(sqrt(v^)+eps) + d p");
+    expect_formula("nvlamb", 0, "|p|/|u| u, u = m/(sqrt(v)+eps) + d p; u alone where d = 0");
+    expect_formula("lamb", 0,
+                   "c u, u = m/(sqrt(v)+eps) + d p, c = |p|/|u| in [min_coeff, max_coeff]");
+    expect_formula(
+        "lamb", -1,
+        "c u, u = m/(sqrt(v)+eps) + d p, c = |p|/|u| in [min_coeff, max_coeff], lr times "
+        "sqrt(1-beta2^t)/(1-beta1^t)");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models_in_float64),
@@ -558,6 +589,7 @@ int main(void) {
         cmocka_unit_test(test_a_name_stands_for_its_settings),
         cmocka_unit_test(test_the_optimizers_offered_are_those_that_exist),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_formulas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

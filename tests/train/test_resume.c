@@ -3,6 +3,7 @@
 // last update) and resumed ends with the same bytes as an uninterrupted run, in fp32 and bf16, with
 // and without accumulation, with every optimizer, with kept or recomputed activations.
 #include "fixture.h"
+#include "format/json/json.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -321,6 +322,39 @@ static void test_total_flos(void **state) {
     assert_true(fixture_number("whole", "checkpoint-8/trainer_state.json", "total_flos") == total);
 }
 
+// As transformers' Trainer has them: the loss is the mean over all updates, however they are logged
+// and wherever the run was resumed.
+static void test_train_loss(void **state) {
+    struct fixture_run whole = fixture_default("whole"), parts = fixture_default("parts");
+    whole.config.logging_steps = 1;
+    assert_int_equal(fixture_execute(&whole), BERTH_OK);
+    parts.config.logging_steps = 3;
+    parts.config.resume_from_checkpoint = "auto";
+    parts.stop_at_step = 3;
+    parts.stop_level = 1;
+    assert_int_equal(fixture_execute(&parts), BERTH_INTERRUPTED);
+    parts.stop_at_step = 0;
+    assert_int_equal(fixture_execute(&parts), BERTH_OK);
+    json *history;
+    assert_int_equal(json_read_file(fixture_path("whole", "trainer_state.json"), &history, NULL),
+                     BERTH_OK);
+    const json *log = json_member(history, "log_history");
+    double sum = 0;
+    size_t updates = 0;
+    for (size_t i = 0; i < json_length(log); i++) {
+        const json *loss = json_member(json_at(log, i), "loss");
+        sum += loss != NULL ? json_as_real(loss) : 0;
+        updates += loss != NULL;
+    }
+    json_free(history);
+    assert_int_equal(updates, FIXTURE_UPDATES);
+    const double found = fixture_number("whole", "train_results.json", "train_loss");
+    assert_true(fabs(found - sum / FIXTURE_UPDATES) < 1e-12);
+    assert_true(fixture_number("parts", "train_results.json", "train_loss") == found);
+    assert_true(fixture_number("parts", "train_results.json", "epoch") == 2);
+    assert_true(fixture_number("parts", "train_results.json", "train_steps_per_second") > 0);
+}
+
 // A run that goes back leaves a branch behind, from which it is not resumed after a kill.
 static void test_going_back(void **state) {
     struct fixture_run run = fixture_default("out");
@@ -479,6 +513,7 @@ int main(void) {
         FIXTURE_TEST(test_finished_run),
         FIXTURE_TEST(test_results_of_another_run),
         FIXTURE_TEST(test_total_flos),
+        FIXTURE_TEST(test_train_loss),
         FIXTURE_TEST(test_going_back),
         FIXTURE_TEST(test_late_rotation),
         FIXTURE_TEST(test_moved_checkpoints),

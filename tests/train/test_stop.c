@@ -75,15 +75,48 @@ static void test_stop_saves_and_says_so(void **state) {
     resume_and_compare(run, "out");
 }
 
+// Without checkpoints, a stop is what would lose work: it saves unless --skip_checkpoint is given.
+static void test_stop_without_checkpoints(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_strategy = "no";
+    run.stop_at_step = 2;
+    run.stop_level = 1;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 3);
+    fixture_assert_logged("of 8; everything is saved: resume with --resume_from_checkpoint auto");
+    run.stop_at_step = 0;
+    run.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    struct fixture_run straight = fixture_default("straight");
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    assert_same_file(fixture_path("straight", "model.safetensors"),
+                     fixture_path("out", "model.safetensors"));
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+
+    run = fixture_default("none");
+    run.config.skip_checkpoint = 1;
+    run.stop_at_step = 2;
+    run.stop_level = 1;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
+    fixture_assert_logged("of 8; nothing is saved: skip_checkpoint is set");
+}
+
 static void test_second_signal_leaves_at_once(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.save_steps = 2;
     run.stop_at_step = 3;
     run.stop_level = 2;
+    run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 2); // nothing was saved when leaving
+    fixture_assert_logged("at once, without saving: resume from checkpoint-2");
     resume_and_compare(run, "out");
 }
 
@@ -177,7 +210,7 @@ static void test_stop_does_not_claim_what_was_not_saved(void **state) {
     int64_t newest;
     fixture_good_checkpoints("out", &newest);
     assert_int_equal(newest, 2);
-    fixture_assert_logged("this update could not be saved: resume from the last checkpoint");
+    fixture_assert_logged("this update could not be saved: resume from checkpoint-2");
     fixture_assert_not_logged("everything is saved");
     resume_and_compare(run, "out");
 }
@@ -428,6 +461,7 @@ static void test_changed_memory_is_not_saved(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_stop_saves_and_says_so),
+        FIXTURE_TEST(test_stop_without_checkpoints),
         FIXTURE_TEST(test_second_signal_leaves_at_once),
         FIXTURE_TEST(test_stop_before_the_first_step),
         FIXTURE_TEST(test_stop_during_evaluation),

@@ -76,7 +76,7 @@ static void test_fractions_of_the_updates(void **state) {
 
 static void test_when_to_save(void **state) {
     struct berth_config config = settled(WITH("save_strategy", "no"));
-    assert_int_equal(config.skip_checkpoint, 1);
+    assert_false(strategy_has_checkpoints(&config));
     config = settled(WITH("save_strategy", "steps"));
     assert_int_equal(config.save_steps, 500);
     config = settled(WITH("save_strategy", "steps", "save_steps", "20"));
@@ -85,7 +85,7 @@ static void test_when_to_save(void **state) {
     assert_int_equal(config.save_steps, 0);
     assert_non_null(strstr(notes, "save_steps has no effect with save_strategy epoch"));
     config = settled(WITH("save_strategy", "best"));
-    assert_true(config.save_steps > (int64_t)1e12 && !config.skip_checkpoint);
+    assert_true(config.save_steps > (int64_t)1e12 && strategy_has_checkpoints(&config));
     assert_true(strategy_keeps_best(&config));
     config = WITH("save_strategy", "no", "load_best_model_at_end", "true");
     struct berth_error error;

@@ -346,6 +346,19 @@ static enum berth_status copy_list(const struct reader *reader, size_t i,
     return BERTH_OK;
 }
 
+// Whether these are outputs of a model (1.0, 0.0, 1.0) instead of labels. "0" and "1" once each may
+// be labels.
+static int is_vector(const char *const *texts, size_t count) {
+    double number = 0;
+    size_t i = 0;
+    while (i < count && number_parse_real(texts[i], &number) && (number == 0 || number == 1)) {
+        i++;
+    }
+    const int may_be_labels =
+        count == 2 && strlen(texts[0]) == 1 && strlen(texts[1]) == 1 && texts[0][0] != texts[1][0];
+    return count >= 2 && i == count && !may_be_labels;
+}
+
 static enum berth_status split_labels(struct reader *reader, struct label_list *labels) {
     for (size_t i = 0; i < reader->dataset->count; i++) {
         struct pair_example *example = &reader->dataset->examples[i];
@@ -354,6 +367,11 @@ static enum berth_status split_labels(struct reader *reader, struct label_list *
             split_text(labels, reader->texts[i]);
         } else {
             TRY(copy_list(reader, i, labels));
+        }
+        if (is_vector(labels->texts + before, labels->count - before)) {
+            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                               "expected the labels of the text, found a vector of zeros and ones; "
+                               "write the names or numbers of the classes that have a one");
         }
         example->labels = reader->storage->numbers + before;
         example->label_count = (int32_t)(labels->count - before);

@@ -72,7 +72,7 @@ struct pair_dataset {
 // labels of the file in ascending order: as numbers when all are integers, else by their bytes.
 // Errors are those of table.h, and (BERTH_BAD_DATA, with line and column) an empty label (text or
 // null), one that is not in settings->labels, a real label that is not a number or out of range, a
-// selection without rows.
+// selection without rows, a vector of zeros and ones instead of several labels.
 enum berth_status pairs_read(const char *path, const struct pair_settings *settings,
                              struct pair_dataset *dataset, struct berth_error *error);
 // The same from memory; messages call it `name`.

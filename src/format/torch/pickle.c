@@ -348,7 +348,9 @@ static enum berth_status call_unknown(struct machine *machine, uint32_t called, 
     }
     const char *name =
         value->kind == PICKLE_NAME ? machine->pickle->texts + value->index : "an opaque value";
-    return machine_error(machine, "refused: checkpoints do not need to call %s; nothing was run",
+    return machine_error(machine,
+                         "refused: checkpoints do not need to call %s; nothing was run. If the "
+                         "file is a pickled module, save its state_dict instead",
                          name);
 }
 

@@ -9,6 +9,7 @@
 #include "model/weights.h"
 #include "train/checkpoint/state_file.h"
 #include "train/progress/run_facts.h"
+#include "train/progress/strategy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ enum { MOMENTS = 2, GROUPS = 2, GROUP_NODES = 9, WORD_MULTIPLE = 8 };
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 int original_is_written(const struct berth_config *config) {
-    return !config->skip_checkpoint && words_contain(config->save_format, ',', "nvidia");
+    return strategy_has_checkpoints(config) && words_contain(config->save_format, ',', "nvidia");
 }
 
 size_t original_write_bytes(const struct param_table *table) {

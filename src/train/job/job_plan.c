@@ -64,7 +64,7 @@ struct plan_args job_memory(const struct training_job *job) {
 enum berth_status job_settle_saving(struct training_job *job, struct berth_error *error) {
     const struct plan_args memory = job_memory(job);
     int is_short = job_saves_in_background(job) && !plan_memory_fits(&memory);
-    if (job->config.async_save && job->config.skip_checkpoint) {
+    if (job->config.async_save && !strategy_has_checkpoints(&job->config)) {
         log_note(&job->log, "async_save has no effect without checkpoints");
     }
     TRY(job->comm->agree(job->comm, BERTH_OK, &is_short, error));

@@ -15,7 +15,7 @@
 int loop_save_is_due(const struct run *run) {
     const struct training_loop *loop = run->loop;
     int64_t every = loop->config->save_steps, step = run->progress->step;
-    if (loop->config->skip_checkpoint) {
+    if (!strategy_has_checkpoints(loop->config)) {
         return 0;
     }
     if (step == run->last_step) {
@@ -145,7 +145,7 @@ enum berth_status loop_continue_saving(struct run *run, int waits, struct berth_
 
 enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
     struct berth_error own = {0};
-    if (run->saved_step < 0 || run->loop->config->skip_checkpoint) {
+    if (run->saved_step < 0 || !strategy_has_checkpoints(run->loop->config)) {
         return BERTH_OK;
     }
     return handle_save_error(run, run->saved_step, rotate(run, &own), &own, error);

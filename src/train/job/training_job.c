@@ -450,6 +450,10 @@ static void fill_outcome(const struct training_job *job, const struct training_r
         strategy_best_metric(&job->config, &loop->score, &outcome->score, NULL) == BERTH_OK;
 }
 
+static double job_epoch(const struct training_job *job) {
+    return batching_epochs(&job->batching, job->progress.step - job->progress.phase_start);
+}
+
 enum berth_status training_job_train(struct training_job *job, const volatile int *stop,
                                      struct training_outcome *outcome, struct berth_error *error) {
     struct training_loop loop = {.task = job->task->name,
@@ -486,6 +490,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                        .progress = &job->progress,
                                        .train = &job->train,
                                        .config = &job->config,
+                                       .epoch = job_epoch(job),
                                        .seconds = clock_now() - job->begin};
     return job_is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }

@@ -50,7 +50,7 @@ static inline int job_is_first(const struct training_job *job) {
 
 // Whether checkpoints are written in the background, from a copy of weights and moments.
 static inline int job_saves_in_background(const struct training_job *job) {
-    return job->config.async_save && !job->config.skip_checkpoint;
+    return job->config.async_save && strategy_has_checkpoints(&job->config);
 }
 
 // job_plan.c: what the job needs, before anything large is allocated. First the shapes of this

@@ -105,18 +105,60 @@ static enum berth_status act_on_evaluation(struct run *run, struct berth_error *
     return BERTH_OK;
 }
 
+// --- ends without a save ------------------------------------------------------------------------
+
+// After an error: completes a checkpoint in the background, which is still good. Not if other ranks
+// may not have the error, because they would not take part.
+static void finish_saving(struct run *run, enum berth_status status) {
+    struct berth_error own = {0};
+    const int is_alone = run->loop->updater->engine->comm->size == 1;
+    if ((is_alone || status == BERTH_FAILURE) && loop_continue_saving(run, 1, &own) != BERTH_OK) {
+        log_warning(run->loop->log, "%s", own.message);
+    }
+}
+
+#define ADVICE_SIZE 64
+
+static const char *restart_advice(const struct run *run, char text[ADVICE_SIZE]) {
+    if (run->saved_step < 0) {
+        return "as this run has no checkpoint yet, start again";
+    }
+    snprintf(text, ADVICE_SIZE, "resume from checkpoint-%" PRId64, run->saved_step);
+    return text;
+}
+
+static enum berth_status interrupted(const struct run *run, const char *outcome, const char *advice,
+                                     struct berth_error *error) {
+    return error_set(error, BERTH_INTERRUPTED,
+                     "stopped on request after update %" PRId64 " of %" PRId64 "%s: %s",
+                     run->progress->step, loop_end(run->loop), outcome, advice);
+}
+
+static enum berth_status interrupted_at_once(struct run *run, struct berth_error *error) {
+    char advice[ADVICE_SIZE];
+    finish_saving(run, BERTH_INTERRUPTED);
+    return interrupted(run, ", at once, without saving", restart_advice(run, advice), error);
+}
+
 // --- one update ---------------------------------------------------------------------------------
 
-static enum berth_status fail_not_finite(const struct run *run, const struct update_args *args,
+// The sign of a NaN has no meaning.
+static double plain_nan(double value) {
+    return isnan(value) ? NAN : value;
+}
+
+static enum berth_status fail_not_finite(struct run *run, const struct update_args *args,
                                          const struct update_result *update,
                                          struct berth_error *error) {
-    const int64_t step = run->progress->step;
-    char cause[256];
+    char cause[256], advice[ADVICE_SIZE];
     TRY(update_find_nonfinite(run->loop->updater, args, cause, sizeof cause, error));
-    return error_set(error, BERTH_FAILURE,
-                     "update %" PRId64 ": loss %g, gradient norm %g: %s; the weights are those of "
-                     "update %" PRId64 "; resume with a lower learning_rate or check the data",
-                     step + 1, update->loss, update->grad_norm, cause, step);
+    finish_saving(run, BERTH_FAILURE);
+    return error_set(
+        error, BERTH_FAILURE,
+        "update %" PRId64
+        ": loss %g, gradient norm %g: %s; %s with a lower learning_rate, or check the data",
+        run->progress->step + 1, plain_nan(update->loss), plain_nan(update->grad_norm), cause,
+        restart_advice(run, advice));
 }
 
 static const char *describe_event(enum loss_scale_event event, const struct loss_scale *scale) {
@@ -180,6 +222,8 @@ static void record_loss(struct run *run, const struct update_result *update) {
     progress->loss_sum += update->loss;
     progress->masked_loss_sum += update->masked_loss;
     progress->loss_count++;
+    progress->train_loss_sum += update->loss;
+    progress->train_loss_count++;
     if (progress->loss_scale.kind != LOSS_SCALE_NONE &&
         loss_scale_update(&progress->loss_scale, 0) == SCALE_RAISED) {
         log_note(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
@@ -196,13 +240,6 @@ static void accept_update(struct run *run, const struct update_result *update,
     }
     loop_record_spikes(run, update, limits);
     record_loss(run, update);
-}
-
-static enum berth_status interrupted(const struct run *run, const char *outcome,
-                                     struct berth_error *error) {
-    return error_set(error, BERTH_INTERRUPTED,
-                     "stopped on request after update %" PRId64 " of %" PRId64 "; %s",
-                     run->progress->step, loop_end(run->loop), outcome);
 }
 
 // The number of updates that did not contribute to the moments.
@@ -273,7 +310,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     profile_add(&run->profile, "update", "update", begin);
     run->stop = update.stop;
     if (update.aborted) {
-        return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
+        return interrupted_at_once(run, error);
     }
     TRY(handle_update(run, &args, &update, &limits, error));
     loop_count_update(run, &update, &data, clock_now() - begin);
@@ -341,23 +378,27 @@ static enum berth_status check_lock(const struct training_loop *loop, struct ber
 }
 
 // Called after the last attempt to save, which may have failed under on_save_error.
-static const char *resume_advice(const struct run *run) {
+static enum berth_status interrupted_after_save(const struct run *run, struct berth_error *error) {
+    char advice[ADVICE_SIZE];
     if (run->progress->step == run->first_step) {
-        return "no update was done";
+        return interrupted(run, "", "no update was done", error);
     }
-    return run->saved_step == run->progress->step
-               ? "everything is saved: resume with --resume_from_checkpoint auto"
-               : "this update could not be saved: resume from the last checkpoint";
+    if (run->saved_step == run->progress->step) {
+        return interrupted(run, "; everything is saved",
+                           "resume with --resume_from_checkpoint auto", error);
+    }
+    return interrupted(run, "; this update could not be saved", restart_advice(run, advice), error);
 }
 
-// Saves, unless this step is saved or no update was done, and stops.
+// Saves, even where the run has no other checkpoints, unless this step is saved or no update was
+// done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->stop >= 2) {
         TRY(loop_continue_saving(run, 1, error));
-        return interrupted(run, "at once: resume from the last checkpoint", error);
+        return interrupted_at_once(run, error);
     }
     if (run->loop->config->skip_checkpoint) {
-        return interrupted(run, "nothing is saved: checkpoints are off", error);
+        return interrupted(run, "; nothing is saved", "skip_checkpoint is set", error);
     }
     TRY(check_lock(run->loop, error));
     TRY(loop_continue_saving(run, 1, error));
@@ -367,7 +408,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     }
     // Wait for rank 0, which may still be deleting old checkpoints.
     TRY(comm_settle(run->loop->updater->engine->comm, BERTH_OK, error));
-    return interrupted(run, resume_advice(run), error);
+    return interrupted_after_save(run, error);
 }
 
 // Before the first update: removes scores in the folder, which are those of an earlier model.
@@ -407,16 +448,6 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
         if (run->stop < 2 && loop_save_is_due(run)) {
             TRY(loop_save(run, error));
         }
-    }
-}
-
-// After an error: completes a checkpoint in the background, which is still good. Not if other ranks
-// may not have the error, because they would not take part.
-static void finish_saving(struct run *run, enum berth_status status) {
-    struct berth_error own = {0};
-    const int is_alone = run->loop->updater->engine->comm->size == 1;
-    if ((is_alone || status == BERTH_FAILURE) && loop_continue_saving(run, 1, &own) != BERTH_OK) {
-        log_warning(run->loop->log, "%s", own.message);
     }
 }
 

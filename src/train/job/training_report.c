@@ -92,10 +92,12 @@ static void report_batches(const struct training_plan *plan, const struct berth_
 
 static void report_optimizer(const struct training_plan *plan, const struct berth_log *log) {
     const struct berth_config *config = plan->config;
+    const struct optimizer optimizer = optimizer_of(config);
+    char formula[160];
+    optimizer_print_formula(&optimizer, formula, sizeof formula);
     struct berth_field fields[] = {
         log_text("optimizer", config->optimizer),
-        log_text("optimizer_formula", config->adam_w_mode ? optimizer_of(config).row->formula
-                                                          : "m^/(sqrt(v^)+eps), g += d p"),
+        log_text("optimizer_formula", formula),
         log_text("schedule", plan->schedule->row->name),
         log_text("schedule_formula", plan->schedule->row->formula),
         log_real("learning_rate", config->learning_rate),
@@ -125,7 +127,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
                        ? plan->config->save_total_limit
                        : saves;
     int64_t checkpoints = checkpoint * (kept + 1);
-    if (plan->config->skip_checkpoint) {
+    if (!strategy_has_checkpoints(plan->config)) {
         every = kept = checkpoints = 0;
     }
     struct berth_field fields[] = {
@@ -230,6 +232,13 @@ static size_t add_unless_nan(struct berth_field *fields, size_t count, const cha
     return count;
 }
 
+// As transformers' Trainer has it, the mean over the updates of the run.
+static double train_loss(const struct progress *progress) {
+    return progress->train_loss_count > 0
+               ? progress->train_loss_sum / (double)progress->train_loss_count
+               : NAN;
+}
+
 // The number of sequences of an epoch.
 static int64_t train_samples(const struct task_set *train) {
     return train->shards != NULL ? train->shards->sequences : (int64_t)train->source.count;
@@ -239,13 +248,15 @@ static enum berth_status write_training(const struct training_summary *summary,
                                         struct berth_error *error) {
     const struct berth_run_result *result = summary->result;
     const struct training_result *loop = summary->loop;
-    struct berth_field fields[8] = {
+    struct berth_field fields[10] = {
+        log_real("epoch", summary->epoch),
         log_integer("global_step", result->steps),
         log_integer("train_samples", train_samples(summary->train)),
     };
-    size_t count = add_unless_nan(fields, 2, "train_loss", result->final_loss);
+    size_t count = add_unless_nan(fields, 3, "train_loss", train_loss(summary->progress));
     if (loop->updates > 0) {
         fields[count++] = log_real("train_runtime", loop->seconds);
+        fields[count++] = log_real("train_steps_per_second", (double)loop->updates / loop->seconds);
     }
     count = add_unless_nan(fields, count, "train_samples_per_second", result->samples_per_second);
     count = add_unless_nan(fields, count, "train_tokens_per_second", result->tokens_per_second);

@@ -35,6 +35,7 @@ struct training_summary {
     const struct progress *progress;
     const struct task_set *train;
     const struct berth_config *config;
+    double epoch;   // at the end
     double seconds; // of the whole job
 };
 // Reports the record, and writes train_results.json, eval_results.json and all_results.json to

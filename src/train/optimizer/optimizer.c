@@ -11,7 +11,6 @@
 
 const struct optimizer_row optimizer_rows[] = {
     {.name = "adamw",
-     .formula = "m^/(sqrt(v^)+eps) + d p",
      .no_decay = "deepspeed",
      .clip_by = "global",
      .epsilon = 1e-8,
@@ -19,7 +18,6 @@ const struct optimizer_row optimizer_rows[] = {
      .bias_correction = 1,
      .has_adam_w_mode = 1},
     {.name = "adam",
-     .formula = "m^/(sqrt(v^)+eps) + d p",
      .no_decay = "deepspeed",
      .clip_by = "global",
      .epsilon = 1e-8,
@@ -27,20 +25,19 @@ const struct optimizer_row optimizer_rows[] = {
      .bias_correction = 1,
      .has_adam_w_mode = 1},
     {.name = "adam_weight_decay",
-     .formula = "m/(sqrt(v)+eps) + d p",
      .no_decay = "google",
      .clip_by = "global",
      .epsilon = 1e-6,
      .weight_decay = 0.01,
      .exact_clip = 1},
     {.name = "bertadam",
-     .formula = "m/(sqrt(v)+eps) + d p",
      .no_decay = "deepspeed",
      .clip_by = "tensor",
      .epsilon = 1e-6,
      .weight_decay = 0.01},
     {.name = "nvlamb",
-     .formula = "|p|/|u| u, u = m^/(sqrt(v^)+eps) + d p; u alone where d = 0",
+     .before = "|p|/|u| u, u = ",
+     .after = "; u alone where d = 0",
      .no_decay = "nvidia",
      .clip_by = "global",
      .epsilon = 1e-6,
@@ -49,7 +46,8 @@ const struct optimizer_row optimizer_rows[] = {
      .exact_clip = 1,
      .trust = TRUST_DECAYED},
     {.name = "lamb",
-     .formula = "c u, u = m/(sqrt(v)+eps) + d p, c = |p|/|u| in [min_coeff, max_coeff]",
+     .before = "c u, u = ",
+     .after = ", c = |p|/|u| in [min_coeff, max_coeff]",
      .no_decay = "deepspeed",
      .clip_by = "global",
      .epsilon = 1e-8,
@@ -117,6 +115,18 @@ enum berth_status optimizer_settle(struct berth_config *config, struct berth_err
     config->no_decay = config->no_decay != NULL ? config->no_decay : row->no_decay;
     config->clip_by = config->clip_by != NULL ? config->clip_by : row->clip_by;
     return BERTH_OK;
+}
+
+void optimizer_print_formula(const struct optimizer *optimizer, char *text, size_t size) {
+    const struct optimizer_row *row = optimizer->row;
+    const char *hat = optimizer->bias_correction && !row->corrects_rate ? "^" : "";
+    const int inside = optimizer->epsilon_inside_root;
+    snprintf(text, size, "%sm%s/%ssqrt(v%s%s%s%s%s", row->before != NULL ? row->before : "", hat,
+             inside ? "" : "(", hat, inside ? "+eps)" : ")+eps)",
+             optimizer->l2_mode ? ", g += d p" : " + d p", row->after != NULL ? row->after : "",
+             optimizer->bias_correction && row->corrects_rate
+                 ? ", lr times sqrt(1-beta2^t)/(1-beta1^t)"
+                 : "");
 }
 
 static unsigned clips_of(const struct berth_config *config) {

@@ -34,9 +34,9 @@ enum optimizer_trust { TRUST_NONE, TRUST_DECAYED, TRUST_ALL };
 
 struct optimizer_row {
     const char *name;
-    const char *formula;  // for the plan
-    const char *no_decay; // name of the list of parameters that do not decay
-    const char *clip_by;  // "global" or "tensor"
+    const char *before, *after; // the formula of an update around its quotient; NULL: nothing
+    const char *no_decay;       // name of the list of parameters that do not decay
+    const char *clip_by;        // "global" or "tensor"
     double epsilon, weight_decay;
     int bias_correction;
     int exact_clip;       // clips to max_grad_norm / norm, without adding 1e-6
@@ -66,6 +66,8 @@ enum berth_status optimizer_settle(struct berth_config *config, struct berth_err
 
 // The optimizer of settings that optimizer_settle has completed.
 struct optimizer optimizer_of(const struct berth_config *config);
+// "m^/(sqrt(v^)+eps) + d p": what is subtracted from a parameter, times the rate. For the plan.
+void optimizer_print_formula(const struct optimizer *optimizer, char *text, size_t size);
 
 // Whether weight decay applies to the parameter: its name contains no substring in no_decay.
 int optimizer_decays(const struct optimizer *optimizer, const char *parameter);

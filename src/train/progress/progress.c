@@ -197,6 +197,8 @@ static json *own_keys(const struct progress *progress, const struct berth_config
         {has_checksum ? "train_checksum" : NULL, checksum_text(progress->feed)},
         {"loss_sum", json_new_real(progress->loss_sum)},
         {"loss_count", json_new_integer(progress->loss_count)},
+        {"train_loss_sum", json_new_real(progress->train_loss_sum)},
+        {"train_loss_count", json_new_integer(progress->train_loss_count)},
         {"last_loss", json_new_real(progress->last_loss)},
         {"early_stopping_patience_counter", json_new_integer(progress->evaluations_without_gain)},
         {"settings", settings_of(config, progress->jobs)});
@@ -379,6 +381,10 @@ static enum berth_status read_numbers(struct progress *progress,
     TRY(json_get_real(own, path, "loss_sum", &progress->loss_sum, error));
     TRY(json_get_real(own, path, "masked_loss_sum", &progress->masked_loss_sum, error));
     TRY(json_get_integer(own, path, "loss_count", &progress->loss_count, error));
+    progress->train_loss_sum = 0;
+    progress->train_loss_count = 0;
+    TRY(json_get_real(own, path, "train_loss_sum", &progress->train_loss_sum, error));
+    TRY(json_get_integer(own, path, "train_loss_count", &progress->train_loss_count, error));
     TRY(read_if_number(own, path, "last_loss", &progress->last_loss, error));
     TRY(read_if_number(own, path, "last_masked_loss", &progress->last_masked_loss, error));
     if (json_is_number_value(json_member(state, "best_metric"))) {

@@ -37,6 +37,10 @@ struct progress {
     double loss_sum;        // over the updates since the last logged one
     double masked_loss_sum; // part of it from the masked tokens
     int64_t loss_count;
+    // Over all updates of this phase but skipped ones, and but those before a checkpoint without
+    // it.
+    double train_loss_sum;
+    int64_t train_loss_count;
     double last_loss;        // the last logged loss
     double last_masked_loss; // NaN if the head predicts no masked tokens
     double best_metric;      // score of the best model (strategy.h); NaN: never evaluated

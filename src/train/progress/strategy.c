@@ -58,7 +58,10 @@ static void settle_checkpoints(struct berth_config *config, const struct berth_l
     }
     note_unused(config, "save_steps", text, log);
     config->save_steps = is(strategy, "best") ? INT64_MAX : 0;
-    config->skip_checkpoint |= is(strategy, "no");
+}
+
+int strategy_has_checkpoints(const struct berth_config *config) {
+    return !config->skip_checkpoint && !is(config->save_strategy, "no");
 }
 
 // The setting that is meaningless without evaluations, or NULL.
@@ -99,10 +102,10 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
     TRY(option_check_choice(config, "save_strategy", error));
     settle_evaluations(config, log);
     settle_checkpoints(config, log);
-    if (config->save_steps != OPTION_AUTO || config->skip_checkpoint) {
+    if (config->save_steps != OPTION_AUTO || !strategy_has_checkpoints(config)) {
         note_unused(config, "mean_time_to_failure", "a fixed interval of checkpoints", log);
     }
-    if (config->skip_checkpoint && config->load_best_model_at_end) {
+    if (!strategy_has_checkpoints(config) && config->load_best_model_at_end) {
         return error_set(error, BERTH_CONFIG, "--load_best_model_at_end needs checkpoints: omit %s",
                          is(config->save_strategy, "no") ? "--save_strategy no"
                                                          : "--skip_checkpoint");

@@ -9,9 +9,9 @@
 #include "core/log.h"
 #include "train/tasks/task.h"
 
-// Translates eval_strategy and save_strategy to evaluate_every_epoch, eval_steps, save_steps and
-// skip_checkpoint; logs the settings that have no effect then. Contradictory settings are
-// BERTH_CONFIG, such as a best model or early stopping without an evaluation before the end.
+// Translates eval_strategy and save_strategy to evaluate_every_epoch, eval_steps and save_steps;
+// logs the settings that have no effect then. Contradictory settings are BERTH_CONFIG, such as a
+// best model or early stopping without an evaluation before the end.
 enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
                                   struct berth_error *error);
 
@@ -45,6 +45,10 @@ struct best_metric {
 enum berth_status strategy_best_metric(const struct berth_config *config,
                                        const struct task_score *score, struct best_metric *best,
                                        struct berth_error *error);
+
+// Whether checkpoints are written during the run and at its end. Without skip_checkpoint, a stop on
+// request always writes one.
+int strategy_has_checkpoints(const struct berth_config *config);
 
 // Whether the best model must have a checkpoint, which is kept regardless of save_total_limit.
 int strategy_keeps_best(const struct berth_config *config);
