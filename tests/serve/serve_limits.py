@@ -433,6 +433,23 @@ class LargeBodies(unittest.TestCase):
         for thread in threads:
             thread.join()
 
+    def test_long_documents_give_way_to_short_questions(self):
+        """Short questions are answered between the batches of a document that is being computed, so many come back
+        before it does. If they waited for its end, only those that came before its first batch would."""
+        body, done = self.question(CONTEXT * (5000 if IS_SLOW else 26000)), []
+        thread = threading.Thread(target=lambda: done.append(self.send("/models/qa", body)))
+        begin = time.monotonic()
+        thread.start()
+        longest, count = 0.0, 0
+        while not done:
+            start = time.monotonic()
+            self.assertEqual(self.server.status("/models/qa", ASK), 200)
+            longest, count = max(longest, time.monotonic() - start), count + 1
+        whole = time.monotonic() - begin
+        thread.join()
+        self.assertEqual(done, [200])
+        self.assertLess(longest, whole / 3, (count, whole))
+
 
 class Keys(unittest.TestCase):
     def test_keys(self):
