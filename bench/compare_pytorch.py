@@ -22,6 +22,7 @@ Leaves out: quality (quality_pytorch.py), several processes, GPUs.
     compare_pytorch.py ... --modes train-bf16-padded,predict-bf16-padded --settings sdpa --rounds 5
 """
 import argparse
+import functools
 import json
 import os
 import platform
@@ -144,12 +145,9 @@ def berth(mode, a):
     return run_berth(command)
 
 
-HANDED_ON = ("config", "data", "mrpc", "vocab", "cache", "tokens", "strata", "repeats", "threads",
-             "max_seq_length")
-
-
-def start(mode, setting, a):
-    return Torch(__file__, HANDED_ON, mode, setting, a)
+WORKER_OPTIONS = ("config", "data", "mrpc", "vocab", "cache", "tokens", "strata", "repeats", "threads",
+                  "max_seq_length")
+start = functools.partial(Torch, __file__, WORKER_OPTIONS)
 
 
 def compare(mode, settings, a):

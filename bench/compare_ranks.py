@@ -29,7 +29,7 @@ import squad_features
 from compare_pytorch import GEOMETRY, batch_of, strata
 from pytorch_worker import Torch, run_berth
 
-HANDED_ON = ("config", "data", "vocab", "cache", "sequences", "strata", "ranks", "threads", "max_seq_length")
+WORKER_OPTIONS = ("config", "data", "vocab", "cache", "sequences", "strata", "ranks", "threads", "max_seq_length")
 
 
 # --- PyTorch's side: rank 0 answers every line on stdin with one measured round, the others follow ------------
@@ -37,7 +37,7 @@ HANDED_ON = ("config", "data", "vocab", "cache", "sequences", "strata", "ranks",
 def others(a, path):
     command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--worker", a.worker,
                "--settings", a.settings, "--file", path]
-    for key in HANDED_ON:
+    for key in WORKER_OPTIONS:
         if getattr(a, key) is not None:
             command += [f"--{key}", str(getattr(a, key))]
     return [subprocess.Popen(command + ["--rank", str(rank)], stdin=subprocess.DEVNULL)
@@ -120,7 +120,7 @@ def berth(a, precision, ranks):
 
 
 def compare(a, precision):
-    process = Torch(__file__, HANDED_ON, precision, a.settings, a) if a.settings != "none" else None
+    process = Torch(__file__, WORKER_OPTIONS, precision, a.settings, a) if a.settings != "none" else None
     rounds = []
     for number in range(a.rounds):
         one, ranks = berth(a, precision, 1), berth(a, precision, a.ranks)

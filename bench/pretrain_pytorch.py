@@ -14,14 +14,15 @@ rounds' ratios of real tokens per second.
     pretrain_pytorch.py ... --modes bf16-512 --settings sdpa --rounds 5
 
 Loss: --curve trains a small model for some updates on the rows of one file in file order, without dropout,
-and prints the losses. --compare also runs Berth (--curve_berth, a build's tests/train/pretraining_curve) and
-prints the difference of its losses from PyTorch's.
+with PyTorch and with Berth (--compare, a build's tests/train/pretraining_curve). Prints the losses and their
+differences; exits 1 if an update's losses are more than 0.5 % apart.
 
     pretrain_pytorch.py --curve FILE.hdf5 --compare build/release/tests/train/pretraining_curve
 
 HDF5 is read by h5py, with --h5_python in another Python. Leaves out: several processes, GPUs, quality.
 """
 import argparse
+import functools
 import io
 import json
 import platform
@@ -145,11 +146,8 @@ def berth(mode, a):
     return run_berth(command)
 
 
-HANDED_ON = ("config", "data_128", "data_512", "h5_python", "tokens", "batches", "threads")
-
-
-def start(mode, setting, a):
-    return Torch(__file__, HANDED_ON, mode, setting, a)
+WORKER_OPTIONS = ("config", "data_128", "data_512", "h5_python", "tokens", "batches", "threads")
+start = functools.partial(Torch, __file__, WORKER_OPTIONS)
 
 
 def compare(mode, a):
@@ -218,13 +216,15 @@ def compare_curves(a):
         command = [a.compare, folder, a.curve, str(a.steps), str(a.batch_rows), str(a.learning_rate)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     ours = [float(line) for line in done.stdout.split()]
+    if len(ours) != a.steps:
+        sys.exit(f"{a.compare} printed {len(ours)} losses; {a.steps} are expected")
     apart = [abs(x - y) / y for x, y in zip(ours, theirs)]
     for step in range(0, a.steps, max(1, a.steps // 10)):
         print(f"update {step + 1:4d}  pytorch {theirs[step]:.5f}  berth {ours[step]:.5f}  apart {apart[step]:.1e}")
     worst = max(range(a.steps), key=apart.__getitem__)
     print(f"{a.steps} updates of {a.batch_rows} rows: loss {theirs[0]:.4f} to {theirs[-1]:.4f}, apart by "
           f"{statistics.mean(apart):.1e} in the mean, {apart[worst]:.1e} at most (update {worst + 1})")
-    sys.exit(len(ours) != a.steps or apart[worst] > 0.005)
+    sys.exit(apart[worst] > 0.005)
 
 
 def main():
@@ -242,8 +242,8 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--h5_python", help="a Python with h5py")
     p.add_argument("--verbose", action="store_true", help="let PyTorch's messages through")
-    p.add_argument("--curve", help="an HDF5 shard: print losses instead of speeds")
-    p.add_argument("--compare", help="Berth's program for the curve")
+    p.add_argument("--curve", help="an HDF5 shard: compare losses instead of speeds; needs --compare")
+    p.add_argument("--compare", help="Berth's program for --curve")
     p.add_argument("--steps", type=int, default=200)
     p.add_argument("--batch_rows", type=int, default=8)
     p.add_argument("--learning_rate", type=float, default=1e-4)
@@ -252,6 +252,8 @@ def main():
     if a.worker:
         worker(a)
     elif a.curve:
+        if a.compare is None:
+            sys.exit("--curve needs --compare, a build's tests/train/pretraining_curve")
         compare_curves(a)
     else:
         for mode in a.modes.split(","):

@@ -12,14 +12,14 @@ KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
 
 
 class Torch:
-    """Starts and warms up a worker process of `script` (which accepts --worker); `keys` are the options
-    passed on."""
+    """A worker process of `script` (which accepts --worker), warmed up; `options` are the names of the
+    options that are passed on to it."""
 
-    def __init__(self, script, keys, mode, setting, a):
+    def __init__(self, script, options, mode, setting, a):
         command = [sys.executable, "-W", "ignore", os.path.abspath(script), "--worker", mode, "--settings", setting]
-        for key in keys:
-            if getattr(a, key) is not None:
-                command += [f"--{key}", str(getattr(a, key))]
+        for option in options:
+            if getattr(a, option) is not None:
+                command += [f"--{option}", str(getattr(a, option))]
         env = {**os.environ, **KEEP_MEMORY, "OMP_NUM_THREADS": str(a.threads)}
         errors = None if a.verbose else subprocess.DEVNULL
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -51,8 +51,8 @@ def run_berth(command):
 
 
 def fastest(start, mode, settings, a):
-    """The best setting in this mode, and the tokens/s of each (None: it failed); a single one is not tried
-    first."""
+    """The best setting in this mode, and the tokens/s of each (None: it failed). `start` starts a worker. A
+    single setting is not tried first."""
     if len(settings) == 1:
         return settings[0], {}
     tried = {}

@@ -12,7 +12,7 @@ slope of the memory after the first sixth of the time (of the highest points bet
 of all pairs; while models are loaded, old and new are in memory, so nothing is measured), the range of the
 descriptors and what was unexpected. The exit code is 1 if the slope is 1 MiB an hour or more (in
 less than an hour: if it would make a MiB), if descriptors remain, or if a reply was unexpected. Connections that were cut
-while the machine was stopped are counted, not judged.
+while the machine was stopped are counted, but are no failures.
 """
 import argparse
 import http.client

@@ -12,8 +12,8 @@ contain (?i), Python 3.11 needs that at their start: fix a private copy). Needs 
 - debris: braces, bars, tags, doubled brackets, file links, reference marks, entities, left in OURS;
 - overlap: per article 2 M / (a + b) in characters, where M are the characters of the words that both texts
   have in the same order; the mean, and the worst five with the first words that only one has;
-- sentences: how many of SENTENCES ones, drawn from OURS with SEED, occur word for word in the page after its
-  markup is removed by regular expressions that share nothing with the cleaner.
+- sentences: of --sentences sentences, drawn from OURS by --seed, how many occur word for word in the page after
+  its markup is removed by regular expressions that share nothing with the cleaner.
 """
 import argparse
 import bz2

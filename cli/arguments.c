@@ -100,8 +100,8 @@ static const char *next_word(const struct reader *reader) {
                                                                     : NULL;
 }
 
-static enum berth_status take_word(struct reader *reader, const char **value,
-                                   struct berth_error *error) {
+static enum berth_status require_word(struct reader *reader, const char **value,
+                                      struct berth_error *error) {
     const char *word = next_word(reader);
     if (reader->attached != NULL) {
         *value = reader->attached;
@@ -130,7 +130,7 @@ static enum berth_status refuse_digit(const struct cli_call *call, const struct 
 }
 
 // The value of the current option. A flag takes the next word only if that is true, false, ...
-static enum berth_status take_value(const struct cli_call *call, struct reader *reader,
+static enum berth_status read_value(const struct cli_call *call, struct reader *reader,
                                     const struct option_row *row, const char **value,
                                     struct berth_error *error) {
     const char *word = next_word(reader);
@@ -141,11 +141,11 @@ static enum berth_status take_value(const struct cli_call *call, struct reader *
                        : word != NULL && !is_option(word) && !is_assignment(call, word);
     return *value != NULL && reader->attached == NULL && !is_value
                ? BERTH_OK
-               : take_word(reader, value, error);
+               : require_word(reader, value, error);
 }
 
 // The list overwrites words that were already parsed.
-static void take_list(struct cli_call *call, struct reader *reader, const char *first) {
+static void read_list(struct cli_call *call, struct reader *reader, const char *first) {
     call->list = (const char *const *)reader->words;
     reader->words[call->list_count++] = (char *)first;
     while (next_word(reader) != NULL && !is_option(next_word(reader))) {
@@ -158,11 +158,11 @@ static enum berth_status set_own(struct cli_call *call, struct reader *reader, i
     const struct option_row *row = &call->verb->options[index];
     union option_value ignored;
     const char *value;
-    TRY(take_value(call, reader, row, &value, error));
+    TRY(read_value(call, reader, row, &value, error));
     TRY(option_parse(row, value, &ignored, error));
     call->values[index] = value;
     if (row->type == OPTION_LIST) {
-        take_list(call, reader, value);
+        read_list(call, reader, value);
     }
     return BERTH_OK;
 }
@@ -190,7 +190,7 @@ static const struct option_row *row_of_value(const struct option_row *row, const
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
                                  const struct option_row *row, struct berth_error *error) {
     const char *word, *value;
-    TRY(take_value(call, reader, row, &word, error));
+    TRY(read_value(call, reader, row, &word, error));
     value = word;
     if (!cli_legacy_value(reader->name, &value)) {
         cli_note(call, "--%s \"%s\" has no effect: it means none", reader->name, word);
@@ -206,7 +206,7 @@ static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
                                   const struct option_row *row, struct berth_error *error) {
     const char *value, *objective = call->verb->objective;
     char words[64];
-    TRY(take_value(call, reader, row, &value, error));
+    TRY(read_value(call, reader, row, &value, error));
     cli_verb_words(call->verb, " ", words, sizeof words);
     cli_note(call, "--%s has no effect in `berth %s%s%s`", row->name, words,
              objective != NULL ? " --objective " : "", objective != NULL ? objective : "");
@@ -216,7 +216,7 @@ static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
 static enum berth_status set_legacy(struct cli_call *call, struct reader *reader,
                                     const struct option_row *row, struct berth_error *error) {
     const char *value;
-    TRY(take_value(call, reader, row, &value, error));
+    TRY(read_value(call, reader, row, &value, error));
     while (row->type == OPTION_LIST && next_word(reader) != NULL && !is_option(next_word(reader))) {
         reader->next++; // no list of the original scripts has an effect
     }

@@ -133,7 +133,7 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
     }
     const char **words = cli_own(memory_array(count, sizeof *words));
     if (words == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     for (size_t i = 0; i < count; i++) {
         const size_t length = strcspn(list, ",");
@@ -145,7 +145,7 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
         }
         words[i] = cli_own(memory_string_of(list, length));
         if (words[i] == NULL) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
         list += length + (list[length] == ',');
     }

@@ -200,7 +200,7 @@ void cli_script_note_flag(struct cli_call *call, const char *name);
 // After all words were read: the program's own settings, model and data.
 enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error);
 // Settings and data from the file of a BingBert experiment, and its data's folders (experiment.c).
-enum berth_status cli_take_experiment(struct cli_call *call, struct berth_error *error);
+enum berth_status cli_apply_experiment(struct cli_call *call, struct berth_error *error);
 // After training: names the result as the program does, and shows samples if it does.
 enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error *error);
 // Replaces the name of a model or a data set by its path in the cache if no file has that name, and

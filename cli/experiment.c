@@ -12,20 +12,20 @@
 #include <string.h>
 
 // Sets a row that was not given; takes ownership of the text.
-static enum berth_status take(struct cli_call *call, const char *row, char *text,
-                              struct berth_error *error) {
+static enum berth_status set(struct cli_call *call, const char *row, char *text,
+                             struct berth_error *error) {
     text = cli_own(text);
     return text != NULL ? cli_set_default(call, row, text, error) : error_no_memory(error, 0, row);
 }
 
-static enum berth_status take_number(struct cli_call *call, const char *row, const json *value,
-                                     struct berth_error *error) {
+static enum berth_status set_number(struct cli_call *call, const char *row, const json *value,
+                                    struct berth_error *error) {
     char text[NUMBER_TEXT_SIZE];
     if (!json_is_number_value(value)) {
         return BERTH_OK;
     }
     number_print_real(text, sizeof text, json_as_real(value));
-    return take(call, row, memory_string(text), error);
+    return set(call, row, memory_string(text), error);
 }
 
 // The member of an object that is named by the sequences' length; the program's default is 512.
@@ -38,8 +38,8 @@ static const json *of_length(const struct cli_call *call, const json *object) {
 }
 
 // In the original program, --max_steps ends a run whose schedule is that of the file.
-static enum berth_status take_end(struct cli_call *call, const json *training,
-                                  struct berth_error *error) {
+static enum berth_status set_end(struct cli_call *call, const json *training,
+                                 struct berth_error *error) {
     struct berth_config *config = &call->config;
     const struct option_row *steps = option_find("max_steps");
     char text[NUMBER_TEXT_SIZE];
@@ -53,11 +53,11 @@ static enum berth_status take_end(struct cli_call *call, const json *training,
              "total_training_steps in %s",
              text, config->config_file);
     option_forget(config, steps);
-    return take(call, "steps_this_run", memory_string(text), error);
+    return set(call, "steps_this_run", memory_string(text), error);
 }
 
-static enum berth_status take_settings(struct cli_call *call, const json *root,
-                                       struct berth_error *error) {
+static enum berth_status set_settings(struct cli_call *call, const json *root,
+                                      struct berth_error *error) {
     static const struct {
         const char *key, *row;
     } settings[] = {{"learning_rate", "learning_rate"}, {"warmup_proportion", "warmup_proportion"},
@@ -65,45 +65,45 @@ static enum berth_status take_settings(struct cli_call *call, const json *root,
                     {"weight_decay", "weight_decay"},   {"total_training_steps", "max_steps"}};
     const json *mixed = of_length(call, json_member(root, "mixed_seq_training"));
     const json *training = mixed != NULL ? mixed : json_member(root, "training");
-    TRY(take_end(call, training, error));
+    TRY(set_end(call, training, error));
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        TRY(take_number(call, settings[i].row, json_member(training, settings[i].key), error));
+        TRY(set_number(call, settings[i].row, json_member(training, settings[i].key), error));
     }
     return BERTH_OK;
 }
 
-static enum berth_status take_folder(struct cli_call *call, const char *row, const char *prefix,
-                                     const char *path, struct berth_error *error) {
+static enum berth_status set_folder(struct cli_call *call, const char *row, const char *prefix,
+                                    const char *path, struct berth_error *error) {
     if (path == NULL) {
-        return prefix != NULL ? take(call, row, memory_string(prefix), error) : BERTH_OK;
+        return prefix != NULL ? set(call, row, memory_string(prefix), error) : BERTH_OK;
     }
     const int whole = prefix == NULL || path[0] == '/';
-    return take(call, row, whole ? memory_string(path) : path_join(prefix, path), error);
+    return set(call, row, whole ? memory_string(path) : path_join(prefix, path), error);
 }
 
-static enum berth_status take_data(struct cli_call *call, const json *root,
-                                   struct berth_error *error) {
+static enum berth_status set_data(struct cli_call *call, const json *root,
+                                  struct berth_error *error) {
     const json *sets = json_member(json_member(root, "data"), "mixed_seq_datasets");
     const char *training = json_text(json_member(of_length(call, sets), "pretrain_dataset"));
     const char *held_out = json_text(json_member(json_member(root, "validation"), "path"));
-    TRY(take_folder(call, "input_dir", call->bing_bert.data_prefix, training, error));
+    TRY(set_folder(call, "input_dir", call->bing_bert.data_prefix, training, error));
     return call->bing_bert.validation_prefix != NULL
-               ? take_folder(call, "eval_dir", call->bing_bert.validation_prefix, held_out, error)
+               ? set_folder(call, "eval_dir", call->bing_bert.validation_prefix, held_out, error)
                : BERTH_OK;
 }
 
-static enum berth_status take_file(struct cli_call *call, const json *root,
-                                   struct berth_error *error) {
+static enum berth_status set_file(struct cli_call *call, const json *root,
+                                  struct berth_error *error) {
     const char *vocabulary = json_text(json_member(root, "bert_token_file"));
     if (call->legacy.tokenizer_name == NULL && vocabulary != NULL) {
         call->legacy.tokenizer_name = cli_own(memory_string(vocabulary));
     }
-    TRY(take(call, "vocab_multiple", memory_string("8"), error));
-    TRY(take_settings(call, root, error));
-    return take_data(call, root, error);
+    TRY(set(call, "vocab_multiple", memory_string("8"), error));
+    TRY(set_settings(call, root, error));
+    return set_data(call, root, error);
 }
 
-enum berth_status cli_take_experiment(struct cli_call *call, struct berth_error *error) {
+enum berth_status cli_apply_experiment(struct cli_call *call, struct berth_error *error) {
     const char *path = call->config.config_file;
     json *root = NULL;
     if ((call->verb->jobs & JOB_PRETRAIN) == 0) {
@@ -113,8 +113,8 @@ enum berth_status cli_take_experiment(struct cli_call *call, struct berth_error 
         TRY(json_read_file(path, &root, error));
     }
     enum berth_status status = json_member(root, "bert_model_config") != NULL
-                                   ? take_file(call, root, error)
-                                   : take_data(call, NULL, error);
+                                   ? set_file(call, root, error)
+                                   : set_data(call, NULL, error);
     json_free(root);
     return status;
 }

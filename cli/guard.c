@@ -33,7 +33,7 @@ static ssize_t take(void *cookie, const char *bytes, size_t length) {
     char shown[4096];
     size_t used = 0;
     for (size_t i = 0; i < length; i++) {
-        used += terminal_filter_take(&guard.filter, bytes[i], shown + used);
+        used += terminal_filter_put(&guard.filter, bytes[i], shown + used);
         if (used + 2 * TERMINAL_SHOWN > sizeof shown || i + 1 == length) {
             if (!write_out(shown, used)) {
                 return 0;

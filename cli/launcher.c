@@ -129,14 +129,14 @@ static enum berth_status set_inside(struct cli_call *call, const char *row, cons
                                     const char *name, struct berth_error *error) {
     char *path = cli_own(path_join(folder, name));
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     const int is_there = file_exists(path) || dir_exists(path);
     return is_there ? cli_set_default(call, row, path, error) : BERTH_OK;
 }
 
-static enum berth_status take_data(struct cli_call *call, const char *folder,
-                                   struct berth_error *error) {
+static enum berth_status set_data(struct cli_call *call, const char *folder,
+                                  struct berth_error *error) {
     const unsigned jobs = call->verb->jobs;
     if (folder == NULL) {
         return BERTH_OK;
@@ -172,8 +172,8 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
     }
     own->processes =
         value_or_variable(call, own->processes, "MPI_NUM_PROCESSES", "mpi_num_processes");
-    return take_data(call, value_or_variable(call, own->data, "DATASET_DIR", "data_location"),
-                     error);
+    return set_data(call, value_or_variable(call, own->data, "DATASET_DIR", "data_location"),
+                    error);
 }
 
 // --- its processes ------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ static enum berth_status start_processes(const struct mpirun *mpirun, char **com
     char **words = memory_array(mpirun->count + count + 1, sizeof *words);
     if (words == NULL || length <= 0) {
         memory_free(words);
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     program[length] = '\0';
     memcpy(words, mpirun->words, mpirun->count * sizeof *words);

@@ -152,7 +152,7 @@ static void note_recipe(const struct cli_call *call, const char *recipe) {
              flags, script->program, recipe);
 }
 
-static enum berth_status take_recipe(struct cli_call *call, struct berth_error *error) {
+static enum berth_status set_recipe(struct cli_call *call, struct berth_error *error) {
     if (call->origin.script == NULL || call->config.recipe != NULL) {
         return BERTH_OK;
     }
@@ -164,7 +164,7 @@ static enum berth_status take_recipe(struct cli_call *call, struct berth_error *
 // --- log lines ----------------------------------------------------------------------------------
 
 // The format in which the program would have logged: DeepSpeed's or dllogger's.
-static enum berth_status take_log_format(struct cli_call *call, struct berth_error *error) {
+static enum berth_status set_log_format(struct cli_call *call, struct berth_error *error) {
     const int engine = call->config.deepspeed_config != NULL;
     if (cli_is_given(call, "log_format") || (!engine && !call->origin.is_dllogger)) {
         return BERTH_OK;
@@ -178,8 +178,7 @@ static enum berth_status take_log_format(struct cli_call *call, struct berth_err
 // --- BingBert's checkpoints ---------------------------------------------------------------------
 
 // A folder of checkpoints and the name of one: a model in DeepSpeed's format.
-static enum berth_status take_training_checkpoint(struct cli_call *call,
-                                                  struct berth_error *error) {
+static enum berth_status set_training_checkpoint(struct cli_call *call, struct berth_error *error) {
     const char *folder = call->bing_bert.training_checkpoint, *id = call->bing_bert.checkpoint_id;
     if (folder == NULL || cli_is_given(call, "model_name_or_path")) {
         return BERTH_OK;
@@ -189,7 +188,7 @@ static enum berth_status take_training_checkpoint(struct cli_call *call,
              "--load_training_checkpoint: the weights of %s; the moments start at zero, and steps "
              "count from 0",
              path != NULL ? path : folder);
-    return path != NULL ? cli_set(call, "model_name_or_path", path, error) : file_no_path(error);
+    return path != NULL ? cli_set(call, "model_name_or_path", path, error) : path_no_memory(error);
 }
 
 // --- the demos of CSCS --------------------------------------------------------------------------
@@ -230,7 +229,7 @@ static const char *demo_file(const char *placed) {
     return file_exists(placed) ? placed : DEMO_DATA;
 }
 
-static enum berth_status take_demo(struct cli_call *call, struct berth_error *error) {
+static enum berth_status set_demo(struct cli_call *call, struct berth_error *error) {
     if (is_demo_line(call)) {
         TRY(cli_set(call, "recipe", demos[0].recipe, error));
         cli_note(call,
@@ -288,11 +287,11 @@ enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error 
 }
 
 enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error) {
-    TRY(take_log_format(call, error));
-    TRY(take_recipe(call, error));
-    TRY(take_training_checkpoint(call, error));
-    TRY(cli_take_experiment(call, error));
-    return take_demo(call, error);
+    TRY(set_log_format(call, error));
+    TRY(set_recipe(call, error));
+    TRY(set_training_checkpoint(call, error));
+    TRY(cli_apply_experiment(call, error));
+    return set_demo(call, error);
 }
 
 // --- files in other folders ---------------------------------------------------------------------
@@ -308,7 +307,7 @@ static enum berth_status find_model(const char **name, struct berth_error *error
         return BERTH_OK;
     }
     *name = cli_own(path);
-    return *name != NULL ? BERTH_OK : file_no_path(error);
+    return *name != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 static enum berth_status find_data(const char **name, const char *split,
@@ -319,7 +318,7 @@ static enum berth_status find_data(const char **name, const char *split,
     }
     TRY(berth_find_data(*name, split, &path, error));
     *name = cli_own(path);
-    return *name != NULL ? BERTH_OK : file_no_path(error);
+    return *name != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 // The first of the files that the folder has, or the path itself if it is a file; NULL: none.
@@ -341,8 +340,8 @@ static const char *const configurations[2] = {"config.json", "bert_config.json"}
 static const char *const vocabularies[2] = {"vocab.txt", "tokenizer.json"};
 
 // Sets a row to a file of the folder, or of the model of that name.
-static enum berth_status take_file(struct cli_call *call, const char *row, const char *name,
-                                   const char *const names[2], struct berth_error *error) {
+static enum berth_status set_file(struct cli_call *call, const char *row, const char *name,
+                                  const char *const names[2], struct berth_error *error) {
     if (name == NULL || cli_is_given(call, row) || !cli_row_applies(call->verb, option_find(row))) {
         return BERTH_OK;
     }
@@ -370,7 +369,7 @@ static void note_geometry(const struct cli_call *call, const char *path) {
 
 // --bert_model together with a checkpoint without a configuration: uses the configuration and
 // vocabulary of that model, if it is found.
-static enum berth_status take_geometry(struct cli_call *call, struct berth_error *error) {
+static enum berth_status set_geometry(struct cli_call *call, struct berth_error *error) {
     const char *path = call->config.model_name_or_path;
     char *folder = NULL;
     if (call->legacy.geometry == NULL ||
@@ -388,9 +387,9 @@ static enum berth_status take_geometry(struct cli_call *call, struct berth_error
         return BERTH_OK; // what is missing is reported when it is needed
     }
     TRY(status);
-    status = take_file(call, "config_file", folder, configurations, error);
+    status = set_file(call, "config_file", folder, configurations, error);
     if (status == BERTH_OK) {
-        status = take_file(call, "vocab_file", folder, vocabularies, error);
+        status = set_file(call, "vocab_file", folder, vocabularies, error);
     }
     berth_string_free(folder);
     return status;
@@ -402,9 +401,9 @@ enum berth_status cli_find_files(struct cli_call *call, struct berth_error *erro
         TRY(find_model(&call->arguments[i], error));
     }
     TRY(find_model(&config->model_name_or_path, error));
-    TRY(take_file(call, "config_file", call->legacy.config_name, configurations, error));
-    TRY(take_file(call, "vocab_file", call->legacy.tokenizer_name, vocabularies, error));
-    TRY(take_geometry(call, error));
+    TRY(set_file(call, "config_file", call->legacy.config_name, configurations, error));
+    TRY(set_file(call, "vocab_file", call->legacy.tokenizer_name, vocabularies, error));
+    TRY(set_geometry(call, error));
     TRY(find_data(&config->train_file, "train", error));
     TRY(find_data(&config->validation_file, "dev", error));
     return find_data(&config->predict_file, "dev", error);

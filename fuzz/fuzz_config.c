@@ -2,16 +2,17 @@
 // Fuzzes the config.json reader: an accepted config gives a parameter table of computable size,
 // survives a round trip, is readable in Google's form, and does not change when its own text is
 // merged into it.
+#include "core/file.h"
 #include "format/json/json.h"
+#include "input.h"
 #include "model/config.h"
 #include "model/params.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+static char folder[64];
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+static void remove_folder(void) {
+    dir_remove(folder, NULL);
+}
 
 static void check_table(const struct bert_config *config) {
     struct param_table table;
@@ -19,10 +20,8 @@ static void check_table(const struct bert_config *config) {
         return; // building the table would be slow
     }
     if (param_table_init(&table, config, PARAM_HEAD_SPAN, NULL) == BERTH_OK) {
-        if (table.parameter_count <= 0 || table.total < table.parameter_count ||
-            table.total > INT64_MAX / 4) {
-            abort();
-        }
+        require(table.parameter_count > 0 && table.total >= table.parameter_count &&
+                table.total <= INT64_MAX / 4);
         param_table_done(&table);
     }
 }
@@ -37,33 +36,27 @@ static int same_shape(const struct bert_config *a, const struct bert_config *b) 
            a->layer_norm_eps == b->layer_norm_eps && a->pad_token_id == b->pad_token_id;
 }
 
-// Written to a file in memory, a config reads back the same.
+// Written to a file, a config reads back the same.
 static void check_rewrite(const struct bert_config *config) {
     struct bert_config again;
-    char path[64];
-    snprintf(path, sizeof path, "/dev/shm/berth-fuzz-config-%ld.json", (long)getpid());
-    if (bert_config_write(config, "BertModel", path, NULL) != BERTH_OK ||
-        bert_config_read(path, &again, NULL) != BERTH_OK || !same_shape(config, &again)) {
-        abort();
+    char path[96];
+    if (folder[0] == '\0') {
+        fuzz_make_folder(folder, remove_folder);
     }
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    require(bert_config_write(config, "BertModel", path, NULL) == BERTH_OK);
+    require(bert_config_read(path, &again, NULL) == BERTH_OK && same_shape(config, &again));
     bert_config_done(&again);
-    if (bert_config_write_google(config, path, NULL) != BERTH_OK ||
-        bert_config_read(path, &again, NULL) != BERTH_OK) {
-        abort();
-    }
+    require(bert_config_write_google(config, path, NULL) == BERTH_OK);
+    require(bert_config_read(path, &again, NULL) == BERTH_OK);
     bert_config_done(&again);
-    unlink(path);
 }
 
 static void check_merge(struct bert_config *config, const char *text, size_t size) {
     const struct bert_config before = *config; // its numbers
     json *object;
-    if (json_read_memory("fuzz", text, size, &object, NULL) != BERTH_OK) {
-        abort();
-    }
-    if (bert_config_merge(config, object, NULL) == BERTH_OK && !same_shape(config, &before)) {
-        abort();
-    }
+    require(json_read_memory("fuzz", text, size, &object, NULL) == BERTH_OK);
+    require(bert_config_merge(config, object, NULL) != BERTH_OK || same_shape(config, &before));
     json_free(object);
 }
 

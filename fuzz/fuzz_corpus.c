@@ -24,13 +24,11 @@ static void remove_folder(void) {
 // A folder with two links to the file in memory.
 static void make_folder(const char *file) {
     char path[128];
-    snprintf(folder, sizeof folder, "/tmp/berth-fuzz-XXXXXX");
-    require(mkdtemp(folder) != NULL);
+    fuzz_make_folder(folder, remove_folder);
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/wiki_0%d", folder, i);
         require(symlink(file, path) == 0);
     }
-    atexit(remove_folder);
 }
 
 static void check_article(const char *lines, size_t length) {

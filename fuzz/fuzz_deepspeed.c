@@ -82,9 +82,7 @@ static void remove_folder(void) {
 }
 
 static void make_folder(void) {
-    snprintf(folder, sizeof folder, "%s/berth-fuzz-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    require(mkdtemp(folder) != NULL && atexit(remove_folder) == 0);
+    fuzz_make_folder(folder, remove_folder);
     write_model();
     write_shard(names[1]);
     write_shard(names[2]);

@@ -11,10 +11,6 @@ static const char vocab[] =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nthe\nold\n1\n9\n.\n,\n##a\n"
     "##b\n##c\n##1\n##9\n##ld\no\nt\n##h\n##e\n";
 
-static const struct tokenizer *the_tokenizer(void) {
-    return fuzz_tokenizer(vocab, sizeof vocab - 1);
-}
-
 static void check_feature(const struct squad_feature_set *set, const struct squad_feature *feature,
                           const struct squad_dataset *dataset, int64_t longest) {
     size_t first = feature->first, last = first + (size_t)feature->length - 1;
@@ -56,11 +52,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                                                           : SQUAD_RULES_GOOGLE};
     options.all_answers = options.end_exclusive = bytes[2] >= 192;
     options.filter_by_words = bytes[2] >> 6 == 2;
-    const struct tokenizer *tokenizer = the_tokenizer();
+    const struct tokenizer *tokenizer = fuzz_tokenizer(vocab, sizeof vocab - 1);
     fuzz_failing_begin(input.fail_at);
     enum berth_status status =
         squad_features_build(&dataset, tokenizer, &options, &log, &set, &error);
-    // Among several failures that of the first example is reported.
+    // Where several examples fail, the failure of the first one is reported.
     int failed = fuzz_failing_stop(input.fail_at);
     require(status == BERTH_OK ? !failed : error.message[0] != '\0');
     if (status == BERTH_OK) {

@@ -26,7 +26,7 @@ static enum berth_status read_listing(const struct fuzz_input *input, struct hub
                                       struct berth_error *error) {
     size_t length = line_length(input, 0);
     const char *bytes = (const char *)input->bytes;
-    TRY(hub_listing_take_commit(listing, "it", bytes, length, error));
+    TRY(hub_listing_read_commit(listing, "it", bytes, length, error));
     require(hub_is_commit(listing->commit));
     for (size_t at = length + 1; at < input->size; at += length + 1) {
         length = line_length(input, at);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the reader of logs (report/run.h) with the report and the plots of what it has read.
+// Fuzzes the reader of logs (report/run.h), and the report and the plot of what it has read.
 //
-// Settings: bit 0 in chunks of three bytes, bit 1 through a file, bit 2 two equal runs, bit 3 in
-// colours.
+// Settings: bit 0 fed in chunks of three bytes, bit 1 read through a file, bit 2 two equal runs,
+// bit 3 a plot in colours.
 #include "input.h"
 #include "report/html.h"
 #include "report/plot.h"
@@ -25,7 +25,7 @@ static enum berth_status read_run(const struct fuzz_input *input, struct run *ru
     return run_end(run, error);
 }
 
-// Buckets are ordered, and their numbers can be drawn.
+// Buckets are ordered, and their numbers can be plotted.
 static void check_run(const struct run *run) {
     for (size_t s = 0; s < run->series_count; s++) {
         const struct run_series *series = &run->series[s];

@@ -50,10 +50,7 @@ static void make_files(void) {
     if (files.index >= 0) {
         return;
     }
-    snprintf(folder, sizeof folder, "%s/berth-fuzz-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    require(mkdtemp(folder) != NULL);
-    atexit(remove_folder);
+    fuzz_make_folder(folder, remove_folder);
     files.index = create("x.index");
     files.data = create("x.data-00000-of-00001");
     files.state = create("checkpoint");

@@ -23,6 +23,13 @@ static inline void require(int holds) {
     }
 }
 
+// Reads the text up to its end, so that a sanitizer finds one without an end. A plain comparison of
+// strlen with SIZE_MAX is always true, and compilers leave it out.
+static inline void fuzz_read_text(const char *text) {
+    volatile size_t length = strlen(text);
+    (void)length;
+}
+
 // An input: a byte of settings, the number of the allocation that fails (0: none), and the rest.
 // tests/fuzz/replay.c replays an input whose number is FUZZ_FAIL_EACH with each number from 1 on
 // until no allocation fails.
@@ -77,6 +84,13 @@ static inline const char *fuzz_file(const uint8_t *bytes, size_t size) {
     require(file >= 0 && ftruncate(file, (off_t)size) == 0 &&
             pwrite(file, bytes, size, 0) == (ssize_t)size);
     return path;
+}
+
+// A new folder, in memory where the system has one; `at_exit` removes it.
+static inline void fuzz_make_folder(char folder[64], void (*at_exit)(void)) {
+    snprintf(folder, 64, "%s/berth-fuzz-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    require(mkdtemp(folder) != NULL && atexit(at_exit) == 0);
 }
 
 static char fuzz_link[64];

@@ -288,7 +288,7 @@ def main():
     print("// clang-format off")
     print("struct unicode_run {\n    uint32_t first, last, step, to;\n};\n")
     print_stages(kind_of)
-    print("static const struct unicode_kind unicode_kinds[][2] = {")
+    print("static const struct unicode_properties unicode_property_table[][2] = {")
     print(rows("{{%d, %d}, {%d, %d}}" % (a + b) for a, b in order))
     print("};\n")
     print_runs("unicode_runs", common)

@@ -87,7 +87,7 @@ static enum berth_status inspect_member(const char *folder, const char *name, vi
                                         void *context, struct berth_error *error) {
     char *path = path_join(folder, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = inspect_file(path, visit, context, error);
     memory_free(path);
@@ -98,7 +98,7 @@ static enum berth_status read_config(const char *folder, char **config_json,
                                      struct berth_error *error) {
     char *path = folder_config_path(folder);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     size_t length;
     enum berth_status status = BERTH_OK;
@@ -214,7 +214,7 @@ static enum berth_status write_model(const char *folder, const struct bert_confi
     TRY(param_table_init(&table, config, PARAM_HEAD_SPAN, error));
     enum berth_status status;
     TRY_DONE(dir_make(folder, error));
-    TRY_DONE(file_lock_take(&lock, folder, error));
+    TRY_DONE(file_lock_acquire(&lock, folder, error));
     TRY_DONE(check_free(folder, error));
     TRY_DONE(write_weights(folder, config, &table, seed, error));
 done:

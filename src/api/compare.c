@@ -26,7 +26,7 @@ static enum berth_status find_vocab_size(const char *path, int64_t *size,
     char *config_path = folder_config_path(path);
     *size = 0;
     if (config_path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status =
         file_exists(config_path) ? bert_config_read(config_path, &config, error) : BERTH_NO_INPUT;

@@ -377,7 +377,7 @@ static enum berth_status write_configs(const struct conversion *conversion,
     for (int google = 0; google < 2; google++) {
         char *path = path_join(conversion->folder, names[google]);
         if (path == NULL) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
         enum berth_status status = write_config(conversion, path, google, error);
         memory_free(path);
@@ -393,7 +393,7 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
     struct vocabulary_file file = {0};
     enum berth_status status = conversion_vocabulary_path(conversion, &path, error);
     if (status == BERTH_OK && to == NULL) {
-        status = file_no_path(error);
+        status = path_no_memory(error);
     }
     if (status == BERTH_OK && (conversion->vocab_file != NULL || vocabulary_file_is_json(path))) {
         status = vocabulary_file_read(path, &file, error);
@@ -445,7 +445,7 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
     size_t size = strlen(output) + 48;
     char *temporary = memory_new(size);
     if (temporary == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     snprintf(temporary, size, "%.*s.%ld.0.tmp", (int)path_length(output), output, (long)getpid());
     conversion->folder = temporary;

@@ -21,7 +21,7 @@ static enum berth_status write_as(const struct conversion *conversion, const cha
     struct outgoing outgoing;
     char *path = path_join(conversion->folder, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = outgoing_read(conversion, &outgoing, error);
     if (status == BERTH_OK) {

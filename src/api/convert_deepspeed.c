@@ -79,7 +79,7 @@ static enum berth_status read_moments(const struct conversion *conversion, struc
     static const char *const prefixes[] = {
         [DEEPSPEED_EXP_AVG] = "exp_avg.", [DEEPSPEED_EXP_AVG_SQ] = "exp_avg_sq."};
     char *path = path_join(conversion->input, OPTIMIZER_FILE);
-    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
     for (int row = DEEPSPEED_EXP_AVG; row < DEEPSPEED_STATE_COUNT && status == BERTH_OK; row++) {
         status = read_moment(conversion, path, prefixes[row], &state->rows[row], error);
         status = status == BERTH_OK ? check_row(conversion, state, row, error) : status;
@@ -91,7 +91,7 @@ static enum berth_status read_moments(const struct conversion *conversion, struc
 static enum berth_status read_facts(const struct conversion *conversion, struct state *state,
                                     struct berth_error *error) {
     char *path = path_join(conversion->input, "trainer_state.json");
-    enum berth_status status = path == NULL ? file_no_path(error) : BERTH_OK;
+    enum berth_status status = path == NULL ? path_no_memory(error) : BERTH_OK;
     if (status == BERTH_OK && !file_exists(path)) {
         status = error_set(error, BERTH_NO_INPUT,
                            "%s: --zero_stage needs the optimizer's state: give a checkpoint-N "

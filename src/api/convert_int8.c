@@ -173,7 +173,7 @@ static enum berth_status write_config(const struct conversion *conversion, const
 enum berth_status convert_to_int8(const struct conversion *conversion, struct berth_error *error) {
     char *weights = path_join(conversion->folder, "model.safetensors");
     char *config = path_join(conversion->folder, "config.json");
-    enum berth_status status = weights != NULL && config != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = weights != NULL && config != NULL ? BERTH_OK : path_no_memory(error);
     if (status == BERTH_OK) {
         status = write_config(conversion, config, error);
     }

@@ -56,7 +56,7 @@ static enum berth_status write_onnx(const struct conversion *conversion,
     char *path = path_join(conversion->folder, "model.onnx");
     float *buffer;
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = load_weights(conversion, &buffer, error);
     if (status == BERTH_OK) {
@@ -211,7 +211,7 @@ enum berth_status conversion_vocabulary_path(const struct conversion *conversion
         return folder_vocabulary_path(conversion->input, path, error);
     }
     *path = memory_string(conversion->vocab_file);
-    return *path != NULL ? BERTH_OK : file_no_path(error);
+    return *path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 static enum berth_status write_gguf(const struct conversion *conversion,
@@ -221,7 +221,7 @@ static enum berth_status write_gguf(const struct conversion *conversion,
     enum berth_status status = conversion_vocabulary_path(conversion, &vocab_path, error);
     if (status == BERTH_OK) {
         status = path != NULL ? write_gguf_file(conversion, path, vocab_path, error)
-                              : file_no_path(error);
+                              : path_no_memory(error);
     }
     memory_free(path);
     memory_free(vocab_path);

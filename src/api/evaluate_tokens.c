@@ -21,7 +21,7 @@ struct scoring {
 };
 
 // Cuts a line into the tags of a sentence.
-static enum berth_status take_line(const struct scoring *scoring, char *line, size_t sentence,
+static enum berth_status read_line(const struct scoring *scoring, char *line, size_t sentence,
                                    struct berth_error *error) {
     const struct tagged_dataset *dataset = scoring->dataset;
     const size_t first = dataset->starts[sentence];
@@ -45,7 +45,7 @@ static enum berth_status take_line(const struct scoring *scoring, char *line, si
                                        dataset->name, wanted);
 }
 
-static enum berth_status take_lines(const struct scoring *scoring, struct berth_error *error) {
+static enum berth_status read_lines(const struct scoring *scoring, struct berth_error *error) {
     const size_t sentences = scoring->dataset->count;
     char *at = scoring->text, *end = scoring->text + scoring->length;
     size_t line = 0;
@@ -54,7 +54,7 @@ static enum berth_status take_lines(const struct scoring *scoring, struct berth_
         char *stop = newline != NULL ? newline : end;
         *stop = '\0';
         if (line < sentences) {
-            TRY(take_line(scoring, at, line, error));
+            TRY(read_line(scoring, at, line, error));
         }
         at = stop + 1;
     }
@@ -101,7 +101,7 @@ static enum berth_status score(struct scoring *scoring, const char *scheme, char
     for (size_t i = 0; i < words; i++) {
         scoring->names[i] = dataset->tag_names[dataset->tags[i]];
     }
-    TRY(take_lines(scoring, error));
+    TRY(read_lines(scoring, error));
     const struct entity_tags tags = {scoring->names, scoring->names + words, dataset->starts,
                                      dataset->count};
     enum berth_status status = entity_scores(&tags, scheme, &scores, error);

@@ -132,7 +132,7 @@ static enum berth_status find_snapshot(struct fetch *fetch, struct berth_error *
         status = model_files_check(&snapshot, fetch->name, error);
     }
     if (status == BERTH_OK) {
-        fetch_take(fetch, snapshot.folder);
+        fetch_set_path(fetch, snapshot.folder);
         snapshot.folder = NULL;
     }
     hub_snapshot_done(&snapshot);

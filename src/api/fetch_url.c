@@ -121,7 +121,7 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
     if (result.unchanged) {
         char *file = cached->file;
         cached->file = NULL;
-        fetch_take(fetch, file);
+        fetch_set_path(fetch, file);
         return BERTH_OK;
     }
     const struct snapshot_file file = {.path = name, .blob = result.blob};
@@ -132,7 +132,7 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
     if (path == NULL) {
         return fetch_no_memory(error);
     }
-    fetch_take(fetch, path);
+    fetch_set_path(fetch, path);
     return BERTH_OK;
 }
 
@@ -145,7 +145,7 @@ enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error
     int good = status == BERTH_OK && cached.file != NULL && (offline || given) &&
                has_requested_digests(fetch, cached.file);
     if (good) {
-        fetch_take(fetch, cached.file);
+        fetch_set_path(fetch, cached.file);
         cached.file = NULL;
     } else if (status == BERTH_OK && offline) {
         status = error_set(error, BERTH_UNAVAILABLE, "%s is not in the cache %s", fetch->name,

@@ -52,7 +52,7 @@ enum berth_status fetch_publish(struct fetch *fetch, const char *commit,
                : hub_write_ref(fetch->repo, fetch->revision, commit, error);
 }
 
-void fetch_take(struct fetch *fetch, char *path) {
+void fetch_set_path(struct fetch *fetch, char *path) {
     memory_free(fetch->path);
     fetch->path = path;
 }

@@ -48,7 +48,7 @@ enum berth_status fetch_publish(struct fetch *fetch, const char *commit,
                                 const struct snapshot_file *files, size_t count,
                                 struct berth_error *error);
 // Makes `path` the result and takes ownership of it.
-void fetch_take(struct fetch *fetch, char *path);
+void fetch_set_path(struct fetch *fetch, char *path);
 
 enum berth_status fetch_from_hub(struct fetch *fetch, struct berth_error *error);
 

@@ -79,7 +79,7 @@ enum berth_status inference_open(const struct inference_kind *kind,
         return error_no_memory(error, kind->size, kind->what);
     }
     opened->config = *source->config;
-    option_take_default(&opened->config, "precision", kind->job);
+    option_apply_default(&opened->config, "precision", kind->job);
     const enum berth_status status = kind->load(opened, source, error);
     if (status != BERTH_OK) {
         inference_close(kind, opened);

@@ -164,10 +164,10 @@ static enum berth_status copy_answers(const struct squad_result *result, size_t 
 static struct squad_answer_options options_of(const struct berth_model *model,
                                               const struct berth_question *question) {
     struct squad_answer_options options = model->answers;
-    const size_t most =
+    const size_t wanted =
         question->capacity < SQUAD_N_BEST_MAX ? question->capacity : SQUAD_N_BEST_MAX;
-    if ((size_t)options.n_best_size < most) {
-        options.n_best_size = (int64_t)most;
+    if ((size_t)options.n_best_size < wanted) {
+        options.n_best_size = (int64_t)wanted;
     }
     if (question->max_answer_length > 0) {
         options.max_answer_length = question->max_answer_length;

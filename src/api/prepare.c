@@ -100,9 +100,9 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
-static void take_defaults(struct job *job) {
+static void set_defaults(struct job *job) {
     struct berth_config *config = &job->config;
-    option_take_defaults(config, JOB_PREPARE);
+    option_apply_defaults(config, JOB_PREPARE);
     config->test_shards = config->test_shards < 0 ? config->shards : config->test_shards;
     job->threads = machine_threads(config);
 }
@@ -186,7 +186,7 @@ static enum berth_status check_text(int is_ours, const char *folder, struct bert
     static const char remedy[] = "run the stage \"text\" first, until it is complete";
     char *path = path_join(folder, TEXT_MANIFEST);
     json *state = NULL;
-    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
     // Text without a manifest was written by another program.
     if (status == BERTH_OK && (is_ours || file_exists(path))) {
         status = stage_read_complete(path, remedy, &state, error);
@@ -202,7 +202,8 @@ static enum berth_status check_extracted(const struct job *job, const char *fold
                                          struct berth_error *error) {
     TRY(check_text(job->input->wikipedia != NULL, folder, error));
     char *inside = path_join(folder, TEXT_NAME);
-    enum berth_status status = inside != NULL ? check_text(0, inside, error) : file_no_path(error);
+    enum berth_status status =
+        inside != NULL ? check_text(0, inside, error) : path_no_memory(error);
     memory_free(inside);
     return status;
 }
@@ -381,7 +382,7 @@ static enum berth_status check_instances(const struct job *job, struct berth_err
         path != NULL
             ? stage_read_complete(path, "run the stage \"hdf5\" first, until it is complete",
                                   &state, error)
-            : file_no_path(error);
+            : path_no_memory(error);
     json_free(state);
     memory_free(path);
     return status;
@@ -489,7 +490,7 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
 static enum berth_status begin(struct job *job, struct berth_error *error) {
     TRY(find_stages(job, error));
     TRY(check_input(job, error));
-    take_defaults(job);
+    set_defaults(job);
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
     TRY(make_paths(job, error));
@@ -515,7 +516,7 @@ static enum berth_status run_files(struct job *job, struct berth_error *error) {
         return error_set(error, BERTH_USAGE, "output_file needs sentences");
     }
     job->wanted[INSTANCES] = 1;
-    take_defaults(job);
+    set_defaults(job);
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
     char **outputs;
@@ -580,7 +581,7 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
     REQUIRE(input_dir, error);
     REQUIRE(output_dir, error);
     struct berth_config own = *config;
-    option_take_defaults(&own, JOB_PACK);
+    option_apply_defaults(&own, JOB_PACK);
     struct pack_stage stage = {
         .input = input_dir,
         .folder = output_dir,

@@ -72,7 +72,7 @@ static enum berth_status move_files(const struct format *format, const char *fro
         char *made = result_path(from, format->files[i].from, step);
         char *path = result_path(to, format->files[i].to, step);
         enum berth_status status =
-            made != NULL && path != NULL ? file_publish(made, path, error) : file_no_path(error);
+            made != NULL && path != NULL ? file_publish(made, path, error) : path_no_memory(error);
         memory_free(made);
         memory_free(path);
         TRY(status);
@@ -89,7 +89,7 @@ static enum berth_status write_newest(const char *folder, const char *step,
              "\"model.ckpt-%s\"\n",
              step, step);
     enum berth_status status =
-        path != NULL ? file_write(path, text, strlen(text), error) : file_no_path(error);
+        path != NULL ? file_write(path, text, strlen(text), error) : path_no_memory(error);
     memory_free(path);
     return status;
 }
@@ -102,7 +102,7 @@ static enum berth_status save(const struct format *format, const char *output, c
     // Named like a half-written checkpoint, so the next run in the folder removes what is left.
     snprintf(name, sizeof name, ".tmp-checkpoint-%s-%s", step, format->name);
     char *folder = path_join(output, name);
-    enum berth_status status = folder != NULL ? dir_remove(folder, error) : file_no_path(error);
+    enum berth_status status = folder != NULL ? dir_remove(folder, error) : path_no_memory(error);
     if (status == BERTH_OK) {
         status = berth_convert(output, folder, &settings, silent, error);
     }
@@ -125,7 +125,7 @@ static enum berth_status has_original(const struct berth_config *config, const c
                                       struct berth_error *error) {
     char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     *has = original_is_written(config) && file_exists(path);
     memory_free(path);
@@ -137,7 +137,7 @@ static enum berth_status save_configuration(const char *output, struct berth_err
     struct bert_config config;
     char *path = path_join(output, "bert_config.json");
     enum berth_status status =
-        path != NULL ? folder_read_config(output, &config, error) : file_no_path(error);
+        path != NULL ? folder_read_config(output, &config, error) : path_no_memory(error);
     if (status == BERTH_OK) {
         status = bert_config_write_google(&config, path, error);
         bert_config_done(&config);

@@ -85,7 +85,7 @@ static enum berth_status no_memory(const struct tagged *text, struct berth_error
     return error_no_memory(error, text->list.count * sizeof *text->tags->words, "the words");
 }
 
-static enum berth_status take_words(struct tagged *text, struct berth_error *error) {
+static enum berth_status collect_words(struct tagged *text, struct berth_error *error) {
     const size_t tokens = text->list.count;
     struct berth_tags *tags = text->tags;
     text->ids = memory_array(tokens + 1, sizeof *text->ids);
@@ -114,7 +114,7 @@ static enum berth_status read_text(const struct berth_tagger *tagger, const char
     }
     TRY(tokenizer_encode(tagger->inference.predictor.files.tokenizer, words, strlen(words),
                          &text->list, error));
-    return take_words(text, error);
+    return collect_words(text, error);
 }
 
 // The status of a text says whether it failed.

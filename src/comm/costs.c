@@ -59,13 +59,13 @@ static double pass_large(const struct buffers *buffers) {
 
 // Seconds for each unit that `run` returns a count of; the fastest of a few rounds.
 static double fastest(const struct buffers *buffers, double (*run)(const struct buffers *buffers)) {
-    double least = 0;
+    double min = 0;
     for (int round = 0; round < ROUNDS; round++) {
         const double start = clock_now(), done = run(buffers);
         const double seconds = (clock_now() - start) / done;
-        least = round == 0 || seconds < least ? seconds : least;
+        min = round == 0 || seconds < min ? seconds : min;
     }
-    return least;
+    return min;
 }
 
 static void measure(const struct buffers *buffers, struct comm_costs *costs) {

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-void *arena_take(struct arena *arena, size_t bytes) {
+void *arena_alloc(struct arena *arena, size_t bytes) {
     size_t rounded = (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
     size_t begin = arena->used;
     arena->used = begin + rounded;

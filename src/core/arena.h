@@ -9,7 +9,7 @@
 #define ARENA_ALIGNMENT 64
 
 struct arena {
-    char *base;  // NULL: measuring only, arena_take returns NULL
+    char *base;  // NULL: measuring only, arena_alloc returns NULL
     size_t size; // bytes at base; ignored while measuring
     size_t used; // bytes handed out, a multiple of ARENA_ALIGNMENT
     size_t peak; // the largest `used` so far
@@ -17,9 +17,9 @@ struct arena {
 
 // Returns `bytes` bytes, rounded up to ARENA_ALIGNMENT. Asserts that a real arena is large enough:
 // the same code measured it, so running out is a programming error.
-void *arena_take(struct arena *arena, size_t bytes);
+void *arena_alloc(struct arena *arena, size_t bytes);
 
-// Releases everything taken after `mark` (an earlier value of `used`).
+// Releases everything allocated after `mark` (an earlier value of `used`).
 void arena_release(struct arena *arena, size_t mark);
 
 #endif

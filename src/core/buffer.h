@@ -43,6 +43,10 @@ static inline void buffer_put_text(struct buffer *buffer, const char *text) {
     buffer_put(buffer, text, strlen(text));
 }
 
+// printf to the buffer, in the "C" locale.
+void buffer_print(struct buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 static inline void buffer_put_byte(struct buffer *buffer, char byte) {
     buffer_put(buffer, &byte, 1);
 }

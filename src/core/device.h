@@ -220,7 +220,7 @@ struct attention_grad_args {
 };
 
 // Class weights and label smoothing, as in torch's CrossEntropyLoss(weight, label_smoothing).
-struct class_rule {
+struct class_weighting {
     const float *weights; // [K]
     float smoothing;      // in [0, 1)
 };
@@ -441,8 +441,8 @@ struct device {
     // weights[k] * (smoothing / K + (k == labels[i] ? 1 - smoothing : 0)); otherwise as class_loss
     // without hits. weights [K] in device memory. For few classes.
     void (*weighted_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                          float scale, const struct class_rule *rule, const int32_t *labels,
-                          int64_t count);
+                          float scale, const struct class_weighting *weighting,
+                          const int32_t *labels, int64_t count);
     // losses[i] = (logits[i, 0] - targets[i])^2 for i in [0, count); dlogits as in class_loss;
     // logits and dlogits [C, 1]. A target that is NaN is ignored (loss and gradient 0).
     void (*squared_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,

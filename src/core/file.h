@@ -185,7 +185,7 @@ char *file_parent(const char *path);
 // The length of the parent folder of path[0, length); 0 for a bare name.
 size_t path_parent_length(const char *path, size_t length);
 // Reports BERTH_NO_MEMORY for a path that could not be allocated.
-enum berth_status file_no_path(struct berth_error *error);
+enum berth_status path_no_memory(struct berth_error *error);
 
 // --- links --------------------------------------------------------------------------------------
 
@@ -214,15 +214,15 @@ enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
 
 // --- locks --------------------------------------------------------------------------------------
 
-// Takes the lock file <folder>/.lock for this process. BERTH_CANT_CREATE when another process holds
-// it, with that process's pid and host in the message. The kernel releases the lock of a dead
+// Acquires the lock file <folder>/.lock for this process. BERTH_CANT_CREATE when another process
+// holds it, with that process's pid and host in the message. The kernel releases the lock of a dead
 // process, so the next one gets it.
 struct file_lock {
     int descriptor; // -1: not held
     char *path;
 };
-enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
-                                 struct berth_error *error);
+enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
+                                    struct berth_error *error);
 // BERTH_IO when the lock file or its folder was removed or replaced: the lock then protects
 // nothing. Call it before each write.
 enum berth_status file_lock_check(const struct file_lock *lock, struct berth_error *error);
@@ -237,10 +237,10 @@ void file_lock_unlock(struct file_lock *lock);
 
 // --- test hook ----------------------------------------------------------------------------------
 
-// The `countdown`-th system call of file.c, file_lock.c, file_link.c, file_partial.c and dir.c from
-// now (close, stat, poll and access aside) fails with `errno_value`; a countdown of 0 disables the
-// hook; with errno_value < 0 the process is killed (SIGKILL) right before the call. Returns the
-// number of such calls since the last call of this function.
+// The `countdown`-th system call of these functions from now (close, stat, poll and access aside)
+// fails with `errno_value`; a countdown of 0 disables the hook; with errno_value < 0 the process is
+// killed (SIGKILL) right before the call. Returns the number of such calls since the last call of
+// this function.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif

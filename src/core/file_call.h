@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// System calls with the test hook (file_fail_at), and their errors: shared by file.c, file_lock.c,
-// file_link.c, file_partial.c, dir.c and report's log files.
+// System calls with the test hook (file_fail_at), and their errors: shared by the sources of
+// file.h and report's log files.
 #ifndef BERTH_CORE_FILE_CALL_H
 #define BERTH_CORE_FILE_CALL_H
 

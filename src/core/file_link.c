@@ -17,7 +17,7 @@ enum berth_status file_link(const char *target, const char *path, struct berth_e
     size_t size = strlen(path) + 48;
     char *temporary = memory_new(size);
     if (temporary == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     int result = -1;
     for (int attempt = 0; attempt < 1000; attempt++) {

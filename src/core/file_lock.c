@@ -66,11 +66,11 @@ static void write_holder(int descriptor) {
     }
 }
 
-enum berth_status file_lock_take(struct file_lock *lock, const char *folder,
-                                 struct berth_error *error) {
+enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
+                                    struct berth_error *error) {
     *lock = (struct file_lock){.descriptor = -1, .path = path_join(folder, ".lock")};
     if (lock->path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = BERTH_OK;
     while (status == BERTH_OK && lock->descriptor < 0) {

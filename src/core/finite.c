@@ -9,14 +9,14 @@
 
 // No early exit, so that the compiler can vectorize the loop.
 static int is_finite(const float *numbers, int64_t count) {
-    int32_t most = 0;
+    int32_t max = 0;
     for (int64_t i = 0; i < count; i++) {
         int32_t bits;
         memcpy(&bits, &numbers[i], sizeof bits);
         bits &= EXPONENT;
-        most = bits > most ? bits : most;
+        max = bits > max ? bits : max;
     }
-    return most < EXPONENT;
+    return max < EXPONENT;
 }
 
 int64_t finite_count(const float *numbers, int64_t count) {

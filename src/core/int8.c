@@ -20,21 +20,21 @@ static float short_scale(float scale) {
 // The largest absolute value; one that is not finite is larger than all others, because bits of
 // positive numbers are ordered as the numbers are.
 static float largest_of(const float *row, int64_t count) {
-    int32_t most = 0;
+    int32_t max = 0;
     float largest;
     for (int64_t i = 0; i < count; i++) {
         int32_t bits;
         memcpy(&bits, &row[i], sizeof bits);
         bits &= 0x7FFFFFFF;
-        most = bits > most ? bits : most;
+        max = bits > max ? bits : max;
     }
-    memcpy(&largest, &most, sizeof largest);
+    memcpy(&largest, &max, sizeof largest);
     return largest;
 }
 
 static float quantize_group(const float *row, int64_t count, signed char *q) {
-    const float most = largest_of(row, count), scale = short_scale(most / LARGEST);
-    const int is_finite = isfinite(most) != 0;
+    const float largest = largest_of(row, count), scale = short_scale(largest / LARGEST);
+    const int is_finite = isfinite(largest) != 0;
     if (!is_finite || scale < SCALE_MIN) {
         memset(q, 0, (size_t)count);
         return is_finite ? 0.0f : NAN;

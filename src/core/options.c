@@ -53,7 +53,7 @@ const struct option_row *option_find(const char *name) {
 
 // --- the nearest name ----------------------------------------------------------------------------
 
-static unsigned least(unsigned a, unsigned b) {
+static unsigned min(unsigned a, unsigned b) {
     return a < b ? a : b;
 }
 
@@ -70,9 +70,9 @@ unsigned option_distance(const char *a, const char *b) {
         now[0] = (unsigned)i;
         for (size_t j = 1; j <= columns; j++) {
             char x = plain(a[i - 1]), y = plain(b[j - 1]);
-            now[j] = least(least(before[j], now[j - 1]) + 1, before[j - 1] + (x != y));
+            now[j] = min(min(before[j], now[j - 1]) + 1, before[j - 1] + (x != y));
             if (i > 1 && j > 1 && x == plain(b[j - 2]) && y == plain(a[i - 2])) {
-                now[j] = least(now[j], older[j - 2] + 1);
+                now[j] = min(now[j], older[j - 2] + 1);
             }
         }
     }
@@ -81,7 +81,7 @@ unsigned option_distance(const char *a, const char *b) {
 
 int option_is_near(const char *typed, unsigned distance) {
     size_t length = strnlen(typed, NAME_LIMIT);
-    return distance <= 2 + least((unsigned)length, 20) / 5 && distance < length;
+    return distance <= 2 + min((unsigned)length, 20) / 5 && distance < length;
 }
 
 void option_nearer(const char *name, const char *names, struct option_spelling *nearest) {
@@ -349,8 +349,8 @@ static int prints_alike(const struct berth_config *a, const struct berth_config 
     return strcmp(first, second) == 0;
 }
 
-static void take_value(struct berth_config *config, const struct option_row *row,
-                       const char *value) {
+static void set_value(struct berth_config *config, const struct option_row *row,
+                      const char *value) {
     if (value != NULL) {
         (void)set_field(config, row, value, NULL); // good: the table's test sets every default
     }
@@ -362,12 +362,12 @@ void option_forget(struct berth_config *config, const struct option_row *row) {
     if (row->default_value == NULL) {
         *(const char **)((char *)config + row->offset) = NULL;
     }
-    take_value(config, row, row->default_value);
+    set_value(config, row, row->default_value);
 }
 
 int option_is_chosen(const struct berth_config *config, const struct option_row *row) {
     struct berth_config defaults = {0};
-    take_value(&defaults, row, row->default_value);
+    set_value(&defaults, row, row->default_value);
     return option_is_given(config, row) || !prints_alike(config, &defaults, row);
 }
 
@@ -434,7 +434,7 @@ int option_is_independent(const struct berth_config *config) {
 void option_defaults(struct berth_config *config) {
     *config = (struct berth_config){.size = sizeof *config};
     for (size_t i = 0; i < option_row_count; i++) {
-        take_value(config, &option_rows[i], option_rows[i].default_value);
+        set_value(config, &option_rows[i], option_rows[i].default_value);
     }
 }
 
@@ -455,19 +455,19 @@ int64_t option_default_integer(const char *name, unsigned job) {
     return value;
 }
 
-static void take_default(struct berth_config *config, const struct option_row *row, unsigned job) {
+static void apply_default(struct berth_config *config, const struct option_row *row, unsigned job) {
     if (!option_is_chosen(config, row)) {
-        take_value(config, row, option_default(row, job).value);
+        set_value(config, row, option_default(row, job).value);
     }
 }
 
-void option_take_default(struct berth_config *config, const char *name, unsigned job) {
-    take_default(config, option_find(name), job);
+void option_apply_default(struct berth_config *config, const char *name, unsigned job) {
+    apply_default(config, option_find(name), job);
 }
 
-void option_take_defaults(struct berth_config *config, unsigned job) {
+void option_apply_defaults(struct berth_config *config, unsigned job) {
     for (size_t i = 0; i < option_row_count; i++) {
-        take_default(config, &option_rows[i], job);
+        apply_default(config, &option_rows[i], job);
     }
 }
 

@@ -143,8 +143,8 @@ struct option_default option_default(const struct option_row *row, unsigned jobs
 int64_t option_default_integer(const char *name, unsigned job);
 // Sets the option of that name, or every one, to its default in a job unless it was chosen. It does
 // not count as given.
-void option_take_default(struct berth_config *config, const char *name, unsigned job);
-void option_take_defaults(struct berth_config *config, unsigned job);
+void option_apply_default(struct berth_config *config, const char *name, unsigned job);
+void option_apply_defaults(struct berth_config *config, unsigned job);
 
 // Takes the next of the names that are separated by blanks; 0 at the end. NULL is an empty list.
 int option_next_name(const char **names, char name[OPTION_NAME_SIZE]);

@@ -149,7 +149,7 @@ size_t terminal_filter_end(struct terminal_filter *filter, char *shown) {
     return length;
 }
 
-size_t terminal_filter_take(struct terminal_filter *filter, char byte, char *shown) {
+size_t terminal_filter_put(struct terminal_filter *filter, char byte, char *shown) {
     size_t length = 0;
     if (filter->count > 0 && utf8_begins(byte)) {
         length = terminal_filter_end(filter, shown);

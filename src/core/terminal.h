@@ -38,10 +38,10 @@ struct terminal_filter {
     char held[5]; // an incomplete character
     size_t count;
 };
-// Takes the next byte, writes the output that is ready to shown[TERMINAL_SHOWN] and returns its
+// Filters the next byte, writes the output that is ready to shown[TERMINAL_SHOWN] and returns its
 // length. Newlines, tabs and carriage returns pass unchanged.
 #define TERMINAL_SHOWN 24
-size_t terminal_filter_take(struct terminal_filter *filter, char byte, char *shown);
+size_t terminal_filter_put(struct terminal_filter *filter, char byte, char *shown);
 // The same for the bytes still held at the end.
 size_t terminal_filter_end(struct terminal_filter *filter, char *shown);
 

@@ -73,8 +73,8 @@ static inline int64_t cpu_blocks(int64_t count, int64_t block) {
 }
 
 // The length of the chunk of [first, end) that begins at `first`.
-static inline int64_t cpu_chunk_length(int64_t first, int64_t end, int64_t most) {
-    return end - first < most ? end - first : most;
+static inline int64_t cpu_chunk_length(int64_t first, int64_t end, int64_t limit) {
+    return end - first < limit ? end - first : limit;
 }
 
 // norm.c
@@ -124,7 +124,7 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
 void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
                     double weight);
 void cpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       float scale, const struct class_weighting *weighting, const int32_t *labels,
                        int64_t count);
 void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);

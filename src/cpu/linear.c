@@ -14,9 +14,9 @@ struct tiling {
     int64_t total, count, units, larger; // units of a smaller tile
 };
 
-static struct tiling tiling_of(int64_t total, int64_t most) {
+static struct tiling tiling_of(int64_t total, int64_t limit) {
     const int64_t units = cpu_blocks(total, CPU_TILE_UNIT), group = CPU_TILE_GROUP;
-    int64_t count = group * cpu_blocks(units * CPU_TILE_UNIT, group * most);
+    int64_t count = group * cpu_blocks(units * CPU_TILE_UNIT, group * limit);
     count = count < units ? count : units;
     return (struct tiling){total, count, units / count, units % count};
 }
@@ -365,9 +365,9 @@ static void add_column_sums(struct cpu *cpu, float *dbias, struct mat dy) {
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x) {
     struct cpu *cpu = cpu_of(dev);
-    const int64_t most = tile_tokens(dy.dtype);
-    for (int64_t token = 0; token < dy.rows && cpu->status == BERTH_OK; token += most) {
-        int64_t tokens = cpu_chunk_length(token, dy.rows, most);
+    const int64_t limit = tile_tokens(dy.dtype);
+    for (int64_t token = 0; token < dy.rows && cpu->status == BERTH_OK; token += limit) {
+        int64_t tokens = cpu_chunk_length(token, dy.rows, limit);
         add_weight_chunk(cpu, dw, mat_rows(dy, token, tokens), mat_rows(x, token, tokens));
     }
     if (dbias != NULL && cpu->status == BERTH_OK) {

@@ -24,15 +24,15 @@ static void store_gradient(struct mat dlogits, int64_t row, int column, float va
 // log(sum(exp(logits[:, column]))) over the rows
 static double log_sum_exp(struct mat logits, int column) {
     const float *x = (const float *)logits.data + column;
-    double most = -INFINITY, sum = 0.0;
+    double max = -INFINITY, sum = 0.0;
     for (int64_t row = 0; row < logits.rows; row++) {
         const double logit = (double)x[row * logits.stride];
-        most = logit > most ? logit : most; // fmax crashes GCC 12 for AArch64
+        max = logit > max ? logit : max; // fmax crashes GCC 12 for AArch64
     }
     for (int64_t row = 0; row < logits.rows; row++) {
-        sum += exp((double)x[row * logits.stride] - most);
+        sum += exp((double)x[row * logits.stride] - max);
     }
-    return most + log(sum);
+    return max + log(sum);
 }
 
 // Over the rows of one column; writes the gradient when `dlogits` is not empty; dlogits may be the
@@ -100,16 +100,16 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
 }
 
 // The smoothed and weighted target of class k in the loss of a row.
-static double class_target(const struct class_rule *rule, int64_t k, int32_t label,
+static double class_target(const struct class_weighting *weighting, int64_t k, int32_t label,
                            int64_t classes) {
-    const double smoothing = (double)rule->smoothing;
-    return (double)rule->weights[k] *
+    const double smoothing = (double)weighting->smoothing;
+    return (double)weighting->weights[k] *
            (smoothing / (double)classes + (k == label ? 1.0 - smoothing : 0.0));
 }
 
 // The loss of row i is the sum of targets[k] * (log-sum-exp - logits[k]).
 static double weighted_row(struct mat dlogits, struct mat logits, int64_t i,
-                           const struct class_rule *rule, int32_t label, double scale) {
+                           const struct class_weighting *weighting, int32_t label, double scale) {
     const struct mat column = {.data = mat_rows(logits, i, 1).data,
                                .rows = logits.cols,
                                .cols = 1,
@@ -120,12 +120,12 @@ static double weighted_row(struct mat dlogits, struct mat logits, int64_t i,
     const double shift = log_sum_exp(column, 0);
     double total = 0.0, sum = 0.0;
     for (int64_t k = 0; used && k < logits.cols; k++) {
-        const double target = class_target(rule, k, label, logits.cols);
+        const double target = class_target(weighting, k, label, logits.cols);
         total += target;
         sum += target * (shift - (double)x[k]);
     }
     for (int64_t k = 0; !mat_is_empty(dlogits) && k < logits.cols; k++) {
-        const double target = used ? class_target(rule, k, label, logits.cols) : 0.0;
+        const double target = used ? class_target(weighting, k, label, logits.cols) : 0.0;
         const double gradient = total * exp((double)x[k] - shift) - target;
         store_gradient(dlogits, i, (int)k, used ? (float)(scale * gradient) : 0.0f);
     }
@@ -133,12 +133,12 @@ static double weighted_row(struct mat dlogits, struct mat logits, int64_t i,
 }
 
 void cpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       float scale, const struct class_weighting *weighting, const int32_t *labels,
                        int64_t count) {
     struct cpu *cpu = cpu_of(dev);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < count; i++) {
-        losses[i] = (float)weighted_row(dlogits, logits, i, rule, labels[i], (double)scale);
+        losses[i] = (float)weighted_row(dlogits, logits, i, weighting, labels[i], (double)scale);
     }
     cpu_zero_rows(dlogits, count);
 }

@@ -67,10 +67,10 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
 }
 
 static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
-    int most = 0;
+    int max = 0;
     gpu_error error =
-        gpu_error_of(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
-    *bytes = (size_t)most;
+        gpu_error_of(cudaDeviceGetAttribute(&max, cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
+    *bytes = (size_t)max;
     return error;
 }
 

@@ -74,10 +74,10 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
 }
 
 static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
-    int most = 0;
-    gpu_error error = gpu_error_of(
-        hipDeviceGetAttribute(&most, hipDeviceAttributeMaxSharedMemoryPerBlock, index));
-    *bytes = (size_t)most;
+    int max = 0;
+    gpu_error error =
+        gpu_error_of(hipDeviceGetAttribute(&max, hipDeviceAttributeMaxSharedMemoryPerBlock, index));
+    *bytes = (size_t)max;
     return error;
 }
 

@@ -97,8 +97,8 @@ void attention_cudnn_close(struct attention_cudnn *cudnn) {
 
 // --- plans --------------------------------------------------------------------------------------
 
-static int64_t round_up_to_power_of_two(int64_t least, int64_t number) {
-    int64_t power = least;
+static int64_t round_up_to_power_of_two(int64_t min, int64_t number) {
+    int64_t power = min;
     while (power < number) {
         power *= 2;
     }

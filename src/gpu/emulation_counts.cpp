@@ -192,15 +192,15 @@ static void count_passes(struct counts &c, const std::vector<struct access> &acc
     const size_t per_pass = BANKS / words;
     for (size_t first = 0; first < accesses.size(); first += per_pass) {
         std::map<uintptr_t, bool> asked[BANKS];
-        size_t most = 0;
+        size_t max = 0;
         for (size_t i = first; i < first + per_pass && i < accesses.size(); i++) {
             for (size_t word = 0; word < words; word++) {
                 const uintptr_t at = accesses[i].address / BANK_BYTES + word;
                 asked[at % BANKS][at] = true;
-                most = asked[at % BANKS].size() > most ? asked[at % BANKS].size() : most;
+                max = asked[at % BANKS].size() > max ? asked[at % BANKS].size() : max;
             }
         }
-        c.shared_passes += most;
+        c.shared_passes += max;
         c.shared_least++;
     }
 }

@@ -204,7 +204,7 @@ void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
 void gpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
 void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       float scale, const struct class_weighting *weighting, const int32_t *labels,
                        int64_t count);
 void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
@@ -243,6 +243,7 @@ void gpu_lamb_moments(struct device *dev, const struct adamw_args *args, double 
 void gpu_lamb_apply(struct device *dev, const struct lamb_args *args);
 void gpu_add(struct device *dev, float *to, const float *from, int64_t count);
 void gpu_convert(struct device *dev, struct mat to, const float *from);
+// checksums.cu
 void gpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
                    const struct device_checksum_range *ranges, int64_t count);
 

@@ -139,17 +139,17 @@ void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
 }
 
 // The smoothed and weighted target of class k in the loss of a row.
-DEVICE double class_target(const struct class_rule &rule, int64_t k, int32_t label,
+DEVICE double class_target(const struct class_weighting &weighting, int64_t k, int32_t label,
                            int64_t classes) {
-    const double smoothing = (double)rule.smoothing;
-    return (double)rule.weights[k] *
+    const double smoothing = (double)weighting.smoothing;
+    return (double)weighting.weights[k] *
            (smoothing / (double)classes + (k == label ? 1.0 - smoothing : 0.0));
 }
 
 // A thread has a row.
 __global__ void __launch_bounds__(LOSS_THREADS)
     weighted_loss_kernel(struct mat dlogits, float *losses, struct mat logits, float scale,
-                         struct class_rule rule, const int32_t *labels, int64_t count) {
+                         struct class_weighting weighting, const int32_t *labels, int64_t count) {
     const int64_t row = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x, classes = logits.cols;
     if (row >= count) {
         return;
@@ -165,35 +165,36 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     }
     const double shift = largest + log(exps);
     for (int64_t k = 0; is_counted && k < classes; k++) {
-        const double target = class_target(rule, k, label, classes);
+        const double target = class_target(weighting, k, label, classes);
         total += target;
         sum += target * (shift - (double)number_at(logits, row, k));
     }
     for (int64_t k = 0; k < classes; k++) { // the gradient may share the logits' memory
         const double p = exp((double)number_at(logits, row, k) - shift);
-        const double target = is_counted ? class_target(rule, k, label, classes) : 0.0;
+        const double target = is_counted ? class_target(weighting, k, label, classes) : 0.0;
         set_gradient(dlogits, row, k, is_counted ? (double)scale * (total * p - target) : 0.0);
     }
     losses[row] = (float)sum;
 }
 
 static gpu_cost weighted_loss_cost(struct mat dlogits, float *losses, struct mat logits, float,
-                                   struct class_rule rule, const int32_t *labels, int64_t count) {
+                                   struct class_weighting weighting, const int32_t *labels,
+                                   int64_t count) {
     bool weighs = false;
     for (int64_t row = 0; row < count; row++) {
         weighs = weighs || (labels[row] >= 0 && labels[row] < logits.cols);
     }
     return {cost_words(labels, count) + cost_rows(logits, count) +
-                (weighs ? cost_words(rule.weights, logits.cols) : 0),
+                (weighs ? cost_words(weighting.weights, logits.cols) : 0),
             cost_rows(dlogits, count) + cost_words(losses, count), 0};
 }
 
 void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
-                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       float scale, const struct class_weighting *weighting, const int32_t *labels,
                        int64_t count) {
     gpu_run(gpu_of(dev), {"weighted_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
-            weighted_loss_kernel, weighted_loss_cost, dlogits, losses, logits, scale, *rule, labels,
-            count);
+            weighted_loss_kernel, weighted_loss_cost, dlogits, losses, logits, scale, *weighting,
+            labels, count);
     zero_rows_from(gpu_of(dev), dlogits, count);
 }
 

@@ -93,8 +93,8 @@ struct loose {
     size_t first; // first word of the last entity
 };
 
-static enum berth_status take_loose(struct loose *state, struct tag now, size_t word,
-                                    struct found_list *list) {
+static enum berth_status advance_loose(struct loose *state, struct tag now, size_t word,
+                                       struct found_list *list) {
     if (ends(&state->before, &now)) {
         TRY(put(list, (struct found){state->before, state->first, word - 1}));
     }
@@ -109,9 +109,9 @@ static enum berth_status take_loose(struct loose *state, struct tag now, size_t 
 static enum berth_status loose_sentence(struct loose *state, const char *const *tags, size_t count,
                                         size_t first, struct found_list *list) {
     for (size_t i = 0; i < count; i++) {
-        TRY(take_loose(state, loose_tag(tags[i]), first + i, list));
+        TRY(advance_loose(state, loose_tag(tags[i]), first + i, list));
     }
-    return take_loose(state, outside, first + count, list);
+    return advance_loose(state, outside, first + count, list);
 }
 
 // --- with a scheme ------------------------------------------------------------------------------

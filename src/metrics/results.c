@@ -202,7 +202,7 @@ enum berth_status results_remove(const char *folder, struct berth_error *error) 
     enum berth_status status = BERTH_OK;
     for (const char *const *name = results_of_model; *name != NULL && status == BERTH_OK; name++) {
         char *path = path_join(folder, *name);
-        status = path != NULL ? file_remove(path, error) : file_no_path(error);
+        status = path != NULL ? file_remove(path, error) : path_no_memory(error);
         memory_free(path);
     }
     return status;

@@ -66,17 +66,17 @@ struct best_rows {
     struct row {
         double value;
         int32_t row;
-    } * rows; // [most]
-    size_t count, most;
+    } * rows; // [limit]
+    size_t count, limit;
 };
 
 // Inserts the row into the sorted list, which is short.
 static void put_row(struct best_rows *best, double value, int32_t row) {
     struct row *rows = best->rows;
-    if (best->count == best->most && !(value > rows[best->most - 1].value)) {
+    if (best->count == best->limit && !(value > rows[best->limit - 1].value)) {
         return;
     }
-    size_t index = best->count < best->most ? best->count++ : best->most - 1;
+    size_t index = best->count < best->limit ? best->count++ : best->limit - 1;
     while (index > 0 && value > rows[index - 1].value) {
         rows[index] = rows[index - 1];
         index--;
@@ -176,7 +176,7 @@ static enum berth_status add_window(struct search *search, const struct squad_fe
                                     struct row *rows) {
     const float *logits = logits_of(search, feature);
     const size_t n = (size_t)search->outcome->options->n_best_size;
-    struct best_rows starts = {.rows = rows, .most = n}, ends = {.rows = rows + n, .most = n};
+    struct best_rows starts = {.rows = rows, .limit = n}, ends = {.rows = rows + n, .limit = n};
     TRY(squad_check_logits(&search->outcome->dataset->examples[feature->example], logits,
                            feature->length, search->error));
     if (score(logits[0], logits[1]) < search->null_score) {
@@ -206,11 +206,11 @@ static void sort_spans(struct search *search) {
 // Bounds the memory: the spans of all windows of a long context would need more than the model.
 static void drop_worst_spans(struct search *search) {
     const size_t n = (size_t)search->outcome->options->n_best_size;
-    const size_t most = SPANS_KEPT + SPANS_PER_ANSWER * n;
-    if (search->outcome->options->all_spans && search->span_count > 2 * most) {
+    const size_t limit = SPANS_KEPT + SPANS_PER_ANSWER * n;
+    if (search->outcome->options->all_spans && search->span_count > 2 * limit) {
         sort_spans(search);
-        search->span_count = most;
-        for (size_t i = 0; i < most; i++) {
+        search->span_count = limit;
+        for (size_t i = 0; i < limit; i++) {
             search->spans[i].order = i;
         }
     }
@@ -297,10 +297,10 @@ static enum berth_status add_answer(struct search *search, const struct span *sp
 static enum berth_status collect_candidates(struct search *search, struct squad_result *result) {
     const struct squad_answer_options *options = search->outcome->options;
     size_t n = (size_t)options->n_best_size;
-    size_t most = search->span_count < n ? search->span_count : n;
-    result->candidates = memory_array_zeroed(most + 2, sizeof *result->candidates);
+    size_t limit = search->span_count < n ? search->span_count : n;
+    result->candidates = memory_array_zeroed(limit + 2, sizeof *result->candidates);
     if (result->candidates == NULL) {
-        return error_no_memory(search->error, most * sizeof *result->candidates, "answers");
+        return error_no_memory(search->error, limit * sizeof *result->candidates, "answers");
     }
     for (size_t i = 0; i < search->span_count && result->count < n; i++) {
         const struct span *span = &search->spans[i];

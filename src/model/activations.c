@@ -25,14 +25,14 @@ struct carving {
     void *workspace;       // qkv and context, then gelu; only for inference
 };
 
-static struct mat take_rows(const struct carving *carving, int64_t rows, int64_t cols,
-                            enum dtype dtype) {
+static struct mat carve_rows(const struct carving *carving, int64_t rows, int64_t cols,
+                             enum dtype dtype) {
     size_t bytes = (size_t)(rows * cols) * dtype_size(dtype);
-    return mat_of(arena_take(carving->arena, bytes), rows, cols, dtype);
+    return mat_of(arena_alloc(carving->arena, bytes), rows, cols, dtype);
 }
 
-static struct mat take(const struct carving *carving, int64_t cols, enum dtype dtype) {
-    return take_rows(carving, carving->rows, cols, dtype);
+static struct mat carve(const struct carving *carving, int64_t cols, enum dtype dtype) {
+    return carve_rows(carving, carving->rows, cols, dtype);
 }
 
 // A matrix that starts after `first` columns' worth of rows in `base` (NULL while measuring).
@@ -53,37 +53,37 @@ static int uses_streams(const struct carving *carving) {
 }
 
 // The gradients reuse the streams' memory, unless layers are recomputed at the same time.
-static void take_gradients(const struct carving *carving, struct bert_activations *activations) {
+static void carve_gradients(const struct carving *carving, struct bert_activations *activations) {
     const int64_t hidden = carving->config->hidden_size;
     struct mat gradients[2];
     for (int i = 0; i < 2; i++) {
         int shared = carving->keep == BERT_KEEP_ALL || !uses_streams(carving);
-        gradients[i] = shared ? carving->streams[i] : take(carving, hidden, DTYPE_F32);
+        gradients[i] = shared ? carving->streams[i] : carve(carving, hidden, DTYPE_F32);
     }
     activations->dresidual = gradients[0];
     activations->dbranch = gradients[1];
     activations->dsublayer = overlay(carving, activations->sublayer.data, 0, hidden);
 }
 
-static void take_temporaries(struct carving *carving, struct bert_activations *activations) {
+static void carve_temporaries(struct carving *carving, struct bert_activations *activations) {
     const int64_t hidden = carving->config->hidden_size;
     const int64_t inner = carving->config->intermediate_size;
-    activations->sublayer = carving->scratch = take(carving, hidden, DTYPE_F32);
+    activations->sublayer = carving->scratch = carve(carving, hidden, DTYPE_F32);
     for (int i = 0; i < 2; i++) {
-        carving->streams[i] = take(carving, hidden, DTYPE_F32);
+        carving->streams[i] = carve(carving, hidden, DTYPE_F32);
     }
     if (carving->keep != BERT_KEEP_NOTHING) {
-        take_gradients(carving, activations);
+        carve_gradients(carving, activations);
         return;
     }
     if (carving->compute != DTYPE_F32) {
-        carving->operand = take(carving, hidden, carving->compute);
+        carving->operand = carve(carving, hidden, carving->compute);
     }
-    carving->workspace = take(carving, larger(4 * hidden, inner), carving->compute).data;
+    carving->workspace = carve(carving, larger(4 * hidden, inner), carving->compute).data;
 }
 
 // `stream` is the index of the residual stream that passes through the norm.
-static struct norm_buffers take_norm(const struct carving *carving, int stream) {
+static struct norm_buffers carve_norm(const struct carving *carving, int stream) {
     const int64_t hidden = carving->config->hidden_size;
     const int pre = carving->config->pre_layer_norm;
     struct norm_buffers norm = {.y = pre ? carving->scratch : carving->streams[stream],
@@ -93,12 +93,12 @@ static struct norm_buffers take_norm(const struct carving *carving, int stream) 
     }
     if (carving->keep != BERT_KEEP_NOTHING) {
         if (carving->compute == DTYPE_F32) {
-            norm.y = take(carving, hidden, DTYPE_F32);
+            norm.y = carve(carving, hidden, DTYPE_F32);
         } else {
-            norm.y_compute = take(carving, hidden, carving->compute);
+            norm.y_compute = carve(carving, hidden, carving->compute);
         }
-        norm.xhat = take(carving, hidden, carving->compute);
-        norm.rstd = take(carving, 1, DTYPE_F32).data;
+        norm.xhat = carve(carving, hidden, carving->compute);
+        norm.rstd = carve(carving, 1, DTYPE_F32).data;
     }
     return norm;
 }
@@ -109,16 +109,16 @@ static struct layer_buffers share_layer(const struct carving *carving) {
         .qkv = overlay(carving, carving->workspace, 0, 3 * hidden),
         .context = overlay(carving, carving->workspace, 3 * hidden, hidden),
         .gelu = overlay(carving, carving->workspace, 0, carving->config->intermediate_size),
-        .attention_norm = take_norm(carving, 1),
-        .output_norm = take_norm(carving, 0),
+        .attention_norm = carve_norm(carving, 1),
+        .output_norm = carve_norm(carving, 0),
     };
     return layer;
 }
 
-static uint16_t *take_masks(const struct carving *carving) {
+static uint16_t *carve_masks(const struct carving *carving) {
     const int64_t words = carving->config->num_attention_heads * carving->mask_words;
     const size_t bytes = (size_t)(carving->rows * words) * sizeof(uint16_t);
-    return bytes == 0 ? NULL : arena_take(carving->arena, bytes);
+    return bytes == 0 ? NULL : arena_alloc(carving->arena, bytes);
 }
 
 // Excludes the output norm.
@@ -126,13 +126,13 @@ static struct layer_buffers keep_layer(const struct carving *carving) {
     const int64_t hidden = carving->config->hidden_size;
     const int64_t inner = carving->config->intermediate_size;
     struct layer_buffers layer = {
-        .qkv = take(carving, 3 * hidden, carving->compute),
-        .context = take(carving, hidden, carving->compute),
-        .lse = take(carving, carving->config->num_attention_heads, DTYPE_F32).data,
-        .masks = take_masks(carving),
-        .attention_norm = take_norm(carving, 1),
+        .qkv = carve(carving, 3 * hidden, carving->compute),
+        .context = carve(carving, hidden, carving->compute),
+        .lse = carve(carving, carving->config->num_attention_heads, DTYPE_F32).data,
+        .masks = carve_masks(carving),
+        .attention_norm = carve_norm(carving, 1),
     };
-    void *both = take(carving, larger(2 * inner, 3 * hidden), carving->compute).data;
+    void *both = carve(carving, larger(2 * inner, 3 * hidden), carving->compute).data;
     layer.u = overlay(carving, both, 0, inner);
     layer.gelu = overlay(carving, both, inner, inner);
     layer.du = layer.gelu;
@@ -141,48 +141,49 @@ static struct layer_buffers keep_layer(const struct carving *carving) {
     return layer;
 }
 
-static void take_layers(const struct carving *carving, struct layer_buffers *layers) {
+static void carve_layers(const struct carving *carving, struct layer_buffers *layers) {
     const int64_t count = carving->config->num_hidden_layers;
     for (int64_t i = 0; i < count; i++) {
         if (carving->keep == BERT_KEEP_NOTHING) {
             layers[i] = share_layer(carving);
         } else {
             layers[i] = keep_layer(carving);
-            layers[i].output_norm = take_norm(carving, 0);
+            layers[i].output_norm = carve_norm(carving, 0);
         }
     }
 }
 
 // All layers share the memory of one, except for the sums. Output norms alternate: while one
 // layer's is in use, that of the layer below is its input.
-static void take_sums(const struct carving *carving, struct layer_buffers *layers) {
+static void carve_sums(const struct carving *carving, struct layer_buffers *layers) {
     const int64_t count = carving->config->num_hidden_layers;
     const struct layer_buffers layer = keep_layer(carving);
-    const struct norm_buffers norms[2] = {take_norm(carving, 0), take_norm(carving, 0)};
+    const struct norm_buffers norms[2] = {carve_norm(carving, 0), carve_norm(carving, 0)};
     for (int64_t i = 0; i < count; i++) {
         layers[i] = layer;
         layers[i].output_norm = norms[i % 2];
-        layers[i].output_norm.sum = take(carving, carving->config->hidden_size, DTYPE_F32);
+        layers[i].output_norm.sum = carve(carving, carving->config->hidden_size, DTYPE_F32);
     }
 }
 
 // The embedding of a pre-layer-norm model is the residual stream and no operand.
-static struct norm_buffers take_stream_embedding(const struct carving *carving) {
+static struct norm_buffers carve_stream_embedding(const struct carving *carving) {
     struct norm_buffers embedding = {.y = carving->streams[0]};
     if (carving->keep != BERT_KEEP_NOTHING) {
-        embedding.xhat = take(carving, carving->config->hidden_size, carving->compute);
-        embedding.rstd = take(carving, 1, DTYPE_F32).data;
+        embedding.xhat = carve(carving, carving->config->hidden_size, carving->compute);
+        embedding.rstd = carve(carving, 1, DTYPE_F32).data;
     }
     return embedding;
 }
 
-static void take_pooler(const struct carving *carving, int64_t rows, struct class_buffers *pooler) {
+static void carve_pooler(const struct carving *carving, int64_t rows,
+                         struct class_buffers *pooler) {
     const int64_t hidden = carving->config->hidden_size;
-    pooler->first = take_rows(carving, rows, hidden, DTYPE_F32);
-    pooler->tanh = take_rows(carving, rows, hidden, DTYPE_F32);
-    pooler->pooled = take_rows(carving, rows, hidden, DTYPE_F32);
+    pooler->first = carve_rows(carving, rows, hidden, DTYPE_F32);
+    pooler->tanh = carve_rows(carving, rows, hidden, DTYPE_F32);
+    pooler->pooled = carve_rows(carving, rows, hidden, DTYPE_F32);
     if (carving->keep != BERT_KEEP_NOTHING) {
-        pooler->dpooled = take_rows(carving, rows, hidden, DTYPE_F32);
+        pooler->dpooled = carve_rows(carving, rows, hidden, DTYPE_F32);
     }
 }
 
@@ -192,68 +193,69 @@ int64_t bert_decoder_rows(int64_t masked) {
 }
 
 // Matrix products on a GPU need rows aligned to 16 bytes.
-static struct mat take_logits(const struct carving *carving, int64_t rows, enum dtype dtype) {
+static struct mat carve_logits(const struct carving *carving, int64_t rows, enum dtype dtype) {
     const int64_t words = carving->config->vocab_size, unit = carving->row_unit;
-    return mat_columns(take_rows(carving, rows, (words + unit - 1) / unit * unit, dtype), 0, words);
+    return mat_columns(carve_rows(carving, rows, (words + unit - 1) / unit * unit, dtype), 0,
+                       words);
 }
 
-static void take_decoder(const struct carving *carving, int64_t rows,
-                         struct decoder_buffers *decoder) {
+static void carve_decoder(const struct carving *carving, int64_t rows,
+                          struct decoder_buffers *decoder) {
     const int64_t hidden = carving->config->hidden_size;
     const int64_t chunk = bert_decoder_rows(rows);
-    decoder->masked = take_rows(carving, rows, hidden, DTYPE_F32);
-    decoder->u = take_rows(carving, rows, hidden, DTYPE_F32);
-    decoder->gelu = take_rows(carving, rows, hidden, DTYPE_F32);
-    decoder->norm = (struct norm_buffers){.y = take_rows(carving, rows, hidden, DTYPE_F32),
-                                          .xhat = take_rows(carving, rows, hidden, DTYPE_F32),
-                                          .rstd = take_rows(carving, rows, 1, DTYPE_F32).data};
-    decoder->dnorm = take_rows(carving, rows, hidden, DTYPE_F32);
-    decoder->logits = decoder->dlogits = take_logits(carving, chunk, DTYPE_F32);
+    decoder->masked = carve_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->u = carve_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->gelu = carve_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->norm = (struct norm_buffers){.y = carve_rows(carving, rows, hidden, DTYPE_F32),
+                                          .xhat = carve_rows(carving, rows, hidden, DTYPE_F32),
+                                          .rstd = carve_rows(carving, rows, 1, DTYPE_F32).data};
+    decoder->dnorm = carve_rows(carving, rows, hidden, DTYPE_F32);
+    decoder->logits = decoder->dlogits = carve_logits(carving, chunk, DTYPE_F32);
     if (carving->compute != DTYPE_F32) {
-        decoder->norm.y_compute = take_rows(carving, rows, hidden, carving->compute);
-        decoder->dlogits = take_logits(carving, chunk, carving->compute);
+        decoder->norm.y_compute = carve_rows(carving, rows, hidden, carving->compute);
+        decoder->dlogits = carve_logits(carving, chunk, carving->compute);
     }
-    decoder->losses = take_rows(carving, rows, 1, DTYPE_F32).data;
-    decoder->hits = arena_take(carving->arena, (size_t)rows);
+    decoder->losses = carve_rows(carving, rows, 1, DTYPE_F32).data;
+    decoder->hits = arena_alloc(carving->arena, (size_t)rows);
 }
 
-static void take_tokens(const struct carving *carving, int64_t rows, int64_t outputs,
-                        struct token_buffers *tokens) {
-    tokens->dropped = take(carving, carving->config->hidden_size, DTYPE_F32);
-    tokens->logits = take_rows(carving, rows, outputs, DTYPE_F32);
-    tokens->losses = take_rows(carving, rows, 1, DTYPE_F32).data;
+static void carve_tokens(const struct carving *carving, int64_t rows, int64_t outputs,
+                         struct token_buffers *tokens) {
+    tokens->dropped = carve(carving, carving->config->hidden_size, DTYPE_F32);
+    tokens->logits = carve_rows(carving, rows, outputs, DTYPE_F32);
+    tokens->losses = carve_rows(carving, rows, 1, DTYPE_F32).data;
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static void take_embedding(const struct carving *carving, int64_t sequences,
-                           struct embedding_buffers *buffers) {
+static void carve_embedding(const struct carving *carving, int64_t sequences,
+                            struct embedding_buffers *buffers) {
     const struct bert_embedding *embedding = &carving->config->embedding;
     const int64_t hidden = carving->config->hidden_size, rows = batch_round(sequences);
     const int64_t group = smaller(embedding->group, sequences / embedding->texts);
     const int64_t cosines =
         embedding->loss == BERT_NEGATIVES ? group * group * (embedding->texts - 1) : 0;
-    buffers->unit = take_rows(carving, rows, hidden, DTYPE_F32);
-    buffers->dunit = take_rows(carving, rows, hidden, DTYPE_F32);
-    buffers->lengths = take_rows(carving, rows, 1, DTYPE_F32).data;
-    buffers->cosines = take_rows(carving, cosines, 1, DTYPE_F32).data;
+    buffers->unit = carve_rows(carving, rows, hidden, DTYPE_F32);
+    buffers->dunit = carve_rows(carving, rows, hidden, DTYPE_F32);
+    buffers->lengths = carve_rows(carving, rows, 1, DTYPE_F32).data;
+    buffers->cosines = carve_rows(carving, cosines, 1, DTYPE_F32).data;
 }
 
-static void take_head_rows(const struct carving *carving, const struct bert *model,
-                           struct bert_activations *activations) {
+static void carve_head_rows(const struct carving *carving, const struct bert *model,
+                            struct bert_activations *activations) {
     const int64_t hidden = carving->config->hidden_size;
     const int64_t rows = batch_round(
         bert_head_rows(model, carving->rows, activations->max_sequences, model->max_masked));
     if (rows > 0) {
-        activations->head_context = take_rows(carving, rows, hidden, carving->compute);
-        activations->head_stream = take_rows(carving, rows, hidden, DTYPE_F32);
+        activations->head_context = carve_rows(carving, rows, hidden, carving->compute);
+        activations->head_stream = carve_rows(carving, rows, hidden, DTYPE_F32);
     }
 }
 
-static void take_head(const struct carving *carving, const struct bert *model,
-                      struct bert_activations *activations) {
+static void carve_head(const struct carving *carving, const struct bert *model,
+                       struct bert_activations *activations) {
     const enum param_head kind = model->table->head;
     const struct bert_head *head = activations->head;
     const int64_t rows = head->per_token ? carving->rows : batch_round(activations->max_sequences);
@@ -264,41 +266,41 @@ static void take_head(const struct carving *carving, const struct bert *model,
         return;
     }
     if (kind == PARAM_HEAD_EMBEDDING && carving->keep != BERT_KEEP_NOTHING) {
-        take_embedding(carving, activations->max_sequences, &activations->embedding_loss);
+        carve_embedding(carving, activations->max_sequences, &activations->embedding_loss);
     }
     if (model->table->pooler_weight >= 0) {
-        take_pooler(carving, rows, &activations->pooler);
+        carve_pooler(carving, rows, &activations->pooler);
     }
     if (kind == PARAM_HEAD_TOKEN && carving->keep != BERT_KEEP_NOTHING) {
-        take_tokens(carving, batch_round(model->max_masked), outputs, &activations->tokens);
+        carve_tokens(carving, batch_round(model->max_masked), outputs, &activations->tokens);
     }
     if (param_head_decodes(kind)) {
-        take_decoder(carving, batch_round(model->max_masked), &activations->decoder);
+        carve_decoder(carving, batch_round(model->max_masked), &activations->decoder);
     }
-    activations->logits = take_rows(carving, rows, outputs, DTYPE_F32);
+    activations->logits = carve_rows(carving, rows, outputs, DTYPE_F32);
     if (carving->keep != BERT_KEEP_NOTHING) {
-        activations->dlogits = take_rows(carving, rows, outputs, DTYPE_F32);
+        activations->dlogits = carve_rows(carving, rows, outputs, DTYPE_F32);
         activations->losses =
-            arena_take(carving->arena, (size_t)activations->max_sequences * sizeof(float));
+            arena_alloc(carving->arena, (size_t)activations->max_sequences * sizeof(float));
     }
 }
 
-static void take_all(struct carving *carving, const struct bert *model,
-                     struct bert_activations *activations) {
-    take_temporaries(carving, activations);
+static void carve_all(struct carving *carving, const struct bert *model,
+                      struct bert_activations *activations) {
+    carve_temporaries(carving, activations);
     if (carving->config->pre_layer_norm) {
-        activations->embedding = take_stream_embedding(carving);
-        activations->first_norm = take_norm(carving, 0);
+        activations->embedding = carve_stream_embedding(carving);
+        activations->first_norm = carve_norm(carving, 0);
     } else {
-        activations->embedding = take_norm(carving, 0);
+        activations->embedding = carve_norm(carving, 0);
     }
     if (carving->keep == BERT_KEEP_SUMS) {
-        take_sums(carving, activations->layers);
+        carve_sums(carving, activations->layers);
     } else {
-        take_layers(carving, activations->layers);
+        carve_layers(carving, activations->layers);
     }
-    take_head_rows(carving, model, activations);
-    take_head(carving, model, activations);
+    carve_head_rows(carving, model, activations);
+    carve_head(carving, model, activations);
 }
 
 static int64_t mask_words(const struct bert *model) {
@@ -333,7 +335,7 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
         .row_unit = model->device->is_host ? 1 : BERT_LOGITS_UNIT,
         .keep = keep,
     };
-    take_all(&carving, model, activations);
+    carve_all(&carving, model, activations);
     return activations;
 }
 

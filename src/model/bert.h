@@ -51,7 +51,7 @@ struct bert {
     // Without a head: 1 if only the first row of each sequence is read (train/engine/infer.h).
     int reads_first;
     // For training on classes; without weights, the plain cross entropy.
-    struct class_rule class_rule;
+    struct class_weighting class_weighting;
 };
 
 // Activations of one batch, carved from an arena. Holds views only.

@@ -102,7 +102,7 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
                                      struct berth_error *error) {
     char *file = folder_config_path(path);
     if (file == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = file_require(
         file,
@@ -363,7 +363,7 @@ enum berth_status folder_write_config(const char *folder, const struct bert_conf
                                       const struct param_table *table, struct berth_error *error) {
     char *path = path_join(folder, "config.json");
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status =
         bert_config_write(config, param_head_row(table->head)->architecture, path, error);
@@ -377,7 +377,7 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
     TRY(folder_write_config(folder, config, table, error));
     char *path = path_join(folder, FOLDER_WEIGHTS);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = write_tensors(path, table, buffer, error);
     memory_free(path);

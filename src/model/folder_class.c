@@ -26,7 +26,7 @@ enum berth_status folder_read_object(const char *folder, const char *name, json 
     *object = NULL;
     char *path = folder_file(folder, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = file_exists(path) ? json_read_file(path, object, error) : BERTH_OK;
     memory_free(path);

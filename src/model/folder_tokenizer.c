@@ -68,7 +68,7 @@ static enum berth_status read_normalizer(const char *folder, const struct vocabu
         return BERTH_OK;
     }
     char *path = folder_file(folder, TOKENIZER_FILE);
-    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
     *found = path != NULL && file_exists(path);
     if (*found) {
         status = vocabulary_file_rules(path, rules, error);
@@ -114,7 +114,7 @@ enum berth_status folder_copy_file(const char *path, const char *target, const c
     char *from = folder_file(path, name), *to = path_join(target, name);
     enum berth_status status = BERTH_OK;
     if (from == NULL || to == NULL) {
-        status = file_no_path(error);
+        status = path_no_memory(error);
     } else if (file_exists(from)) {
         status = file_copy(from, to, error);
     }
@@ -129,7 +129,7 @@ static enum berth_status copy_vocab(const char *vocab_path, const char *target,
     struct vocabulary_file file = {0};
     char *to = path_join(target, VOCAB_FILE);
     enum berth_status status =
-        to != NULL ? vocabulary_file_read(vocab_path, &file, error) : file_no_path(error);
+        to != NULL ? vocabulary_file_read(vocab_path, &file, error) : path_no_memory(error);
     if (status == BERTH_OK) {
         status = file_write(to, file.bytes, file.length, error);
     }
@@ -199,7 +199,7 @@ static enum berth_status write_member(const json *value, const char *folder, con
     char *path = path_join(folder, name);
     enum berth_status status = path != NULL
                                    ? json_write_file(value, JSON_INDENT_2_SORTED, path, error)
-                                   : file_no_path(error);
+                                   : path_no_memory(error);
     memory_free(path);
     return status;
 }
@@ -291,7 +291,7 @@ static enum berth_status copy_tokens(const char *source, const struct text_rules
 static enum berth_status write_missing_specials(const char *target, struct berth_error *error) {
     char *path = path_join(target, SPECIALS_FILE);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = BERTH_OK;
     if (!file_exists(path)) {
@@ -310,7 +310,7 @@ static enum berth_status has_settings(const char *source, int *has, struct berth
     }
     char *path = folder_file(source, SETTINGS_FILE);
     *has = path != NULL && file_exists(path);
-    const enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    const enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
     memory_free(path);
     return status;
 }

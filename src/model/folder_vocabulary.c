@@ -41,7 +41,7 @@ enum berth_status folder_find_vocabulary(const char *folder, char **path,
                                          struct vocabulary_file *file, struct berth_error *error) {
     char *text = folder_file(folder, VOCAB_FILE), *whole = folder_file(folder, TOKENIZER_FILE);
     int use_whole = 0;
-    enum berth_status status = text != NULL && whole != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = text != NULL && whole != NULL ? BERTH_OK : path_no_memory(error);
     if (status == BERTH_OK && file_exists(whole)) {
         use_whole = !file_exists(text);
         status = use_whole ? BERTH_OK : prefer_whole(folder, whole, file, &use_whole, error);
@@ -179,8 +179,8 @@ static int64_t id_of(const char *text) {
 }
 
 // "added_tokens_decoder" has ids as keys, added_tokens.json has them as values.
-static enum berth_status take_number(const struct source *source, const struct json_walk *walk,
-                                     struct numbered *token, struct berth_error *error) {
+static enum berth_status read_token(const struct source *source, const struct json_walk *walk,
+                                    struct numbered *token, struct berth_error *error) {
     const int by_text = source->key == NULL;
     *token =
         (struct numbered){.text = by_text ? walk->key : text_of(walk->value),
@@ -204,7 +204,7 @@ static enum berth_status sort_tokens(const struct source *source, const json *ob
         return error_no_memory(error, json_length(object) * sizeof **tokens, source->file);
     }
     while (json_walk_next(&walk)) {
-        TRY(take_number(source, &walk, &(*tokens)[count++], error));
+        TRY(read_token(source, &walk, &(*tokens)[count++], error));
     }
     qsort(*tokens, count, sizeof **tokens, compare_ids);
     return BERTH_OK;

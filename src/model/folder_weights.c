@@ -20,7 +20,7 @@ static enum berth_status find_weights(const char *folder, char **path, struct be
     for (size_t i = 0; i < COUNT; i++) {
         *path = path_join(folder, weights_files[i]);
         if (*path == NULL) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
         if (file_exists(*path)) {
             return BERTH_OK;

@@ -40,13 +40,13 @@ struct class_scores {
 
 static void class_loss(const struct pass *pass, const struct class_scores *of) {
     struct device *dev = pass->model->device;
-    const struct class_rule *rule = &pass->model->class_rule;
-    if (rule->weights == NULL) {
+    const struct class_weighting *weighting = &pass->model->class_weighting;
+    if (weighting->weights == NULL) {
         dev->class_loss(dev, of->dlogits, of->losses, NULL, of->logits, of->scale, of->labels,
                         of->count);
     } else {
-        dev->weighted_loss(dev, of->dlogits, of->losses, of->logits, of->scale, rule, of->labels,
-                           of->count);
+        dev->weighted_loss(dev, of->dlogits, of->losses, of->logits, of->scale, weighting,
+                           of->labels, of->count);
     }
 }
 

@@ -28,7 +28,7 @@ static void *take(struct int8_weights *weights, size_t bytes) {
     return part;
 }
 
-static struct int8_matrix take_matrix(struct int8_weights *weights, int64_t rows, int64_t cols,
+static struct int8_matrix next_matrix(struct int8_weights *weights, int64_t rows, int64_t cols,
                                       int is_normalised) {
     struct int8_matrix m = {.rows = rows, .cols = cols};
     m.wide = is_normalised && cols >= WIDE_FROM_COLUMNS ? DEVICE_INT8_WIDE : 0;
@@ -36,14 +36,14 @@ static struct int8_matrix take_matrix(struct int8_weights *weights, int64_t rows
     return m;
 }
 
-static struct int8_layer take_layer(struct int8_weights *weights) {
+static struct int8_layer next_layer(struct int8_weights *weights) {
     const struct param_layer *first = &weights->table->layers[0];
     const struct param *inner = param_at(weights->table, first->intermediate_weight);
     const int64_t hidden = inner->cols;
-    return (struct int8_layer){.qkv = take_matrix(weights, 3 * hidden, hidden, 1),
-                               .attention = take_matrix(weights, hidden, hidden, 0),
-                               .intermediate = take_matrix(weights, inner->rows, hidden, 1),
-                               .output = take_matrix(weights, hidden, inner->rows, 0)};
+    return (struct int8_layer){.qkv = next_matrix(weights, 3 * hidden, hidden, 1),
+                               .attention = next_matrix(weights, hidden, hidden, 0),
+                               .intermediate = next_matrix(weights, inner->rows, hidden, 1),
+                               .output = next_matrix(weights, hidden, inner->rows, 0)};
 }
 
 // Lays out the block; without memory it only measures it.
@@ -55,7 +55,7 @@ static void lay_out(struct int8_weights *weights) {
     weights->words = mat_of(take(weights, (size_t)(words->rows * words->cols)), words->rows,
                             words->cols, DTYPE_I8);
     for (int64_t i = 0; i < weights->table->layer_count; i++) {
-        const struct int8_layer layer = take_layer(weights);
+        const struct int8_layer layer = next_layer(weights);
         if (weights->layers != NULL) {
             weights->layers[i] = layer;
         }
@@ -215,16 +215,16 @@ static void find_sizes(const struct embeddings *e, float *row, float *sizes) {
 // Writes the columns with the largest sizes, ascending; overwrites their sizes.
 static void find_largest(float *sizes, int64_t count, int32_t columns[DEVICE_INT8_WIDE]) {
     for (int found = 0; found < DEVICE_INT8_WIDE; found++) {
-        int32_t most = 0;
+        int32_t largest = 0;
         for (int32_t c = 1; c < count; c++) {
-            most = sizes[c] > sizes[most] ? c : most;
+            largest = sizes[c] > sizes[largest] ? c : largest;
         }
-        sizes[most] = -1;
+        sizes[largest] = -1;
         int at = found;
-        for (; at > 0 && columns[at - 1] > most; at--) {
+        for (; at > 0 && columns[at - 1] > largest; at--) {
             columns[at] = columns[at - 1];
         }
-        columns[at] = most;
+        columns[at] = largest;
     }
 }
 

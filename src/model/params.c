@@ -360,9 +360,9 @@ static void normal_pair(uint64_t seed, uint32_t stream, uint64_t first, double p
 // Normal values within two standard deviations. A pair with a value beyond them is redrawn from a
 // position of the stream at which no other pair starts, so each value depends only on its position.
 static void truncated_pair(uint64_t seed, uint32_t stream, uint64_t first, double pair[2]) {
-    const double most = 2;
+    const double limit = 2;
     normal_pair(seed, stream, first, pair);
-    for (uint64_t again = 1; fabs(pair[0]) > most || fabs(pair[1]) > most; again++) {
+    for (uint64_t again = 1; fabs(pair[0]) > limit || fabs(pair[1]) > limit; again++) {
         normal_pair(seed, stream, first + (again << 48), pair);
     }
 }

@@ -149,7 +149,7 @@ static enum berth_status keep_added(struct vocabulary_file *file, const char *te
                : error_no_memory(error, strlen(text) + 1, "the added tokens");
 }
 
-static enum berth_status take_added(struct vocabulary_file *file, struct tokens *tokens,
+static enum berth_status read_added(struct vocabulary_file *file, struct tokens *tokens,
                                     const json *list, struct berth_error *error) {
     static const char key[] = "added_tokens";
     for (size_t i = 0; i < json_length(list); i++) {
@@ -198,7 +198,7 @@ static enum berth_status join_tokens(struct vocabulary_file *file, const struct 
     return BERTH_OK;
 }
 
-static enum berth_status take_tokens(struct vocabulary_file *file, struct tokens *tokens,
+static enum berth_status read_tokens(struct vocabulary_file *file, struct tokens *tokens,
                                      struct berth_error *error) {
     const json *vocabulary = json_member(json_member(file->object, "model"), "vocab");
     const json *added = json_member(file->object, "added_tokens");
@@ -216,7 +216,7 @@ static enum berth_status take_tokens(struct vocabulary_file *file, struct tokens
     while (json_walk_next(&walk)) {
         TRY(put_token(tokens, walk.key, walk.value, error));
     }
-    TRY(take_added(file, tokens, added, error));
+    TRY(read_added(file, tokens, added, error));
     return join_tokens(file, tokens, error);
 }
 
@@ -259,7 +259,7 @@ enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file 
     if (file->object == NULL) {
         TRY(vocabulary_file_open(path, file, error));
     }
-    enum berth_status status = take_tokens(file, &tokens, error);
+    enum berth_status status = read_tokens(file, &tokens, error);
     memory_free(tokens.texts);
     return status;
 }

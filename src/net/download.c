@@ -101,8 +101,8 @@ static enum berth_status make_paths(struct work *work, struct berth_error *error
 
 // --- the lock -----------------------------------------------------------------------------------
 
-static enum berth_status take_lock(const struct work *work, struct file_lock *lock,
-                                   struct berth_error *error) {
+static enum berth_status acquire_lock(const struct work *work, struct file_lock *lock,
+                                      struct berth_error *error) {
     char path[NAME_LIMIT];
     int taken = 0, noted = 0;
     TRY(make_path(path, work->wanted->locks, work->wanted->key, ".lock", error));
@@ -460,7 +460,7 @@ enum berth_status download(const struct net *net, const struct download *wanted,
         snprintf(result->blob, sizeof result->blob, "%s", wanted->key);
     }
     TRY(make_paths(&work, error));
-    TRY(take_lock(&work, &lock, error));
+    TRY(acquire_lock(&work, &lock, error));
     enum berth_status status = run(&work, error);
     if (status != BERTH_OK && work.partial.descriptor >= 0 && work.partial.size == 0) {
         (void)file_remove(work.partial_path, NULL); // nothing to resume from

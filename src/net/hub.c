@@ -32,7 +32,7 @@ static void put_escaped(struct buffer *url, const char *text, int keep_slash) {
 }
 
 // NUL-terminates `url` and passes its text to the caller; NULL when out of memory.
-static char *take_text(struct buffer *url) {
+static char *finish_url(struct buffer *url) {
     buffer_put(url, "", 1);
     char *text = url->failed ? NULL : memory_string(url->bytes);
     buffer_done(url);
@@ -53,7 +53,7 @@ static char *api_url(const struct hub *hub, const char *resource, const char *re
     buffer_put_text(&url, "/");
     put_escaped(&url, revision, 0);
     buffer_put_text(&url, query);
-    return take_text(&url);
+    return finish_url(&url);
 }
 
 char *hub_file_url(const struct hub *hub, const char *commit, const char *path) {
@@ -65,7 +65,7 @@ char *hub_file_url(const struct hub *hub, const char *commit, const char *path) 
     buffer_put_text(&url, commit);
     buffer_put_text(&url, "/");
     put_escaped(&url, path, 1);
-    return take_text(&url);
+    return finish_url(&url);
 }
 
 // --- requests ------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ static enum berth_status request_commit(const struct hub *hub, const char *revis
     enum berth_status status =
         url == NULL ? no_memory(error) : download_page(hub, name, url, &document, &response, error);
     if (status == BERTH_OK) {
-        status = hub_listing_take_commit(listing, hub->id, document.text, document.length, error);
+        status = hub_listing_read_commit(listing, hub->id, document.text, document.length, error);
     }
     memory_free(document.text);
     memory_free(url);

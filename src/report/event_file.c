@@ -139,7 +139,7 @@ enum berth_status event_file_open(struct event_file *file, const char *folder,
             "logging_dir: expected a folder for TensorBoard's files, found the file %s", folder);
     }
     file->folder = memory_string(folder);
-    return file->folder != NULL ? BERTH_OK : file_no_path(error);
+    return file->folder != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 // Creates a file with a name that TensorBoard takes for an event file ("tfevents") and that is

@@ -46,7 +46,7 @@ static enum berth_status put_head(const struct run_set *set, struct buffer *page
                           "dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>");
     html_put_text(page, set->runs[0].name);
     if (set->count > 1) {
-        html_put(page, " and %zu more", set->count - 1);
+        buffer_print(page, " and %zu more", set->count - 1);
     }
     buffer_put_text(page, " - Berth</title>\n<style>");
     buffer_put_text(page, report_css);
@@ -61,26 +61,26 @@ static void put_state(const struct run *run, struct buffer *page) {
     const double last =
         run->process_count > 0 ? run->processes[run->process_count - 1].last : (double)NAN;
     if (last > 0 && last < INFINITY) {
-        html_put(page, run->total_steps > 0 ? "update %.0f of %.0f" : "update %.0f", last,
-                 run->total_steps);
+        buffer_print(page, run->total_steps > 0 ? "update %.0f of %.0f" : "update %.0f", last,
+                     run->total_steps);
         buffer_put_text(page, run->has_ended ? ", ended" : ", not ended");
     }
     if (run->process_count > 1) {
-        html_put(page, ", %zu processes", run->process_count);
+        buffer_print(page, ", %zu processes", run->process_count);
     }
     if (run->skipped > 0) {
-        html_put(page, ", %zu incomplete or unknown line%s skipped", run->skipped,
-                 number_plural((int64_t)run->skipped));
+        buffer_print(page, ", %zu incomplete or unknown line%s skipped", run->skipped,
+                     number_plural((int64_t)run->skipped));
     }
 }
 
 static void put_runs(const struct run_set *set, struct buffer *page) {
     buffer_put_text(page, "<ul class=\"runs\">");
     for (size_t i = 0; i < set->count; i++) {
-        html_put(page,
-                 "<li><svg class=\"key s%zu\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path "
-                 "class=\"line\" d=\"M1 4h22\"/></svg><b>",
-                 i % 8);
+        buffer_print(page,
+                     "<li><svg class=\"key s%zu\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path "
+                     "class=\"line\" d=\"M1 4h22\"/></svg><b>",
+                     i % 8);
         html_put_text(page, set->runs[i].name);
         buffer_put_text(page, "</b> <span class=\"soft\">");
         put_state(&set->runs[i], page);
@@ -97,8 +97,8 @@ static void put_heading(const struct run_set *set, struct buffer *page) {
     strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &broken);
     buffer_put_text(page, "<body>\n<main>\n<h1>");
     html_put_text(page, set->count > 1 ? "Runs" : "Run");
-    html_put(page, "</h1>\n<p class=\"soft\">Berth %s, report of %s UTC</p>\n", BERTH_VERSION,
-             date);
+    buffer_print(page, "</h1>\n<p class=\"soft\">Berth %s, report of %s UTC</p>\n", BERTH_VERSION,
+                 date);
     put_runs(set, page);
 }
 

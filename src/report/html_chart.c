@@ -4,7 +4,6 @@
 // under the pointer, from data-points; a table has the same for readers.
 #include "core/html.h"
 #include "core/memory.h"
-#include "core/number.h"
 #include "report/chart.h"
 #include "report/html_parts.h"
 
@@ -39,11 +38,12 @@ static void put_band(const struct chart *chart, const struct run_bucket *buckets
     }
     buffer_put_text(page, "<path class=\"band\" d=\"");
     for (size_t i = 0; i < count; i++) {
-        html_put(page, "%c%.1f %.1f", i == 0 ? 'M' : 'L', across(chart, buckets[i].last),
-                 down(chart, buckets[i].max));
+        buffer_print(page, "%c%.1f %.1f", i == 0 ? 'M' : 'L', across(chart, buckets[i].last),
+                     down(chart, buckets[i].max));
     }
     for (size_t i = count; i-- > 0;) {
-        html_put(page, "L%.1f %.1f", across(chart, buckets[i].last), down(chart, buckets[i].min));
+        buffer_print(page, "L%.1f %.1f", across(chart, buckets[i].last),
+                     down(chart, buckets[i].min));
     }
     buffer_put_text(page, "Z\"/>");
 }
@@ -53,15 +53,15 @@ static void put_path(const struct chart *chart, const struct run_bucket *buckets
                      struct buffer *page) {
     buffer_put_text(page, "<path class=\"line\" d=\"");
     for (size_t i = 0; i < count; i++) {
-        html_put(page, "%c%.1f %.1f", i == 0 ? 'M' : 'L', across(chart, buckets[i].last),
-                 down(chart, run_mean(&buckets[i])));
+        buffer_print(page, "%c%.1f %.1f", i == 0 ? 'M' : 'L', across(chart, buckets[i].last),
+                     down(chart, run_mean(&buckets[i])));
     }
     buffer_put_text(page, "\"/>");
     if (count <= 24) {
         buffer_put_text(page, "<path class=\"dots\" d=\"");
         for (size_t i = 0; i < count; i++) {
-            html_put(page, "M%.1f %.1fh0", across(chart, buckets[i].last),
-                     down(chart, run_mean(&buckets[i])));
+            buffer_print(page, "M%.1f %.1fh0", across(chart, buckets[i].last),
+                         down(chart, run_mean(&buckets[i])));
         }
         buffer_put_text(page, "\"/>");
     }
@@ -72,9 +72,10 @@ static void put_line(const struct chart *chart, const struct chart_line *line, s
     struct run_bucket buckets[RUN_BUCKETS];
     memcpy(buckets, line->buckets, line->count * sizeof *buckets);
     const size_t count = run_thin(buckets, line->count, limit);
-    html_put(page, "<g class=\"s%zu\" data-points=\"", line->run % 8);
+    buffer_print(page, "<g class=\"s%zu\" data-points=\"", line->run % 8);
     for (size_t i = 0; i < count; i++) {
-        html_put(page, "%s%.10g %.5g", i > 0 ? " " : "", buckets[i].last, run_mean(&buckets[i]));
+        buffer_print(page, "%s%.10g %.5g", i > 0 ? " " : "", buckets[i].last,
+                     run_mean(&buckets[i]));
     }
     buffer_put_text(page, "\" data-name=\"");
     html_put_text(page, line->name);
@@ -89,11 +90,11 @@ static void put_line(const struct chart *chart, const struct chart_line *line, s
 static void put_grid(const struct chart *chart, struct buffer *page) {
     buffer_put_text(page, "<path class=\"grid\" d=\"");
     for (int i = 0; i <= chart->y.intervals; i++) {
-        html_put(page, "M0 %.1fh1000", SIDE * i / chart->y.intervals);
+        buffer_print(page, "M0 %.1fh1000", SIDE * i / chart->y.intervals);
     }
     buffer_put_text(page, "\"/>");
     if (!isnan(chart->limit)) {
-        html_put(page, "<path class=\"limit\" d=\"M0 %.1fh1000\"/>", down(chart, chart->limit));
+        buffer_print(page, "<path class=\"limit\" d=\"M0 %.1fh1000\"/>", down(chart, chart->limit));
     }
 }
 
@@ -105,10 +106,11 @@ static void put_resumptions(const struct chart *chart, const struct run_set *set
         for (size_t process = 1; process < run->process_count; process++) {
             const double first = run->processes[process].first;
             if (first < INFINITY) {
-                html_put(page,
-                         "<path class=\"resumed s%zu\" d=\"M%.1f 0v1000\"><title>resumed: first "
-                         "report at update %.0f</title></path>",
-                         i % 8, across(chart, first), first);
+                buffer_print(
+                    page,
+                    "<path class=\"resumed s%zu\" d=\"M%.1f 0v1000\"><title>resumed: first "
+                    "report at update %.0f</title></path>",
+                    i % 8, across(chart, first), first);
             }
         }
     }
@@ -116,7 +118,7 @@ static void put_resumptions(const struct chart *chart, const struct run_set *set
 
 static void put_tick_labels(const char *kind, const char *key, const struct axis *axis, int is_down,
                             struct buffer *page) {
-    html_put(page, "<div class=\"%s\" aria-hidden=\"true\">", kind);
+    buffer_print(page, "<div class=\"%s\" aria-hidden=\"true\">", kind);
     for (int i = 0; i <= axis->intervals; i++) {
         char tick[64];
         chart_tick_label(key, axis, is_down ? axis->intervals - i : i, tick, sizeof tick);
@@ -164,10 +166,10 @@ static void put_table(const struct chart *chart, struct buffer *page) {
     buffer_put_text(page,
                     "<details><summary>Values</summary><div class=\"wide\" tabindex=\"0\"><table>"
                     "<thead><tr>");
-    html_put(page,
-             "%s<th scope=\"col\">%s</th><th scope=\"col\">Mean</th><th scope=\"col\">Least"
-             "</th><th scope=\"col\">Most</th></tr></thead><tbody>",
-             chart->count > 1 ? "<th scope=\"col\">Run</th>" : "", chart->x_title);
+    buffer_print(page,
+                 "%s<th scope=\"col\">%s</th><th scope=\"col\">Mean</th><th scope=\"col\">Least"
+                 "</th><th scope=\"col\">Most</th></tr></thead><tbody>",
+                 chart->count > 1 ? "<th scope=\"col\">Run</th>" : "", chart->x_title);
     for (size_t i = 0; i < chart->count; i++) {
         struct run_bucket buckets[RUN_BUCKETS];
         const struct chart_line *line = &chart->lines[i];
@@ -189,7 +191,7 @@ static void put_caption(const struct chart *chart, struct buffer *page) {
     html_put_text(page, chart->title);
     if (!isnan(chart->limit)) {
         chart_value(chart->key, chart->limit, limit, sizeof limit);
-        html_put(page, " <span class=\"soft\">(dashed: %s, ", chart->limit_title);
+        buffer_print(page, " <span class=\"soft\">(dashed: %s, ", chart->limit_title);
         html_put_text(page, limit);
         buffer_put_text(page, ")</span>");
     }
@@ -200,10 +202,10 @@ static void put_caption(const struct chart *chart, struct buffer *page) {
 static void put_chart(struct chart *chart, const struct run_set *set, struct buffer *page) {
     const size_t points_per_line = POINTS_LIMIT / chart->count;
     chart_scale(chart, 4);
-    html_put(page,
-             "<figure class=\"chart\" tabindex=\"0\" data-low=\"%.10g\" data-high=\"%.10g\" "
-             "data-x=\"%s\">",
-             chart->x.low, axis_high(&chart->x), chart->x_title);
+    buffer_print(page,
+                 "<figure class=\"chart\" tabindex=\"0\" data-low=\"%.10g\" data-high=\"%.10g\" "
+                 "data-x=\"%s\">",
+                 chart->x.low, axis_high(&chart->x), chart->x_title);
     put_caption(chart, page);
     buffer_put_text(page, "<div class=\"plot\">");
     put_tick_labels("ys", chart->key, &chart->y, 1, page);
@@ -226,7 +228,7 @@ static void put_chart(struct chart *chart, const struct run_set *set, struct buf
     }
     buffer_put_text(page, "<path class=\"cursor\"/></svg>");
     put_tick_labels("xs", strcmp(chart->x_title, "Update") == 0 ? "step" : "", &chart->x, 0, page);
-    html_put(page, "<div class=\"xt soft\">%s</div></div>", chart->x_title);
+    buffer_print(page, "<div class=\"xt soft\">%s</div></div>", chart->x_title);
     put_table(chart, page);
     buffer_put_text(page, "</figure>\n");
 }
@@ -288,7 +290,8 @@ void html_put_charts(const struct run_set *set, struct buffer *page) {
 // --- thresholds ----------------------------------------------------------------------------------
 
 // The values of `key` by threshold, as a line; returns the number of points.
-static size_t take_thresholds(const struct run *run, const char *key, struct run_bucket *buckets) {
+static size_t collect_thresholds(const struct run *run, const char *key,
+                                 struct run_bucket *buckets) {
     const json *points = run_details(run, "threshold");
     size_t count = 0;
     for (size_t i = 0; i < json_length(points) && count < RUN_BUCKETS; i++) {
@@ -317,7 +320,7 @@ static void put_threshold_chart(const struct run_set *set, const char *key, cons
         .key = key, .title = title, .lines = lines, .x_title = "Threshold", .limit = NAN};
     for (size_t i = 0; i < set->count; i++) {
         struct run_bucket *own = buckets + i * RUN_BUCKETS;
-        const size_t count = take_thresholds(&set->runs[i], key, own);
+        const size_t count = collect_thresholds(&set->runs[i], key, own);
         if (count > 0) {
             lines[chart.count++] = (struct chart_line){set->runs[i].name, own, count, i};
         }

@@ -145,7 +145,7 @@ static const json *figures_of(const struct run *run, const char *process) {
 // A list of objects, such as the operations of `berth bench ops`; the columns are those of the
 // first.
 static void put_list(const char *name, const json *list, struct buffer *page) {
-    html_put(page, "<h3>");
+    buffer_print(page, "<h3>");
     html_put_text(page, name);
     buffer_put_text(page, "</h3><div class=\"wide\" tabindex=\"0\"><table><thead><tr>");
     struct json_walk head = {.object = json_at(list, 0)};
@@ -182,17 +182,17 @@ static void put_bars(const struct run_set *set, const char *key, const char *tit
     if (!(max > 0)) {
         return;
     }
-    html_put(page, "<h3>%s</h3><div class=\"wide\"><table class=\"bars\"><tbody>", title);
+    buffer_print(page, "<h3>%s</h3><div class=\"wide\"><table class=\"bars\"><tbody>", title);
     for (size_t i = 0; i < set->count; i++) {
         const json *value = json_member(set->runs[i].figures, key);
         const double fraction = json_is_number_value(value) ? json_as_real(value) / max : 0;
         buffer_put_text(page, "<tr><th scope=\"row\">");
         html_put_text(page, set->runs[i].name);
-        html_put(page,
-                 "</th><td><svg class=\"bar s%zu\" viewBox=\"0 0 100 10\" "
-                 "preserveAspectRatio=\"none\" aria-hidden=\"true\"><path d=\"M0 0h%.2fv10h-"
-                 "%.2fz\"/></svg></td><td>",
-                 i % 8, 100 * fmax(fraction, 0), 100 * fmax(fraction, 0));
+        buffer_print(page,
+                     "</th><td><svg class=\"bar s%zu\" viewBox=\"0 0 100 10\" "
+                     "preserveAspectRatio=\"none\" aria-hidden=\"true\"><path d=\"M0 0h%.2fv10h-"
+                     "%.2fz\"/></svg></td><td>",
+                     i % 8, 100 * fmax(fraction, 0), 100 * fmax(fraction, 0));
         html_put_value(page, key, value);
         buffer_put_text(page, "</td></tr>");
     }
@@ -234,12 +234,12 @@ static void put_process(const struct run *run, size_t number, struct buffer *pag
     const struct run_process *process = &run->processes[number];
     buffer_put_text(page, "<tr><td>");
     html_put_text(page, run->name);
-    html_put(page, "</td><td>%zu</td><td>", number + 1);
+    buffer_print(page, "</td><td>%zu</td><td>", number + 1);
     put_time(process->begin, page);
     buffer_put_text(page, "</td><td>");
     put_time(process->end, page);
     if (process->first <= process->last) {
-        html_put(page, "</td><td>%.0f to %.0f</td><td>", process->first, process->last);
+        buffer_print(page, "</td><td>%.0f to %.0f</td><td>", process->first, process->last);
     } else {
         buffer_put_text(page, "</td><td>none</td><td>");
     }

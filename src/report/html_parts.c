@@ -3,20 +3,9 @@
 #include "report/html_parts.h"
 
 #include "core/html.h"
-#include "core/number.h"
 #include "report/lines.h"
 
 #include <math.h>
-#include <stdarg.h>
-
-void html_put(struct buffer *page, const char *format, ...) {
-    char text[1000];
-    va_list arguments;
-    va_start(arguments, format);
-    number_format_list(text, sizeof text, format, arguments);
-    va_end(arguments);
-    buffer_put_text(page, text);
-}
 
 const char *html_text(const json *object, const char *key) {
     const char *text = json_text(json_member(object, key));

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sections of the HTML report, in the order of the page. A section for which the runs have no
-// data appends nothing.
+// data appends nothing. buffer_print does not escape: text of a log goes through html_put_text.
 #ifndef BERTH_REPORT_HTML_PARTS_H
 #define BERTH_REPORT_HTML_PARTS_H
 
 #include "report/run.h"
 
-// printf to the page, in the "C" locale; at most 1,000 bytes. Does not escape: never pass text of a
-// log.
-void html_put(struct buffer *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // A cell with a value of a log, formatted by its key (lines.h).
 void html_put_value(struct buffer *page, const char *key, const json *value);
 // A text member of an object, or ""; a number, or NaN.

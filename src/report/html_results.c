@@ -15,7 +15,7 @@
 #define MISTAKES_LIMIT 40
 
 static void put_title(const char *title, const struct run *run, struct buffer *page) {
-    html_put(page, "<h2>%s <span class=\"soft\">", title);
+    buffer_print(page, "<h2>%s <span class=\"soft\">", title);
     html_put_text(page, run->name);
     buffer_put_text(page, "</span></h2>\n");
 }
@@ -43,24 +43,24 @@ static struct lengths add_up(const json *list) {
 
 static void put_bars(const json *list, const struct lengths *sum, struct buffer *page) {
     const double width = 1000.0 / (double)json_length(list);
-    html_put(page,
-             "<svg class=\"histogram s0\" viewBox=\"0 0 1000 200\" preserveAspectRatio=\"none\" "
-             "role=\"img\" aria-label=\"Histogram of lengths; the table has its values\">");
+    buffer_print(
+        page, "<svg class=\"histogram s0\" viewBox=\"0 0 1000 200\" preserveAspectRatio=\"none\" "
+              "role=\"img\" aria-label=\"Histogram of lengths; the table has its values\">");
     for (size_t i = 0; i < json_length(list); i++) {
         const json *item = json_at(list, i);
         const double sequences = html_real(item, "sequences");
         const double height = sequences > 0 ? 200 * sequences / sum->largest_bar : 0;
-        html_put(page,
-                 "<path d=\"M%.2f 200v-%.1fh%.2fv%.1fz\"><title>%.0f to %.0f tokens: %.0f "
-                 "sequences</title></path>",
-                 width * (double)i, height, 0.9 * width, height, html_real(item, "from"),
-                 html_real(item, "to"), sequences);
+        buffer_print(page,
+                     "<path d=\"M%.2f 200v-%.1fh%.2fv%.1fz\"><title>%.0f to %.0f tokens: %.0f "
+                     "sequences</title></path>",
+                     width * (double)i, height, 0.9 * width, height, html_real(item, "from"),
+                     html_real(item, "to"), sequences);
     }
-    html_put(page,
-             "</svg><div class=\"ends soft\" aria-hidden=\"true\"><span>%.0f</span><span>%.0f "
-             "tokens</span></div>",
-             html_real(json_at(list, 0), "from"),
-             html_real(json_at(list, json_length(list) - 1), "to"));
+    buffer_print(page,
+                 "</svg><div class=\"ends soft\" aria-hidden=\"true\"><span>%.0f</span><span>%.0f "
+                 "tokens</span></div>",
+                 html_real(json_at(list, 0), "from"),
+                 html_real(json_at(list, json_length(list) - 1), "to"));
 }
 
 // Attention costs the square of a length, the rest of the layers the length.
@@ -72,17 +72,18 @@ static void put_padding(const struct run *run, const struct lengths *sum, struct
         {"to max_seq_length", html_real(json_at(run_details(run, "length"), 0), "max_seq_length")},
         {"to the longest sequence", sum->longest}};
     const double mean = sum->tokens / sum->sequences;
-    html_put(page,
-             "<p>%.0f sequences of %.1f tokens in the mean, %.0f in the longest. Berth packs "
-             "them without padding.</p><div class=\"wide\" tabindex=\"0\"><table><thead><tr><th "
-             "scope=\"col\">Padding</th><th scope=\"col\">Tokens</th><th scope=\"col\">Times as "
-             "many</th></tr></thead><tbody><tr><td>none</td><td>%.0f</td><td>1</td></tr>",
-             sum->sequences, mean, sum->longest, sum->tokens);
+    buffer_print(
+        page,
+        "<p>%.0f sequences of %.1f tokens in the mean, %.0f in the longest. Berth packs "
+        "them without padding.</p><div class=\"wide\" tabindex=\"0\"><table><thead><tr><th "
+        "scope=\"col\">Padding</th><th scope=\"col\">Tokens</th><th scope=\"col\">Times as "
+        "many</th></tr></thead><tbody><tr><td>none</td><td>%.0f</td><td>1</td></tr>",
+        sum->sequences, mean, sum->longest, sum->tokens);
     for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
         if (paddings[i].length > 0) {
-            html_put(page, "<tr><td>%s, %.0f</td><td>%.0f</td><td>%.2f</td></tr>",
-                     paddings[i].title, paddings[i].length, paddings[i].length * sum->sequences,
-                     paddings[i].length / mean);
+            buffer_print(page, "<tr><td>%s, %.0f</td><td>%.0f</td><td>%.2f</td></tr>",
+                         paddings[i].title, paddings[i].length, paddings[i].length * sum->sequences,
+                         paddings[i].length / mean);
         }
     }
     buffer_put_text(page, "</tbody></table></div>\n");
@@ -95,8 +96,8 @@ static void put_length_table(const json *list, struct buffer *page) {
                     "scope=\"col\">Sequences</th></tr></thead><tbody>");
     for (size_t i = 0; i < json_length(list); i++) {
         const json *item = json_at(list, i);
-        html_put(page, "<tr><td>%.0f to %.0f</td><td>%.0f</td></tr>", html_real(item, "from"),
-                 html_real(item, "to"), html_real(item, "sequences"));
+        buffer_print(page, "<tr><td>%.0f to %.0f</td><td>%.0f</td></tr>", html_real(item, "from"),
+                     html_real(item, "to"), html_real(item, "sequences"));
     }
     buffer_put_text(page, "</tbody></table></div></details>\n");
 }
@@ -176,11 +177,11 @@ static void put_matrix(const json *cells, const struct classes *classes, struct 
         for (size_t column = 0; column < classes->count; column++) {
             const double count = count_of(cells, classes->names[row], classes->names[column]);
             const double fraction = total > 0 && count > 0 ? fmin(count / total, 1) : 0;
-            html_put(page, "<td class=\"%c%d\">%.0f</td>", row == column ? 'r' : 'w',
-                     (int)ceil(4 * fraction), count);
+            buffer_print(page, "<td class=\"%c%d\">%.0f</td>", row == column ? 'r' : 'w',
+                         (int)ceil(4 * fraction), count);
         }
-        html_put(page, total > 0 ? "<td>%.1f %%</td></tr>" : "<td>\xe2\x80\x93</td></tr>",
-                 100 * count_of(cells, classes->names[row], classes->names[row]) / total);
+        buffer_print(page, total > 0 ? "<td>%.1f %%</td></tr>" : "<td>\xe2\x80\x93</td></tr>",
+                     100 * count_of(cells, classes->names[row], classes->names[row]) / total);
     }
     buffer_put_text(page, "</tbody></table></div>\n");
 }
@@ -199,7 +200,7 @@ static void put_mistakes(const json *cells, struct buffer *page) {
             html_put_text(page, html_text(cell, "expected"));
             buffer_put_text(page, "</td><td>");
             html_put_text(page, html_text(cell, "predicted"));
-            html_put(page, "</td><td>%.0f</td></tr>", html_real(cell, "count"));
+            buffer_print(page, "</td><td>%.0f</td></tr>", html_real(cell, "count"));
             rows++;
         }
     }
@@ -273,7 +274,7 @@ static void put_marked(const json *sample, struct buffer *page) {
 static void put_pair(const char *title, const json *sample, const char *key, struct buffer *page) {
     if (json_member(sample, key) != NULL) {
         const char *text = html_text(sample, key);
-        html_put(page, "<dt>%s</dt><dd>", title);
+        buffer_print(page, "<dt>%s</dt><dd>", title);
         html_put_text(page, *text != '\0' ? text : "(no answer)");
         buffer_put_text(page, "</dd>");
     }
@@ -282,16 +283,16 @@ static void put_pair(const char *title, const json *sample, const char *key, str
 static void put_sample(const json *sample, struct buffer *page) {
     const double score = html_real(sample, "score"), probability = html_real(sample, "probability");
     const int is_right = score >= 100;
-    html_put(page, "<li class=\"sample\"><h3>%s", is_right ? "Right: " : "");
+    buffer_print(page, "<li class=\"sample\"><h3>%s", is_right ? "Right: " : "");
     html_put_text(page, html_text(sample, "question"));
     buffer_put_text(page, "</h3><dl>");
     put_pair("Answer", sample, "predicted", page);
     put_pair("Expected", sample, "expected", page);
     if (!isnan(score)) {
-        html_put(page, "<dt>Score</dt><dd>%.1f</dd>", score);
+        buffer_print(page, "<dt>Score</dt><dd>%.1f</dd>", score);
     }
     if (!isnan(probability)) {
-        html_put(page, "<dt>Probability</dt><dd>%.3f</dd>", probability);
+        buffer_print(page, "<dt>Probability</dt><dd>%.3f</dd>", probability);
     }
     buffer_put_text(page, "</dl>");
     if (json_member(sample, "context") != NULL) {
@@ -306,10 +307,11 @@ void html_put_samples(const struct run *run, struct buffer *page) {
         return;
     }
     put_title("Sample answers", run, page);
-    html_put(page,
-             "<p class=\"soft\">Of the last evaluation, at update %.0f; the worst errors first: "
-             "wrong answers by the model's probability.",
-             html_real(json_at(samples, 0), "step"));
+    buffer_print(
+        page,
+        "<p class=\"soft\">Of the last evaluation, at update %.0f; the worst errors first: "
+        "wrong answers by the model's probability.",
+        html_real(json_at(samples, 0), "step"));
     if (json_member(json_at(samples, 0), "context") != NULL) {
         buffer_put_text(page, " Marked: <mark class=\"wrong\">wrong answer</mark> <mark "
                               "class=\"right\">expected</mark> <mark class=\"both\">both</mark>");

@@ -131,7 +131,7 @@ static enum berth_status open_file(struct run_log *log, const char *folder, int 
     const struct json_file_options options = {.append = append};
     char *path = path_join(folder, RUN_LOG_NAME);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     const int continues = append && file_exists(path);
     enum berth_status status = run_init(&log->run, folder, error);

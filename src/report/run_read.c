@@ -112,19 +112,19 @@ static void note_step(struct run *run, double step) {
 
 // --- records -------------------------------------------------------------------------------------
 
-static void take_step(struct run *run, const json *record) {
+static void read_step(struct run *run, const json *record) {
     const double total = real_of(record, "total_steps");
     add_numbers(run, record, "");
     note_step(run, real_of(record, "step"));
     run->total_steps = isnan(total) ? run->total_steps : total;
 }
 
-static void take_eval(struct run *run, const json *record) {
+static void read_eval(struct run *run, const json *record) {
     add_numbers(run, record, "eval_");
     run->details_are_complete = 1;
 }
 
-static void take_plan(struct run *run, const json *record) {
+static void read_plan(struct run *run, const json *record) {
     const char *resumed = text_of(record, "resumed_from");
     struct run_process *process = *resumed != '\0' ? current_process(run) : NULL;
     if (process != NULL && process->resumed_from == NULL) {
@@ -136,13 +136,13 @@ static void take_plan(struct run *run, const json *record) {
     }
 }
 
-static void take_summary(struct run *run, const json *record) {
+static void read_summary(struct run *run, const json *record) {
     replace(run, &run->summary, record);
     run->has_ended = 1;
 }
 
 // A process begins with its settings; the plan's details follow again.
-static void take_event(struct run *run, const json *record) {
+static void read_event(struct run *run, const json *record) {
     if (strcmp(text_of(record, "text"), "Config") == 0) {
         replace(run, &run->settings, record);
         json_free(run->summary);
@@ -153,7 +153,7 @@ static void take_event(struct run *run, const json *record) {
     }
 }
 
-static void take_warning(struct run *run, const json *record) {
+static void read_warning(struct run *run, const json *record) {
     append(run, &run->warnings, json_member(record, "text"), WARNINGS_LIMIT);
 }
 
@@ -168,7 +168,7 @@ static void begin_evaluation(struct run *run, double step) {
     run->details_are_complete = 0;
 }
 
-static void take_detail(struct run *run, const json *record) {
+static void read_detail(struct run *run, const json *record) {
     const char *kind = text_of(record, "text");
     const double step = real_of(record, "step");
     if (!isnan(step) && (run->details_are_complete || step != run->details_step)) {
@@ -187,25 +187,25 @@ static void take_detail(struct run *run, const json *record) {
     }
 }
 
-static void take_nothing(struct run *run, const json *record) {
+static void read_nothing(struct run *run, const json *record) {
     (void)run;
     (void)record;
 }
 
 static const struct kind {
     const char *name;
-    void (*take)(struct run *run, const json *record);
+    void (*read)(struct run *run, const json *record);
 } kinds[] = {
-    {"step", take_step},       {"eval", take_eval},    {"plan", take_plan},
-    {"summary", take_summary}, {"event", take_event},  {"warning", take_warning},
-    {"detail", take_detail},   {"note", take_nothing}, {"values", take_nothing},
+    {"step", read_step},       {"eval", read_eval},    {"plan", read_plan},
+    {"summary", read_summary}, {"event", read_event},  {"warning", read_warning},
+    {"detail", read_detail},   {"note", read_nothing}, {"values", read_nothing},
 };
 
-static int take_record(struct run *run, const json *record) {
+static int read_record(struct run *run, const json *record) {
     const char *name = text_of(record, "kind");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i].name, name) == 0) {
-            kinds[i].take(run, record);
+            kinds[i].read(run, record);
             note_time(run, record);
             return 1;
         }
@@ -216,19 +216,19 @@ static int take_record(struct run *run, const json *record) {
 // --- other programs ------------------------------------------------------------------------------
 
 // An entry of Hugging Face's log_history: losses, an evaluation, or the end.
-static void take_entry(struct run *run, const json *entry) {
+static void read_entry(struct run *run, const json *entry) {
     if (json_member(entry, "train_runtime") != NULL) {
-        take_summary(run, entry);
+        read_summary(run, entry);
     } else if (json_member(entry, "loss") != NULL) {
-        take_step(run, entry);
+        read_step(run, entry);
     } else {
-        take_eval(run, entry);
+        read_eval(run, entry);
     }
     run->records++;
 }
 
 // A single object of a benchmark is shown by its members; several become rows of a table.
-static void take_figures(struct run *run, const json *value) {
+static void read_figures(struct run *run, const json *value) {
     if (run->figures == NULL) {
         replace(run, &run->figures, value);
         return;
@@ -246,12 +246,12 @@ static void take_figures(struct run *run, const json *value) {
     }
 }
 
-static int take_value(struct run *run, const json *value) {
+static int read_json(struct run *run, const json *value) {
     const json *history = json_member(value, "log_history");
     if (json_is_array_value(history)) {
         run->has_history = 1;
         for (size_t i = 0; i < json_length(history); i++) {
-            take_entry(run, json_at(history, i));
+            read_entry(run, json_at(history, i));
         }
         const double total = real_of(value, "max_steps");
         run->total_steps = isnan(total) ? run->total_steps : total;
@@ -259,9 +259,9 @@ static int take_value(struct run *run, const json *value) {
         return 1;
     }
     if (json_is_text(json_member(value, "kind"))) {
-        const int is_taken = take_record(run, value);
-        run->records += (size_t)is_taken;
-        return is_taken;
+        const int is_known = read_record(run, value);
+        run->records += (size_t)is_known;
+        return is_known;
     }
     if (json_is_array_value(value) && json_is_object_value(json_at(value, 0))) {
         set(run, &run->figures, "results", json_copy_deep(value));
@@ -269,7 +269,7 @@ static int take_value(struct run *run, const json *value) {
         return 1;
     }
     if (json_is_object_value(value) && json_length(value) > 0) {
-        take_figures(run, value);
+        read_figures(run, value);
         run->records++;
         return 1;
     }
@@ -285,7 +285,7 @@ static int is_blank(const char *bytes, size_t length) {
     return length == 0;
 }
 
-static void take_line(struct run *run) {
+static void read_line(struct run *run) {
     json *value = NULL;
     struct berth_error error;
     const int is_long = run->line_is_long;
@@ -298,7 +298,7 @@ static void take_line(struct run *run) {
         is_long ? BERTH_BAD_DATA
                 : json_read_memory(run->name, run->line.bytes, run->line.length, &value, &error);
     run->failed |= status == BERTH_NO_MEMORY;
-    run->skipped += status != BERTH_OK || !take_value(run, value);
+    run->skipped += status != BERTH_OK || !read_json(run, value);
     json_free(value);
     buffer_clear(&run->line);
 }
@@ -312,7 +312,7 @@ void run_feed(struct run *run, const char *bytes, size_t length) {
             buffer_put(&run->line, bytes, part);
         }
         if (end != NULL) {
-            take_line(run);
+            read_line(run);
         }
         run->failed |= run->line.failed;
         bytes += part + (end != NULL);
@@ -348,7 +348,7 @@ static void derive_mfu(struct run *run) {
 
 enum berth_status run_end(struct run *run, struct berth_error *error) {
     if (run->line.length > 0 || run->line_is_long) {
-        take_line(run);
+        read_line(run);
     }
     derive_mfu(run);
     return run->failed ? error_no_memory(error, LINE_LIMIT, run->name) : BERTH_OK;
@@ -377,7 +377,7 @@ static enum berth_status feed_file(struct run *run, const struct file_reader *re
 static enum berth_status read_value(struct run *run, const char *path, struct berth_error *error) {
     json *value = NULL;
     TRY(json_read_python_file(path, &value, error));
-    (void)take_value(run, value);
+    (void)read_json(run, value);
     json_free(value);
     return BERTH_OK;
 }

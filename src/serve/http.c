@@ -14,11 +14,11 @@
 #include "core/buffer.h"
 #include "core/clock.h"
 #include "core/memory.h"
+#include "serve/listeners.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,7 +34,6 @@
 #define BODIES_MAX ((size_t)512 << 20)       // of all requests
 #define DISCARDED_MAX (64 << 20)             // of a request that is refused
 #define NEVER 1e300
-#define LISTENERS_MAX 8
 #define SCAN_SECONDS 1.0    // between two scans for clients that have disconnected
 #define CLOSING_SECONDS 0.5 // the bytes read last may still complete a request
 
@@ -45,17 +44,9 @@ struct connection {
     double deadline;
 };
 
-// A socket that listens, and the thread that serves its connections.
-struct listener {
-    int socket;
-    struct MHD_Daemon *daemon;
-    char address[80]; // and port, as text
-};
-
 struct http_server {
-    struct listener listeners[LISTENERS_MAX]; // [listener_count] one for each address
-    size_t listener_count;
-    size_t left_out; // addresses of the host beyond LISTENERS_MAX
+    struct listeners listeners;
+    struct MHD_Daemon *daemons[LISTENERS_MAX]; // [listeners.count] each serves in a thread
     struct http_settings settings;
     struct http_application application;
     pthread_mutex_t lock; // of the list and its deadlines; held until all daemons run
@@ -465,138 +456,25 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 
 // --- the server ----------------------------------------------------------------------------------
 
-// Returns the socket; -1: errno says why not. "::" also accepts IPv4, unless other addresses are
-// listened on as well.
-static int listen_on(const struct addrinfo *address, int is_only) {
-    const int on = 1, v6_only = !is_only;
-    const int listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener < 0) {
-        return -1;
-    }
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (address->ai_family == AF_INET6) {
-        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
-    }
-    if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
-        listen(listener, SOMAXCONN) == 0) {
-        return listener;
-    }
-    const int cause = errno;
-    close(listener);
-    errno = cause;
-    return -1;
-}
-
-static in_port_t *port_of(struct sockaddr *address) {
-    return address->sa_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port
-                                          : &((struct sockaddr_in *)address)->sin_port;
-}
-
-// Gives all addresses the port of the first listener, which the system chose for port 0.
-static void copy_port(const struct http_server *server, const struct addrinfo *found) {
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof bound;
-    if (getsockname(server->listeners[0].socket, (struct sockaddr *)&bound, &size) == 0) {
-        for (const struct addrinfo *address = found; address != NULL; address = address->ai_next) {
-            *port_of(address->ai_addr) = *port_of((struct sockaddr *)&bound);
-        }
-    }
-}
-
-// A hosts file may list an address twice.
-static int is_repeated(const struct addrinfo *found, const struct addrinfo *address) {
-    while (found != address && (found->ai_addrlen != address->ai_addrlen ||
-                                memcmp(found->ai_addr, address->ai_addr, found->ai_addrlen) != 0)) {
-        found = found->ai_next;
-    }
-    return found != address;
-}
-
-static enum berth_status refuse_address(const struct http_server *server,
-                                        const struct addrinfo *address, int cause,
-                                        struct berth_error *error) {
-    char host[64] = "", port[8] = "";
-    (void)getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof host, port, sizeof port,
-                      NI_NUMERICHOST | NI_NUMERICSERV);
-    return error_set_errno(error, BERTH_UNAVAILABLE, cause,
-                           "--host %s: cannot listen on %s port %s", server->settings.host, host,
-                           port);
-}
-
-// Skips addresses that this machine does not have, such as ::1 without IPv6, if it has another one.
-static enum berth_status listen_on_all(struct http_server *server, const struct addrinfo *found,
-                                       struct berth_error *error) {
-    const struct addrinfo *missing = found;
-    int cause = 0;
-    for (const struct addrinfo *address = found; address != NULL; address = address->ai_next) {
-        if (is_repeated(found, address)) {
-            continue;
-        }
-        if (server->listener_count == LISTENERS_MAX) {
-            server->left_out++;
-            continue;
-        }
-        const int listener = listen_on(address, found->ai_next == NULL);
-        if (listener >= 0) {
-            server->listeners[server->listener_count++].socket = listener;
-            copy_port(server, found);
-        } else if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) {
-            missing = address;
-            cause = errno;
-        } else {
-            return refuse_address(server, address, errno, error);
-        }
-    }
-    return server->listener_count > 0 ? BERTH_OK : refuse_address(server, missing, cause, error);
-}
-
-static enum berth_status open_listeners(struct http_server *server, struct berth_error *error) {
-    const struct http_settings *settings = &server->settings;
-    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
-    char port[16];
-    snprintf(port, sizeof port, "%d", settings->port);
-    int code = getaddrinfo(settings->host, port, &wanted, &found);
-    if (code != 0) {
-        return error_set(error, BERTH_UNAVAILABLE, "--host %s: %s", settings->host,
-                         gai_strerror(code));
-    }
-    const enum berth_status status = listen_on_all(server, found, error);
-    freeaddrinfo(found);
-    return status;
-}
-
-static void format_address(struct listener *listener) {
-    struct sockaddr_storage address;
-    socklen_t size = sizeof address;
-    char host[64], port[8];
-    if (getsockname(listener->socket, (struct sockaddr *)&address, &size) == 0 &&
-        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
-        const int is_v6 = address.ss_family == AF_INET6;
-        snprintf(listener->address, sizeof listener->address, is_v6 ? "[%s]:%s" : "%s:%s", host,
-                 port);
-    }
-}
-
-static enum berth_status start_daemon(struct http_server *server, struct listener *listener,
+static enum berth_status start_daemon(struct http_server *server, size_t index,
                                       struct berth_error *error) {
     const struct http_settings *settings = &server->settings;
-    const unsigned connections = settings->limits.connections / (unsigned)server->listener_count;
+    const unsigned connections = settings->limits.connections / (unsigned)server->listeners.count;
     const int uses_tls = settings->certificate != NULL;
     const struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)settings->certificate},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)settings->key},
         {MHD_OPTION_END, 0, NULL}};
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-    listener->daemon = MHD_start_daemon(
+    server->daemons[index] = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (uses_tls ? MHD_USE_TLS : 0), 0,
-        NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listener->socket,
-        MHD_OPTION_CONNECTION_LIMIT, connections > 0 ? connections : 1,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_ARRAY,
-        uses_tls ? tls : none, MHD_OPTION_END);
-    return listener->daemon != NULL
+        NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET,
+        server->listeners.all[index].socket, MHD_OPTION_CONNECTION_LIMIT,
+        connections > 0 ? connections : 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target,
+        server, MHD_OPTION_ARRAY, uses_tls ? tls : none, MHD_OPTION_END);
+    return server->daemons[index] != NULL
                ? BERTH_OK
                : error_set(error, uses_tls ? BERTH_CONFIG : BERTH_UNAVAILABLE, "%s",
                            uses_tls ? "cannot serve TLS with this certificate and key"
@@ -608,11 +486,8 @@ static enum berth_status start_daemon(struct http_server *server, struct listene
 static enum berth_status start_daemons(struct http_server *server, struct berth_error *error) {
     enum berth_status status = BERTH_OK;
     pthread_mutex_lock(&server->lock);
-    for (size_t i = 0; i < server->listener_count && status == BERTH_OK; i++) {
-        if (server->settings.listener < 0) {
-            format_address(&server->listeners[i]);
-        }
-        status = start_daemon(server, &server->listeners[i], error);
+    for (size_t i = 0; i < server->listeners.count && status == BERTH_OK; i++) {
+        status = start_daemon(server, i, error);
     }
     atomic_store(&server->has_failed, status != BERTH_OK);
     pthread_mutex_unlock(&server->lock);
@@ -621,10 +496,11 @@ static enum berth_status start_daemons(struct http_server *server, struct berth_
 
 // Without sockets of its own the server has the one that the settings name.
 static enum berth_status start(struct http_server *server, struct berth_error *error) {
-    if (server->settings.listener >= 0) {
-        server->listeners[server->listener_count++].socket = server->settings.listener;
+    const struct http_settings *settings = &server->settings;
+    if (settings->listener >= 0) {
+        server->listeners.all[server->listeners.count++].socket = settings->listener;
     } else {
-        TRY(open_listeners(server, error));
+        TRY(listeners_open(&server->listeners, settings->host, settings->port, error));
     }
     return start_daemons(server, error);
 }
@@ -649,22 +525,22 @@ enum berth_status http_start(const struct http_settings *settings,
 }
 
 const char *http_address(const struct http_server *server, size_t index) {
-    return index < server->listener_count ? server->listeners[index].address : NULL;
+    return index < server->listeners.count ? server->listeners.all[index].address : NULL;
 }
 
 size_t http_left_out(const struct http_server *server) {
-    return server->left_out;
+    return server->listeners.left_out;
 }
 
 void http_stop_accepting(struct http_server *server) {
     atomic_store(&server->is_stopping, 1);
-    for (size_t i = 0; i < server->listener_count; i++) {
+    for (size_t i = 0; i < server->listeners.count; i++) {
         // The socket is left to http_stop: libmicrohttpd still refers to it.
-        (void)MHD_quiesce_daemon(server->listeners[i].daemon);
+        (void)MHD_quiesce_daemon(server->daemons[i]);
         // Clients that connect now are refused, instead of waiting for a reply that never comes. A
         // socket of http_settings is not the server's own.
         if (server->settings.listener < 0) {
-            (void)shutdown(server->listeners[i].socket, SHUT_RDWR);
+            (void)shutdown(server->listeners.all[i].socket, SHUT_RDWR);
         }
     }
 }
@@ -674,12 +550,13 @@ size_t http_busy(const struct http_server *server) {
 }
 
 // A daemon closes its socket, unless it was quiesced.
-static void stop_listener(struct listener *listener, int was_quiesced) {
-    if (listener->daemon != NULL) {
-        MHD_stop_daemon(listener->daemon);
+static void stop_daemon(struct http_server *server, size_t index) {
+    struct MHD_Daemon *daemon = server->daemons[index];
+    if (daemon != NULL) {
+        MHD_stop_daemon(daemon);
     }
-    if (listener->daemon == NULL || was_quiesced) {
-        close(listener->socket);
+    if (daemon == NULL || atomic_load(&server->is_stopping)) {
+        close(server->listeners.all[index].socket);
     }
 }
 
@@ -687,8 +564,8 @@ void http_stop(struct http_server *server) {
     if (server == NULL) {
         return;
     }
-    for (size_t i = 0; i < server->listener_count; i++) {
-        stop_listener(&server->listeners[i], atomic_load(&server->is_stopping));
+    for (size_t i = 0; i < server->listeners.count; i++) {
+        stop_daemon(server, i);
     }
     pthread_mutex_destroy(&server->lock);
     memory_free(server);

@@ -3,7 +3,6 @@
 
 #include "core/clock.h"
 #include "core/file.h"
-#include "core/number.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -97,19 +96,8 @@ void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens) {
 
 // --- text ----------------------------------------------------------------------------------------
 
-static void put(struct buffer *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(struct buffer *text, const char *format, ...) {
-    char line[512];
-    va_list arguments;
-    va_start(arguments, format);
-    number_format_list(line, sizeof line, format, arguments);
-    va_end(arguments);
-    buffer_put_text(text, line);
-}
-
 static void put_head(struct buffer *text, const char *name, const char *type, const char *help) {
-    put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    buffer_print(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 static void put_histogram(struct buffer *text, const char *name, const char *model,
@@ -117,12 +105,13 @@ static void put_histogram(struct buffer *text, const char *name, const char *mod
     uint64_t count = 0;
     for (size_t i = 0; i < BUCKETS; i++) {
         count += histogram->counts[i];
-        put(text, "%s_bucket{model=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, model, bounds[i], count);
+        buffer_print(text, "%s_bucket{model=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, model,
+                     bounds[i], count);
     }
     count += histogram->counts[BUCKETS];
-    put(text, "%s_bucket{model=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, model, count);
-    put(text, "%s_sum{model=\"%s\"} %.9g\n", name, model, histogram->sum);
-    put(text, "%s_count{model=\"%s\"} %" PRIu64 "\n", name, model, count);
+    buffer_print(text, "%s_bucket{model=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, model, count);
+    buffer_print(text, "%s_sum{model=\"%s\"} %.9g\n", name, model, histogram->sum);
+    buffer_print(text, "%s_count{model=\"%s\"} %" PRIu64 "\n", name, model, count);
 }
 
 static void put_models(const struct metrics *metrics, const struct metrics_source *source,
@@ -130,8 +119,9 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
     put_head(text, "berth_requests_total", "counter", "Requests to a model, by HTTP status.");
     for (size_t m = 0; m < metrics->count; m++) {
         for (size_t i = 0; i < STATUSES; i++) {
-            put(text, "berth_requests_total{model=\"%s\",code=\"%d\"} %" PRIu64 "\n",
-                source->name(source->context, m), statuses[i], metrics->models[m].requests[i]);
+            buffer_print(text, "berth_requests_total{model=\"%s\",code=\"%d\"} %" PRIu64 "\n",
+                         source->name(source->context, m), statuses[i],
+                         metrics->models[m].requests[i]);
         }
     }
     put_head(text, "berth_request_seconds", "histogram",
@@ -142,8 +132,8 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
     }
     put_head(text, "berth_queue_length", "gauge", "Texts that wait for the model.");
     for (size_t m = 0; m < metrics->count; m++) {
-        put(text, "berth_queue_length{model=\"%s\"} %zu\n", source->name(source->context, m),
-            source->queue_length(source->context, m));
+        buffer_print(text, "berth_queue_length{model=\"%s\"} %zu\n",
+                     source->name(source->context, m), source->queue_length(source->context, m));
     }
     put_head(text, "berth_batch_tokens", "histogram", "Tokens of a batch.");
     for (size_t m = 0; m < metrics->count; m++) {
@@ -152,8 +142,8 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
     }
     put_head(text, "berth_tokens_total", "counter", "Tokens that the model has read.");
     for (size_t m = 0; m < metrics->count; m++) {
-        put(text, "berth_tokens_total{model=\"%s\"} %" PRIu64 "\n",
-            source->name(source->context, m), metrics->models[m].tokens);
+        buffer_print(text, "berth_tokens_total{model=\"%s\"} %" PRIu64 "\n",
+                     source->name(source->context, m), metrics->models[m].tokens);
     }
 }
 
@@ -177,11 +167,11 @@ static void put_descriptors(struct buffer *text) {
     const int64_t count = open_descriptors(has_limit ? (int64_t)limit.rlim_cur : -1);
     if (count >= 0) {
         put_head(text, "process_open_fds", "gauge", "Open file descriptors.");
-        put(text, "process_open_fds %" PRId64 "\n", count);
+        buffer_print(text, "process_open_fds %" PRId64 "\n", count);
     }
     if (has_limit) {
         put_head(text, "process_max_fds", "gauge", "Most file descriptors that may be open.");
-        put(text, "process_max_fds %" PRIu64 "\n", (uint64_t)limit.rlim_cur);
+        buffer_print(text, "process_max_fds %" PRIu64 "\n", (uint64_t)limit.rlim_cur);
     }
 }
 
@@ -191,9 +181,9 @@ static void put_memory(struct buffer *text) {
     if (file != NULL && fscanf(file, "%ld %ld", &total, &resident) == 2) {
         const double page = (double)sysconf(_SC_PAGESIZE);
         put_head(text, "process_virtual_memory_bytes", "gauge", "Virtual memory in bytes.");
-        put(text, "process_virtual_memory_bytes %.0f\n", (double)total * page);
+        buffer_print(text, "process_virtual_memory_bytes %.0f\n", (double)total * page);
         put_head(text, "process_resident_memory_bytes", "gauge", "Resident memory in bytes.");
-        put(text, "process_resident_memory_bytes %.0f\n", (double)resident * page);
+        buffer_print(text, "process_resident_memory_bytes %.0f\n", (double)resident * page);
     }
     if (file != NULL) {
         fclose(file);
@@ -202,9 +192,9 @@ static void put_memory(struct buffer *text) {
 
 static void put_process(const struct metrics *metrics, struct buffer *text) {
     put_head(text, "process_cpu_seconds_total", "counter", "Processor time used, in seconds.");
-    put(text, "process_cpu_seconds_total %.3f\n", clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
+    buffer_print(text, "process_cpu_seconds_total %.3f\n", clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
     put_head(text, "process_start_time_seconds", "gauge", "Start, in seconds since the epoch.");
-    put(text, "process_start_time_seconds %.0f\n", metrics->started);
+    buffer_print(text, "process_start_time_seconds %.0f\n", metrics->started);
     put_descriptors(text);
     put_memory(text);
 }

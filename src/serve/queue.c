@@ -114,7 +114,7 @@ enum berth_status queue_put(struct queue *queue, struct call *call, struct berth
 
 // --- taking --------------------------------------------------------------------------------------
 
-static int take_item(struct queue *queue, struct lane *lane, struct model_queue *model_queue,
+static int move_item(struct queue *queue, struct lane *lane, struct model_queue *model_queue,
                      struct batch *batch) {
     struct call *call = turns_first(&model_queue->turns);
     struct item *item = &call->items[call->taken];
@@ -166,7 +166,7 @@ int queue_take(struct queue *queue, enum queue_lane which, struct batch *batch) 
     if (lane->items > 0) {
         struct model_queue *model_queue = next_model_queue(queue, lane, &batch->model);
         wait_for_more(queue, lane, model_queue);
-        while (model_queue->items > 0 && take_item(queue, lane, model_queue, batch)) {
+        while (model_queue->items > 0 && move_item(queue, lane, model_queue, batch)) {
         }
     }
     pthread_mutex_unlock(&queue->lock);

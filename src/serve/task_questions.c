@@ -26,7 +26,7 @@ static struct berth_question question_of(const struct item *item) {
 }
 
 // Moves the answers to the item.
-static void take_answers(struct item *item, struct berth_answers *from) {
+static void move_answers(struct item *item, struct berth_answers *from) {
     item->tokens_read = from->tokens;
     if (from->error.status != BERTH_OK) {
         item_fail(item, from->error.status, from->error.message);
@@ -52,7 +52,7 @@ static enum berth_status run_answers(const struct instance *instance, struct ite
         status = berth_model_answer_many(instance->handle.model, questions, count, answers, error);
     }
     for (size_t i = 0; status == BERTH_OK && i < count; i++) {
-        take_answers(items[i], &answers[i]);
+        move_answers(items[i], &answers[i]);
     }
     if (answers != NULL) {
         berth_answer_lists_free(answers, count);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void take_row(const struct text_rows *rows, size_t i) {
+static void copy_row(const struct text_rows *rows, size_t i) {
     struct item *item = rows->items[i];
     const struct berth_text_status *own = &rows->statuses[i];
     item->tokens_read = own->tokens;
@@ -40,7 +40,7 @@ static enum berth_status run_setting(const struct text_work *work, const struct 
         TRY(work->compute(instance, rows, setting, error));
     }
     for (size_t i = 0; i < rows->count; i++) {
-        take_row(rows, i);
+        copy_row(rows, i);
     }
     return BERTH_OK;
 }

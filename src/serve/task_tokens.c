@@ -19,7 +19,7 @@ static int64_t max_tokens(const struct instance *instance) {
     return berth_tagger_max_length(instance->handle.tagger);
 }
 
-static void take_tags(struct item *item, const struct berth_text_status *status,
+static void move_tags(struct item *item, const struct berth_text_status *status,
                       const struct berth_tags *tags) {
     item->tokens_read = status->tokens;
     item->tags = *tags;
@@ -43,7 +43,7 @@ static enum berth_status run(const struct instance *instance, struct item *const
         status = berth_tag_many(instance->handle.tagger, texts, count, tags, statuses, error);
     }
     for (size_t i = 0; status == BERTH_OK && i < count; i++) {
-        take_tags(items[i], &statuses[i], &tags[i]);
+        move_tags(items[i], &statuses[i], &tags[i]);
     }
     memory_free((void *)texts);
     memory_free(tags);

@@ -35,7 +35,7 @@ struct basic_mark {
 void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mapping mapping) {
     *rules = (struct basic_rules){.column = column, .mapping = mapping};
     for (uint32_t c = 0; c < 0x80; c++) {
-        unsigned flags = unicode_kind_of(c, column)->flags;
+        unsigned flags = unicode_properties_of(c, column)->flags;
         uint32_t mapped[UNICODE_MAP_MAX];
         unicode_map(c, column, mapping, mapped);
         rules->ascii[c] = (flags & UNICODE_DROP) != 0          ? BASIC_DROP
@@ -65,7 +65,7 @@ static int strips(const struct basic_walk *walk) {
 }
 
 static unsigned flags_of(const struct basic_walk *walk, uint32_t point) {
-    unsigned flags = unicode_kind_of(point, walk->rules->column)->flags;
+    unsigned flags = unicode_properties_of(point, walk->rules->column)->flags;
     return walk->rules->whole_ideographs ? flags & ~(unsigned)UNICODE_CJK : flags;
 }
 
@@ -240,15 +240,16 @@ static int collect_marks(struct basic_walk *walk, size_t *count) {
         int dropped = point == UTF8_ILL_FORMED;
         walk->ill_formed += (size_t)dropped;
         if (!dropped) {
-            const struct unicode_kind *kind = unicode_kind_of(point, walk->rules->column);
-            dropped = (kind->flags & UNICODE_DROP) != 0;
-            if (!dropped && kind->combining == 0) {
+            const struct unicode_properties *properties =
+                unicode_properties_of(point, walk->rules->column);
+            dropped = (properties->flags & UNICODE_DROP) != 0;
+            if (!dropped && properties->combining == 0) {
                 break;
             }
             struct basic_origin origin = {walk->character, (uint32_t)walk->offset,
                                           (uint32_t)(walk->offset + bytes)};
-            struct basic_mark mark = {point, kind->combining, (kind->flags & UNICODE_KEPT) != 0, 0,
-                                      origin};
+            struct basic_mark mark = {point, properties->combining,
+                                      (properties->flags & UNICODE_KEPT) != 0, 0, origin};
             if (!dropped && !add_mark(walk, count, mark)) {
                 return 0;
             }
@@ -312,9 +313,10 @@ static int put_composed(struct basic_walk *walk, uint32_t point, struct basic_or
     size_t parts = unicode_map(point, walk->rules->column, walk->rules->mapping, output);
     size_t count = 0;
     for (size_t i = 1; i < parts; i++) {
-        const struct unicode_kind *kind = unicode_kind_of(output[i], walk->rules->column);
+        const struct unicode_properties *properties =
+            unicode_properties_of(output[i], walk->rules->column);
         if (!add_mark(walk, &count,
-                      (struct basic_mark){output[i], kind->combining, 1, 1, origin})) {
+                      (struct basic_mark){output[i], properties->combining, 1, 1, origin})) {
             return 0;
         }
     }
@@ -325,7 +327,7 @@ static int put_composed(struct basic_walk *walk, uint32_t point, struct basic_or
 // --- the walk -----------------------------------------------------------------------------------
 
 // Takes ASCII characters from walk->offset as the word.
-static void take_plain(struct basic_walk *walk, size_t bytes) {
+static void consume_plain(struct basic_walk *walk, size_t bytes) {
     walk->bytes = (const char *)walk->text + walk->offset;
     walk->count = walk->characters = bytes;
     walk->plain = 1;
@@ -347,7 +349,7 @@ static void advance(struct basic_walk *walk, size_t bytes, int begins_run) {
 }
 
 // Takes the special token of `bytes` bytes at walk->offset unchanged.
-static int take_special(struct basic_walk *walk, size_t bytes) {
+static int consume_special(struct basic_walk *walk, size_t bytes) {
     const size_t end = walk->offset + bytes;
     while (walk->offset < end) {
         uint32_t point;
@@ -372,7 +374,7 @@ enum step { STEP_CONTINUE, STEP_END, STEP_NO_MEMORY };
 // A character that is part of a word.
 struct letter {
     uint32_t point;
-    const struct unicode_kind *kind;
+    const struct unicode_properties *properties;
     struct basic_origin origin;
     uint32_t output[UNICODE_MAP_MAX]; // the mapped characters; unused if marks around it are sorted
     size_t parts;
@@ -396,7 +398,7 @@ static void convert(const struct basic_walk *walk, struct letter *letter) {
         letter->output[0] = final ? FINAL_SIGMA : SMALL_SIGMA;
     } else if (rules->mapping == UNICODE_LOWER || (strips(walk) && (flags & UNICODE_MAPPED) != 0)) {
         letter->parts = unicode_map(letter->point, rules->column, rules->mapping, letter->output);
-        unsigned mapped = unicode_kind_of(letter->output[0], rules->column)->flags;
+        unsigned mapped = unicode_properties_of(letter->output[0], rules->column)->flags;
         letter->alone = ((flags & UNICODE_CJK) | (mapped & UNICODE_PUNCTUATION)) != 0;
     }
 }
@@ -404,7 +406,7 @@ static void convert(const struct basic_walk *walk, struct letter *letter) {
 // Appends a character that is part of a run to be sorted.
 static int put_sorted(struct basic_walk *walk, const struct letter *letter) {
     int done;
-    if (letter->kind->combining != 0) {
+    if (letter->properties->combining != 0) {
         done = put_run(walk);
     } else {
         advance(walk, letter->origin.end - letter->origin.begin, 1);
@@ -416,10 +418,10 @@ static int put_sorted(struct basic_walk *walk, const struct letter *letter) {
 }
 
 static int put_letter(struct basic_walk *walk, const struct letter *letter) {
-    if (strips(walk) && (letter->kind->flags & UNICODE_KEPT) != 0) {
+    if (strips(walk) && (letter->properties->flags & UNICODE_KEPT) != 0) {
         return put_sorted(walk, letter);
     }
-    advance(walk, letter->origin.end - letter->origin.begin, letter->kind->combining == 0);
+    advance(walk, letter->origin.end - letter->origin.begin, letter->properties->combining == 0);
     for (size_t i = 0; i < letter->parts; i++) {
         if (!put(walk, letter->output[i], letter->origin)) {
             return 0;
@@ -428,7 +430,7 @@ static int put_letter(struct basic_walk *walk, const struct letter *letter) {
     return 1;
 }
 
-static enum step take_character(struct basic_walk *walk) {
+static enum step consume_character(struct basic_walk *walk) {
     struct letter letter;
     size_t bytes =
         utf8_decode(walk->text + walk->offset, walk->length - walk->offset, &letter.point);
@@ -437,12 +439,12 @@ static enum step take_character(struct basic_walk *walk) {
         advance(walk, bytes, 0);
         return STEP_CONTINUE;
     }
-    letter.kind = unicode_kind_of(letter.point, walk->rules->column);
-    if ((letter.kind->flags & UNICODE_DROP) != 0) {
+    letter.properties = unicode_properties_of(letter.point, walk->rules->column);
+    if ((letter.properties->flags & UNICODE_DROP) != 0) {
         advance(walk, bytes, 0);
         return STEP_CONTINUE;
     }
-    if ((letter.kind->flags & UNICODE_SPACE) != 0) {
+    if ((letter.properties->flags & UNICODE_SPACE) != 0) {
         advance(walk, bytes, 1);
         return walk->count > 0 ? STEP_END : STEP_CONTINUE;
     }
@@ -466,7 +468,7 @@ static int next_slow(struct basic_walk *walk) {
         if (special_at(walk) > 0) {
             break;
         }
-        step = take_character(walk);
+        step = consume_character(walk);
     }
     walk->bytes = walk->buffer;
     walk->origins = walk->origin_buffer;
@@ -475,7 +477,7 @@ static int next_slow(struct basic_walk *walk) {
 
 // Takes ASCII letters and digits from walk->offset; the word is complete if a blank or punctuation
 // follows.
-static int take_ascii(struct basic_walk *walk, size_t letters) {
+static int consume_ascii(struct basic_walk *walk, size_t letters) {
     if (!reserve(walk, letters)) {
         return -1;
     }
@@ -484,7 +486,7 @@ static int take_ascii(struct basic_walk *walk, size_t letters) {
     for (size_t i = 0; i < letters; i++) {
         walk->buffer[i] = (char)walk->rules->ascii[walk->text[begin + i]];
     }
-    take_plain(walk, letters);
+    consume_plain(walk, letters);
     walk->bytes = walk->buffer;
     if (walk->offset == walk->length) {
         return 1;
@@ -515,10 +517,10 @@ int basic_next(struct basic_walk *walk) {
     for (skip_blanks(walk); found == 0 && walk->offset < walk->length; skip_blanks(walk)) {
         size_t special = special_at(walk);
         if (special > 0) {
-            return take_special(walk, special);
+            return consume_special(walk, special);
         }
         if (ascii[walk->text[walk->offset]] == BASIC_PUNCTUATION) {
-            take_plain(walk, 1);
+            consume_plain(walk, 1);
             return 1;
         }
         size_t end = walk->offset;
@@ -526,7 +528,7 @@ int basic_next(struct basic_walk *walk) {
             end++;
         }
         // Nothing is found if everything before a special token is dropped.
-        found = end > walk->offset ? take_ascii(walk, end - walk->offset) : next_slow(walk);
+        found = end > walk->offset ? consume_ascii(walk, end - walk->offset) : next_slow(walk);
     }
     return found;
 }

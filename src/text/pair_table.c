@@ -128,11 +128,11 @@ int pair_table_settle(struct pair_table *table) {
     return 1;
 }
 
-struct pair *pair_table_take(struct pair_table *table, uint64_t least) {
+struct pair *pair_table_pop(struct pair_table *table, uint64_t min_count) {
     while (table->heap_count > 0) {
         struct pair_rank first = table->heap[0];
         struct pair *pair = &table->items[first.pair];
-        if (pair->count < least) {
+        if (pair->count < min_count) {
             heap_pop(table);
         } else if (pair->count != first.count) {
             first.count = pair->count;

@@ -37,13 +37,13 @@ int pair_table_add(struct pair_table *table, int32_t left, int32_t right, uint32
                    uint64_t times);
 // Subtracts `times` from the count of a pair that was added.
 void pair_table_subtract(struct pair_table *table, int32_t left, int32_t right, uint64_t times);
-// Makes the counts of a series of additions visible to pair_table_take. 0 when out of memory.
+// Makes the counts of a series of additions visible to pair_table_pop. 0 when out of memory.
 int pair_table_settle(struct pair_table *table);
-// Takes the most frequent pair from the table if it occurs at least `least` (1 or more) times,
-// otherwise returns NULL. Of equally frequent pairs the one with the smallest left piece, then
-// right piece. The caller takes over its list of words (memory_free). Valid until the next
+// Removes the most frequent pair from the table if it occurs at least `min_count` (1 or more)
+// times, otherwise returns NULL. Of equally frequent pairs the one with the smallest left piece,
+// then right piece. The caller takes over its list of words (memory_free). Valid until the next
 // addition.
-struct pair *pair_table_take(struct pair_table *table, uint64_t least);
+struct pair *pair_table_pop(struct pair_table *table, uint64_t min_count);
 void pair_table_done(struct pair_table *table);
 
 #endif

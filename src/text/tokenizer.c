@@ -157,6 +157,11 @@ struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer
     return tokenizer->special;
 }
 
+const char *const *tokenizer_kept(const struct tokenizer *tokenizer, size_t *count) {
+    *count = tokenizer->rules.special_count;
+    return tokenizer->rules.specials;
+}
+
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     return id < 0 || (size_t)id >= vocabulary->count ? NULL

@@ -2,20 +2,20 @@
 // Looks code points up in the generated tables.
 //
 // Stage 1 is indexed by the code point divided by UNICODE_BLOCK and gives a block of stage 2, which
-// gives the index of the kind; past the end of stage 1 its last block applies. Runs, ascending and
-// disjoint, map first, first + step, ..., last to `to`, `to` + step, ...; if the highest bit of
-// `to` is set, the rest is an index into the pool, which has a length and that many points. Hangul
-// syllables are mapped by formula.
+// gives the index of the properties; past the end of stage 1 its last block applies. Runs,
+// ascending and disjoint, map first, first + step, ..., last to `to`, `to` + step, ...; if the
+// highest bit of `to` is set, the rest is an index into the pool, which has a length and that many
+// points. Hangul syllables are mapped by formula.
 #include "text/unicode.h"
 
 #include "text/unicode_tables.h"
 
 #define POOLED 0x80000000u
 
-const struct unicode_kind *unicode_kind_of(uint32_t point, int column) {
+const struct unicode_properties *unicode_properties_of(uint32_t point, int column) {
     uint32_t block = point / UNICODE_BLOCK;
     unsigned stage2 = unicode_stage1[block < UNICODE_STAGE1 ? block : UNICODE_STAGE1 - 1];
-    return &unicode_kinds[unicode_stage2[stage2][point % UNICODE_BLOCK]][column];
+    return &unicode_property_table[unicode_stage2[stage2][point % UNICODE_BLOCK]][column];
 }
 
 static const struct unicode_run *find_run(const struct unicode_run *runs, size_t count,

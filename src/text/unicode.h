@@ -23,7 +23,7 @@ enum unicode_flag {
     UNICODE_IGNORABLE = 256  // Google's only: ignored when deciding about a capital sigma
 };
 
-struct unicode_kind {
+struct unicode_properties {
     uint16_t flags;
     uint8_t combining; // canonical combining class of the first character of the decomposition
 };
@@ -33,8 +33,8 @@ enum { UNICODE_HUGGINGFACE, UNICODE_GOOGLE };
 
 #define UNICODE_MAP_MAX 3
 
-// The kind of a code point (below 0x110000).
-const struct unicode_kind *unicode_kind_of(uint32_t point, int column);
+// The properties of a code point (below 0x110000).
+const struct unicode_properties *unicode_properties_of(uint32_t point, int column);
 
 // How characters are mapped. The flags describe UNICODE_FOLD; MARK and KEPT also apply to
 // UNICODE_STRIP.

@@ -1504,7 +1504,7 @@ static const uint8_t unicode_stage2[][UNICODE_BLOCK] = {
 },
 };
 
-static const struct unicode_kind unicode_kinds[][2] = {
+static const struct unicode_properties unicode_property_table[][2] = {
     {{0, 0}, {0, 0}}, {{1, 0}, {1, 0}}, {{2, 0}, {2, 0}}, {{4, 0}, {4, 0}}, {{0, 0}, {256, 0}},
     {{0, 0}, {128, 0}}, {{4, 0}, {260, 0}}, {{32, 0}, {160, 0}}, {{16, 230}, {272, 230}},
     {{16, 232}, {272, 232}}, {{16, 220}, {272, 220}}, {{16, 216}, {272, 216}},

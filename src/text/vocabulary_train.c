@@ -304,10 +304,10 @@ static enum berth_status train(struct trainer *trainer, const struct berth_log *
     TRY(put_initial_pieces(trainer, error));
     TRY(spell_words(trainer, error));
     TRY(count_pairs(trainer, error));
-    uint64_t least = trainer->rules->min_frequency > 0 ? trainer->rules->min_frequency : 1;
+    uint64_t min_count = trainer->rules->min_frequency > 0 ? trainer->rules->min_frequency : 1;
     size_t size = trainer->rules->size;
     while (trainer->pieces->count < size) {
-        struct pair *pair = pair_table_take(&trainer->pairs, least);
+        struct pair *pair = pair_table_pop(&trainer->pairs, min_count);
         if (pair == NULL) {
             break;
         }

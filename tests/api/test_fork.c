@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the library in a child that a program has forked after it used it: the parent's handles and
-// new ones compute the parent's bits there, with one thread, and the log says so.
+// Tests the library in a child that a program forks after it has used the library: the parent's
+// handles and new ones compute the parent's bits there, with one thread, and the log says so.
 #include "berth.h"
 #include "core/scratch.h"
 
@@ -64,7 +64,7 @@ static int uses_the_parents_handle(const void *context) {
            memcmp(found, parent->found, sizeof found) != 0;
 }
 
-static int uses_an_own_handle(const void *context) {
+static int uses_a_handle_of_its_own(const void *context) {
     const struct parent *parent = context;
     int notes = 0;
     const struct berth_log log = {find_note, &notes};
@@ -86,7 +86,7 @@ static void a_forked_child_computes_the_parents_bits(void **state) {
     assert_int_equal(notes, 0);
     assert_int_equal(embed(parent.encoder, parent.found), BERTH_OK);
     assert_int_equal(in_child(uses_the_parents_handle, &parent), 0);
-    assert_int_equal(in_child(uses_an_own_handle, &parent), 0);
+    assert_int_equal(in_child(uses_a_handle_of_its_own, &parent), 0);
     assert_int_equal(in_child(forks_again, &parent), 0);
     assert_int_equal(uses_the_parents_handle(&parent), 0);
     berth_encoder_close(parent.encoder);
@@ -102,14 +102,14 @@ static int makes_a_model_and_forks(const void *context) {
            in_child(opens_an_encoder, NULL);
 }
 
-// Runs first, and in a process of its own: in this one the library has not yet seen a handle.
-static void random_weights_are_work_of_the_parent_too(void **state) {
+// Runs first, and in a child: nothing but random weights may have used threads before its fork.
+static void a_parent_may_have_made_random_weights(void **state) {
     assert_int_equal(in_child(makes_a_model_and_forks, NULL), 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(random_weights_are_work_of_the_parent_too),
+        SCRATCH_TEST(a_parent_may_have_made_random_weights),
         cmocka_unit_test(a_forked_child_computes_the_parents_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that settings may grow: this file and the library's option table are compiled with a
-// berth.h whose struct berth_config has one field more, `planted`, at its end (CMakeLists.txt), and
-// grown_config_program.c, the program, with the real one.
+// Tests that struct berth_config may grow: this file and the library's option table are compiled
+// with a berth.h in which it has one more field, `planted`, at its end (CMakeLists.txt);
+// grown_config_program.c, the program, is compiled with the real one.
 #include "api/arguments.h"
 #include "core/harness.h"
 #include "grown_config_program.h"

@@ -2,7 +2,7 @@
 // Tests the functions that process many texts in one call: scores, hidden states and tokens against
 // transformers' (tests/golden/classifier, dev/goldens/texts.py); the same bits in one call as one
 // by one, for every instruction set, on several threads, in batches of any size; a bad text among
-// good ones; arguments that are missing; memory that is out.
+// good ones; no texts; memory that is out.
 #include "berth.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -236,17 +236,17 @@ static const struct berth_embedding how = {BERTH_POOL_MEAN, 1};
 
 // Processes texts [first, end) in one call of each function.
 static enum berth_status process(const struct handles *handles, const struct many *many,
-                                 size_t first, size_t end, struct results *to) {
+                                 size_t first, size_t end, struct results *results) {
     const struct berth_text *texts = many->texts + first;
     const size_t count = end - first;
     enum berth_status statuses[] = {
         berth_classifier_classify(handles->classifier, texts, count, BERTH_SCORE_USUAL,
-                                  to->scores[first], to->statuses[0] + first, NULL),
-        berth_encoder_embed_many(handles->encoder, texts, count, how, to->embeddings[first],
-                                 to->statuses[1] + first, NULL),
-        berth_encoder_hidden_states(handles->encoder, texts, count, to->states + first, NULL),
-        berth_model_answer_many(handles->model, many->questions + first, count, to->answers + first,
-                                NULL)};
+                                  results->scores[first], results->statuses[0] + first, NULL),
+        berth_encoder_embed_many(handles->encoder, texts, count, how, results->embeddings[first],
+                                 results->statuses[1] + first, NULL),
+        berth_encoder_hidden_states(handles->encoder, texts, count, results->states + first, NULL),
+        berth_model_answer_many(handles->model, many->questions + first, count,
+                                results->answers + first, NULL)};
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
         if (statuses[i] != BERTH_OK) {
             return statuses[i];
@@ -453,7 +453,7 @@ static void a_bad_text_does_not_affect_the_others(void **state) {
     handles_close(&handles);
 }
 
-static void only_bad_texts_are_no_failure_of_the_call(void **state) {
+static void a_call_with_only_bad_texts_succeeds(void **state) {
     const struct berth_config config = config_of(3);
     const struct berth_text none = {NULL, NULL};
     const struct berth_question question = {.question = "who ?", .context = ""};
@@ -525,58 +525,19 @@ static void threads_share_handles(void **state) {
 
 // --- arguments -----------------------------------------------------------------------------------
 
-#define REFUSED(argument, call)                                                                    \
-    do {                                                                                           \
-        error.message[0] = '\0';                                                                   \
-        assert_int_equal(call, BERTH_USAGE);                                                       \
-        if (strstr(error.message, argument) == NULL) {                                             \
-            fail_msg("%s: \"%s\" is not named in: %s", #call, argument, error.message);            \
-        }                                                                                          \
-    } while (0)
-
-static void missing_arguments_are_named(void **state) {
-    const struct berth_config config = config_of(3);
-    const struct berth_text text = {"ben", NULL};
-    const struct berth_question question = {.question = "who ?", .context = "ben"};
+// Which arguments must not be NULL: test_arguments.c.
+static void nothing_to_process_is_no_error(void **state) {
     struct handles h;
     struct berth_error error;
-    struct berth_classifier *classifier;
-    float numbers[SIZE];
-    struct berth_text_status status;
-    struct berth_hidden_states states;
-    struct berth_answers answers;
-    handles_open(&h, config);
-    REFUSED("config", berth_classifier_open(NULL, silent, &classifier, &error));
-    assert_null(classifier);
-    REFUSED("classifier", berth_classifier_open(&config, silent, NULL, &error));
-    const enum berth_score usual = BERTH_SCORE_USUAL;
-    REFUSED("classifier",
-            berth_classifier_classify(NULL, &text, 1, usual, numbers, &status, &error));
-    REFUSED("texts",
-            berth_classifier_classify(h.classifier, NULL, 1, usual, numbers, &status, &error));
-    REFUSED("scores",
-            berth_classifier_classify(h.classifier, &text, 1, usual, NULL, &status, &error));
-    REFUSED("statuses",
-            berth_classifier_classify(h.classifier, &text, 1, usual, numbers, NULL, &error));
-    REFUSED("score 4", berth_classifier_classify(h.classifier, &text, 1, (enum berth_score)4,
-                                                 numbers, &status, &error));
-    OK(berth_classifier_classify(h.classifier, NULL, 0, usual, NULL, NULL, &error));
-    REFUSED("encoder", berth_encoder_embed_many(NULL, &text, 1, how, numbers, &status, &error));
-    REFUSED("texts", berth_encoder_embed_many(h.encoder, NULL, 1, how, numbers, &status, &error));
-    REFUSED("embeddings",
-            berth_encoder_embed_many(h.encoder, &text, 1, how, NULL, &status, &error));
-    REFUSED("statuses", berth_encoder_embed_many(h.encoder, &text, 1, how, numbers, NULL, &error));
-    REFUSED("encoder", berth_encoder_hidden_states(NULL, &text, 1, &states, &error));
-    REFUSED("texts", berth_encoder_hidden_states(h.encoder, NULL, 1, &states, &error));
-    REFUSED("states", berth_encoder_hidden_states(h.encoder, &text, 1, NULL, &error));
-    REFUSED("model", berth_model_answer_many(NULL, &question, 1, &answers, &error));
-    REFUSED("questions", berth_model_answer_many(h.model, NULL, 1, &answers, &error));
-    REFUSED("answers", berth_model_answer_many(h.model, &question, 1, NULL, &error));
+    handles_open(&h, config_of(3));
+    OK(berth_classifier_classify(h.classifier, NULL, 0, BERTH_SCORE_USUAL, NULL, NULL, &error));
+    OK(berth_encoder_embed_many(h.encoder, NULL, 0, how, NULL, NULL, &error));
+    OK(berth_encoder_hidden_states(h.encoder, NULL, 0, NULL, &error));
     OK(berth_model_answer_many(h.model, NULL, 0, NULL, &error));
     assert_int_equal(berth_classifier_classes(NULL).count, 0);
-    assert_int_equal(berth_classifier_max_length(NULL) + berth_model_max_length(NULL) +
-                         berth_encoder_max_length(NULL),
-                     0);
+    assert_int_equal(berth_classifier_max_length(NULL), 0);
+    assert_int_equal(berth_model_max_length(NULL), 0);
+    assert_int_equal(berth_encoder_max_length(NULL), 0);
     berth_classifier_close(NULL);
     berth_answer_lists_free(NULL, 2);
     berth_hidden_states_free(NULL, 2);
@@ -584,7 +545,21 @@ static void missing_arguments_are_named(void **state) {
     handles_close(&h);
 }
 
-// --- memory that is out --------------------------------------------------------------------------
+static void an_unknown_score_is_refused(void **state) {
+    const struct berth_text text = {"ben", NULL};
+    struct handles h;
+    struct berth_error error;
+    struct berth_text_status status;
+    float numbers[CLASSES];
+    handles_open(&h, config_of(3));
+    assert_int_equal(berth_classifier_classify(h.classifier, &text, 1, (enum berth_score)4, numbers,
+                                               &status, &error),
+                     BERTH_USAGE);
+    assert_non_null(strstr(error.message, "score 4"));
+    handles_close(&h);
+}
+
+// --- out of memory ----------------------------------------------------------------------------
 
 // Every allocation of a call fails in turn: the call or a text of it says so, and nothing leaks.
 static void every_allocation_may_fail(void **state) {
@@ -594,9 +569,10 @@ static void every_allocation_may_fail(void **state) {
     struct handles handles;
     many_fill(&many);
     handles_open(&handles, config);
-    results_free(
-        results_together(&handles, &many)); // the device keeps what it makes for new shapes
-    // Most are made for the candidates of answers, all alike.
+    // The device keeps what it makes for new shapes.
+    results_free(results_together(&handles, &many));
+    // Most allocations are for the candidates of answers, all alike: of the later ones some are
+    // tried.
     for (uint64_t call = 0, calls = 0; call <= calls; call += call > 100 ? 40 : 1) {
         struct results *found = calloc(1, sizeof *found);
         memory_fail_at(call, 0);
@@ -628,9 +604,10 @@ int main(void) {
         cmocka_unit_test(answers_are_those_of_one_question),
         cmocka_unit_test(a_question_has_options_of_its_own),
         cmocka_unit_test(a_bad_text_does_not_affect_the_others),
-        cmocka_unit_test(only_bad_texts_are_no_failure_of_the_call),
+        cmocka_unit_test(a_call_with_only_bad_texts_succeeds),
         cmocka_unit_test(threads_share_handles),
-        cmocka_unit_test(missing_arguments_are_named),
+        cmocka_unit_test(nothing_to_process_is_no_error),
+        cmocka_unit_test(an_unknown_score_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("many texts", tests, NULL, NULL);

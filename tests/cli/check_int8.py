@@ -121,8 +121,8 @@ def scale(source, target):
     size = struct.unpack("<Q", data[:8])[0]
     for name, tensor in json.loads(data[8:8 + size]).items():
         if name.endswith("_scale"):
-            place = slice(*(8 + size + offset for offset in tensor["data_offsets"]))
-            data[place] = array.array("f", [2 * x for x in array.array("f", data[place])]).tobytes()
+            own = slice(*(8 + size + offset for offset in tensor["data_offsets"]))
+            data[own] = array.array("f", [2 * x for x in array.array("f", data[own])]).tobytes()
     with open(target, "wb") as file:
         file.write(data)
 

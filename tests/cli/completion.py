@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Types words and the tab key in a real bash, zsh or fish and reads what became of the line.
+"""Types words and the tab key into a real bash, zsh or fish and reads what becomes of the line.
 
 usage: completion.py SHELL BERTH
 
-The line is not run: `printf` is put before it, which shows its words as the shell reads them.
+The line is not run: `printf` is put in front of it and shows its words as the shell reads them.
 """
 import os
 import pathlib
@@ -96,9 +96,9 @@ def prepare(name: str, berth: str, folder: pathlib.Path) -> dict:
     (folder / "bin/berth").symlink_to(berth)
     (folder / "work/only.txt").touch()
     (folder / "work/train.json").touch()
-    places = {"bash": "completion.bash", "zsh": "zsh/_berth", "fish": "config/fish/completions/berth.fish"}
+    scripts = {"bash": "completion.bash", "zsh": "zsh/_berth", "fish": "config/fish/completions/berth.fish"}
     script = subprocess.run([berth, "completion", name], capture_output=True, text=True, check=True).stdout
-    (folder / places[name]).write_text(script)
+    (folder / scripts[name]).write_text(script)
     return {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config"), "TERM": "xterm", "LC_ALL": "C.UTF-8",
             "PATH": f"{folder}/bin:{os.environ['PATH']}", "XDG_DATA_HOME": str(folder / "data"),
             "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ""), "LINES": "60", "COLUMNS": "200"}

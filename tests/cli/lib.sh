@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Functions for the tests that run the program. Source it with BERTH set to the program and ON_TERMINAL to the
-# helper that runs a command on a pseudo-terminal. A failed expectation is printed and counted; `finish`
-# exits.
+# helper that runs a command on a pseudo-terminal. A failed expectation is printed and noted; `finish` exits.
 set -u
 work=$(mktemp -d)
 trap '[ "$BASHPID" -ne $$ ] || rm -rf "$work"' EXIT # not in subshells
 out=$work/stdout
 err=$work/stderr
 code=0
-failures=0
+failures=$work/failures # a line for each expectation that failed, also in a subshell
+: >"$failures"
 unset NO_COLOR FORCE_COLOR COLUMNS
 export TERM=xterm
 
@@ -20,7 +20,7 @@ run() {
 }
 
 fail() {
-    failures=$((failures + 1))
+    echo failed >>"$failures"
     echo "FAILED: $what: $1"
     sed 's/^/    stdout: /' "$out" | tail -n 20
     sed 's/^/    stderr: /' "$err" | tail -n 20
@@ -42,7 +42,7 @@ expect_empty() {
     [ ! -s "$1" ] || fail "$1 should be empty"
 }
 finish() {
-    [ "$failures" -eq 0 ] || { echo "$failures expectations failed"; exit 1; }
+    [ ! -s "$failures" ] || { echo "$(wc -l <"$failures") expectations failed"; exit 1; }
     echo "all good"
     exit 0
 }
@@ -61,7 +61,7 @@ END
     "$BERTH" init --config "$work/config.json" --output "$1" --seed 7 --quiet || exit 1
     make_vocabulary >"$1/vocab.txt"
 }
-set_number() { # FILE.safetensors TENSOR NUMBER: its first one
+set_number() { # FILE.safetensors TENSOR NUMBER: replaces the tensor's first number
     python3 - "$@" <<'END'
 import json, struct, sys
 path, name, number = sys.argv[1:]
@@ -113,11 +113,11 @@ shown_by() { # DOCUMENT
         }
         some && !content && !/^ *\.\.\.$/' "$1"
 }
-shapes() { # of lines: numbers and blanks do not count
+shapes() { # lines without what differs from run to run: numbers and blanks
     sed -E 's/-?[0-9][0-9,.]*(e[-+]?[0-9]+)?/#/g; s/# [KMG]?i?B\b/# B/g; s/^ +//; s/ +/ /g'
 }
-# Runs them in this folder with the program being tested, up to the first that fails. What the document shows must be
-# what they print.
+# Runs the commands of a document in this folder with the program under test, up to the first that fails. They must
+# print what the document shows.
 run_commands_of() { # DOCUMENT, at least how many commands
     what="the commands of $(basename "$1")"
     commands_of "$1" >"$work/commands.sh"

@@ -277,14 +277,13 @@ def check_help(job, rows):
     return "berth %s --help all: no %s" % (job, ", ".join(missing)) if missing else None
 
 
+JOB_OF_BIT = list(JOBS)
+
+
 def rows_of_table():
-    names = list(JOBS)
     for line in subprocess.run([LIST_OPTIONS], capture_output=True, text=True, check=True).stdout.splitlines():
         row, *bits = line.split()
         yield row, [JOB_OF_BIT[int(bit)] for bit in bits]
-
-
-JOB_OF_BIT = list(JOBS)
 
 
 def main():

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests berth_convert with every single system call and every allocation failing: it reports an
-// error and leaves no part of an output, under the final name or a temporary one.
+// Tests berth_convert: names of tensors, round trips through every format, config.json, heads and
+// padding; and with each system call and each allocation failing in turn, when it reports an error
+// and leaves no part of an output, under the final name or a temporary one.
 #include "berth.h"
 #include "core/buffer.h"
 #include "core/scratch.h"
@@ -37,23 +38,12 @@ static enum berth_status convert(const char *to, struct berth_error *error) {
     return berth_convert(scratch("model"), scratch("out"), &settings, (struct berth_log){0}, error);
 }
 
-static size_t count_names(const char *path) {
-    char **names;
-    size_t count = 0;
-    assert_int_equal(dir_list(path, &names, NULL), BERTH_OK);
-    while (names[count] != NULL) {
-        count++;
-    }
-    memory_free(names);
-    return count;
-}
-
 // Only the model, or also the complete output (of `files` files).
 static void expect_all_or_nothing(size_t files) {
-    size_t names = count_names(scratch_folder);
+    size_t names = count_entries(scratch_folder);
     if (dir_exists(scratch("out"))) {
         assert_int_equal(names, 2);
-        assert_int_equal(count_names(scratch("out")), files);
+        assert_int_equal(count_entries(scratch("out")), files);
     } else {
         assert_int_equal(names, 1);
     }
@@ -63,7 +53,7 @@ static void fail_calls(const char *to) {
     file_fail_at(0, 0);
     assert_int_equal(convert(to, NULL), BERTH_OK);
     uint64_t calls = file_fail_at(0, 0);
-    size_t files = count_names(scratch("out"));
+    size_t files = count_entries(scratch("out"));
     int complete = 0;
     assert_true(calls > 20);
     for (uint64_t n = 1; n <= calls; n++) {
@@ -111,13 +101,13 @@ static void test_output_filled_meanwhile(void **state) {
     expect_all_or_nothing(1);
 }
 
-// Checking for an optional file may fail for want of memory without harm.
+// Checks for optional files may fail for lack of memory without harm.
 static void fail_memory(const char *to) {
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
     memory_fail_at(0, 0);
     assert_int_equal(convert(to, NULL), BERTH_OK);
     uint64_t calls = memory_fail_at(0, 0), refused = 0;
-    size_t files = count_names(scratch("out"));
+    size_t files = count_entries(scratch("out"));
     assert_true(calls > 20);
     for (uint64_t n = 1; n <= calls; n++) {
         assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
@@ -239,7 +229,7 @@ static void make_shards(struct tensor_out other, const char *left_out) {
     memory_free(model);
 }
 
-// So many tensors, among them three of these names.
+// Asserts that the converted file has `count` tensors, among them those of the three names.
 static void expect_tensors(const char *const names[3], size_t count) {
     struct safetensors file;
     char *path = path_join(scratch("out"), "model.safetensors");
@@ -454,7 +444,7 @@ static void test_round_trips(void **state) {
 
 // --- config.json --------------------------------------------------------------------------------
 
-// Every value another than Hugging Face's default.
+// No value is Hugging Face's default.
 static const char odd_config[] =
     "{\"vocab_size\": 9, \"hidden_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
     "\"intermediate_size\": 16, \"max_position_embeddings\": 16, \"type_vocab_size\": 3, "
@@ -486,20 +476,20 @@ static int is_value(const json *a, const json *b) {
 }
 
 // All of odd_config is in the config file of `folder`, if it has one.
-static int expect_odd_config(const char *folder, const char *name, const char *way) {
+static int expect_odd_config(const char *folder, const char *name, const char *conversion) {
     json *expected, *found = read_json(folder, name);
     assert_int_equal(json_read_memory("", odd_config, sizeof odd_config - 1, &expected, NULL),
                      BERTH_OK);
     struct json_walk walk = {.object = expected};
-    int there = found != NULL;
-    while (there && json_walk_next(&walk)) {
+    const int exists = found != NULL;
+    while (exists && json_walk_next(&walk)) {
         if (!is_value(walk.value, json_member(found, walk.key))) {
-            fail_msg("%s: %s has lost %s", way, name, walk.key);
+            fail_msg("%s: %s has lost %s", conversion, name, walk.key);
         }
     }
     json_free(expected);
     json_free(found);
-    return there;
+    return exists;
 }
 
 static void convert_to(const char *from, const char *folder, const char *to) {
@@ -532,11 +522,11 @@ static void test_configs_survive(void **state) {
             }
         }
         for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-            char way[64];
-            snprintf(way, sizeof way, "%s to %s", from, all[k]);
+            char conversion[64];
+            snprintf(conversion, sizeof conversion, "%s to %s", from, all[k]);
             convert_to("other", "home", all[k]);
-            assert_true(expect_odd_config("home", "config.json", way));
-            found += expect_odd_config("home", "bert_config.json", way);
+            assert_true(expect_odd_config("home", "config.json", conversion));
+            found += expect_odd_config("home", "bert_config.json", conversion);
             assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
         }
         assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
@@ -611,22 +601,20 @@ static void test_padding_rows(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_round_trips),
-        TEST(test_tagger_with_pooler),
-        TEST(test_configs_survive),
-        TEST(test_padding_rows),
-        TEST(test_names),
-        TEST(test_equal_names),
-        TEST(test_without_a_body),
-        TEST(test_integers_without_scales),
-        TEST(test_failing_calls),
-        TEST(test_no_memory),
-        TEST(test_no_memory_to_compare),
-        TEST(test_output_filled_meanwhile),
+        SCRATCH_TEST(test_round_trips),
+        SCRATCH_TEST(test_tagger_with_pooler),
+        SCRATCH_TEST(test_configs_survive),
+        SCRATCH_TEST(test_padding_rows),
+        SCRATCH_TEST(test_names),
+        SCRATCH_TEST(test_equal_names),
+        SCRATCH_TEST(test_without_a_body),
+        SCRATCH_TEST(test_integers_without_scales),
+        SCRATCH_TEST(test_failing_calls),
+        SCRATCH_TEST(test_no_memory),
+        SCRATCH_TEST(test_no_memory_to_compare),
+        SCRATCH_TEST(test_output_filled_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ checkpoint=trained/checkpoint-3
 for options in "0" "1" "2 --ranks 3" "1 --ranks 5 --dtype bf16" "2 --ranks 2 --names nvidia" "2 --ranks 4 --kernel_layers"; do
     run convert $checkpoint there --to deepspeed --zero_stage $options
     expect_code 0
-    expect_no "$err" 'optimizer.s state'
+    expect_no "$err" "optimizer's state"
     [ "$(cat there/latest)" = global_step3 ] || fail "latest: $(cat there/latest)"
     ranks=$(echo "$options" | sed -n 's/.*--ranks \([0-9]*\).*/\1/p')
     [ "$(ls there/global_step3/*zero_pp_rank_* 2>/dev/null | wc -l)" = "$([ "$options" = 0 ] && echo 0 || echo ${ranks:-1})" ] ||
@@ -216,7 +216,7 @@ for to in hf onnx; do
     what="convert --to $to, interrupted"
     "$BERTH" convert squad-minilm new --to $to --vocab_file words >"$out" 2>"$err" </dev/null &
     converting=$!
-    until [ -n "$(find . -name 'new.*.tmp')" ]; do sleep 0.05; done
+    until [ -n "$(find . -name 'new.*.tmp')" ] || ! kill -0 $converting; do sleep 0.05; done
     kill -TERM $converting
     for _ in $(seq 100); do
         grep -q "stop requested" "$err" && break

@@ -58,12 +58,15 @@ expect_err "--help nonsense: expected all, files, features, "
 # Narrow and wide terminals: no line of prose or options is wider (examples are to be copied, so they are), and
 # every width shows the same words.
 words_of() { sed '/^example/,/^common options/d' "$1" | tr -s ' \n' '\n\n'; }
+no_wider() { # COLUMNS
+    wide=$(sed '/^example/,/^common options/d' "$out" | awk -v columns="$1" 'length($0) > columns' | head -n 1)
+    [ -z "$wide" ] || fail "wider than $1 columns: $wide"
+}
 narrow() { # COLUMNS WORDS...
     columns=$1
     shift
     COLUMNS=$columns run "$@"
-    wide=$(sed '/^example/,/^common options/d' "$out" | awk -v columns="$columns" 'length($0) > columns' | head -n 1)
-    [ -z "$wide" ] || fail "wider than $columns columns: $wide"
+    no_wider "$columns"
 }
 for verb in $verbs "finetune classify" "predict classify" "evaluate pretrain"; do
     # shellcheck disable=SC2086
@@ -76,7 +79,8 @@ for verb in $verbs "finetune classify" "predict classify" "evaluate pretrain"; d
     done
 done
 narrow 60 --help
-(unset COLUMNS && narrow 80 finetune squad --help all)
+run finetune squad --help all # without COLUMNS and a terminal
+no_wider 80
 
 # Each line of a usage is a separate command.
 COLUMNS=80 run show squad --help

@@ -47,14 +47,14 @@ mkdir "$work/folder" && cp "$data/nvidia.hdf5" "$work/folder" && cp "$work/cut.h
 run inspect "$work/folder"
 expect_code 65
 expect_err 'cut.hdf5'
-what="folders without data or a model"
+# Folders without data or a model.
 mkdir -p "$work/above/data" && cp "$data/nvidia.hdf5" "$work/above/data" && mkdir "$work/empty"
 for folder in "$work/empty" "$work/above"; do
     run inspect "$folder"
     expect_code 66
     expect_err "or files *.hdf5 or *.tfrecord of pre-training data"
 done
-what="a file that is only named as HDF5"
+# A file that only its name calls HDF5.
 head -c 20000 /dev/zero >"$work/named.hdf5"
 run inspect "$work/named.hdf5"
 expect_code 65

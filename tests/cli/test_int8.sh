@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests --precision int8 and convert --to int8: the folder's numbers, the same results from it as from the
-# model in fp32, whatever the number of threads, and what is refused.
+# Tests --precision int8 and convert --to int8: the folder's numbers, the same results from it as from the model
+# whose numbers are quantized when it is opened, whatever the number of threads, and what is refused.
 . "$(dirname "$0")/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$work" || exit 1
@@ -139,7 +139,7 @@ expect_code 78
 expect_err "--precision int8 is only for prediction"
 expect_err "train in fp32 or bf16"
 [ ! -e trained/model.safetensors ] || fail "trained in int8"
-what="an int8 folder without a scale"
+# An int8 folder without a scale.
 python3 -B "$here/check_int8.py" --damage int8/model.safetensors damaged.safetensors || exit 1
 cp -r int8 damaged
 cp damaged.safetensors damaged/model.safetensors

@@ -12,8 +12,9 @@ expect_code 0
 sed -n '/^usage/,/^example/s/^  \([a-z]\+ \?[a-z]*\)  .*/\1/p' "$work/usage" | sort -u >"$work/verbs"
 [ "$(wc -l <"$work/verbs")" -gt 20 ] || fail "the verbs were not found"
 
-# words_in FILE: the options that are named in it, with underscores.
-options_in() { grep -oE -- '--[a-zA-Z][a-z0-9_-]*' "$1" | sed 's/-$//' | tr - _ | sort -u; }
+options_in() { # FILE: the options that it names, with underscores
+    grep -oE -- '--[a-zA-Z][a-z0-9_-]*' "$1" | sed 's/-$//' | tr - _ | sort -u
+}
 plain() { sed 's/\\fB//g; s/\\fR//g; s/\\-/-/g' "$1"; }
 same_options() { # PAGE VERB...
     page=$pages/$1

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 make_model model 64
-for line in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+for line in $(seq 20); do
     echo "the cat sat on mat $line"
     echo
     echo "and then it ran to see who had come in from the rain, number $line"
@@ -82,7 +82,8 @@ import json, sys
 words = json.loads(open(sys.argv[1]).read())
 assert len(words) == 2 and list(words[0]) == ["score", "token", "token_str", "sequence"], words
 assert words[0]["score"] >= words[1]["score"] > 0, words
-assert "sat on mat" in words[0]["sequence"].replace(" ##", "") or words[0]["sequence"], words
+assert words[0]["sequence"].replace(" ##", "").endswith("sat on mat"), words
+assert words[0]["token_str"] in words[0]["sequence"], words
 END
 printf 'the [MASK] sat\n[MASK] and [MASK]\n' >masked.txt
 "$BERTH" fill --model out masked.txt --quiet >from-file && "$BERTH" fill --model out --quiet <masked.txt >from-input

@@ -9,8 +9,7 @@ small="--threads 1 --max_seq_length 64 --doc_stride 16 --max_query_length 16"
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
     --output "$work/run" $small --train_batch_size 4 --num_train_epochs 20 --learning_rate 2e-3 \
     --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --precision fp32 --logging_steps 20 \
-    --save_steps 40 --no_evaluate_every_epoch \
-    --json_summary "$work/log.json" --json
+    --save_steps 40 --no_evaluate_every_epoch --json_summary "$work/log.json" --json
 expect_code 0
 expect_err "step 20/40"
 expect_no "$err" "$escape"
@@ -113,8 +112,6 @@ assert json.load(open(folder + "/eval_results.json"))["eval_f1"] == best
 same = [open(p + "/model.safetensors", "rb").read() for p in (folder, folder + "/checkpoint-%d" % first)]
 assert same[0] == same[1]
 END
-cmp -s "$work/best/model.safetensors" "$(ls -d "$work"/best/checkpoint-* | tail -n 1)/model.safetensors" &&
-    [ "$(ls -d "$work"/best/checkpoint-* | wc -l)" -gt 1 ] && fail "the last checkpoint has the best weights"
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" --output "$work/none" \
     $small --max_steps 1 --metric_for_best_model precision
 expect_code 78
@@ -164,7 +161,7 @@ expect_code 0
 resume() { # STEP WORDS...
     step=$1
     shift
-    run finetune squad --model "$work/model" --train "$work/data.json" $small --threads 1 \
+    run finetune squad --model "$work/model" --train "$work/data.json" $small \
         --train_batch_size 4 --max_steps 8 --precision fp32 --logging_steps 1 \
         --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 "$@"
     expect_code 0
@@ -304,7 +301,7 @@ plain=$(tail -n 1 "$out" | sed "s/$escape\[[0-9;]*m//g")
 [ "$plain" = "$context" ] || fail "colours changed the text: $plain"
 run answer --model "$work/run" --question 'Where did Ada live?' --context "$context" --quiet $small
 [ "$(wc -l <"$out")" -eq 1 ] || fail "--quiet should print the answer only"
-what="answer from text that is not all UTF-8"
+# Text that is not all UTF-8.
 run answer --model "$work/run" --question 'Where did Ada live?' \
     --context "$(printf 'Ada \377lived in Oslo.')" $small
 expect_code 0
@@ -342,8 +339,6 @@ expect_code 0
 [ "$(grep -cE '^\{"index":[234],"title":"Homes",.*"exact_match":[0-9.]+,"f1":[0-9.e-]+\}$' "$out")" -eq 3 ] ||
     fail "three objects expected, one a line"
 expect_out '"question":"Who lived in Bern?"'
-run show squad --model "$work/run" --input "$work/data.json" --start-sample 1000 $small
-[ "$code" -ne 0 ] || expect_empty "$out"
 
 # A model without a span head: the head is newly initialised, with a warning.
 cp -r "$work/model" "$work/headless"
@@ -374,7 +369,7 @@ for job in train predict; do
     done
 done
 
-# Forecasts: one object for each number of hosts and each rate; the times of one are replayed.
+# Forecasts: one object for each number of hosts and each rate. The measured times of one are replayed.
 ranks="bench ranks --config $work/config.json --data $work/data.json --vocab $work/model/vocab.txt --max_seq_length 64
     --update_sequences 4 --steps 2 --threads 1 --quiet"
 run $ranks --hosts 1,2 --link_gbit 0.001,10 --json
@@ -481,8 +476,10 @@ what="finetune on a terminal"
     --output "$work/bar" $small --train_batch_size 4 --max_steps 4 >"$out" 2>"$err"
 code=$?
 expect_code 0
+expect_out "train   0% ["
 
-# Signals: each asks to save and stop, and has its exit code; a second Ctrl-C stops at once.
+# Signals: each asks to save and stop, and has its exit code. A second Ctrl-C, which stops at once, damages no
+# checkpoint.
 stop_with() { # CODE SIGNALS...
     expected=$1
     shift
@@ -491,8 +488,7 @@ stop_with() { # CODE SIGNALS...
     : >"$err"
     "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" \
         $small --train_batch_size 4 --max_steps 1000000 --num_train_epochs 1000000 \
-        --save_steps 1000000 \
-        --logging_steps 1 >"$out" 2>"$err" &
+        --save_steps 1000000 --logging_steps 1 >"$out" 2>"$err" &
     child=$!
     for _ in $(seq 300); do
         grep -q '^step 2' "$err" && break

@@ -59,7 +59,7 @@ static void jobs_have_their_own_defaults(void **state) {
     }
     berth_config_init(&config);
     config.save_steps = 7;
-    option_take_defaults(&config, JOB_PRETRAIN);
+    option_apply_defaults(&config, JOB_PRETRAIN);
     assert_true(config.learning_rate == 5e-5 && config.save_steps == 7 && config.seed == 42);
     assert_string_equal(config.optimizer, "nvlamb");
     assert_false(option_is_given(&config, option_find("optimizer")));

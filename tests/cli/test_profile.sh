@@ -62,7 +62,7 @@ END
     expect_code 0
 }
 
-what="one process"
+# One process.
 run finetune squad $settings --output "$work/plain"
 expect_code 0
 run finetune squad $settings --output "$work/traced" --profile 2:4
@@ -76,7 +76,7 @@ expect_code 0
 same plain last
 trace "$work/six.json" 6 6 1 1
 
-what="the switches of other scripts"
+# The switches of other scripts.
 run finetune squad $settings --output "$work/switch" --max_steps 3 --profile --profile_steps 1:1
 expect_code 0
 trace "$work/switch/profile.json" 1 1 0 1
@@ -84,7 +84,7 @@ run finetune squad $settings --output "$work/switch2" --max_steps 3 --profile
 expect_code 0
 trace "$work/switch2/profile.json" 2 3 1 1
 
-what="what cannot be"
+# Impossible requests.
 for wrong in 4:2 0:3 a:b 2:; do
     run finetune squad $settings --output "$work/wrong" --profile $wrong
     expect_code 2
@@ -99,7 +99,6 @@ expect_code 0
 expect_err "cannot write the profile: cannot create $work/none/p.json"
 
 for mpi in $(find_mpis); do
-    what="two processes of $mpi"
     launch "$mpi" 2 finetune squad $settings --virtual_ranks 2 --zero_stage 1 --output "$work/$mpi"
     expect_code 0
     launch "$mpi" 2 finetune squad $settings --virtual_ranks 2 --zero_stage 1 --output "$work/$mpi-traced" --profile 2:4
@@ -108,7 +107,7 @@ for mpi in $(find_mpis); do
     trace "$work/$mpi-traced/profile.json" 2 4 1 2
 done
 
-what="wall_clock_breakdown"
+# wall_clock_breakdown.
 echo '{"train_batch_size": 8, "gradient_accumulation_steps": 2, "wall_clock_breakdown": true}' >"$work/ds.json"
 run finetune squad $settings --output "$work/clock" --deepspeed_config "$work/ds.json" --json_summary "$work/clock.jsonl"
 expect_code 0

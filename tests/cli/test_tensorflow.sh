@@ -70,7 +70,7 @@ expect_code 0
 grep -qF Train/Samples/train_loss "$work"/board/events.out.tfevents.* || fail "no loss for TensorBoard"
 grep -qF Validation/f1 "$work"/board/events.out.tfevents.* || fail "no score for TensorBoard"
 grep -qF Train/Samples/train_ema_loss "$work"/board/events.out.tfevents.* || fail "no mean loss"
-# BingBertSquad's way to name that folder.
+# The folder as BingBertSquad names it.
 run finetune squad --model "$work/google" --train "$work/data.json" --output "$work/named" --max_steps 1 \
     --train_batch_size 4 --logging_steps 1 --job_name first --loss_plot_alpha 0.5 $small
 expect_code 0

@@ -9,5 +9,4 @@ cd "$work/page" || exit 1
 run_commands_of "$documents/tutorials.md" 7
 expect_out "EM"
 [ -s mine/model.safetensors ] && [ -s mine.html ] && [ -s ranks/model.safetensors ] || fail "a file is missing"
-grep -q '^[a-z]' "$out" || fail "no answer"
 finish

@@ -108,5 +108,8 @@ void job_run(struct job *job) {
     job_open(job);
     run_all(job, run_body);
     job_close(job);
+    for (int i = 0; i < job->size; i++) {
+        assert_int_equal(job->status[i], BERTH_OK);
+    }
     assert_int_equal(atomic_load(&failures), 0);
 }

@@ -29,15 +29,14 @@ struct job {
 // "2x4" (hosts x ranks) or "3+5" (ranks of each host), with the usual settings.
 struct job job_of(const char *layout);
 
-// Opens all ranks, runs `body` in a thread for each that is open, and closes them once all threads
-// have ended.
+// Opens all ranks, runs `body` in a thread for each, and closes them once all threads have ended.
+// Fails if one cannot be opened, or if a CHECK failed.
 void job_run(struct job *job);
 // Only open, or only close, the ranks.
 void job_open(struct job *job);
 void job_close(struct job *job);
 
-// cmocka's assertions work only in the main thread. A CHECK that fails in any thread makes job_run
-// fail.
+// cmocka's assertions work in the main thread only; CHECK works in any.
 #define CHECK(condition) job_check(condition, #condition, __FILE__, __LINE__)
 int job_check(int holds, const char *condition, const char *file, int line);
 

@@ -82,7 +82,7 @@ training_settings() {
     echo "--model $work/model --train $work/data.json --max_seq_length 64 --doc_stride 16 --max_query_length 16" \
         "--train_batch_size 8 --max_steps 6 --learning_rate 1e-3 --logging_steps 1 --save_steps 3 --threads 1"
 }
-same() { # FOLDER FOLDER of such runs
+same() { # FOLDER FOLDER: of such runs, in $work
     for file in model.safetensors checkpoint-6/optimizer.safetensors; do
         cmp -s "$work/$1/$file" "$work/$2/$file" || fail "$file of $1 and $2 differ"
     done

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forecasts of exchanges (core/comm_forecast.h): the bytes are those that real ranks send; the
-// times are those that the model gives by hand; and no faster link or processor makes a forecast
+// Forecasts of exchanges (core/comm_forecast.h): the bytes are those that real ranks send, the
+// times those of the model computed by hand, and no faster link or processor makes a forecast
 // longer.
 #include "comm/collectives.h"
 #include "comm/host_window.h"

@@ -40,14 +40,14 @@ static const struct case_range ranges[RANGES] = {{7, 40961, EVEN},
 
 static void divide(const struct case_range *range, int size, int64_t *starts) {
     for (int rank = 0; rank <= size; rank++) {
-        int64_t share = range->count * rank / size;
+        int64_t offset = range->count * rank / size;
         if (range->division == ALL_TO_LAST) {
-            share = rank == size ? range->count : 0;
+            offset = rank == size ? range->count : 0;
         } else if (range->division == EVERY_SECOND) {
-            share = range->count * (rank / 2) / ((size + 1) / 2);
-            share = rank == size ? range->count : share;
+            offset = range->count * (rank / 2) / ((size + 1) / 2);
+            offset = rank == size ? range->count : offset;
         }
-        starts[rank] = range->first + share;
+        starts[rank] = range->first + offset;
     }
 }
 
@@ -152,9 +152,6 @@ static void run(struct job *job, job_body *body, void *context) {
     job->body = body;
     job->context = context;
     job_run(job);
-    for (int i = 0; i < job->size; i++) {
-        assert_int_equal(job->status[i], BERTH_OK);
-    }
 }
 
 static struct exchange_case run_case(const char *layout, enum dtype wire, int flat) {
@@ -337,28 +334,43 @@ static void test_many_operations_in_flight(void **state) {
 
 // --- seconds ------------------------------------------------------------------------------------
 
-static void sleep_half_a_second(void) {
-    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+static void sleep_for(double seconds) {
+    const time_t whole = (time_t)seconds;
+    nanosleep(
+        &(struct timespec){.tv_sec = whole, .tv_nsec = (long)((seconds - (double)whole) * 1e9)},
+        NULL);
 }
 
 // Rank 1 begins late, so rank 0 waits; the second time, both wait only once all is done.
-static void check_seconds(struct comm *comm, const struct transport *transport, void *context) {
-    struct buffers buffers;
+static int are_seconds_right(struct comm *comm, const struct buffers *buffers, double nap) {
+    const struct comm_stats before = comm->stats(comm);
     double ready = 0;
-    fill(&buffers, comm, DTYPE_F32);
     comm->sum(comm, &ready, 1);
     if (comm->rank == 1) {
-        sleep_half_a_second();
+        sleep_for(nap);
     }
-    comm->wait(comm, comm->reduce_begin(comm, &buffers.ranges[0]));
+    comm->wait(comm, comm->reduce_begin(comm, &buffers->ranges[0]));
     const struct comm_stats first = comm->stats(comm);
-    CHECK(comm->rank == 1 || (first.busy_seconds > 0.1 && first.exposed_seconds > 0.1));
-    const int64_t ticket = comm->reduce_begin(comm, &buffers.ranges[0]);
-    sleep_half_a_second();
+    const int64_t ticket = comm->reduce_begin(comm, &buffers->ranges[0]);
+    sleep_for(nap);
     comm->wait(comm, ticket);
     const struct comm_stats second = comm->stats(comm);
-    CHECK(second.busy_seconds > first.busy_seconds);
-    CHECK(second.exposed_seconds - first.exposed_seconds < 0.25);
+    return (comm->rank == 1 || (first.busy_seconds - before.busy_seconds > nap / 5 &&
+                                first.exposed_seconds - before.exposed_seconds > nap / 5)) &&
+           second.busy_seconds > first.busy_seconds &&
+           second.exposed_seconds - first.exposed_seconds < nap / 2;
+}
+
+// On a busy machine a rank may be late or slow itself, so there are further tries with more time.
+static void check_seconds(struct comm *comm, const struct transport *transport, void *context) {
+    struct buffers buffers;
+    double wrong = 1;
+    fill(&buffers, comm, DTYPE_F32);
+    for (double nap = 0.5; wrong > 0 && nap < 10; nap *= 2) {
+        wrong = !are_seconds_right(comm, &buffers, nap);
+        comm->sum(comm, &wrong, 1);
+    }
+    CHECK(wrong == 0);
     free_buffers(&buffers);
 }
 

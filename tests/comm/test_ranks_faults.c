@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "job.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 enum { COUNT = 5000 };
 
 #define DEADLINE 0.6 // seconds; also for opening
+#define SOON 15      // seconds: less than the deadline of jobs without a short one, of 20
 
 static double now(void) {
     struct timespec time;
@@ -48,8 +50,8 @@ struct script {
 
 static void divide(const struct comm_range *range, int size, int skew, int64_t *starts) {
     for (int rank = 0; rank <= size; rank++) {
-        const int64_t share = range->count * rank / size;
-        starts[rank] = range->first + share - (rank > 0 && rank < size ? skew : 0);
+        const int64_t offset = range->count * rank / size;
+        starts[rank] = range->first + offset - (rank > 0 && rank < size ? skew : 0);
     }
 }
 
@@ -100,18 +102,29 @@ static enum berth_status act(struct comm *comm, const struct script *script) {
     return comm->status(comm, NULL);
 }
 
+// The seconds of the fastest of three calls, which the machine has not delayed: after an error none
+// waits for the deadline.
+static double seconds_to_agree(struct comm *comm, enum berth_status expected) {
+    double least = SOON;
+    for (int i = 0; i < 3; i++) {
+        int stop = 0;
+        const double start = now();
+        CHECK(comm->agree(comm, BERTH_OK, &stop, NULL) == expected);
+        least = fmin(least, now() - start);
+    }
+    return least;
+}
+
 static void play(struct comm *comm, const struct transport *transport, void *context) {
     struct script *script = context;
     struct outcome *outcome = &script->outcomes[comm->rank];
-    int stop = 0;
     const double start = now();
     comm->enter(comm, COMM_UPDATE, 1);
     outcome->agreed = act(comm, script);
     outcome->seconds = now() - start;
     outcome->status = comm->status(comm, &outcome->error);
     if (outcome->status != BERTH_OK) {
-        CHECK(comm->agree(comm, BERTH_OK, &stop, NULL) == outcome->status);
-        CHECK(now() - start < outcome->seconds + 0.5);
+        CHECK(seconds_to_agree(comm, outcome->status) < DEADLINE / 2);
     }
 }
 
@@ -147,7 +160,7 @@ static void check_rank_0_is_named(const struct script *script, int size, const c
         assert_true(is_told || says(outcome, "rank 0 on host host0 did not arrive at"));
         assert_true(is_told || says(outcome, where));
         assert_true(is_told || outcome->seconds >= DEADLINE);
-        assert_true(outcome->seconds < 10 * DEADLINE);
+        assert_true(outcome->seconds < SOON);
         named += !is_told;
     }
     assert_true(named > 0);
@@ -217,7 +230,7 @@ static void test_a_rank_that_fails_alone_ends_all_long_before_the_deadline(void 
         run_script(&job, &script);
         for (int rank = 0; rank < job.size; rank++) {
             const struct outcome *outcome = &script.outcomes[rank];
-            assert_true(outcome->seconds < 10);
+            assert_true(outcome->seconds < SOON);
             assert_int_equal(outcome->agreed, BERTH_IO);
             if (is_met_by_all) {
                 assert_int_equal(outcome->status, BERTH_OK);
@@ -494,7 +507,7 @@ static void test_a_process_that_is_stopped_or_killed_ends_the_others_waits(void 
         const struct outcome *outcome = &processes.reports[0].outcome;
         assert_int_equal(outcome->status, BERTH_UNAVAILABLE);
         assert_true(says(outcome, ends[i].message));
-        assert_true(outcome->seconds < 5);
+        assert_true(outcome->seconds < SOON);
         processes_done(&processes);
     }
 }
@@ -513,7 +526,7 @@ static void test_a_process_whose_transport_hangs_ends_without_it(void **state) {
         const struct report *report = &processes.reports[0];
         assert_int_equal(report->code, BERTH_UNAVAILABLE);
         assert_non_null(strstr(report->last_words, ends[i].message));
-        assert_true(now() - start < 15);
+        assert_true(now() - start < 2 * SOON);
         processes_done(&processes);
     }
 }

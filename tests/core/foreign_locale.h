@@ -13,8 +13,7 @@
 
 #define FOREIGN_LOCALE "test_TR.UTF-8"
 
-// Makes setlocale find it, here and in child processes; skips the test if the C library has no
-// localedef.
+// Makes setlocale find it, here and in child processes; skips the test if there was no localedef.
 static inline void foreign_locale_find(void) {
 #ifdef BERTH_TEST_LOCALES
     assert_int_equal(setenv("LOCPATH", BERTH_TEST_LOCALES, 1), 0);

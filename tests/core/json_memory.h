@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets the allocations of the JSON library fail, one by one: those are not the program's own, which
-// memory_fail_at counts.
+// Lets the allocations of the JSON library fail, one by one. memory_fail_at counts only the
+// program's own.
 #ifndef BERTH_TESTS_JSON_MEMORY_H
 #define BERTH_TESTS_JSON_MEMORY_H
 
@@ -18,8 +18,8 @@ static inline void *json_memory_new(size_t size) {
     return ++json_memory_calls == json_memory_failing ? NULL : malloc(size);
 }
 
-// Runs `act` once for each of its allocations, which fails. Where that is within a text, jansson
-// calls the text invalid; anything else is success or a lack of memory. The number of failures.
+// Runs `act` once for each of its allocations, which fails, and returns how often it did not
+// succeed: for lack of memory, or because jansson calls a text invalid within which it ran out.
 static inline size_t json_memory_fail_each(enum berth_status (*act)(void)) {
     size_t failed = 0;
     json_memory_failing = 0;

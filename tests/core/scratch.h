@@ -66,16 +66,20 @@ static inline const char *data_path(const char *name) {
     return path;
 }
 
-// The number of entries in the folder.
-static inline size_t scratch_count(void) {
+// The number of files and folders in a folder.
+static inline size_t count_entries(const char *folder) {
     char **names;
     size_t count = 0;
-    assert_int_equal(dir_list(scratch_folder, &names, NULL), BERTH_OK);
+    assert_int_equal(dir_list(folder, &names, NULL), BERTH_OK);
     while (names[count] != NULL) {
         count++;
     }
     memory_free(names);
     return count;
+}
+
+static inline size_t scratch_count(void) {
+    return count_entries(scratch_folder);
 }
 
 static inline void assert_file_holds(const char *path, const char *text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Base64 against the test vectors of RFC 4648, section 10, and every digit.
+// Base64: the test vectors of RFC 4648, section 10, and every digit.
 #include "core/base64.h"
 #include "core/harness.h"
 
@@ -14,7 +14,7 @@ static void check(const char *bytes, size_t length, const char *expected) {
     buffer_done(&text);
 }
 
-// The beginnings of "foobar": what follows the bytes must not count.
+// Prefixes of "foobar": what follows the bytes must not count.
 static void test_vectors(void **state) {
     static const char *const texts[] = {"",         "Zg==",     "Zm8=",    "Zm9v",
                                         "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checksum of memory: what it must find, and that it is the same at every address.
+// The checksum of memory: the changes that it must find, and that the address does not matter.
 #include "core/checksum.h"
 #include "core/harness.h"
 
@@ -49,7 +49,7 @@ static void test_pairs_of_flipped_bits_are_found(void **state) {
     }
 }
 
-static void test_words_that_trade_places_are_found(void **state) {
+static void test_words_that_are_swapped_are_found(void **state) {
     uint32_t words[WORDS];
     fill(words);
     const uint64_t sum = checksum_bytes(words, sizeof words);
@@ -79,7 +79,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_flipped_bit_is_found),
         cmocka_unit_test(test_pairs_of_flipped_bits_are_found),
-        cmocka_unit_test(test_words_that_trade_places_are_found),
+        cmocka_unit_test(test_words_that_are_swapped_are_found),
         cmocka_unit_test(test_length_counts_and_address_does_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first number that is not finite, at every place of arrays that have and do not have whole
-// pieces.
+// The first number that is not finite is found wherever it is, in arrays of any length: those that
+// are whole blocks of the search, and others.
 #include "core/finite.h"
 #include "core/harness.h"
 
@@ -9,7 +9,7 @@
 
 enum { MOST = 2 * 4096 + 3 };
 
-static void test_every_place(void **state) {
+static void test_every_position(void **state) {
     static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
     static float numbers[MOST];
     for (int i = 0; i < MOST; i++) {
@@ -31,6 +31,6 @@ static void test_every_place(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_place)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_position)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the texts of notes, warnings and errors: numbers do not depend on the program's locale, and
-// a quotation ends with a whole character.
+// The texts of notes, warnings and errors, and what is printed to a buffer: numbers do not depend
+// on the program's locale, and quotations and messages that are cut end with a whole character.
+#include "core/buffer.h"
 #include "core/error.h"
 #include "core/foreign_locale.h"
 #include "core/log.h"
@@ -66,15 +67,42 @@ static void long_messages_end_with_a_whole_character(void **state) {
             memcpy(text + i, "\u20ac", 4);
         }
         log_note(&notes, "%s", text);
-        for (int kind = 0; kind < 3; kind++) {
+        static const int prefixes[] = {0, 8, sizeof name}; // their lengths
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
             struct berth_error error;
             (void)error_set(&error, BERTH_USAGE, "%s", text);
-            if (kind > 0) {
-                (void)error_prefix(&error, BERTH_USAGE, "%.*s", kind == 1 ? 8 : 1100, name);
+            if (prefixes[i] > 0) {
+                (void)error_prefix(&error, BERTH_USAGE, "%.*s", prefixes[i], name);
             }
             check_long(error.message);
         }
     }
+}
+
+static void a_buffer_gets_texts_of_any_length(void **state) {
+    struct buffer buffer = {0};
+    char expected[5000];
+    foreign_locale_set();
+    buffer_print(&buffer, "%g;", 0.5);
+    buffer_print(&buffer, "%s", "");
+    buffer_print(&buffer, "%04000d", 7);
+    setlocale(LC_ALL, "C");
+    const int length = snprintf(expected, sizeof expected, "0.5;%04000d", 7);
+    assert_false(buffer.failed);
+    assert_int_equal(buffer.length, length);
+    assert_memory_equal(buffer.bytes, expected, (size_t)length);
+    buffer_done(&buffer);
+}
+
+static void a_buffer_without_memory_has_failed(void **state) {
+    struct buffer buffer = {0};
+    memory_fail_at(1, 0);
+    buffer_print(&buffer, "%d", 1);
+    memory_fail_at(0, 0);
+    buffer_print(&buffer, "%d", 2);
+    assert_true(buffer.failed);
+    assert_int_equal(buffer.length, 0);
+    buffer_done(&buffer);
 }
 
 int main(void) {
@@ -82,6 +110,8 @@ int main(void) {
         cmocka_unit_test(numbers_ignore_the_locale),
         cmocka_unit_test(quotations_end_with_a_whole_character),
         cmocka_unit_test(long_messages_end_with_a_whole_character),
+        cmocka_unit_test(a_buffer_gets_texts_of_any_length),
+        cmocka_unit_test(a_buffer_without_memory_has_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static void test_below_is_in_range_and_even(void **state) {
         assert_in_range(counts[i], 9600, 10400); // four standard deviations of 10,000
     }
     assert_int_equal(rng_below(42, 0, &index, 1), 0);
-    // With a bound above 2^31 biased code would draw the low numbers twice as often.
+    // With a bound above 2^31, biased code would draw low numbers twice as often.
     int low = 0;
     for (int i = 0; i < 9000; i++) {
         low += rng_below(42, 1, &index, 3u << 30) < 1u << 30;

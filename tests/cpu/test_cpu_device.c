@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU device: opening, sticky errors, memory, dropout's rate and scale, who multiplies, signals
-// while the library does.
+// The CPU device: opening, memory, dropout's rate and scale, what numbers that are not finite leave
+// behind, whether Berth or oneDNN ("the library") multiplies, and signals while the library does.
 #include "core/device.h"
 #include "core/harness.h"
 #include "cpu/gemm.h"
@@ -208,9 +208,11 @@ static void nothing_is_left_of_numbers_that_are_not_finite(void **state) {
         const struct device_options options = {.threads = 1, .instructions = sets[i / 2]};
         for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
             struct device *one = NULL, *other = NULL;
-            if (device_cpu_open(&options, &one, NULL) != BERTH_OK) {
-                break;
+            const enum berth_status status = device_cpu_open(&options, &one, NULL);
+            if (status == BERTH_UNAVAILABLE && i / 2 > 0) {
+                break; // this processor lacks the instructions
             }
+            assert_int_equal(status, BERTH_OK);
             assert_int_equal(device_cpu_open(&options, &other, NULL), BERTH_OK);
             run_attention(one, &fresh, dtype, lengths[k], 0);
             run_attention(other, &used, dtype, LONGEST, NAN);
@@ -223,10 +225,10 @@ static void nothing_is_left_of_numbers_that_are_not_finite(void **state) {
     }
 }
 
-// Where the library's sums would depend on the number of rows, which a processor with AVX-512 does
-// not show: whatever the shape, Berth multiplies.
+// Without AVX-512 the library's sums would depend on the number of rows, so Berth multiplies,
+// whatever the shape. (On a processor with AVX-512 the sums themselves do not show it.)
 static void without_avx512_nothing_is_the_librarys(void **state) {
-    static const char *const sets[] = {"generic", "avx2"};
+    static const char *const sets[] = {"generic", "avx2"}; // the first is never missing
     static const struct gemm_shape shapes[] = {
         {.m = 1, .n = 2, .k = 64, .type = DTYPE_F32, .b_transposed = 1, .bias = 1},
         {.m = 7, .n = 100, .k = 33, .type = DTYPE_F32, .pack_b = 1},
@@ -237,9 +239,10 @@ static void without_avx512_nothing_is_the_librarys(void **state) {
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         const struct kernels *kernels = kernels_choose(sets[i], NULL);
         struct gemm *gemm;
-        if (kernels == NULL) {
+        if (kernels == NULL && i > 0) {
             continue;
         }
+        assert_non_null(kernels);
         assert_int_equal(gemm_open(1, 0, kernels, &gemm, NULL), BERTH_OK);
         for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
             struct gemm_shape shape = shapes[k];
@@ -301,7 +304,7 @@ static void run_epilogue_case(struct gemm *gemm, const struct kernels *kernels,
     }
 }
 
-// Whether a block is whole or not, the depth is added up in pieces, or the library multiplies.
+// Shapes with whole blocks and others, whose depth is summed in pieces, and of the library.
 static void an_activation_follows_every_product(void **state) {
     static const struct gemm_shape shapes[] = {
         {.m = 32, .n = 96, .k = 40, .lda = 40, .ldb = 96, .ldc = 96},
@@ -371,16 +374,18 @@ static timer_t send_signals(void) {
     return timer;
 }
 
-// Multiplies until enough signals have come, if the library does.
-static void multiply_under_signals(struct gemm *gemm, const struct gemm_shape *shape) {
+// Multiplies until enough signals have come, if the library does it; returns whether it does.
+static int multiply_under_signals(struct gemm *gemm, const struct gemm_shape *shape) {
     static float a[1 << 18], b[1 << 18], c[1 << 18];
     const struct gemm_operands operands = {.a = a, .b = b, .c = c};
     const struct gemm_plan *plan = gemm_plan(gemm, shape, NULL);
     assert_non_null(plan);
     const int until = signals_seen + SIGNALS;
-    while (strcmp(gemm_plan_name(plan), "berth") != 0 && signals_seen < until) {
+    const int is_librarys = strcmp(gemm_plan_name(plan), "berth") != 0;
+    while (is_librarys && signals_seen < until) {
         assert_int_equal(gemm_run(gemm, plan, 0, &operands), 0);
     }
+    return is_librarys;
 }
 
 // The frame of a signal is written where the stack pointer is. Some of the library's kernels use
@@ -389,6 +394,7 @@ static void signals_meet_a_thread_on_its_stack(void **state) {
     static const struct gemm_shape sizes[] = {{.m = 256, .n = 8, .k = 256},
                                               {.m = 4, .n = 256, .k = 500}};
     struct gemm *gemm;
+    int multiplied = 0;
     assert_int_equal(gemm_open(1, 0, kernels_choose(NULL, NULL), &gemm, NULL), BERTH_OK);
     find_stack();
     const timer_t timer = send_signals();
@@ -400,11 +406,15 @@ static void signals_meet_a_thread_on_its_stack(void **state) {
         shape.lda = (shape.a_transposed ? shape.m : shape.k) + 16; // part of wider rows
         shape.ldb = shape.b_transposed ? shape.k : shape.n;
         shape.ldc = shape.n;
-        multiply_under_signals(gemm, &shape);
+        multiplied += multiply_under_signals(gemm, &shape);
     }
     timer_delete(timer);
     assert_int_equal(signals_elsewhere, 0);
     gemm_close(gemm);
+    if (multiplied == 0) {
+        print_message("the library multiplies nothing on this processor\n");
+        skip();
+    }
 }
 
 int main(void) {

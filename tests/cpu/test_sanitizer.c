@@ -47,6 +47,7 @@ static int status_of(const struct kernels *kernels, enum operand lacking) {
 
 static void test_memory_that_is_too_small_is_seen(void **state) {
 #if !defined(__SANITIZE_ADDRESS__)
+    print_message("built without AddressSanitizer\n");
     skip();
 #endif
     const struct kernels *kernels = kernels_choose(*state, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the tests of data/ and task/: paths of files, data sets from memory, checksums, and the
-// random generator of dev/fixtures/squad_reference.py.
+// Shared by the tests of SQuAD in several folders: paths of files, data sets from memory,
+// checksums, and the random generator of dev/fixtures/squad_reference.py.
 #ifndef BERTH_TESTS_DATA_SQUAD_FIXTURE_H
 #define BERTH_TESTS_DATA_SQUAD_FIXTURE_H
 

@@ -87,8 +87,8 @@ static void test_efficiency(void **state) {
     instances_done(&made);
 }
 
-// All rows have two sequences of half their length. The sequences of a length are shuffled, and so
-// are the rows if there are several lengths; both orders depend on the seed.
+// A row has one sequence of its length or two of half of it. The sequences of a length are
+// shuffled, and so are the two kinds of rows; both orders depend on the seed.
 static void test_the_order_is_shuffled(void **state) {
     (void)state;
     enum { COUNT = 400 };
@@ -298,14 +298,24 @@ static void test_refusals(void **state) {
     assert_int_equal(packing_make(&made, PACKING_LENGTH_MAX + 1, 42, &packing, &error),
                      BERTH_BAD_DATA);
     packing_done(&packing);
+    instances_done(&made);
+}
+
+static void test_memory_runs_out(void **state) {
+    (void)state;
+    static const uint16_t length = 33;
+    struct instances made = of_lengths(&length, 1);
     enum berth_status status = BERTH_NO_MEMORY;
-    for (uint64_t at = 1; status == BERTH_NO_MEMORY; at++) {
+    uint64_t at;
+    for (at = 1; status == BERTH_NO_MEMORY; at++) {
+        struct packing packing;
         memory_fail_at(at, 0);
         status = packing_make(&made, 64, 42, &packing, NULL);
         memory_fail_at(0, 0);
         packing_done(&packing);
     }
     assert_int_equal(status, BERTH_OK);
+    assert_true(at > 5);
     instances_done(&made);
 }
 
@@ -359,6 +369,7 @@ int main(void) {
         SCRATCH_TEST(test_seeds),
         SCRATCH_TEST(test_metadata),
         SCRATCH_TEST(test_refusals),
+        SCRATCH_TEST(test_memory_runs_out),
         SCRATCH_TEST(test_nnls),
     };
     return cmocka_run_group_tests_name("packing", tests, NULL, NULL);

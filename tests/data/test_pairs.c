@@ -430,47 +430,37 @@ static void knows_its_tasks(void **state) {
 
 // --- folders ------------------------------------------------------------------------------------
 
-static void touch(const char *folder, const char *name) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(file_write(path, "x\n", 2, NULL), BERTH_OK);
-}
-
-static void expect_path(const char *folder, const char *task, enum glue_split split,
-                        const char *expected) {
-    char *path, full[256];
+static void expect_path(const char *task, enum glue_split split, const char *expected) {
+    char *path;
     struct berth_error error = {0};
-    if (glue_task_path(task_of(task), folder, split, NULL, &path, &error) != BERTH_OK) {
+    if (glue_task_path(task_of(task), scratch_folder, split, NULL, &path, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
-    snprintf(full, sizeof full, "%s/%s", folder, expected);
-    assert_string_equal(path, full);
+    assert_string_equal(path, scratch(expected));
     memory_free(path);
 }
 
 static void finds_files_in_folders(void **state) {
-    char folder[] = "/tmp/berth_pairs_XXXXXX", inside[64];
+    const char *folder = scratch_folder;
     char *path;
     struct berth_error error = {0};
-    assert_non_null(mkdtemp(folder));
     assert_int_equal(glue_task_path(task_of("mrpc"), folder, GLUE_TRAIN, NULL, &path, &error),
                      BERTH_NO_INPUT);
     assert_null(path);
     assert_says(error.message, "no train.tsv or msr_paraphrase_train.txt here or in "
                                "the subfolder MRPC; expected the files of MRPC");
-    touch(folder, "msr_paraphrase_train.txt");
-    touch(folder, "msr_paraphrase_test.txt");
-    expect_path(folder, "mrpc", GLUE_TRAIN, "msr_paraphrase_train.txt");
-    expect_path(folder, "mrpc", GLUE_DEV, "msr_paraphrase_test.txt");
-    snprintf(inside, sizeof inside, "%s/MRPC", folder);
-    assert_int_equal(dir_make(inside, NULL), BERTH_OK);
-    touch(folder, "MRPC/dev.tsv");
-    expect_path(folder, "mrpc", GLUE_DEV, "MRPC/dev.tsv");
-    expect_path(folder, "mrpc", GLUE_TEST, "msr_paraphrase_test.txt");
-    touch(folder, "dev_mismatched.tsv");
-    expect_path(folder, "mnli", GLUE_DEV_MISMATCHED, "dev_mismatched.tsv");
-    touch(folder, "multinli.train.zh.tsv");
-    expect_path(folder, "xnli", GLUE_TRAIN, "multinli.train.zh.tsv");
+    scratch_write("msr_paraphrase_train.txt", "x\n");
+    scratch_write("msr_paraphrase_test.txt", "x\n");
+    expect_path("mrpc", GLUE_TRAIN, "msr_paraphrase_train.txt");
+    expect_path("mrpc", GLUE_DEV, "msr_paraphrase_test.txt");
+    assert_int_equal(dir_make(scratch("MRPC"), NULL), BERTH_OK);
+    scratch_write("MRPC/dev.tsv", "x\n");
+    expect_path("mrpc", GLUE_DEV, "MRPC/dev.tsv");
+    expect_path("mrpc", GLUE_TEST, "msr_paraphrase_test.txt");
+    scratch_write("dev_mismatched.tsv", "x\n");
+    expect_path("mnli", GLUE_DEV_MISMATCHED, "dev_mismatched.tsv");
+    scratch_write("multinli.train.zh.tsv", "x\n");
+    expect_path("xnli", GLUE_TRAIN, "multinli.train.zh.tsv");
     assert_int_equal(glue_task_path(task_of("xnli"), folder, GLUE_TRAIN, "de", &path, &error),
                      BERTH_NO_INPUT);
     assert_says(error.message, "multinli.train.de.tsv or multinli/multinli.train.de.tsv");
@@ -478,7 +468,6 @@ static void finds_files_in_folders(void **state) {
     assert_int_equal(glue_task_path(task_of("mrpc"), folder, GLUE_DEV, NULL, &path, &error),
                      BERTH_NO_MEMORY);
     memory_fail_at(0, 0);
-    assert_int_equal(dir_remove(folder, NULL), BERTH_OK);
 }
 
 // --- real data ----------------------------------------------------------------------------------
@@ -597,7 +586,7 @@ int main(void) {
         cmocka_unit_test(guesses_columns),
         cmocka_unit_test(shortens_lists_of_labels),
         cmocka_unit_test(knows_its_tasks),
-        cmocka_unit_test(finds_files_in_folders),
+        SCRATCH_TEST(finds_files_in_folders),
         cmocka_unit_test(reads_the_real_mrpc),
         cmocka_unit_test(does_not_depend_on_the_locale),
         cmocka_unit_test(begins_with_a_prompt),

@@ -79,8 +79,8 @@ static void test_reads_its_own_packed(void **state) {
     struct instances made = make(&documents);
     struct pretraining_pack packs[64];
     size_t count = 0;
-    for (uint32_t i = 0; i < made.count;
-         i++, count++) { // two where they fit, an empty slot between
+    // Two where they fit, with an empty slot between them.
+    for (uint32_t i = 0; i < made.count; i++, count++) {
         int two = i + 1 < made.count && made.items[i].length + made.items[i + 1].length <= LENGTH;
         packs[count] =
             (struct pretraining_pack){{i, PRETRAINING_NONE, two ? i + 1 : PRETRAINING_NONE}};
@@ -192,27 +192,62 @@ static void test_reads_its_tfrecord(void **state) {
                      BERTH_BAD_DATA);
     assert_message_has(&error, "id outside the vocabulary");
     instances_done(&read);
-    // Truncated anywhere, or with any byte changed: an error, because of the checksums.
+    instances_done(&made);
+    documents_done(&documents);
+}
+
+// Bytes and lengths of the file that `made` becomes, with the first record's length in *record.
+static char *tfrecord_bytes(const struct instances *made, size_t *length, size_t *record) {
     char *bytes;
-    size_t length;
-    assert_int_equal(file_read(scratch("a"), 1 << 24, &bytes, &length, NULL), BERTH_OK);
-    for (size_t at = 1; at < 3000; at += 7) {
+    const struct instances first = {.items = made->items,
+                                    .tokens = made->tokens,
+                                    .positions = made->positions,
+                                    .labels = made->labels,
+                                    .count = 1};
+    assert_int_equal(pretraining_write_tfrecord(scratch("a"), &first, LENGTH, PREDICTIONS, NULL),
+                     BERTH_OK);
+    assert_int_equal(file_read(scratch("a"), 1 << 24, &bytes, record, NULL), BERTH_OK);
+    memory_free(bytes);
+    assert_int_equal(pretraining_write_tfrecord(scratch("a"), made, LENGTH, PREDICTIONS, NULL),
+                     BERTH_OK);
+    assert_int_equal(file_read(scratch("a"), 1 << 24, &bytes, length, NULL), BERTH_OK);
+    return bytes;
+}
+
+// A changed byte and a file that ends within a record are errors, because of the checksums.
+static void test_damaged_tfrecord(void **state) {
+    (void)state;
+    struct documents documents = synthetic_documents(30, 6, 5, 9);
+    struct instances made = make(&documents);
+    struct berth_error error;
+    size_t length, record;
+    char *bytes = tfrecord_bytes(&made, &length, &record);
+    assert_true(length > record + 1);
+    for (size_t at = 0; at < length; at += 7) {
+        struct instances read = {0};
         bytes[at] ^= 4;
-        scratch_write_bytes("b", bytes, 3000);
+        scratch_write_bytes("b", bytes, length);
+        bytes[at] ^= 4;
         assert_int_equal(pretraining_read_tfrecord(scratch("b"), VOCABULARY, 0, &read, &error),
                          BERTH_BAD_DATA);
         assert_message_has(&error, "/b");
-        bytes[at] ^= 4;
+        instances_done(&read);
+    }
+    for (size_t cut = 1; cut <= record + 1; cut++) {
+        struct instances read = {0};
+        scratch_write_bytes("b", bytes, cut);
+        assert_int_equal(pretraining_read_tfrecord(scratch("b"), VOCABULARY, 0, &read, &error),
+                         cut == record ? BERTH_OK : BERTH_BAD_DATA);
+        instances_done(&read);
     }
     memory_free(bytes);
-    instances_done(&read);
     instances_done(&made);
     documents_done(&documents);
 }
 
 // --- hand-made records ---------------------------------------------------------------------------
 
-#define CUT INT64_MIN // among floats: one byte
+#define CUT INT64_MIN // a number that put_list writes as one byte among packed floats
 
 // Appends a feature with a list of numbers, packed or not; kind 2: floats, 3: integers.
 static void put_list(struct protobuf_writer *to, const char *name, uint32_t kind, int packed,
@@ -564,8 +599,9 @@ static void test_other_data_sets(void **state) {
         struct instances read = {0};
         struct berth_error error;
         assert_int_equal(hdf5_writer_open(&writer, columns[i], 2, 4, NULL), BERTH_OK);
-        hdf5_writer_put(&writer, 0, row, 1, NULL);
-        hdf5_writer_put(&writer, 1, row, 1, NULL);
+        for (size_t k = 0; k < 2; k++) {
+            assert_int_equal(hdf5_writer_put(&writer, k, row, 1, NULL), BERTH_OK);
+        }
         assert_int_equal(hdf5_writer_commit(&writer, scratch("a"), NULL), BERTH_OK);
         hdf5_writer_done(&writer);
         assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, &error),
@@ -584,6 +620,7 @@ int main(void) {
         SCRATCH_TEST(test_rows_that_are_too_small),
         SCRATCH_TEST(test_tfrecord),
         SCRATCH_TEST(test_reads_its_tfrecord),
+        SCRATCH_TEST(test_damaged_tfrecord),
         SCRATCH_TEST(test_records_of_others),
         SCRATCH_TEST(test_bad_records),
         SCRATCH_TEST(test_cut_floats),

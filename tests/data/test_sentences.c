@@ -127,7 +127,7 @@ static void test_marks(void **state) {
     (void)state;
     const char *dump = data_path("wikipedia/enwiki-sample.xml.bz2");
     if (!file_exists(dump)) {
-        print_message("%s is missing: skipped\n", dump);
+        print_message("skipped: no %s (set BERTH_DATA)\n", dump);
         skip();
     }
     struct wikipedia_settings settings = {
@@ -144,9 +144,6 @@ static void test_marks(void **state) {
         score_article(file, &marked_articles[i], &score);
     }
     memory_free(file);
-    double f1 = 2.0 * (double)score.both / (double)(score.marked + score.found);
-    print_message("%zu marks, %zu ends found, %zu both: F1 %.4f\n", score.marked, score.found,
-                  score.both, f1);
     assert_int_equal(score.marked, 309);
     assert_int_equal(score.found, 309);
     assert_int_equal(score.both, 309);

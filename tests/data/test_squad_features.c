@@ -65,6 +65,7 @@ static void equals_the_python_rules_on_real_data(void **state) {
     json *golden = fixture_json(fixture_source("tests/data/real.golden.json"));
     struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
     struct json_walk walk = {.object = golden};
+    assert_int_equal(json_length(golden), 4);
     while (json_walk_next(&walk)) {
         check_real(walk.key, walk.value, tokenizer);
     }

@@ -142,6 +142,7 @@ static void equals_the_python_rules_on_real_data(void **state) {
     json *golden = fixture_json(fixture_source("tests/data/variants.real.golden.json"));
     struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
     struct json_walk walk = {.object = golden};
+    assert_int_equal(json_length(golden), 6);
     while (json_walk_next(&walk)) {
         struct variant variant = variant_of(walk.key);
         char path[64];

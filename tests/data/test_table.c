@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables: what each format accepts and refuses, messages for bad files, every prefix, running out
 // of memory.
-#include "core/file.h"
-#include "core/harness.h"
 #include "core/json_memory.h"
-#include "core/memory.h"
+#include "core/scratch.h"
 #include "data/tables/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct table_options tsv = {.format = TABLE_TSV}, csv = {.format = TABLE_CSV},
                                   json_lines = {.format = TABLE_JSON_LINES};
@@ -275,14 +272,10 @@ static void refuses_endless_lines_and_files(void **state) {
     assert_int_equal(table_read_memory("t", text, length, &tsv, &table, &error), BERTH_BAD_DATA);
     assert_says(error.message, "t: line 2, column 1 (byte 4): a line longer than 64 MiB");
     free(text);
-    char path[] = "/tmp/berth-table-XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_int_equal(ftruncate(file, (off_t)5 << 30), 0); // takes no disk space
-    close(file);
-    assert_int_equal(table_read(path, &tsv, &table, &error), BERTH_BAD_DATA);
+    scratch_write("t.tsv", "");
+    assert_int_equal(truncate(scratch("t.tsv"), (off_t)5 << 30), 0); // takes no disk space
+    assert_int_equal(table_read(scratch("t.tsv"), &tsv, &table, &error), BERTH_BAD_DATA);
     assert_says(error.message, "5368709120 bytes, the limit is");
-    unlink(path);
 }
 
 // A list that has a list or an object in it is none.
@@ -499,18 +492,15 @@ static void survives_missing_memory(void **state) {
 }
 
 static void reads_files(void **state) {
-    char path[] = "/tmp/berth_table_XXXXXX";
     struct table table;
     struct berth_error error = {0};
-    int file = mkstemp(path);
-    assert_true(file >= 0 && write(file, "a\tb\n1\t2\n", 8) == 8 && close(file) == 0);
-    assert_int_equal(table_read(path, &tsv, &table, &error), BERTH_OK);
-    assert_string_equal(table.name, path);
+    scratch_write("t.tsv", "a\tb\n1\t2\n");
+    assert_int_equal(table_read(scratch("t.tsv"), &tsv, &table, &error), BERTH_OK);
+    assert_string_equal(table.name, scratch("t.tsv"));
     assert_string_equal(cell(&table, 0, 1), "2");
     table_done(&table);
-    unlink(path);
-    assert_int_equal(table_read(path, &tsv, &table, &error), BERTH_NO_INPUT);
-    assert_says(error.message, path);
+    assert_int_equal(table_read(scratch("none.tsv"), &tsv, &table, &error), BERTH_NO_INPUT);
+    assert_says(error.message, scratch("none.tsv"));
 }
 
 int main(void) {
@@ -528,14 +518,14 @@ int main(void) {
         cmocka_unit_test(reads_json_without_memory),
         cmocka_unit_test(refuses_nul_bytes),
         cmocka_unit_test(reads_other_encodings),
-        cmocka_unit_test(refuses_endless_lines_and_files),
+        SCRATCH_TEST(refuses_endless_lines_and_files),
         cmocka_unit_test(names_the_nearest_column),
         cmocka_unit_test(shortens_long_names),
         cmocka_unit_test(cuts_names_between_characters),
         cmocka_unit_test(knows_formats_by_name),
         cmocka_unit_test(reads_every_prefix),
         cmocka_unit_test(survives_missing_memory),
-        cmocka_unit_test(reads_files),
+        SCRATCH_TEST(reads_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,8 +72,9 @@ words_of() { # FILE EXPRESSION
 }
 for expression in 'lib[a-z]+[0-9.]*(-dev)?' '-D[A-Z_]+=[^ ]+' 'dev/install-dependencies' \
     '\b(CMakeLists.txt|CMakePresets.json|include|src|cli|demo|deploy/scripts)\b' '/usr/local/(bin|lib)/berth'; do
-    diff <(words_of "$container/Dockerfile" "$expression") <(words_of "$container/berth.def" "$expression") ||
-        fail "Dockerfile and berth.def differ"
+    words_of "$container/Dockerfile" "$expression" >../words
+    [ -s ../words ] || fail "no $expression in the Dockerfile"
+    diff ../words <(words_of "$container/berth.def" "$expression") || fail "Dockerfile and berth.def differ"
 done
 [ $failures -eq 0 ] || exit 1
 echo "all good"

@@ -46,12 +46,12 @@ static void check_host(struct device *dev, const char *operation, const char *op
     }
 }
 
-// A block's addresses are one byte longer than the block, so that blocks do not touch.
 static uint64_t memory_available(struct device *dev, const char **limit) {
     *limit = "the guarded device";
     return (uint64_t)1 << 34;
 }
 
+// A block's addresses are one byte longer than the block, so that blocks do not touch.
 static void *memory_new(struct device *dev, size_t bytes) {
     struct translated_block block = {.memory = cpu_of(dev)->memory_new(cpu_of(dev), bytes),
                                      .bytes = bytes};

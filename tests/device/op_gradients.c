@@ -141,6 +141,17 @@ static void check_operand(struct pair *pair, int i) {
     }
 }
 
+// Whether the backward operation writes a gradient; a variant of a loss may compute the loss alone.
+static int writes_gradient(const struct op_case *b) {
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        const struct op_operand *o = &b->call.op->operands[i];
+        if (b->x[i] != NULL && (o->role & OP_OUT) && o->name[0] == 'd') {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 // A variant that reads int8 has no gradient; the first one is used in its place.
 static int forward_variant(const struct op *forward, int variant) {
     const int own = forward->variants > 0 ? variant % forward->variants : 0;
@@ -170,9 +181,14 @@ void op_gradient_check(struct op_run *run, const struct op_gradient *gradient) {
     if (forward != backward) {
         make_gradients(&pair);
     }
+    int checked = 0;
     for (int i = 0; i < OP_OPERANDS; i++) {
         if (pair.gradients[i] != NULL) {
             check_operand(&pair, i);
+            checked++;
         }
+    }
+    if (checked == 0 && writes_gradient(&pair.backward)) {
+        op_fail(run, row->name, "its gradients are of no operand; their number is", checked);
     }
 }

@@ -98,7 +98,6 @@ float *op_vector(struct op_run *run, int64_t count, double size, double shift);
 
 double *op_doubles(struct op_run *run, int64_t count); // zeros
 double *op_dense(struct op_run *run, struct mat m);    // the numbers of m without gaps
-double *op_dense_vector(struct op_run *run, const float *from, int64_t count);
 
 // --- checks -------------------------------------------------------------------------------------
 
@@ -115,11 +114,7 @@ void op_check(struct op_run *run, const char *what, struct mat m, const double *
               int64_t rows, double tolerance);
 void op_check_vector(struct op_run *run, const char *what, const float *x, const double *expected,
                      int64_t count, double tolerance);
-// zero: slack rows must be zero; otherwise they may have any finite value.
-void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero);
 // Checks that the rows from `first` on are zero.
 void op_check_zeros(struct op_run *run, const char *what, struct mat m, int64_t first);
-// The usual tolerance of an operation whose results have this dtype.
-double op_tolerance(enum dtype dtype);
 
 #endif

@@ -6,6 +6,7 @@
 #include "guarded_device.h"
 #include "train/bench/bench_ops.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct bench_geometry geometry = {.rows = 128,
@@ -41,7 +42,8 @@ static void every_operation(void **state) {
         }
         assert_true(lines.count >= OPERATION_COUNT && lines.count <= BENCH_LINES);
         for (int i = 0; i < lines.count; i++) {
-            assert_true(lines.line[i].seconds < 10 && lines.line[i].bytes > 0);
+            assert_true(lines.line[i].seconds > 0 && isfinite(lines.line[i].seconds));
+            assert_true(lines.line[i].bytes > 0);
         }
         dev->close(dev);
     }
@@ -94,6 +96,7 @@ static void times_by_marks(void **state) {
     dev->mark = note_mark;
     dev->times = three_seconds;
     assert_int_equal(bench_ops(dev, &geometry, products, timing, &lines, NULL), BERTH_OK);
+    assert_true(lines.count > 0);
     for (int i = 0; i < lines.count; i++) {
         assert_float_equal(lines.line[i].seconds, three, 0);
     }
@@ -107,7 +110,8 @@ static void times_by_marks(void **state) {
 static void no_memory(void **state) {
     static struct bench_lines lines;
     enum berth_status status = BERTH_NO_MEMORY;
-    for (uint64_t n = 1; status != BERTH_OK; n++) {
+    uint64_t n;
+    for (n = 1; status != BERTH_OK; n++) {
         struct device *dev = opened();
         struct berth_error error = {0};
         memory_fail_at(n, 0);
@@ -119,6 +123,7 @@ static void no_memory(void **state) {
         }
         dev->close(dev);
     }
+    assert_true(n > 10);
 }
 
 int main(void) {

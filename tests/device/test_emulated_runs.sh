@@ -5,29 +5,21 @@
 # each run, 6 or more.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/three_runs.sh"
+. "$(dirname "$0")/losses.sh"
 BERTH_MODULE_PATH=$(dirname "$BERTH")
 export BERTH_MODULE_PATH
 what="data of the three runs"
 three_runs_data "$GENERATE" "$work/data" || { echo "no data"; exit 1; }
 
-losses() { # FOLDER
-    sed -n 's/.*"loss": *\([0-9.e+-]*\).*/\1/p' "$1/trainer_state.json"
-}
-# Every loss is that of the CPU but for a relative TOLERANCE.
-expect_losses() { # TOLERANCE
-    paste <(losses "$work/cpu/$name") <(losses "$work/emulated/$name") |
-        awk -v tolerance="$1" -v updates="$UPDATES" '
-            { difference = ($1 - $2) / $1; if (difference < 0) difference = -difference; if (difference > most) most = difference }
-            END { printf "%d losses, at most %g apart\n", NR, most; exit NR != updates || !(most <= tolerance) }' >"$out" ||
-        fail "losses differ from the CPU's"
-}
 for name in $three_runs; do
     for device in cpu emulated; do
         what="$name, $device"
         three_runs_train "$name" "$BERTH" "$work/data" "$work/$device" --device $device --logging_steps 1 \
             --max_steps "$UPDATES" --save_total_limit 20 || fail "$(tail -3 "$work/$device/$name.log")"
     done
-    case $name in *fp32) expect_losses 1e-5 ;; *) expect_losses 0.02 ;; esac
+    what="$name, losses"
+    case $name in *fp32) tolerance=1e-5 ;; *) tolerance=0.02 ;; esac
+    expect_losses "$work/cpu/$name" "$work/emulated/$name" "$UPDATES" $tolerance
     cmp -s "$work/emulated/$name/model.safetensors" "$work/emulated/$name-resumed/model.safetensors" ||
         fail "other bytes when resumed"
     cmp -s "$work/emulated/$name/model.safetensors" "$work/emulated/start/model.safetensors" &&

@@ -22,8 +22,8 @@ static struct device *opened(void) {
 
 typedef void misuse(struct device *dev, float *block);
 
-// Returns the signal that ends a process that does this, 0 for none. Writes its last output to
-// `words`.
+// Returns the signal that ends a process that does this, 0 for none; `output` is what it writes to
+// standard error.
 static int run_misuse(misuse *use, char output[200]) {
     int pipe_ends[2];
     memset(output, 0, 200);

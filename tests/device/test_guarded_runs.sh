@@ -17,5 +17,7 @@ for name in $three_runs; do
 done
 what="doctor of the program with the guarded device"
 "$GUARDED" doctor >"$out" 2>"$err"
+code=$?
+expect_code 0
 expect_out "guarded memory"
 finish

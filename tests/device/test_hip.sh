@@ -18,11 +18,12 @@ with_hipcc() { # ARCHITECTURE FILE
 newer=/usr/lib/llvm-19/bin
 add_gfx942() {
     local libraries
-    libraries=$(dirname "$(find /usr/lib -name oclc_isa_version_90a.bc 2>/dev/null | head -1)")
+    libraries=$(find /usr/lib -name oclc_isa_version_90a.bc 2>/dev/null | head -1)
+    [ -n "$libraries" ] || { echo "no device libraries"; return 1; }
     for tool in clang++ lld llvm-dis llvm-as; do
         [ -x "$newer/$tool" ] || { echo "no $newer/$tool"; return 1; }
     done
-    cp -r "$libraries" "$work/libraries" || return 1
+    cp -r "$(dirname "$libraries")" "$work/libraries" || return 1
     "$newer/llvm-dis" "$work/libraries/oclc_isa_version_90a.bc" -o - | sed 's/i32 9010,/i32 9402,/' >"$work/number.ll"
     "$newer/llvm-as" "$work/number.ll" -o "$work/libraries/oclc_isa_version_942.bc"
 }
@@ -51,5 +52,7 @@ if with_hipcc gfx942 "$work/empty.cpp"; then
     compile_all with_hipcc gfx942
 elif echo "hipcc does not know gfx942: $(head -1 "$work/messages")" && add_gfx942; then
     compile_all with_newer gfx942
+else
+    echo "skipped: gfx942"
 fi
 exit $((failures > 0))

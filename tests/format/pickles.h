@@ -7,7 +7,7 @@
 #include "core/scratch.h"
 #include "format/archive/zip.h"
 
-// A pickle as bytes with its length: PICKLE("\x80\x02N.")
+// Bytes, which may contain NUL, with their length: RAW("\x80\x02N.") is a pickle.
 struct raw {
     const char *bytes;
     size_t length;
@@ -79,9 +79,8 @@ static inline void write_zip(const char *name, struct raw pickle, struct raw sto
     archive_write(&archive, name);
 }
 
-// The same in the layout before 1.6; with the given storage keys and elements, without a storage
-// when `keys` is the empty list. The pickle must use keys of one letter and persistent ids of six
-// fields.
+// The file `name` in the layout before 1.6: the pickle, then that of the list of the storages'
+// keys, then the storages, each after its number of elements. Persistent ids have six fields there.
 static inline void write_legacy(const char *name, struct raw pickle, struct raw keys,
                                 struct raw storages) {
     static const char preface[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256 against the examples of FIPS 180-4.
+// SHA-256 against the examples of FIPS 180-4, git's digest of a file against git, and libcrypto
+// without memory.
 #include "core/scratch.h"
 #include "format/checksum/digest.h"
 
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 
 static const char *const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-static const char *const nothing =
+static const char *const nothing = // no bytes
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 static const char *const million_a =
     "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
@@ -19,6 +20,18 @@ static void test_memory(void **state) {
     assert_string_equal(hex, abc);
     assert_int_equal(digest_memory(DIGEST_SHA256, "", 0, hex, NULL), BERTH_OK);
     assert_string_equal(hex, nothing);
+}
+
+// As `git hash-object` prints it.
+static void test_git_blob(void **state) {
+    (void)state;
+    static const char *const expected = "f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f";
+    char hex[DIGEST_HEX_SIZE];
+    scratch_write("a", "abc");
+    assert_int_equal(digest_memory(DIGEST_GIT_BLOB, "abc", 3, hex, NULL), BERTH_OK);
+    assert_string_equal(hex, expected);
+    assert_int_equal(digest_file(DIGEST_GIT_BLOB, scratch("a"), hex, NULL), BERTH_OK);
+    assert_string_equal(hex, expected);
 }
 
 static void test_file(void **state) {
@@ -97,7 +110,7 @@ int main(void) {
     if (CRYPTO_set_mem_functions(limited_malloc, limited_realloc, free_any) != 1) {
         return 1; // libcrypto has allocated already
     }
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_memory), SCRATCH_TEST(test_file),
-                                       SCRATCH_TEST(test_without_memory)};
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_memory), SCRATCH_TEST(test_git_blob),
+                                       SCRATCH_TEST(test_file), SCRATCH_TEST(test_without_memory)};
     return cmocka_run_group_tests_name("digest", tests, NULL, NULL);
 }

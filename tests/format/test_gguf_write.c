@@ -3,6 +3,8 @@
 #include "core/scratch.h"
 #include "format/export/gguf_write.h"
 
+#include <errno.h>
+
 static const float numbers[6] = {1, -2, 0.5f, 65504, 1e-8f, 3};
 static const int32_t types[3] = {1, -3, 5};
 static const char *const words[3] = {"a", "", "\xE2\x96\x81z"};
@@ -238,7 +240,7 @@ static void test_failing_calls(void **state) {
     assert_true(calls >= 4);
     for (uint64_t n = 1; n < calls; n++) { // the last one syncs the folder: the file exists then
         struct berth_error error = {0};
-        file_fail_at(n, 28); // ENOSPC
+        file_fail_at(n, ENOSPC);
         assert_int_not_equal(gguf_write(path, &content, &error), BERTH_OK);
         file_fail_at(0, 0);
         assert_non_null(strstr(error.message, "x.gguf"));
@@ -247,13 +249,11 @@ static void test_failing_calls(void **state) {
     memory_free(path);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_every_byte),    TEST(test_alignment),
-        TEST(test_many_narrowed), TEST(test_what_gguf_cannot_hold),
-        TEST(test_failing_calls),
+        SCRATCH_TEST(test_every_byte),    SCRATCH_TEST(test_alignment),
+        SCRATCH_TEST(test_many_narrowed), SCRATCH_TEST(test_what_gguf_cannot_hold),
+        SCRATCH_TEST(test_failing_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

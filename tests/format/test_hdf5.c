@@ -249,9 +249,12 @@ static void check_ours(const char *path, int64_t rows, int64_t width) {
     assert_int_equal(file.count, 3);
     int32_t *wide = memory_array((size_t)width, sizeof *wide), mask[3], label;
     for (int64_t i = 0; i < rows; i++) {
-        hdf5_read_i32(&file, hdf5_find(&file, "wide"), i, 1, wide, NULL);
-        hdf5_read_i32(&file, hdf5_find(&file, "label"), i, 1, &label, NULL);
-        hdf5_read_i32(&file, hdf5_find(&file, "mask"), i, 1, mask, NULL);
+        assert_int_equal(hdf5_read_i32(&file, hdf5_find(&file, "wide"), i, 1, wide, NULL),
+                         BERTH_OK);
+        assert_int_equal(hdf5_read_i32(&file, hdf5_find(&file, "label"), i, 1, &label, NULL),
+                         BERTH_OK);
+        assert_int_equal(hdf5_read_i32(&file, hdf5_find(&file, "mask"), i, 1, mask, NULL),
+                         BERTH_OK);
         assert_int_equal(wide[0], width > 1 ? i : -i);
         assert_int_equal(wide[width - 1], -i);
         assert_int_equal(label, i % 100);
@@ -388,7 +391,8 @@ static void test_every_truncation(void **state) {
         char *bytes;
         size_t length;
         assert_int_equal(file_read(names[i], 1 << 20, &bytes, &length, NULL), BERTH_OK);
-        for (size_t cut = 0; cut<length; cut += length> 8192 ? 7 : 1) {
+        const size_t step = length > 8192 ? 7 : 1;
+        for (size_t cut = 0; cut < length; cut += step) {
             assert_false(reads_well(in_memory(bytes, cut)));
         }
         memory_free(bytes);
@@ -531,7 +535,8 @@ static void test_offsets_of_chunks(void **state) {
 static void test_memory_runs_out(void **state) {
     (void)state;
     enum berth_status status = BERTH_NO_MEMORY;
-    for (uint64_t call = 1; status == BERTH_NO_MEMORY; call++) {
+    uint64_t call;
+    for (call = 1; status == BERTH_NO_MEMORY; call++) {
         struct hdf5_file file;
         memory_fail_at(call, 0);
         status = hdf5_open(&file, DATA "kinds-latest.hdf5", NULL);
@@ -540,8 +545,9 @@ static void test_memory_runs_out(void **state) {
         }
     }
     assert_int_equal(status, BERTH_OK);
+    assert_true(call > 5);
     status = BERTH_NO_MEMORY;
-    for (uint64_t call = 1; status == BERTH_NO_MEMORY; call++) {
+    for (call = 1; status == BERTH_NO_MEMORY; call++) {
         const struct hdf5_column column = {"a", TENSOR_I32, 4};
         const int32_t row[4] = {1, 2, 3, 4};
         struct hdf5_writer writer;
@@ -554,6 +560,7 @@ static void test_memory_runs_out(void **state) {
         assert_int_equal(scratch_count(), status == BERTH_OK);
     }
     assert_int_equal(status, BERTH_OK);
+    assert_true(call > 5);
 }
 
 // Rows of a shuffled chunk, two in order and then an earlier one, with every allocation failing in
@@ -562,7 +569,8 @@ static void test_memory_runs_out_within_a_chunk(void **state) {
     (void)state;
     enum { WIDTH = 5 };
     enum berth_status status = BERTH_NO_MEMORY;
-    for (uint64_t call = 1; status == BERTH_NO_MEMORY; call++) {
+    uint64_t call;
+    for (call = 1; status == BERTH_NO_MEMORY; call++) {
         static const int64_t firsts[] = {1, 2, 0};
         struct hdf5_file file;
         int64_t row[WIDTH];
@@ -586,6 +594,7 @@ static void test_memory_runs_out_within_a_chunk(void **state) {
         hdf5_close(&file);
     }
     assert_int_equal(status, BERTH_OK);
+    assert_true(call > 3);
 }
 
 int main(void) {

@@ -132,8 +132,8 @@ static void test_every_prefix_is_refused(void **state) {
         "{\"a\": [1, -2.5e3, true, null, \"caf\xC3\xA9 \\u00e9\"], \"b\": {}}";
     json_free(parse(text));
     for (size_t length = 0; length + 1 < sizeof text; length++) {
-        char *copy =
-            memory_string_of(text, length); // so that the sanitizer detects a read past the end
+        // A copy, so that the sanitizer detects a read past the end.
+        char *copy = memory_string_of(text, length);
         json *value;
         struct berth_error error;
         assert_int_equal(json_read_memory("f.json", copy, length, &value, &error), BERTH_BAD_DATA);

@@ -5,6 +5,8 @@
 #include "format/export/onnx_write.h"
 #include "format/onnx_reader.h"
 
+#include <errno.h>
+
 static float numbers[600];
 static const float scale = 0.25f;
 
@@ -253,11 +255,12 @@ static void test_failing_calls(void **state) {
         file_fail_at(0, 0);
         assert_int_equal(write_to(path, limits[i], NULL), BERTH_OK);
         uint64_t calls = file_fail_at(0, 0);
+        assert_true(calls >= 4);
         for (uint64_t n = 1; n < calls; n++) {
             file_remove(path, NULL);
             file_remove(scratch("x.onnx.data"), NULL);
             struct berth_error error = {0};
-            file_fail_at(n, 28); // ENOSPC
+            file_fail_at(n, ENOSPC);
             assert_int_not_equal(write_to(path, limits[i], &error), BERTH_OK);
             file_fail_at(0, 0);
             assert_non_null(strstr(error.message, "x.onnx"));
@@ -287,20 +290,18 @@ static void test_no_memory(void **state) {
     memory_free(path);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_model),
-        TEST(test_nodes),
-        TEST(test_inputs_and_outputs),
-        TEST(test_internal_weights),
-        TEST(test_external_weights),
-        TEST(test_limit),
-        TEST(test_same_bytes),
-        TEST(test_unknown_type),
-        TEST(test_failing_calls),
-        TEST(test_no_memory),
+        SCRATCH_TEST(test_model),
+        SCRATCH_TEST(test_nodes),
+        SCRATCH_TEST(test_inputs_and_outputs),
+        SCRATCH_TEST(test_internal_weights),
+        SCRATCH_TEST(test_external_weights),
+        SCRATCH_TEST(test_limit),
+        SCRATCH_TEST(test_same_bytes),
+        SCRATCH_TEST(test_unknown_type),
+        SCRATCH_TEST(test_failing_calls),
+        SCRATCH_TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -453,7 +453,7 @@ static void test_every_prefix_is_refused(void **state) {
     struct pickle pickle = read_good(raw, PICKLE_KNOWN_NAMES);
     pickle_done(&pickle);
     for (size_t cut = 0; cut < raw.length; cut++) {
-        assert_refused((struct raw){raw.bytes, cut}, PICKLE_CALLS, "p");
+        assert_refused((struct raw){raw.bytes, cut}, PICKLE_CALLS, "truncated");
     }
 }
 

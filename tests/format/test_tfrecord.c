@@ -75,8 +75,8 @@ static void test_writes_tensorflows_bytes(void **state) {
     }
     struct file_writer writer;
     assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
-    tfrecord_put(&writer, "first", 5, NULL);
-    tfrecord_put(&writer, "", 0, NULL);
+    assert_int_equal(tfrecord_put(&writer, "first", 5, NULL), BERTH_OK);
+    assert_int_equal(tfrecord_put(&writer, "", 0, NULL), BERTH_OK);
     assert_int_equal(tfrecord_put(&writer, all, sizeof all, NULL), BERTH_OK);
     assert_int_equal(file_writer_commit(&writer, NULL), BERTH_OK);
     assert_same_file(scratch("a"), REFERENCE);

@@ -86,7 +86,7 @@ static int run_filtered(int (*act)(const char *path, int argument), const char *
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) {
-        print_message("this kernel accepts no seccomp filter: skipped\n");
+        print_message("skipped: this kernel accepts no seccomp filter\n");
         skip();
     }
     return status;

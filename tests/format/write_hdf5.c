@@ -36,7 +36,11 @@ int main(int argc, char **argv) {
         {"wide", TENSOR_I32, WIDTH}, {"label", TENSOR_I8, 0}, {"mask", TENSOR_U16, 3}};
     struct hdf5_writer writer;
     struct berth_error error = {0};
-    int64_t rows = argc >= 3 ? atoll(argv[2]) : 0;
+    if (argc < 3) {
+        fprintf(stderr, "usage: write_hdf5 FILE ROWS [MORE]\n");
+        return 2;
+    }
+    int64_t rows = atoll(argv[2]);
     size_t more = argc == 4 ? (size_t)atoll(argv[3]) : 0, count = SETS;
     for (; count < HDF5_COLUMNS_MAX && count < SETS + more; count++) {
         snprintf(names[count], sizeof names[count], "n%zu", 99 - (count - SETS));

@@ -12,7 +12,7 @@ root=$work/tree
 "$CMAKE" --install "$BUILD" --prefix "$root" >"$work/log" 2>&1 || die "installing"
 PKG_CONFIG_PATH=$(dirname "$(find "$root" -name berth.pc)")
 export PKG_CONFIG_PATH
-library=$(pkg-config --variable=libdir berth)/libberth.so.0.1
+library=$(pkg-config --variable=libdir berth)/libberth.so
 
 configure() { # FOLDER OPTIONS...
     local folder=$1

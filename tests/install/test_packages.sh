@@ -5,18 +5,12 @@
 #
 # BERTH_PACKAGES names a folder of a finished package/build instead of building; BERTH_BASE_ROOT a Debian 12 that is
 # copied instead of made by debootstrap.
-set -u
-work=$(mktemp -d)
+. "$(dirname "$0")/lib.sh"
 end() {
     umount -l "$work/root/proc" 2>/dev/null
     rm -rf --one-file-system "$work"
 }
 trap end EXIT
-die() {
-    echo "FAILED: $1" >&2
-    [ ! -s "$work/log" ] || tail -n 20 "$work/log" >&2
-    exit 1
-}
 for tool in dpkg-buildflags lintian debootstrap git; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done

@@ -54,7 +54,7 @@ def check_answers(model: berth.Model):
     expect([answer.text for answer in found[0]] == texts, f"answers {found[0]}, the program's {texts}")
     expect(model.answer(QUESTION, CONTEXT) == found[0][0], "the best answer")
     best = found[0][0]
-    expect(CONTEXT[best.start:best.end] == best.text, "an answer's place")
+    expect(CONTEXT[best.start:best.end] == best.text, "an answer's position")
 
 
 def check_numbers(model: berth.Model):
@@ -90,7 +90,7 @@ def check_errors(model: berth.Model):
 
 
 def check_warnings():
-    """The library's warnings are Python's, or records of `log`; of nothing else does Python hear without one."""
+    """The library's warnings are Python's, or records of `log`; without a log Python gets nothing else."""
     found = []
     with warnings.catch_warnings(record=True) as silent:
         berth.Model(MODEL, log=found.append).answer(QUESTION, CONTEXT)

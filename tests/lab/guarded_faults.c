@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes one of the mistakes that guarded_memory.c must detect; its argument is the number of the
-// mistake, 0 for none. dev/check-guarded checks that each one ends the program.
+// Makes one of the mistakes that guarded_memory.c must detect. The argument is its number, 0 for
+// none. dev/check-guarded checks that each mistake ends the program.
 #include <stdlib.h>
 #include <sys/mman.h>
 

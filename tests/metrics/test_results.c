@@ -14,30 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char folder[] = "/tmp/berth_results_XXXXXX";
-
-static int make_folder(void **state) {
-    return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state) {
-    return dir_remove(folder, NULL) != BERTH_OK;
-}
-
 static void expect_file(const char *name, const char *expected) {
-    char *path = path_join(folder, name), *bytes = NULL;
-    size_t length;
-    assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
-    assert_string_equal(bytes, expected);
-    memory_free(bytes);
-    memory_free(path);
+    assert_file_holds(scratch(name), expected);
 }
 
 static void writes_eval_results(void **state) {
     const struct berth_field fields[] = {
         log_real("loss", 0.505248), log_integer("global_step", 343), log_real("eval_f1", NAN),
         log_text("task", "mrpc"),   log_real("eval_accuracy", 1.0),  log_real("eval_loss", 1e-5)};
-    assert_int_equal(results_write_eval_text(folder, fields, 6, NULL), BERTH_OK);
+    assert_int_equal(results_write_eval_text(scratch_folder, fields, 6, NULL), BERTH_OK);
     expect_file("eval_results.txt", "eval_accuracy = 1.0\neval_f1 = nan\neval_loss = 1e-05\n"
                                     "global_step = 343\nloss = 0.505248\ntask = mrpc\n");
 }
@@ -57,7 +42,7 @@ static void prints_reals_as_python(void **state) {
         const json *pair = json_at(reals, i);
         struct berth_field field = log_real("x", json_as_real(json_at(pair, 0)));
         snprintf(expected, sizeof expected, "x = %s\n", json_text(json_at(pair, 1)));
-        assert_int_equal(results_write_eval_text(folder, &field, 1, NULL), BERTH_OK);
+        assert_int_equal(results_write_eval_text(scratch_folder, &field, 1, NULL), BERTH_OK);
         expect_file("eval_results.txt", expected);
     }
     json_free(golden);
@@ -68,9 +53,9 @@ static void joins_json_results(void **state) {
     const struct berth_field eval[] = {log_integer("eval_samples", 408), log_real("eval_f1", NAN),
                                        log_text("eval_task", "caf\xC3\xA9"),
                                        log_real("epoch", 4.0)};
-    assert_int_equal(results_write_json(folder, "train", train, 2, NULL), BERTH_OK);
+    assert_int_equal(results_write_json(scratch_folder, "train", train, 2, NULL), BERTH_OK);
     expect_file("all_results.json", "{\n    \"epoch\": 3.0,\n    \"train_loss\": 0.25\n}");
-    assert_int_equal(results_write_json(folder, "eval", eval, 4, NULL), BERTH_OK);
+    assert_int_equal(results_write_json(scratch_folder, "eval", eval, 4, NULL), BERTH_OK);
     expect_file("eval_results.json",
                 "{\n    \"epoch\": 4.0,\n    \"eval_f1\": null,\n    \"eval_samples\": 408,\n"
                 "    \"eval_task\": \"caf\\u00e9\"\n}");
@@ -81,38 +66,32 @@ static void joins_json_results(void **state) {
 }
 
 static int is_there(const char *name) {
-    char *path = path_join(folder, name);
-    const int found = file_exists(path);
-    memory_free(path);
-    return found;
+    return file_exists(scratch(name));
 }
 
 // A kill between the two files leaves only the first one.
 static void joins_results_again(void **state) {
     const struct berth_field train[] = {log_real("train_loss", 0.25), log_real("epoch", 3.0)};
     const struct berth_field eval = log_real("eval_f1", 0.5);
-    char *all = path_join(folder, "all_results.json");
-    assert_int_equal(results_remove(folder, NULL), BERTH_OK);
-    assert_int_equal(results_write_json(folder, "train", train, 2, NULL), BERTH_OK);
-    assert_int_equal(file_remove(all, NULL), BERTH_OK);
-    assert_int_equal(results_write_json(folder, "eval", &eval, 1, NULL), BERTH_OK);
+    assert_int_equal(results_write_json(scratch_folder, "train", train, 2, NULL), BERTH_OK);
+    assert_int_equal(file_remove(scratch("all_results.json"), NULL), BERTH_OK);
+    assert_int_equal(results_write_json(scratch_folder, "eval", &eval, 1, NULL), BERTH_OK);
     expect_file("all_results.json", "{\n    \"eval_f1\": 0.5\n}");
-    assert_int_equal(results_merge_json(folder, "train", NULL), BERTH_OK);
+    assert_int_equal(results_merge_json(scratch_folder, "train", NULL), BERTH_OK);
     expect_file("train_results.json", "{\n    \"epoch\": 3.0,\n    \"train_loss\": 0.25\n}");
     expect_file("all_results.json", "{\n    \"epoch\": 3.0,\n    \"eval_f1\": 0.5,\n"
                                     "    \"train_loss\": 0.25\n}");
-    memory_free(all);
 }
 
 static void removes_the_results_of_a_model(void **state) {
     const struct berth_field field = log_real("x", 1);
     static const char *const splits[] = {"train", "eval", "predict"};
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(results_write_json(folder, splits[i], &field, 1, NULL), BERTH_OK);
+        assert_int_equal(results_write_json(scratch_folder, splits[i], &field, 1, NULL), BERTH_OK);
     }
-    assert_int_equal(results_write_eval_text(folder, &field, 1, NULL), BERTH_OK);
+    assert_int_equal(results_write_eval_text(scratch_folder, &field, 1, NULL), BERTH_OK);
     for (int i = 0; i < 2; i++) { // what is missing is no error
-        assert_int_equal(results_remove(folder, NULL), BERTH_OK);
+        assert_int_equal(results_remove(scratch_folder, NULL), BERTH_OK);
         assert_false(is_there("train_results.json") || is_there("eval_results.json") ||
                      is_there("all_results.json") || is_there("eval_results.txt"));
         assert_true(is_there("predict_results.json"));
@@ -122,18 +101,15 @@ static void removes_the_results_of_a_model(void **state) {
 static void refuses_results_of_another_kind(void **state) {
     static const char *const texts[] = {"[1]", "{\"a\": NaN}"};
     const struct berth_field field = log_real("x", 1);
-    char *path = path_join(folder, "all_results.json"), *own = path_join(folder, "z_results.json");
     for (size_t i = 0; i < 2; i++) {
         struct berth_error error = {0};
-        assert_int_equal(file_write(path, texts[i], strlen(texts[i]), NULL), BERTH_OK);
-        assert_int_equal(results_write_json(folder, "z", &field, 1, &error), BERTH_BAD_DATA);
-        assert_non_null(strstr(error.message, "all_results.json: "));
+        scratch_write("all_results.json", texts[i]);
+        assert_int_equal(results_write_json(scratch_folder, "z", &field, 1, &error),
+                         BERTH_BAD_DATA);
+        assert_message_has(&error, "all_results.json: ");
         expect_file("all_results.json", texts[i]);
-        assert_false(file_exists(own));
+        assert_false(is_there("z_results.json"));
     }
-    assert_int_equal(file_remove(path, NULL), BERTH_OK);
-    memory_free(path);
-    memory_free(own);
 }
 
 static void writes_probabilities_as_numpy(void **state) {
@@ -151,8 +127,8 @@ static void writes_probabilities_as_numpy(void **state) {
         }
         snprintf(expected, sizeof expected, "%s\n%s\n", json_text(json_member(row, "text")),
                  json_text(json_member(row, "text")));
-        assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &said, NULL),
-                         BERTH_OK);
+        assert_int_equal(
+            results_write_probabilities(scratch_folder, "test_results.tsv", &said, NULL), BERTH_OK);
         expect_file("test_results.tsv", expected);
     }
     json_free(golden);
@@ -164,14 +140,16 @@ static void writes_predictions(void **state) {
     const struct results_predictions classes = {logits, 3, 2, labels, 0},
                                      real = {numbers, 3, 1, NULL, 0};
     assert_int_equal(results_predicted_class(&classes, 1), 1);
-    assert_int_equal(results_write_predictions(folder, "predict_results_mrpc.txt", &classes, NULL),
-                     BERTH_OK);
+    assert_int_equal(
+        results_write_predictions(scratch_folder, "predict_results_mrpc.txt", &classes, NULL),
+        BERTH_OK);
     expect_file("predict_results_mrpc.txt",
                 "index\tprediction\n0\tnot_equivalent\n1\tequivalent\n2\tnot_equivalent\n");
-    assert_int_equal(results_write_predictions(folder, "predict_results_stsb.txt", &real, NULL),
-                     BERTH_OK);
+    assert_int_equal(
+        results_write_predictions(scratch_folder, "predict_results_stsb.txt", &real, NULL),
+        BERTH_OK);
     expect_file("predict_results_stsb.txt", "index\tprediction\n0\t4.250\n1\t-0.000\n2\t3.000\n");
-    assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &real, NULL),
+    assert_int_equal(results_write_probabilities(scratch_folder, "test_results.tsv", &real, NULL),
                      BERTH_OK);
     expect_file("test_results.tsv", "4.25\n-0.0004\n3.0\n");
 }
@@ -180,7 +158,7 @@ static void shows_what_is_not_finite(void **state) {
     static const char *const labels[] = {"a", "b"};
     const float logits[] = {NAN, 1};
     const struct results_predictions said = {logits, 1, 2, labels, 0};
-    assert_int_equal(results_write_probabilities(folder, "test_results.tsv", &said, NULL),
+    assert_int_equal(results_write_probabilities(scratch_folder, "test_results.tsv", &said, NULL),
                      BERTH_OK);
     expect_file("test_results.tsv", "nan\tnan\n");
 }
@@ -194,19 +172,19 @@ static const struct berth_field fields[] = {{.key = "b", .type = BERTH_REAL, .re
                                             {.key = "a", .type = BERTH_INTEGER, .integer = 7}};
 
 static enum berth_status write_eval(struct berth_error *error) {
-    return results_write_eval_text(folder, fields, 2, error);
+    return results_write_eval_text(scratch_folder, fields, 2, error);
 }
 
 static enum berth_status write_json(struct berth_error *error) {
-    return results_write_json(folder, "fail", fields, 2, error);
+    return results_write_json(scratch_folder, "fail", fields, 2, error);
 }
 
 static enum berth_status write_probabilities(struct berth_error *error) {
-    return results_write_probabilities(folder, "test_results.tsv", &said, error);
+    return results_write_probabilities(scratch_folder, "test_results.tsv", &said, error);
 }
 
 static enum berth_status write_predictions(struct berth_error *error) {
-    return results_write_predictions(folder, "fail.txt", &said, error);
+    return results_write_predictions(scratch_folder, "fail.txt", &said, error);
 }
 
 static const struct {
@@ -217,56 +195,66 @@ static const struct {
                {write_probabilities, "test_results.tsv"},
                {write_predictions, "fail.txt"}};
 
-// The folder must contain no temporary file, and the named file must be unchanged or complete.
-static void expect_whole(const char *name, const char *old) {
-    char **list, *path = path_join(folder, name), *bytes = NULL;
+static char *text_of(const char *name) {
+    char *text;
     size_t length;
-    assert_int_equal(dir_list(folder, &list, NULL), BERTH_OK);
+    assert_int_equal(file_read(scratch(name), 1 << 20, &text, &length, NULL), BERTH_OK);
+    return text;
+}
+
+// The folder must contain no temporary file, and the named file must be unchanged or complete.
+static void expect_whole(const char *name, const char *complete) {
+    char **list, *text = text_of(name);
+    assert_int_equal(dir_list(scratch_folder, &list, NULL), BERTH_OK);
     for (size_t i = 0; list[i] != NULL; i++) {
         assert_null(strstr(list[i], ".tmp"));
     }
-    assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
-    assert_true(strcmp(bytes, old) == 0 || bytes[length - 1] == '\n' || bytes[length - 1] == '}');
+    if (strcmp(text, "old") != 0) {
+        assert_string_equal(text, complete);
+    }
     memory_free(list);
-    memory_free(path);
-    memory_free(bytes);
+    memory_free(text);
 }
 
 static void leaves_nothing_half_written(void **state) {
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
-        char *path = path_join(folder, writers[i].name);
         enum berth_status status = BERTH_IO;
         uint64_t n = 0;
+        assert_int_equal(writers[i].write(NULL), BERTH_OK);
+        char *complete = text_of(writers[i].name);
         while (status != BERTH_OK) {
             struct berth_error error = {0};
-            assert_int_equal(file_write(path, "old", 3, NULL), BERTH_OK);
+            scratch_write(writers[i].name, "old");
             file_fail_at(++n, ENOSPC);
             status = writers[i].write(&error);
             file_fail_at(0, 0);
             assert_true((status == BERTH_OK) == (error.message[0] == '\0'));
-            expect_whole(writers[i].name, "old");
+            expect_whole(writers[i].name, complete);
         }
         assert_true(n > 4);
-        memory_free(path);
+        expect_file(writers[i].name, complete);
+        memory_free(complete);
     }
 }
 
 static void survives_missing_memory(void **state) {
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
-        char *path = path_join(folder, writers[i].name);
         enum berth_status status = BERTH_NO_MEMORY;
         uint64_t n = 0;
+        assert_int_equal(writers[i].write(NULL), BERTH_OK);
+        char *complete = text_of(writers[i].name);
         while (status == BERTH_NO_MEMORY) {
             struct berth_error error = {0};
-            assert_int_equal(file_write(path, "old", 3, NULL), BERTH_OK);
+            scratch_write(writers[i].name, "old");
             memory_fail_at(++n, 0);
             status = writers[i].write(&error);
             memory_fail_at(0, 0);
-            expect_whole(writers[i].name, "old");
+            expect_whole(writers[i].name, complete);
         }
         assert_int_equal(status, BERTH_OK);
         assert_true(n > 3);
-        memory_free(path);
+        expect_file(writers[i].name, complete);
+        memory_free(complete);
     }
 }
 
@@ -279,19 +267,19 @@ static void names_a_missing_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_eval_results),
-        cmocka_unit_test(does_not_depend_on_the_locale),
-        cmocka_unit_test(prints_reals_as_python),
-        cmocka_unit_test(joins_json_results),
-        cmocka_unit_test(joins_results_again),
-        cmocka_unit_test(removes_the_results_of_a_model),
-        cmocka_unit_test(refuses_results_of_another_kind),
-        cmocka_unit_test(writes_probabilities_as_numpy),
-        cmocka_unit_test(writes_predictions),
-        cmocka_unit_test(shows_what_is_not_finite),
-        cmocka_unit_test(leaves_nothing_half_written),
-        cmocka_unit_test(survives_missing_memory),
-        cmocka_unit_test(names_a_missing_folder),
+        SCRATCH_TEST(writes_eval_results),
+        SCRATCH_TEST(does_not_depend_on_the_locale),
+        SCRATCH_TEST(prints_reals_as_python),
+        SCRATCH_TEST(joins_json_results),
+        SCRATCH_TEST(joins_results_again),
+        SCRATCH_TEST(removes_the_results_of_a_model),
+        SCRATCH_TEST(refuses_results_of_another_kind),
+        SCRATCH_TEST(writes_probabilities_as_numpy),
+        SCRATCH_TEST(writes_predictions),
+        SCRATCH_TEST(shows_what_is_not_finite),
+        SCRATCH_TEST(leaves_nothing_half_written),
+        SCRATCH_TEST(survives_missing_memory),
+        SCRATCH_TEST(names_a_missing_folder),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

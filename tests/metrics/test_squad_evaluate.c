@@ -13,7 +13,7 @@
 
 struct warnings {
     int count;
-    char last[256];
+    char last[1024];
 };
 
 static enum berth_status evaluate(const char *dataset, const char *predictions, const char *odds,
@@ -84,10 +84,9 @@ static void counts_missing_answers_as_0(void **state) {
     assert_string_equal(warnings.last, "Unanswered question q5 will receive score 0.");
     memory_free(text);
     // One question of seven is enough.
-    assert_int_equal(file_write("one.tmp", "{\"z\":\"\",\"q1\":\"zzz\"}", 19, NULL), BERTH_OK);
-    assert_int_equal(evaluate(set, "one.tmp", NULL, 1.0, &log, &text, NULL), BERTH_OK);
+    scratch_write("one", "{\"z\":\"\",\"q1\":\"zzz\"}");
+    assert_int_equal(evaluate(set, scratch("one"), NULL, 1.0, &log, &text, NULL), BERTH_OK);
     assert_string_equal(text, "{\"exact_match\": 0.0, \"f1\": 0.0}");
-    remove("one.tmp");
     memory_free(text);
     memory_free(set);
     memory_free(predictions);
@@ -106,19 +105,19 @@ static void names_the_first_missing_answers(void **state) {
                                  "[{\"text\":\"here\",\"answer_start\":6}]}",
                                  i > 0 ? "," : "", i);
     }
-    used += (size_t)snprintf(set + used, sizeof set - used, "]}]}]}");
-    assert_int_equal(file_write("set.tmp", set, used, NULL), BERTH_OK);
-    assert_int_equal(file_write("one.tmp", "{\"q3\":\"here\"}", 13, NULL), BERTH_OK);
+    snprintf(set + used, sizeof set - used, "]}]}]}");
+    scratch_write("set", set);
+    scratch_write("one", "{\"q3\":\"here\"}");
     struct warnings warnings = {0};
     struct berth_log log = {note, &warnings};
-    char *text;
-    assert_int_equal(evaluate("set.tmp", "one.tmp", NULL, 1.0, &log, &text, NULL), BERTH_OK);
+    char *text, last[1024];
+    assert_int_equal(evaluate(scratch("set"), scratch("one"), NULL, 1.0, &log, &text, NULL),
+                     BERTH_OK);
     assert_int_equal(warnings.count, 11);
-    assert_string_equal(warnings.last,
-                        "one.tmp: 12 questions without a prediction receive score 0");
+    snprintf(last, sizeof last, "%s: 12 questions without a prediction receive score 0",
+             scratch("one"));
+    assert_string_equal(warnings.last, last);
     memory_free(text);
-    remove("set.tmp");
-    remove("one.tmp");
 }
 
 // Only odds above the threshold mean that there is no answer.
@@ -133,20 +132,17 @@ static void odds_at_the_threshold_keep_the_answer(void **state) {
         const char *exact;
     } cases[] = {{0.5, "\"exact\": 100.0"}, {0.75, "\"exact\": 100.0"}, {0.25, "\"exact\": 0.0"}};
     struct berth_log log = {0};
-    assert_int_equal(file_write("set.tmp", set, sizeof set - 1, NULL), BERTH_OK);
-    assert_int_equal(file_write("one.tmp", "{\"a\":\"here\"}", 12, NULL), BERTH_OK);
-    assert_int_equal(file_write("odds.tmp", "{\"a\":0.5}", 9, NULL), BERTH_OK);
+    scratch_write("set", set);
+    scratch_write("one", "{\"a\":\"here\"}");
+    scratch_write("odds", "{\"a\":0.5}");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text;
-        assert_int_equal(
-            evaluate("set.tmp", "one.tmp", "odds.tmp", cases[i].threshold, &log, &text, NULL),
-            BERTH_OK);
+        assert_int_equal(evaluate(scratch("set"), scratch("one"), scratch("odds"),
+                                  cases[i].threshold, &log, &text, NULL),
+                         BERTH_OK);
         assert_non_null(strstr(text, cases[i].exact));
         memory_free(text);
     }
-    remove("set.tmp");
-    remove("one.tmp");
-    remove("odds.tmp");
 }
 
 #define QUESTIONS(version, questions)                                                              \
@@ -171,37 +167,30 @@ static void an_empty_array_of_answers_is_no_answer(void **state) {
     } cases[] = {{QUESTIONS("v2.0", UNANSWERED "," ANSWERED), half},
                  {QUESTIONS("1.1", UNANSWERED "," ANSWERED), half},
                  {QUESTIONS("v2.0", UNANSWERED), only}};
-    assert_int_equal(file_write("one.tmp", "{\"a\":\"\",\"b\":\"\"}", 15, NULL), BERTH_OK);
+    scratch_write("one", "{\"a\":\"\",\"b\":\"\"}");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(file_write("set.tmp", cases[i].set, strlen(cases[i].set), NULL), BERTH_OK);
-        expect_text("set.tmp", "one.tmp", NULL, 1.0, cases[i].expected);
+        scratch_write("set", cases[i].set);
+        expect_text(scratch("set"), scratch("one"), NULL, 1.0, cases[i].expected);
     }
     // Odds ask for the rules of v2.0, whatever the file says.
-    static const char set[] = QUESTIONS("1.1", ANSWERED);
-    assert_int_equal(file_write("set.tmp", set, sizeof set - 1, NULL), BERTH_OK);
-    assert_int_equal(file_write("odds.tmp", "{\"b\":0.5}", 9, NULL), BERTH_OK);
+    scratch_write("set", QUESTIONS("1.1", ANSWERED));
+    scratch_write("odds", "{\"b\":0.5}");
     expect_text(
-        "set.tmp", "one.tmp", "odds.tmp", 1.0,
+        scratch("set"), scratch("one"), scratch("odds"), 1.0,
         "{\n  \"exact\": 0.0,\n  \"f1\": 0.0,\n  \"total\": 1,\n  \"HasAns_exact\": 0.0,\n  "
         "\"HasAns_f1\": 0.0,\n  \"HasAns_total\": 1,\n  \"best_exact\": 0.0,\n  "
         "\"best_exact_thresh\": 0.0,\n  \"best_f1\": 0.0,\n  \"best_f1_thresh\": 0.0\n}");
-    remove("odds.tmp");
-    remove("one.tmp");
-    remove("set.tmp");
 }
 
 static void refuses_a_set_without_answers(void **state) {
-    static const char set[] = QUESTIONS("1.1", UNANSWERED);
     struct berth_error error = {0};
     struct berth_log log = {0};
     char *text;
-    assert_int_equal(file_write("set.tmp", set, sizeof set - 1, NULL), BERTH_OK);
-    assert_int_equal(file_write("one.tmp", "{\"a\":\"\"}", 8, NULL), BERTH_OK);
-    assert_int_equal(evaluate("set.tmp", "one.tmp", NULL, 1.0, &log, &text, &error),
+    scratch_write("set", QUESTIONS("1.1", UNANSWERED));
+    scratch_write("one", "{\"a\":\"\"}");
+    assert_int_equal(evaluate(scratch("set"), scratch("one"), NULL, 1.0, &log, &text, &error),
                      BERTH_BAD_DATA);
-    assert_memory_equal(error.message, "set.tmp: no question has an answer to compare with", 50);
-    remove("one.tmp");
-    remove("set.tmp");
+    assert_message_has(&error, "/set: no question has an answer to compare with");
 }
 
 static void expect_failure(const char *set, const char *predictions, const char *odds,
@@ -209,42 +198,37 @@ static void expect_failure(const char *set, const char *predictions, const char 
     struct berth_error error = {0};
     struct berth_log log = {0};
     char *text = "";
-    assert_int_equal(file_write("predictions.tmp", predictions, strlen(predictions), NULL), 0);
+    scratch_write("predictions", predictions);
     if (odds != NULL) {
-        assert_int_equal(file_write("odds.tmp", odds, strlen(odds), NULL), 0);
+        scratch_write("odds", odds);
     }
-    assert_int_equal(evaluate(fixture_source(set), "predictions.tmp",
-                              odds == NULL ? NULL : "odds.tmp", 0.0, &log, &text, &error),
+    assert_int_equal(evaluate(fixture_source(set), scratch("predictions"),
+                              odds == NULL ? NULL : scratch("odds"), 0.0, &log, &text, &error),
                      status);
     assert_null(text);
-    if (strstr(error.message, says) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\"", error.message, says);
-    }
-    remove("predictions.tmp");
-    remove("odds.tmp");
+    assert_message_has(&error, says);
 }
 
 #define ALL "{\"q1\":\"\",\"q2\":\"\",\"q3\":\"\",\"q4\":\"\",\"q5\":\"\",\"q6\":\"\",\"q7\":\"\"}"
 
 static void names_what_is_wrong(void **state) {
     expect_failure(SET("1"), "[]", NULL, BERTH_BAD_DATA,
-                   "predictions.tmp: expected one JSON object that maps question ids to answers");
-    expect_failure(SET("1"), "{\"q1\":", NULL, BERTH_BAD_DATA, "predictions.tmp: line 1");
+                   "/predictions: expected one JSON object that maps question ids to answers");
+    expect_failure(SET("1"), "{\"q1\":", NULL, BERTH_BAD_DATA, "/predictions: line 1");
     expect_failure(SET("1"), "{\"q1\":5}", NULL, BERTH_BAD_DATA,
-                   "predictions.tmp: key \"q1\": expected the answer's text");
+                   "/predictions: key \"q1\": expected the answer's text");
     expect_failure(SET("1"), "{\"z1\":\"x\",\"z2\":\"y\"}", NULL, BERTH_BAD_DATA,
-                   "predictions.tmp: none of its question ids (\"z1\", ...) is in ");
+                   "/predictions: none of its question ids (\"z1\", ...) is in ");
     expect_failure(SET("2"), "{\"z1\":\"x\"}", NULL, BERTH_BAD_DATA, "(\"q1\", ...); are these");
-    expect_failure(SET("1"), "{}", NULL, BERTH_BAD_DATA,
-                   "predictions.tmp: no predictions; expected");
+    expect_failure(SET("1"), "{}", NULL, BERTH_BAD_DATA, "/predictions: no predictions; expected");
     expect_failure(SET("2"), "{\"q1\":\"x\"}", NULL, BERTH_BAD_DATA,
-                   "predictions.tmp: no prediction for question \"q2\"");
+                   "/predictions: no prediction for question \"q2\"");
     expect_failure(SET("2"), ALL, "{\"q1\":0}", BERTH_BAD_DATA,
-                   "odds.tmp: key \"q2\": expected a number for every question");
+                   "/odds: key \"q2\": expected a number for every question");
     expect_failure(SET("2"), ALL, "7", BERTH_BAD_DATA,
-                   "odds.tmp: expected one JSON object that maps question ids to null odds");
+                   "/odds: expected one JSON object that maps question ids to null odds");
     expect_failure(SET("1"), ALL, "{}", BERTH_BAD_DATA,
-                   "odds.tmp: key \"q1\": expected a number for every question");
+                   "/odds: key \"q1\": expected a number for every question");
     expect_failure("tests/data/squad/none.json", ALL, NULL, BERTH_NO_INPUT, "none.json");
 }
 
@@ -341,8 +325,8 @@ static void write_varied(const struct squad_dataset *set) {
         json_set(predictions, example->id, json_new_text(out));
         json_set(odds, example->id, json_new_real((double)fixture_logit(&draws)));
     }
-    assert_int_equal(json_write_file(predictions, JSON_COMPACT, "varied.tmp", NULL), BERTH_OK);
-    assert_int_equal(json_write_file(odds, JSON_COMPACT, "odds.tmp", NULL), BERTH_OK);
+    assert_int_equal(json_write_file(predictions, JSON_COMPACT, scratch("varied"), NULL), BERTH_OK);
+    assert_int_equal(json_write_file(odds, JSON_COMPACT, scratch("odds"), NULL), BERTH_OK);
     json_free(predictions);
     json_free(odds);
 }
@@ -358,7 +342,7 @@ static void expect_number(const json *official, const char *key, double found) {
 // thresholds.
 static void expect_the_same_in_memory(const struct squad_dataset *set, const char *plain_text,
                                       const char *odds_text) {
-    json *predictions = fixture_json("varied.tmp"), *odds = fixture_json("odds.tmp");
+    json *predictions = fixture_json(scratch("varied")), *odds = fixture_json(scratch("odds"));
     json *plain = NULL, *best = NULL;
     const char **texts = memory_array(set->count, sizeof *texts);
     double *numbers = memory_array(set->count, sizeof *numbers);
@@ -398,37 +382,40 @@ static void prints_what_the_scripts_print_on_real_data(void **state) {
     }
     json *golden = fixture_json(fixture_source("tests/metrics/real.golden.json"));
     struct json_walk walk = {.object = golden};
+    int sets = 0, with_both = 0;
     while (json_walk_next(&walk)) {
         char path[64];
         snprintf(path, sizeof path, "squad/%s.json", walk.key);
         struct squad_dataset set = fixture_dataset(data_path(path));
         write_varied(&set);
-        expect_text(data_path(path), "varied.tmp", NULL, 1.0,
+        expect_text(data_path(path), scratch("varied"), NULL, 1.0,
                     json_text(json_member(walk.value, "evaluation")));
         const char *with_odds = json_text(json_member(walk.value, "with_odds"));
         if (with_odds != NULL) {
-            expect_text(data_path(path), "varied.tmp", "odds.tmp", 2.0, with_odds);
+            expect_text(data_path(path), scratch("varied"), scratch("odds"), 2.0, with_odds);
             expect_the_same_in_memory(&set, json_text(json_member(walk.value, "evaluation")),
                                       with_odds);
+            with_both++;
         }
         squad_dataset_done(&set);
+        sets++;
     }
-    remove("varied.tmp");
-    remove("odds.tmp");
+    assert_int_equal(sets, 2);
+    assert_int_equal(with_both, 1);
     json_free(golden);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prints_what_the_scripts_print),
-        cmocka_unit_test(does_not_depend_on_the_locale),
-        cmocka_unit_test(counts_missing_answers_as_0),
-        cmocka_unit_test(names_the_first_missing_answers),
-        cmocka_unit_test(odds_at_the_threshold_keep_the_answer),
-        cmocka_unit_test(an_empty_array_of_answers_is_no_answer),
-        cmocka_unit_test(refuses_a_set_without_answers),
-        cmocka_unit_test(names_what_is_wrong),
-        cmocka_unit_test(prints_what_the_scripts_print_on_real_data),
+        SCRATCH_TEST(prints_what_the_scripts_print),
+        SCRATCH_TEST(does_not_depend_on_the_locale),
+        SCRATCH_TEST(counts_missing_answers_as_0),
+        SCRATCH_TEST(names_the_first_missing_answers),
+        SCRATCH_TEST(odds_at_the_threshold_keep_the_answer),
+        SCRATCH_TEST(an_empty_array_of_answers_is_no_answer),
+        SCRATCH_TEST(refuses_a_set_without_answers),
+        SCRATCH_TEST(names_what_is_wrong),
+        SCRATCH_TEST(prints_what_the_scripts_print_on_real_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,12 +49,12 @@ static void asked_done(struct asked *asked) {
     tokenizer_close(asked->tokenizer);
 }
 
-// The row of the last document token, and of one token by its number.
+// The row of the last document token.
 static int32_t last_row(const struct asked *asked) {
     return asked->set.features[0].document_length;
 }
 
-// Row of the token that begins at this byte of the context.
+// The row of the token that begins where the word does in the context.
 static int32_t row_at(const struct asked *asked, const char *word) {
     size_t byte = (size_t)(strstr(CONTEXT, word) - CONTEXT);
     for (int32_t row = 1; row <= last_row(asked); row++) {

@@ -195,44 +195,45 @@ double harness_step(struct harness *harness, const struct batch *batch,
     return sum;
 }
 
-// The ranges that a sink received.
-struct told {
+// What a sink received.
+struct received {
     const struct harness *harness;
-    float *values; // [total], as they were then
-    char *times;   // [total], how often
+    float *values; // [total], as they were when they were received
+    char *times;   // [total], how often they were
     int calls;
 };
 
 static void keep_range(void *context, size_t index) {
-    struct told *told = context;
-    const struct param_range range = param_range(&told->harness->table, index);
-    const float *gradients = told->harness->gradients;
-    told->calls++;
+    struct received *received = context;
+    const struct param_range range = param_range(&received->harness->table, index);
+    const float *gradients = received->harness->gradients;
+    received->calls++;
     for (int64_t i = range.first; i < range.first + range.count; i++) {
-        told->times[i]++;
-        told->values[i] = gradients[i];
+        received->times[i]++;
+        received->values[i] = gradients[i];
     }
 }
 
 void assert_sink(struct harness *harness, const struct batch *batch,
                  const struct bert_dropout *dropout) {
     const int64_t total = harness->table.total;
-    struct told told = {.harness = harness,
-                        .values = calloc((size_t)total, sizeof *told.values),
-                        .times = calloc((size_t)total, 1)};
-    const struct bert_sink sink = {.ready = keep_range, .context = &told};
-    assert_true(told.values != NULL && told.times != NULL);
+    struct received received = {.harness = harness,
+                                .values = calloc((size_t)total, sizeof *received.values),
+                                .times = calloc((size_t)total, 1)};
+    const struct bert_sink sink = {.ready = keep_range, .context = &received};
+    assert_true(received.values != NULL && received.times != NULL);
     harness_zero_gradients(harness);
     harness->sink = &sink;
     harness_step(harness, batch, dropout, 1);
     harness->sink = NULL;
-    assert_int_equal(told.calls, harness->config.num_hidden_layers + 2);
+    assert_int_equal(received.calls, harness->config.num_hidden_layers + 2);
     for (int64_t i = 0; i < total; i++) {
-        assert_int_equal(told.times[i], 1);
+        assert_int_equal(received.times[i], 1);
     }
-    assert_memory_equal(told.values, harness->gradients, (size_t)total * sizeof *told.values);
-    free(told.values);
-    free(told.times);
+    assert_memory_equal(received.values, harness->gradients,
+                        (size_t)total * sizeof *received.values);
+    free(received.values);
+    free(received.times);
 }
 
 // --- batches -------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@
 static const struct bert_dropout dropout = {
     .seed = 7, .step = 5, .hidden_probability = 0.1, .attention_probability = 0.1};
 static const int64_t lengths[SEQUENCES] = {64, 3, 129, 31, 1, 200, 17, 90, 48, 2, 33, 77};
-
 static const int64_t longer[SEQUENCES] = {384, 30, 129, 31, 1, 200, 17, 190, 248, 96, 133, 177};
 
 static const struct harness_options plain = {
@@ -114,7 +113,7 @@ static void check_cutting(const struct mode *mode) {
     scene_close(&scene);
 }
 
-static void gradients_are_told_when_final(void **state) {
+static void gradients_are_reported_when_final(void **state) {
     for (size_t m = 0; m < MODES; m++) {
         struct scene scene;
         scene_open(&scene, &modes[m]);
@@ -196,7 +195,7 @@ static void check_threads(const struct mode *mode, int wide) {
 static void threads_give_the_same_bits(void **state) {
     for (size_t m = 0; m < MODES; m++) {
         check_threads(&modes[m], 0);
-        if (!modes[m].checkpointing) {
+        if (!modes[m].checkpointing && !modes[m].pre_layer_norm) { // the same products either way
             check_threads(&modes[m], 1);
         }
     }
@@ -261,8 +260,8 @@ static void checkpointing_gives_the_same_bits(void **state) {
             struct harness_options machine = plain;
             machine.instructions = sets[i];
             machine.threads = 1 + (int)(i + m) % 3; // threads_give_the_same_bits has the rest
-            check_checkpointing(&modes[m], &machine);
-            machine.head = PARAM_HEAD_CLASS;
+            // Each mode and each instruction set meets both heads.
+            machine.head = (i + m / 4) % 2 == 0 ? PARAM_HEAD_SPAN : PARAM_HEAD_CLASS;
             check_checkpointing(&modes[m], &machine);
         }
     }
@@ -480,7 +479,7 @@ static void memory_is_what_the_table_says(void **state) {
     }
 }
 
-static void lack_of_memory_is_told(void **state) {
+static void lack_of_memory_is_reported(void **state) {
     struct bert_config config = tiny_config(48, 3, 100, 2);
     struct param_table table = {.head = PARAM_HEAD_SPAN, .pooler_weight = -1};
     struct device device = {.keeps_masks = 0};
@@ -536,9 +535,9 @@ int main(void) {
         cmocka_unit_test(slack_rows_give_nothing),
         cmocka_unit_test(other_seeds_steps_and_indices_are_other_masks),
         cmocka_unit_test(first_bad_number_is_found),
-        cmocka_unit_test(gradients_are_told_when_final),
+        cmocka_unit_test(gradients_are_reported_when_final),
         cmocka_unit_test(memory_is_what_the_table_says),
-        cmocka_unit_test(lack_of_memory_is_told),
+        cmocka_unit_test(lack_of_memory_is_reported),
         cmocka_unit_test(flops_follow_the_formula),
         cmocka_unit_test(flops_of_heads_follow_the_formula),
     };

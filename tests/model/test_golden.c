@@ -140,6 +140,12 @@ static void pre_layer_norm_bf16_is_near(void **state) {
 
 // --- Google's layout ----------------------------------------------------------------------------
 
+static float *forward_logits(struct scene *scene) {
+    const struct batch *batch = packed_batch(scene->packed);
+    bert_forward(&scene->harness.model, scene->harness.activations, batch, NULL);
+    return harness_logits(&scene->harness, batch);
+}
+
 // The weights of tiny_h20 as saved by TensorFlow (../format/data/tensorflow/bert): the logits must
 // be bit-identical to those of the original file.
 static void tensorflow_checkpoint_gives_the_same_logits(void **state) {
@@ -147,9 +153,13 @@ static void tensorflow_checkpoint_gives_the_same_logits(void **state) {
     struct scene scene;
     scene_open(&scene, "tiny_h20", DTYPE_F32);
     const struct param_table *table = &scene.harness.table;
-    float *expected = harness_logits(&scene.harness, packed_batch(scene.packed));
+    const size_t size = 2 * (size_t)scene.sequences.tokens * sizeof(float);
+    float *expected = forward_logits(&scene);
     float *weights = calloc((size_t)table->total, sizeof *weights);
     harness_load(&scene.harness, weights);
+    float *logits = forward_logits(&scene);
+    assert_memory_not_equal(logits, expected, size); // of zeros
+    free(logits);
     struct folder_report report;
     struct berth_error error;
     if (folder_read_weights(folder, &scene.golden.config, table, 0, weights, &report, &error) !=
@@ -157,8 +167,7 @@ static void tensorflow_checkpoint_gives_the_same_logits(void **state) {
         fail_msg("%s", error.message);
     }
     harness_load(&scene.harness, weights);
-    float *logits = harness_logits(&scene.harness, packed_batch(scene.packed));
-    size_t size = 2 * (size_t)scene.sequences.tokens * sizeof *logits;
+    logits = forward_logits(&scene);
     assert_memory_equal(logits, expected, size);
     folder_report_done(&report);
     free(weights);
@@ -419,16 +428,14 @@ static void real_logits_equal_pytorch(void **state) {
         if (!real_open(&scene, "minilm_logits.safetensors", half ? DTYPE_BF16 : DTYPE_F32, 1)) {
             skip();
         }
-        const struct batch *batch = packed_batch(scene.packed);
-        bert_forward(&scene.harness.model, scene.harness.activations, batch, NULL);
         int64_t count;
         float *expected = golden_floats(&scene.golden.file, "", "logits_float64", &count);
-        float *logits = harness_logits(&scene.harness, batch);
+        float *logits = forward_logits(&scene);
         double *wide = to_double(expected, count);
         double apart = largest_difference(logits, wide, count);
         double error = relative_error(logits, expected, count);
         print_message("%d real features in %s: largest difference %.1e, relative error %.1e\n",
-                      (int)batch->sequence_count, half ? "bf16" : "fp32", apart, error);
+                      (int)scene.sequences.count, half ? "bf16" : "fp32", apart, error);
         assert_true(half ? error <= 0.02 : apart <= 1e-4);
         free(expected);
         free(wide);

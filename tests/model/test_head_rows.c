@@ -163,7 +163,7 @@ static void compare(const struct variant *variant) {
     outcome_free(&some);
 }
 
-static void compare_ways(enum param_head head) {
+static void compare_variants(enum param_head head) {
     for (int bits = 0; bits < 12; bits++) {
         compare(&(struct variant){.head = head,
                                   .pooling = BERTH_POOL_CLS,
@@ -175,19 +175,19 @@ static void compare_ways(enum param_head head) {
 }
 
 static void a_classifier_reads_first_tokens(void **state) {
-    compare_ways(PARAM_HEAD_CLASS);
+    compare_variants(PARAM_HEAD_CLASS);
 }
 
 static void pretraining_reads_first_and_masked_tokens(void **state) {
-    compare_ways(PARAM_HEAD_PRETRAINING);
+    compare_variants(PARAM_HEAD_PRETRAINING);
 }
 
 static void a_masked_language_model_reads_masked_tokens(void **state) {
-    compare_ways(PARAM_HEAD_MASKED);
+    compare_variants(PARAM_HEAD_MASKED);
 }
 
 static void an_embedding_reads_first_tokens_where_it_pools_these(void **state) {
-    compare_ways(PARAM_HEAD_EMBEDDING);
+    compare_variants(PARAM_HEAD_EMBEDDING);
     struct outcome mean = step(&(struct variant){.head = PARAM_HEAD_EMBEDDING,
                                                  .pooling = BERTH_POOL_MEAN,
                                                  .compute = DTYPE_F32},

@@ -76,7 +76,7 @@ static void read_class_rule(struct scene *scene) {
         scene->class_weights = golden_floats(&scene->golden.file, "", "class_weights", NULL);
         float *weights = harness->device->memory_new(harness->device, bytes);
         harness->device->upload(harness->device, weights, scene->class_weights, bytes);
-        harness->model.class_rule = (struct class_rule){
+        harness->model.class_weighting = (struct class_weighting){
             .weights = weights,
             .smoothing = (float)golden_number(&scene->golden.file, "", "label_smoothing")};
     }
@@ -111,7 +111,7 @@ static void scene_open(struct scene *scene, const char *name, const struct harne
 static void scene_close(struct scene *scene) {
     if (scene->class_weights != NULL) {
         struct device *device = scene->harness.device;
-        device->memory_free(device, (void *)scene->harness.model.class_rule.weights,
+        device->memory_free(device, (void *)scene->harness.model.class_weighting.weights,
                             (size_t)scene->harness.config.num_labels * sizeof(float));
     }
     free(scene->class_weights);
@@ -209,7 +209,7 @@ static void one_at_a_time(struct scene *scene) {
     }
 }
 
-static void gradients_are_told_when_final(void **state) {
+static void gradients_are_reported_when_final(void **state) {
     for (size_t i = 0; i < NAMES; i++) {
         struct scene scene;
         scene_open(&scene, names[i], &(struct harness_options){.compute = DTYPE_F32});
@@ -366,7 +366,7 @@ int main(void) {
         cmocka_unit_test(bf16_is_near),
         cmocka_unit_test(cutting_a_batch_changes_nothing),
         cmocka_unit_test(threads_give_the_same_bits),
-        cmocka_unit_test(gradients_are_told_when_final),
+        cmocka_unit_test(gradients_are_reported_when_final),
         cmocka_unit_test(inference_gives_the_same_logits),
         cmocka_unit_test(frozen_gradients_are_zero_and_the_others_unchanged),
     };

@@ -54,10 +54,10 @@ static void check_differences(struct reference *reference, double *parameters,
 }
 
 static void reference_gradients_are_slopes(void **state) {
-    for (int variant = 0; variant < 8; variant++) {
+    for (int bits = 0; bits < 8; bits++) {
         struct bert_config config = tiny_config(12, 3, 20, 2);
-        config.pre_layer_norm = variant & 4 ? 1 : 0;
-        config.hidden_act = variant & 1 ? ACTIVATION_GELU_TANH : ACTIVATION_GELU_ERF;
+        config.pre_layer_norm = bits & 4 ? 1 : 0;
+        config.hidden_act = bits & 1 ? ACTIVATION_GELU_TANH : ACTIVATION_GELU_ERF;
         struct param_table table;
         assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
         float *single = random_parameters(&table, 5);
@@ -65,7 +65,7 @@ static void reference_gradients_are_slopes(void **state) {
         struct reference reference = {.config = &config,
                                       .table = &table,
                                       .parameters = parameters,
-                                      .dropout = variant & 2 ? some_dropout : no_dropout};
+                                      .dropout = bits & 2 ? some_dropout : no_dropout};
         const int64_t length = 9;
         struct reference_sequence *sequence = sequences_new(&config, &length, 1, 6, 77);
         check_differences(&reference, parameters, sequence);
@@ -102,8 +102,8 @@ static const struct shape shapes[] = {
     {"head of 64", 128, 2, 96, 1, ACTIVATION_GELU_ERF, 1e-12, {90, 47}},
 };
 
-// Parameters of a comparison besides its shape.
-struct manner {
+// The settings of a comparison besides its shape.
+struct variant {
     enum dtype compute;
     int pre_layer_norm;
     const struct bert_dropout *dropout;
@@ -139,17 +139,17 @@ static void run_reference(struct comparison *comparison, const struct bert_dropo
 }
 
 static void comparison_open(struct comparison *comparison, const struct shape *shape,
-                            const struct manner *manner) {
+                            const struct variant *variant) {
     *comparison = (struct comparison){0};
     struct bert_config config =
         tiny_config(shape->hidden, shape->heads, shape->inner, shape->layers);
     config.hidden_act = shape->activation;
     config.layer_norm_eps = shape->epsilon;
-    config.pre_layer_norm = manner->pre_layer_norm;
+    config.pre_layer_norm = variant->pre_layer_norm;
     while (comparison->count < MOST_SEQUENCES && shape->lengths[comparison->count] > 0) {
         comparison->tokens += shape->lengths[comparison->count++];
     }
-    const struct harness_options options = {.compute = manner->compute,
+    const struct harness_options options = {.compute = variant->compute,
                                             .max_rows = batch_round(comparison->tokens) +
                                                         64, // more than this batch needs
                                             .max_sequences = MOST_SEQUENCES,
@@ -159,7 +159,7 @@ static void comparison_open(struct comparison *comparison, const struct shape *s
     assert_true(harness_open(&comparison->harness, &config, &options));
     comparison->parameters = random_parameters(&comparison->harness.table, 9);
     harness_load(&comparison->harness, comparison->parameters);
-    run_reference(comparison, manner->dropout);
+    run_reference(comparison, variant->dropout);
 }
 
 static void comparison_close(struct comparison *comparison) {
@@ -171,12 +171,12 @@ static void comparison_close(struct comparison *comparison) {
     free(comparison->gradient);
 }
 
-static void compare_f32(const struct shape *shape, const struct manner *manner) {
+static void compare_f32(const struct shape *shape, const struct variant *variant) {
     struct comparison comparison;
-    comparison_open(&comparison, shape, manner);
+    comparison_open(&comparison, shape, variant);
     struct harness *harness = &comparison.harness;
     const struct batch *batch = packed_batch(comparison.packed);
-    double loss = harness_step(harness, batch, manner->dropout, 1 / (float)comparison.count);
+    double loss = harness_step(harness, batch, variant->dropout, 1 / (float)comparison.count);
     float *logits = harness_logits(harness, batch);
     float *gradient = harness_gradients(harness);
     double apart = largest_difference(logits, comparison.logits, 2 * comparison.tokens);
@@ -185,41 +185,41 @@ static void compare_f32(const struct shape *shape, const struct manner *manner) 
     double worst =
         assert_gradients(&harness->table, gradient, comparison.gradient, 1e-4, 1e-6, shape->name);
     print_message("%-14s%s logits apart by %.1e, gradients use %.0f %% of their bound\n",
-                  shape->name, manner->pre_layer_norm ? " pre" : "", apart, 100 * worst);
+                  shape->name, variant->pre_layer_norm ? " pre" : "", apart, 100 * worst);
     free(logits);
     free(gradient);
     comparison_close(&comparison);
 }
 
-typedef void compare(const struct shape *shape, const struct manner *manner);
+typedef void compare(const struct shape *shape, const struct variant *variant);
 
-static void compare_all(compare *one, struct manner manner) {
+static void compare_all(compare *one, struct variant variant) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        for (manner.pre_layer_norm = 0; manner.pre_layer_norm < 2; manner.pre_layer_norm++) {
-            one(&shapes[i], &manner);
+        for (variant.pre_layer_norm = 0; variant.pre_layer_norm < 2; variant.pre_layer_norm++) {
+            one(&shapes[i], &variant);
         }
     }
 }
 
 static void f32_equals_reference(void **state) {
-    compare_all(compare_f32, (struct manner){.compute = DTYPE_F32, .dropout = &no_dropout});
+    compare_all(compare_f32, (struct variant){.compute = DTYPE_F32, .dropout = &no_dropout});
 }
 
 static void f32_equals_reference_with_dropout(void **state) {
-    compare_all(compare_f32, (struct manner){.compute = DTYPE_F32, .dropout = &some_dropout});
+    compare_all(compare_f32, (struct variant){.compute = DTYPE_F32, .dropout = &some_dropout});
 }
 
 // Rounding to bf16 has a deviation of 2^-9 / sqrt(3) = 1.1e-3 at each operand of each product;
 // these bounds are some ten times that.
-static void compare_bf16(const struct shape *shape, const struct manner *manner) {
+static void compare_bf16(const struct shape *shape, const struct variant *variant) {
     struct comparison comparison;
     if (shape->activation == ACTIVATION_RELU) {
         return; // where rounding changes a sign, the slope jumps, so no bound holds
     }
-    comparison_open(&comparison, shape, manner);
+    comparison_open(&comparison, shape, variant);
     struct harness *harness = &comparison.harness;
     const struct batch *batch = packed_batch(comparison.packed);
-    harness_step(harness, batch, manner->dropout, 1 / (float)comparison.count);
+    harness_step(harness, batch, variant->dropout, 1 / (float)comparison.count);
     float *logits = harness_logits(harness, batch);
     float *gradient = harness_gradients(harness);
     double *difference = to_double(logits, 2 * comparison.tokens);
@@ -232,7 +232,7 @@ static void compare_bf16(const struct shape *shape, const struct manner *manner)
         assert_gradients(&harness->table, gradient, comparison.gradient, 0.05, 0.01, shape->name);
     print_message(
         "%-14s%s bf16 logits' relative error %.4f, gradients use %.0f %% of their bound\n",
-        shape->name, manner->pre_layer_norm ? " pre" : "", logits_error, 100 * worst);
+        shape->name, variant->pre_layer_norm ? " pre" : "", logits_error, 100 * worst);
     assert_true(logits_error <= 0.02);
     free(difference);
     free(logits);
@@ -241,7 +241,7 @@ static void compare_bf16(const struct shape *shape, const struct manner *manner)
 }
 
 static void bf16_is_near_the_reference(void **state) {
-    compare_all(compare_bf16, (struct manner){.compute = DTYPE_BF16, .dropout = &some_dropout});
+    compare_all(compare_bf16, (struct variant){.compute = DTYPE_BF16, .dropout = &some_dropout});
 }
 
 // The masks equal the reference's, as tested above; this tests that they are fair: the dropped

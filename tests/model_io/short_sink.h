@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sink of parameters (model/params.h) that fails after so many beginnings or ends.
+// A sink of parameters (model/params.h) that fails at a given call of `begin` or `end`.
 #ifndef BERTH_TESTS_SHORT_SINK_H
 #define BERTH_TESTS_SHORT_SINK_H
 
@@ -7,7 +7,7 @@
 
 struct short_sink {
     float values[4096];
-    size_t begins, ends; // until one fails
+    size_t begins, ends; // calls that succeed
 };
 
 static inline float *begin_some(void *context, const struct param *param) {

@@ -285,7 +285,7 @@ static void test_streams_are_by_name(void **state) {
 static void test_sinks_that_fail(void **state) {
     (void)state;
     static struct short_sink sink;
-    const struct param_sink ends = {begin_some, end_some, &sink};
+    const struct param_sink failing = {begin_some, end_some, &sink};
     struct bert_config config;
     struct param_table table;
     struct berth_error error;
@@ -299,11 +299,11 @@ static void test_sinks_that_fail(void **state) {
         const int is_all = i == table.count;
         sink.begins = i;
         sink.ends = table.count;
-        assert_int_equal(param_initialise_into(&table, &config, 1, &ends, &error),
+        assert_int_equal(param_initialise_into(&table, &config, 1, &failing, &error),
                          is_all ? BERTH_OK : BERTH_NO_MEMORY);
         sink.begins = table.count;
         sink.ends = i;
-        assert_int_equal(param_initialise_into(&table, &config, 1, &ends, &error),
+        assert_int_equal(param_initialise_into(&table, &config, 1, &failing, &error),
                          is_all ? BERTH_OK : BERTH_IO);
         if (!is_all) {
             assert_message_has(&error, table.params[i].name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests checkpoints of every dialect under our names: names, stacks, transposed matrices, padding
-// rows; and other architectures, which errors name.
+// Tests the weights of checkpoints in every dialect under our names: stacks, transposed matrices,
+// padding rows, integers with scales; and other architectures, which errors name.
 #include "core/scratch.h"
 #include "format/safetensors/safetensors.h"
 #include "format/tensorflow/tensorflow.h"
@@ -54,7 +54,7 @@ static void test_kernel_names(void **state) {
             assert_false(name_part(name, 2, part, strlen(kernel_names[i].ours)));
             assert_false(name_part(name, 2, part, 4));
             assert_string_equal(part, "");
-            assert_false(name_part("no place", 2, part, sizeof part));
+            assert_false(name_part("no stack", 2, part, sizeof part));
         } else {
             assert_string_equal(name, kernel_names[i].ours);
         }
@@ -240,7 +240,7 @@ static void test_padding_rows(void **state) {
     }
 }
 
-static void test_turned(void **state) {
+static void test_transposed(void **state) {
     (void)state;
     static const float numbers[] = {0, 1, 2, 3, 4, 5};
     struct weights weights;
@@ -349,9 +349,6 @@ static void test_scales(void **state) {
     }
 }
 
-// --- other architectures ------------------------------------------------------------------------
-
-// One tensor of each model that transformers saves, with and without a head.
 #define SCALES                                                                                     \
     {                                                                                              \
         .name = "bert.pooler.dense.weight_scale", .dtype = TENSOR_F32, .rank = 2, .shape = {2, 2}, \
@@ -444,6 +441,9 @@ static void test_slots(void **state) {
     weights_close(&weights);
 }
 
+// --- other architectures ------------------------------------------------------------------------
+
+// A tensor of each model that transformers saves, with and without a head.
 static void test_other_architectures(void **state) {
     (void)state;
     static const char *const tensors[][2] = {
@@ -510,7 +510,7 @@ int main(void) {
         SCRATCH_TEST(test_refusals),
         SCRATCH_TEST(test_pre_norm),
         SCRATCH_TEST(test_padding_rows),
-        SCRATCH_TEST(test_turned),
+        SCRATCH_TEST(test_transposed),
         SCRATCH_TEST(test_memory_fails),
         SCRATCH_TEST(test_scales),
         SCRATCH_TEST(test_zero_points),

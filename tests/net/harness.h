@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small hub on the tests' server, and the environment of a fetch from it.
+// A small hub and a single file on the tests' server, and the environment of a fetch from them.
 #ifndef BERTH_TESTS_NET_HARNESS_H
 #define BERTH_TESTS_NET_HARNESS_H
 
@@ -203,7 +203,7 @@ static inline size_t size_of(const char *path) {
 }
 
 // Records in the cache that the blob, as it is now, was verified.
-static inline void call_verified(const char *repo, const char *blob) {
+static inline void record_verified(const char *repo, const char *blob) {
     struct file_stamp stamp;
     char path[200], text[128];
     snprintf(path, sizeof path, "%s/blobs/%s", repo, blob);
@@ -253,6 +253,37 @@ static inline void assert_next_fetch_succeeds(void) {
     struct outcome outcome = fetch("acme/tiny", 0);
     assert_published(&outcome);
     server_stop(server);
+}
+
+// --- a URL ------------------------------------------------------------------------------------
+
+#define TEXT "forty bytes of text, more or less, here\n"
+#define TEXT_LENGTH ((int64_t)sizeof TEXT - 1)
+
+// A file with an etag, outside of the hub.
+static inline struct server_route file_route(void) {
+    return (struct server_route){
+        .path = "/file", .body = TEXT, .length = sizeof TEXT - 1, .etag = "\"one\""};
+}
+
+// The path of the partial file of a URL on this host.
+static inline const char *url_partial(void) {
+    char **names;
+    char folder[256] = "";
+    assert_int_equal(dir_list(scratch("home/assets/berth"), &names, NULL), BERTH_OK);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        if (strncmp(names[i], "urls--", 6) == 0) {
+            snprintf(folder, sizeof folder, "home/assets/berth/%s/blobs", names[i]);
+        }
+    }
+    memory_free(names);
+    return find_ending(folder, ".incomplete");
+}
+
+static inline void assert_text(const struct outcome *outcome, const char *text) {
+    assert_fetched(*outcome);
+    assert_file_holds(outcome->path, text);
+    assert_null(url_partial());
 }
 
 #endif

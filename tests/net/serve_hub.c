@@ -60,9 +60,9 @@ static int is_large(const char *name) {
 // The first answer for a large file is a redirect to another path.
 static void add_large(struct server_route *route, const char *sha256, const char *fault) {
     static struct server_route good;
-    char *place = text("/cdn/%s%s%s", sha256, "", "");
+    char *moved = text("/cdn/%s%s%s", sha256, "", "");
     struct server_route content = *route;
-    content.path = place;
+    content.path = moved;
     good = content;
     if (strcmp(fault, "cut") == 0) {
         content.cut_after = 1000;
@@ -74,7 +74,7 @@ static void add_large(struct server_route *route, const char *sha256, const char
     add_route(&content);
     *route = (struct server_route){.path = route->path, .status = 302, .body = "", .length = 0};
     route->headers =
-        text("Location: %s\r\nX-Linked-Etag: \"%s\"\r\nX-Repo-Commit: " COMMIT "\r\n%s", place,
+        text("Location: %s\r\nX-Linked-Etag: \"%s\"\r\nX-Repo-Commit: " COMMIT "\r\n%s", moved,
              sha256, "");
     add_route(route);
 }

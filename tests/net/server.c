@@ -207,19 +207,16 @@ static void respond(struct server *server, int socket, const struct server_route
                     const char *request) {
     struct slice slice = slice_of(route, request);
     const char *body = (const char *)route->body + slice.first;
-    size_t length = slice.length, before = length;
+    size_t length = slice.length;
     if (route->cut_after > 0 && (size_t)route->cut_after < length) {
         length = (size_t)route->cut_after;
     }
-    if (route->hold_after > 0 && (size_t)route->hold_after < length) {
-        before = (size_t)route->hold_after;
-    } else {
-        before = length;
-    }
+    const int holds = route->hold_after > 0 && (size_t)route->hold_after < length;
+    const size_t before = holds ? (size_t)route->hold_after : length;
     if (!send_head(server, socket, route, &slice) || !send_all(socket, body, before)) {
         return;
     }
-    if (before < length) {
+    if (holds) {
         hold(server);
         send_all(socket, body + before, length - before);
     }

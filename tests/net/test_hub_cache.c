@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache's paths from the environment, safe names, and refs without a commit.
+// The hub's cache: its folders by the environment, ids and paths that are safe, refs that name no
+// commit, links that leave it, and blobs that are hashed before they are used.
 #include "core/file.h"
 #include "core/scratch.h"
 #include "format/hub/hub_blob.h"
@@ -15,37 +16,37 @@
 static const char *const variables[] = {"HF_HUB_CACHE",   "HUGGINGFACE_HUB_CACHE", "HF_HOME",
                                         "XDG_CACHE_HOME", "HF_ASSETS_CACHE",       "HF_TOKEN_PATH"};
 
-static void assert_place(char *place, const char *wanted) {
-    assert_non_null(place);
-    assert_string_equal(place, wanted);
-    memory_free(place);
+static void assert_path(char *path, const char *wanted) {
+    assert_non_null(path);
+    assert_string_equal(path, wanted);
+    memory_free(path);
 }
 
-static void test_places(void **state) {
+static void test_folders_by_the_environment(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         unsetenv(variables[i]);
     }
     setenv("HOME", "/h", 1);
-    assert_place(hub_cache_root(), "/h/.cache/huggingface/hub");
+    assert_path(hub_cache_root(), "/h/.cache/huggingface/hub");
     setenv("XDG_CACHE_HOME", "/x", 1);
-    assert_place(hub_cache_root(), "/x/huggingface/hub");
+    assert_path(hub_cache_root(), "/x/huggingface/hub");
     setenv("HF_HOME", "~/hf", 1);
-    assert_place(hub_cache_root(), "/h/hf/hub");
-    assert_place(hub_token_path(), "/h/hf/token");
-    assert_place(hub_assets_root(), "/h/hf/assets/berth");
+    assert_path(hub_cache_root(), "/h/hf/hub");
+    assert_path(hub_token_path(), "/h/hf/token");
+    assert_path(hub_assets_root(), "/h/hf/assets/berth");
     setenv("HUGGINGFACE_HUB_CACHE", "/old", 1);
-    assert_place(hub_cache_root(), "/old");
+    assert_path(hub_cache_root(), "/old");
     setenv("HF_HUB_CACHE", "/new", 1);
-    assert_place(hub_cache_root(), "/new");
+    assert_path(hub_cache_root(), "/new");
     setenv("HF_HUB_CACHE", "", 1); // as if not set
-    assert_place(hub_cache_root(), "/old");
+    assert_path(hub_cache_root(), "/old");
     setenv("HF_TOKEN_PATH", "/t", 1);
     setenv("HF_ASSETS_CACHE", "/a", 1);
-    assert_place(hub_token_path(), "/t");
-    assert_place(hub_assets_root(), "/a/berth");
-    assert_place(hub_repo_folder("/c", "model", "org/name"), "/c/models--org--name");
-    assert_place(hub_repo_folder("/c", "dataset", "name"), "/c/datasets--name");
+    assert_path(hub_token_path(), "/t");
+    assert_path(hub_assets_root(), "/a/berth");
+    assert_path(hub_repo_folder("/c", "model", "org/name"), "/c/models--org--name");
+    assert_path(hub_repo_folder("/c", "dataset", "name"), "/c/datasets--name");
 }
 
 static void test_ids(void **state) {
@@ -263,7 +264,7 @@ static void test_truth(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_folders_by_the_environment),
         cmocka_unit_test(test_ids),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_commits),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the tests of interrupted stages: the selection of interruption points, and checks that
-// a file was kept and has the expected bytes.
+// Shared by the tests of interrupted stages: which calls are interrupted, and checks that a file
+// was kept and has the expected bytes.
 #ifndef BERTH_TESTS_PREPARE_INTERRUPTED_H
 #define BERTH_TESTS_PREPARE_INTERRUPTED_H
 
@@ -9,7 +9,7 @@
 
 #include <sys/stat.h>
 
-// Every `usual`-th point is tried, or every point with BERTH_EVERY=1.
+// Every `usual`-th call is interrupted, or every one if BERTH_EVERY is set.
 static inline uint64_t stride(uint64_t usual) {
     return getenv("BERTH_EVERY") != NULL ? 1 : usual;
 }

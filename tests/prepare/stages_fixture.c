@@ -10,25 +10,25 @@
 
 enum { TESTS = 2 }; // test files
 
-const char wish_vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\none\ntwo\nthree\nfour\n"
-                               "five\n##s\nbern\nzurich\nriver\nbridge\n0\n1\n2\n3\n4\n5\n";
+const char pipeline_vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\none\ntwo\nthree\nfour\n"
+                                   "five\n##s\nbern\nzurich\nriver\nbridge\n0\n1\n2\n3\n4\n5\n";
 
-static struct comm *comm_of(const struct wish *wish) {
-    return wish->comm != NULL ? wish->comm : comm_self();
+static struct comm *comm_of(const struct pipeline *pipeline) {
+    return pipeline->comm != NULL ? pipeline->comm : comm_self();
 }
 
-static int reports(const struct wish *wish) {
-    return comm_of(wish)->rank == 0;
+static int reports(const struct pipeline *pipeline) {
+    return comm_of(pipeline)->rank == 0;
 }
 
-struct wish wish_usual(const char *folder) {
-    return (struct wish){.folder = folder,
-                         .threads = 1,
-                         .shards = SHARDS,
-                         .articles = ARTICLES,
-                         .dupe_factor = 2,
-                         .predictions = 5,
-                         .seed = 7};
+struct pipeline pipeline_default(const char *folder) {
+    return (struct pipeline){.folder = folder,
+                             .threads = 1,
+                             .shards = SHARDS,
+                             .articles = ARTICLES,
+                             .dupe_factor = 2,
+                             .predictions = 5,
+                             .seed = 7};
 }
 
 void write_articles(int count) {
@@ -60,58 +60,58 @@ static void copy_scratch(char path[512], const char *name) {
     pthread_mutex_unlock(&lock);
 }
 
-void wish_path(char path[512], const struct wish *wish, const char *name) {
+void pipeline_path(char path[512], const struct pipeline *pipeline, const char *name) {
     char part[256];
-    snprintf(part, sizeof part, "%s/%s", wish->folder, name);
+    snprintf(part, sizeof part, "%s/%s", pipeline->folder, name);
     copy_scratch(path, part);
 }
 
-enum berth_status make_shards(const struct wish *wish, struct berth_error *error) {
+enum berth_status make_shards(const struct pipeline *pipeline, struct berth_error *error) {
     char folder[512], articles[512];
     const char *const paths[] = {articles};
     const struct berth_log silent = {NULL, NULL};
-    wish_path(folder, wish, "text");
+    pipeline_path(folder, pipeline, "text");
     copy_scratch(articles, "articles.txt");
     struct shard_stage stage = {.sources = {{CORPUS_TEXT, paths, 1}},
                                 .source_count = 1,
                                 .folder = folder,
                                 .name = "few",
-                                .plan = {(uint32_t)wish->shards, TESTS, 0.3, wish->seed},
-                                .threads = wish->threads,
-                                .comm = comm_of(wish)};
-    TRY(shard_stage_run(&stage, &silent, wish->stop, error));
-    if (reports(wish)) {
-        assert_int_equal(stage.articles, wish->articles);
-        assert_int_equal(stage.training, wish->shards);
+                                .plan = {(uint32_t)pipeline->shards, TESTS, 0.3, pipeline->seed},
+                                .threads = pipeline->threads,
+                                .comm = comm_of(pipeline)};
+    TRY(shard_stage_run(&stage, &silent, pipeline->stop, error));
+    if (reports(pipeline)) {
+        assert_int_equal(stage.articles, pipeline->articles);
+        assert_int_equal(stage.training, pipeline->shards);
     }
     return BERTH_OK;
 }
 
-enum berth_status make_instances(const struct wish *wish, const struct tokenizer *tokenizer,
+enum berth_status make_instances(const struct pipeline *pipeline, const struct tokenizer *tokenizer,
                                  struct berth_error *error) {
     char shards[512], folder[512];
     const struct berth_log silent = {NULL, NULL};
     static _Thread_local struct pretraining_statistics statistics;
-    wish_path(shards, wish, "text");
-    wish_path(folder, wish, "instances");
+    pipeline_path(shards, pipeline, "text");
+    pipeline_path(folder, pipeline, "instances");
     struct instance_stage stage = {.shards = shards,
                                    .folder = folder,
                                    .tokenizer = tokenizer,
                                    .options = {.max_seq_length = 32,
-                                               .max_predictions = wish->predictions,
-                                               .dupe_factor = wish->dupe_factor,
+                                               .max_predictions = pipeline->predictions,
+                                               .dupe_factor = pipeline->dupe_factor,
                                                .masked_lm_prob = 0.15,
                                                .short_seq_prob = 0.1,
-                                               .seed = wish->seed,
-                                               .python = wish->python,
-                                               .whole_word = wish->whole_word},
-                                   .tfrecord = wish->tfrecord,
-                                   .threads = wish->threads,
-                                   .comm = comm_of(wish),
+                                               .seed = pipeline->seed,
+                                               .python = pipeline->python,
+                                               .whole_word = pipeline->whole_word},
+                                   .tfrecord = pipeline->tfrecord,
+                                   .threads = pipeline->threads,
+                                   .comm = comm_of(pipeline),
                                    .statistics = &statistics};
-    TRY(instance_stage_run(&stage, &silent, wish->stop, error));
-    if (reports(wish)) {
-        assert_int_equal(stage.files, wish->shards + TESTS);
+    TRY(instance_stage_run(&stage, &silent, pipeline->stop, error));
+    if (reports(pipeline)) {
+        assert_int_equal(stage.files, pipeline->shards + TESTS);
         assert_true(statistics.instances > 50);
         assert_int_equal(statistics.masked + statistics.kept + statistics.replaced,
                          statistics.predictions);
@@ -119,19 +119,19 @@ enum berth_status make_instances(const struct wish *wish, const struct tokenizer
     return BERTH_OK;
 }
 
-enum berth_status make_packs(const struct wish *wish, struct berth_error *error) {
+enum berth_status make_packs(const struct pipeline *pipeline, struct berth_error *error) {
     char instances[512], folder[512];
     const struct berth_log silent = {NULL, NULL};
-    wish_path(instances, wish, "instances");
-    wish_path(folder, wish, "packs/few/");
+    pipeline_path(instances, pipeline, "instances");
+    pipeline_path(folder, pipeline, "packs/few/");
     struct pack_stage stage = {.input = instances,
                                .folder = folder,
-                               .seed = wish->seed,
+                               .seed = pipeline->seed,
                                .window = 2000,
-                               .threads = wish->threads,
-                               .comm = comm_of(wish)};
-    enum berth_status status = pack_stage_run(&stage, &silent, wish->stop, error);
-    if (status == BERTH_OK && reports(wish)) {
+                               .threads = pipeline->threads,
+                               .comm = comm_of(pipeline)};
+    enum berth_status status = pack_stage_run(&stage, &silent, pipeline->stop, error);
+    if (status == BERTH_OK && reports(pipeline)) {
         assert_true(stage.files > 1); // windows
         assert_true(packing_speed_up(&stage.packing) > 1);
         assert_true(packing_efficiency(&stage.packing) <= 1);
@@ -140,25 +140,25 @@ enum berth_status make_packs(const struct wish *wish, struct berth_error *error)
     return status;
 }
 
-enum berth_status wish_run(const struct wish *wish, struct berth_error *error) {
+enum berth_status pipeline_run(const struct pipeline *pipeline, struct berth_error *error) {
     struct tokenizer *tokenizer = NULL;
     const struct tokenizer_options options = {.lower_case = 1};
-    TRY(tokenizer_open_memory("vocabulary", wish_vocabulary, strlen(wish_vocabulary), &options,
-                              &tokenizer, error));
-    enum berth_status status = make_shards(wish, error);
+    TRY(tokenizer_open_memory("vocabulary", pipeline_vocabulary, strlen(pipeline_vocabulary),
+                              &options, &tokenizer, error));
+    enum berth_status status = make_shards(pipeline, error);
     if (status == BERTH_OK) {
-        status = make_instances(wish, tokenizer, error);
+        status = make_instances(pipeline, tokenizer, error);
     }
-    if (status == BERTH_OK && !wish->tfrecord) {
-        status = make_packs(wish, error);
+    if (status == BERTH_OK && !pipeline->tfrecord) {
+        status = make_packs(pipeline, error);
     }
     tokenizer_close(tokenizer);
     return status;
 }
 
-void wish_run_good(const struct wish *wish) {
+void pipeline_run_ok(const struct pipeline *pipeline) {
     struct berth_error error = {.message = ""};
-    if (wish_run(wish, &error) != BERTH_OK) {
+    if (pipeline_run(pipeline, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
 }
@@ -191,10 +191,10 @@ void assert_tree(const char *folder, const struct buffer *wanted) {
 }
 
 struct buffer make_whole(void) {
-    struct wish wish = wish_usual("whole");
+    struct pipeline pipeline = pipeline_default("whole");
     struct buffer all = {0};
     write_articles(ARTICLES);
-    wish_run_good(&wish);
+    pipeline_run_ok(&pipeline);
     read_tree(scratch("whole"), &all);
     return all;
 }

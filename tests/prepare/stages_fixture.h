@@ -10,7 +10,7 @@
 #include "text/tokenizer.h"
 
 enum { ARTICLES = 30, SHARDS = 3 };
-enum { USUAL = 11 }; // a prime: selects different system calls in each file
+enum { USUAL = 11 }; // a stride; prime, so that it selects different system calls in each file
 
 // scratch.h's folder is each source's own: this makes that of the test the fixture's, too.
 void stages_in(const char *folder);
@@ -25,10 +25,10 @@ static inline int stages_setup(void **state) {
 
 // --- runs ---------------------------------------------------------------------------------------
 
-extern const char wish_vocabulary[];
+extern const char pipeline_vocabulary[];
 
 // The settings of a run.
-struct wish {
+struct pipeline {
     const char *folder;
     int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
     uint64_t seed;
@@ -36,20 +36,20 @@ struct wish {
     struct comm *comm; // NULL: comm_self
 };
 
-struct wish wish_usual(const char *folder);
+struct pipeline pipeline_default(const char *folder);
 // The path of `name` in the run's folder.
-void wish_path(char path[512], const struct wish *wish, const char *name);
+void pipeline_path(char path[512], const struct pipeline *pipeline, const char *name);
 
 // articles.txt, which all runs read.
 void write_articles(int count);
 
-// The stages, each with checks of what it counts; wish_run: all, of TFRecord without the last.
-enum berth_status make_shards(const struct wish *wish, struct berth_error *error);
-enum berth_status make_instances(const struct wish *wish, const struct tokenizer *tokenizer,
+// Each stage, with checks of what it counts; pipeline_run: all of them, but no packs of TFRecord.
+enum berth_status make_shards(const struct pipeline *pipeline, struct berth_error *error);
+enum berth_status make_instances(const struct pipeline *pipeline, const struct tokenizer *tokenizer,
                                  struct berth_error *error);
-enum berth_status make_packs(const struct wish *wish, struct berth_error *error);
-enum berth_status wish_run(const struct wish *wish, struct berth_error *error);
-void wish_run_good(const struct wish *wish);
+enum berth_status make_packs(const struct pipeline *pipeline, struct berth_error *error);
+enum berth_status pipeline_run(const struct pipeline *pipeline, struct berth_error *error);
+void pipeline_run_ok(const struct pipeline *pipeline);
 
 // --- whole folders ------------------------------------------------------------------------------
 

@@ -9,20 +9,21 @@
 
 #define BLOCKS_MAX 64
 
-// Bytes that look random, are all equal, or are words.
 static int is_bzip2(const char *name, enum berth_status expected) {
     int is;
     assert_int_equal(bzip2_recognise(scratch(name), &is, NULL), expected);
     return is;
 }
 
-static void put_content(struct buffer *to, size_t length, int kind) {
+enum content { NOISE, ONE_LETTER, WORDS, CONTENTS };
+
+static void put_content(struct buffer *to, size_t length, enum content content) {
     uint32_t state = 12345;
     for (size_t i = 0; i < length; i++) {
         state = state * 1664525 + 1013904223;
-        buffer_put_byte(to, kind == 0   ? (char)(state >> 24)
-                            : kind == 1 ? 'a'
-                                        : (char)("etaoin shrdlu\n"[(state >> 24) % 14]));
+        buffer_put_byte(to, content == NOISE        ? (char)(state >> 24)
+                            : content == ONE_LETTER ? 'a'
+                                                    : "etaoin shrdlu\n"[(state >> 24) % 14]);
     }
 }
 
@@ -82,7 +83,7 @@ static void test_reads_streams(void **state) {
     struct buffer wanted = {0}, file = {0}, got = {0};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         size_t from = wanted.length;
-        put_content(&wanted, lengths[i], (int)((i + 1) % 3));
+        put_content(&wanted, lengths[i], (enum content)((i + 1) % CONTENTS));
         put_stream(&file, wanted.bytes + from, lengths[i], i == 5 ? 9 : 1);
     }
     scratch_write_bytes("x.bz2", file.bytes, file.length);
@@ -133,7 +134,7 @@ static void test_marks_by_chance(void **state) {
     for (int variant = 0; variant < 16; variant++) {
         struct buffer wanted = {0}, file = {0}, got = {0};
         int before = variant & 1, after = variant >> 1 & 1, streams = variant >> 2 & 1;
-        put_content(&wanted, before ? 250000 : 0, 0);
+        put_content(&wanted, before ? 250000 : 0, NOISE);
         size_t begin = wanted.length;
         if (streams && before) {
             put_stream(&file, wanted.bytes, begin, 1);
@@ -141,11 +142,11 @@ static void test_marks_by_chance(void **state) {
             begin = 0;
         }
         put_marked(&wanted, before && !streams ? 150000 : 90000, marks[variant >> 3]);
-        put_content(&wanted, after && !streams ? 300000 : 0, 0);
+        put_content(&wanted, after && !streams ? 300000 : 0, NOISE);
         put_stream(&file, wanted.bytes + begin, wanted.length - begin, 1);
         begin = wanted.length;
         if (streams && after) {
-            put_content(&wanted, 120000, 0);
+            put_content(&wanted, 120000, NOISE);
             put_stream(&file, wanted.bytes + begin, wanted.length - begin, 1);
         }
         scratch_write_bytes("x.bz2", file.bytes, file.length);
@@ -166,7 +167,7 @@ static void test_marks_by_chance(void **state) {
 static void test_reads_a_long_run(void **state) {
     (void)state;
     struct buffer wanted = {0}, file = {0}, got = {0};
-    put_content(&wanted, 30000000, 1);
+    put_content(&wanted, 30000000, ONE_LETTER);
     put_stream(&file, wanted.bytes, wanted.length, 9);
     scratch_write_bytes("x.bz2", file.bytes, file.length);
     assert_int_equal(read_all(2, &got, NULL), BERTH_OK);
@@ -178,7 +179,7 @@ static void test_reads_a_long_run(void **state) {
 
 // A small file of two streams; *boundary: offset of the second.
 static void make_small(struct buffer *wanted, struct buffer *file, size_t *boundary) {
-    put_content(wanted, 300, 2);
+    put_content(wanted, 300, WORDS);
     put_stream(file, wanted->bytes, 200, 9);
     *boundary = file->length;
     put_stream(file, wanted->bytes + 200, 100, 9);
@@ -266,7 +267,7 @@ static void test_other_files(void **state) {
 }
 
 // Half a million empty streams before and between others: more than is searched at a time. The end
-// of a stream lies at every place around the end of what is searched.
+// of a stream is at every position around the end of what is searched.
 static void test_many_empty_streams(void **state) {
     (void)state;
     const size_t searched = (size_t)6 << 20; // by two threads
@@ -275,7 +276,7 @@ static void test_many_empty_streams(void **state) {
     for (size_t before = 0; before < 40; before++) {
         struct berth_error error = {0};
         file.length = last.length = wanted.length = 0;
-        put_content(&wanted, before + 200, 0);
+        put_content(&wanted, before + 200, NOISE);
         if (before > 0) {
             put_stream(&file, wanted.bytes, before, 9);
         }
@@ -285,7 +286,7 @@ static void test_many_empty_streams(void **state) {
         }
         buffer_put(&file, last.bytes, last.length);
         put_stream(&file, wanted.bytes, 100, 9);
-        put_content(&wanted, 100, 0);
+        put_content(&wanted, 100, NOISE);
         scratch_write_bytes("x.bz2", file.bytes, file.length);
         for (int threads = 1; threads <= 2; threads++) {
             if (read_all(threads, &got, &error) != BERTH_OK) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Corpora in each form: articles in order, truncated and damaged files, running out of memory; our
-// own extracted text.
+// Corpora in each form: the articles and their order, truncated and damaged files, and running out
+// of memory.
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "data/corpus/corpus.h"
@@ -139,7 +139,12 @@ static void test_bad_files(void **state) {
     scratch_write_bytes("nul.txt", "a\0b", 3);
     assert_fails(CORPUS_TEXT, scratch("nul.txt"), BERTH_BAD_DATA,
                  "byte 1: expected UTF-8 text, found byte 0x00");
-    // Truncated anywhere within an article; truncated between two it is a shorter file.
+}
+
+// A file that is cut within an article is refused; one that is cut between two is a shorter file.
+static void test_cut_at_every_length(void **state) {
+    (void)state;
+    static const char whole[] = "One.\nTwo.\n--\nThree.\n--\n";
     assert_int_equal(dir_make(scratch("cut/AA"), NULL), BERTH_OK);
     char path[512];
     snprintf(path, sizeof path, "%s", scratch("cut"));
@@ -152,13 +157,15 @@ static void test_bad_files(void **state) {
         enum berth_status status = read_all(CORPUS_EXTRACTED, folder, 1, &all, &error);
         refused += status == BERTH_BAD_DATA;
         assert_true(status == BERTH_OK || status == BERTH_BAD_DATA);
+        assert_true(all.length < sizeof whole);
+        assert_memory_equal(all.bytes != NULL ? all.bytes : "", whole, all.length);
     }
     assert_true(refused > sizeof extracted - 60);
     buffer_done(&all);
 }
 
-// At every position among bytes that are checked eight at a time.
-static void test_bad_bytes_at_every_place(void **state) {
+// Bytes are checked eight at a time.
+static void test_a_bad_byte_at_every_offset(void **state) {
     (void)state;
     for (size_t at = 0; at < 24; at++) {
         char text[] = "plain text of many words\n", expected[64];
@@ -206,6 +213,7 @@ static void test_without_memory(void **state) {
     memory_fail_at(0, 0);
     assert_int_equal(read_all(CORPUS_EXTRACTED, folder, 1, &all, NULL), BERTH_OK);
     uint64_t calls = memory_fail_at(0, 0);
+    assert_true(calls > 4);
     for (uint64_t i = 1; i <= calls; i++) {
         struct berth_error error = {.message = ""};
         memory_fail_at(i, 0);
@@ -224,7 +232,8 @@ int main(void) {
                                        SCRATCH_TEST(test_line_end_at_window),
                                        SCRATCH_TEST(test_books),
                                        SCRATCH_TEST(test_bad_files),
-                                       SCRATCH_TEST(test_bad_bytes_at_every_place),
+                                       SCRATCH_TEST(test_cut_at_every_length),
+                                       SCRATCH_TEST(test_a_bad_byte_at_every_offset),
                                        SCRATCH_TEST(test_a_lost_end),
                                        SCRATCH_TEST(test_position),
                                        SCRATCH_TEST(test_without_memory)};

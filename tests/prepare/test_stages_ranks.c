@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From articles to shards, instances and packs by several ranks, which are threads here: the bytes
-// of a single run, also after ranks were killed or one of them failed, and an end that all share.
-// One rank: test_stages.c.
+// are those of a single run, also after the ranks were killed or one of them failed, and all ranks
+// end together. One rank: test_stages.c.
 #include "comm/job.h"
 #include "interrupted.h"
 #include "stages_fixture.h"
@@ -9,26 +9,26 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-// What the ranks of a job wish, and what they get.
+// The pipeline of each rank of a job, and its result.
 struct team {
-    struct wish wishes[SOCKET_PROCESSES];
+    struct pipeline pipelines[SOCKET_PROCESSES];
     enum berth_status status[SOCKET_PROCESSES];
     struct berth_error errors[SOCKET_PROCESSES];
 };
 
 static void run_rank(struct comm *comm, const struct transport *transport, void *context) {
     struct team *team = context;
-    struct wish *wish = &team->wishes[comm->rank];
+    struct pipeline *pipeline = &team->pipelines[comm->rank];
     (void)transport;
-    wish->comm = comm;
+    pipeline->comm = comm;
     team->errors[comm->rank].message[0] = '\0';
-    team->status[comm->rank] = wish_run(wish, &team->errors[comm->rank]);
+    team->status[comm->rank] = pipeline_run(pipeline, &team->errors[comm->rank]);
 }
 
-static struct team team_of(const struct wish *wish) {
-    struct team team = {.wishes = {{0}}};
+static struct team team_of(const struct pipeline *pipeline) {
+    struct team team = {.pipelines = {{0}}};
     for (int i = 0; i < SOCKET_PROCESSES; i++) {
-        team.wishes[i] = *wish;
+        team.pipelines[i] = *pipeline;
     }
     return team;
 }
@@ -49,8 +49,8 @@ static enum berth_status team_run(struct team *team, const char *layout) {
     return team->status[0];
 }
 
-static void run_good_by(const struct wish *wish, const char *layout) {
-    struct team team = team_of(wish);
+static void run_good_by(const struct pipeline *pipeline, const char *layout) {
+    struct team team = team_of(pipeline);
     if (team_run(&team, layout) != BERTH_OK) {
         fail_msg("%s", team.errors[0].message);
     }
@@ -60,19 +60,19 @@ static void test_ranks(void **state) {
     static const char *const layouts[] = {"1x2", "3x1", "2x2", "1x8"};
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = wish_usual("other");
+    struct pipeline pipeline = pipeline_default("other");
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-        wish.threads = 1 + (int)(i % 2);
-        run_good_by(&wish, layouts[i]);
+        pipeline.threads = 1 + (int)(i % 2);
+        run_good_by(&pipeline, layouts[i]);
         assert_tree("other", &wanted);
         const uint64_t before = inode(scratch(A_PACK));
-        run_good_by(&wish, layouts[i]); // nothing to do
+        run_good_by(&pipeline, layouts[i]); // nothing to do
         assert_tree("other", &wanted);
         assert_true(inode(scratch(A_PACK)) == before);
         assert_int_equal(file_remove(scratch("other/packs/few/mixed_strategies_part_1.hdf5"), NULL),
                          BERTH_OK);
         assert_int_equal(file_remove(scratch(AN_HDF5), NULL), BERTH_OK);
-        run_good_by(&wish, layouts[i]);
+        run_good_by(&pipeline, layouts[i]);
         assert_tree("other", &wanted);
         remove_other();
     }
@@ -97,33 +97,36 @@ static void test_killed_ranks(void **state) {
     static const char *const layouts[] = {"1x2", "3x1"};
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = wish_usual("other");
+    struct pipeline pipeline = pipeline_default("other");
     file_fail_at(0, 0);
-    run_good_by(&wish, "1x2");
-    uint64_t calls = file_fail_at(0, 0), listed = 0;
+    run_good_by(&pipeline, "1x2");
+    uint64_t calls = file_fail_at(0, 0), listed = 0, killed = 0, tried = 0;
     for (uint64_t i = 1; i <= calls; i += stride(2 * USUAL)) {
         remove_other();
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
             file_fail_at(i, -1);
-            run_good_by(&wish, "1x2");
+            run_good_by(&pipeline, "1x2");
             _exit(0);
         }
-        int how;
-        assert_int_equal(waitpid(child, &how, 0), child);
+        int wait_status;
+        assert_int_equal(waitpid(child, &wait_status, 0), child);
+        killed += WIFSIGNALED(wait_status);
+        tried++;
         const uint64_t first = inode(scratch(AN_HDF5));
         const int is_listed = lists_an_hdf5();
         if (i % 3 == 0) {
-            wish_run_good(&wish);
+            pipeline_run_ok(&pipeline);
         } else {
-            run_good_by(&wish, layouts[i % 3 - 1]);
+            run_good_by(&pipeline, layouts[i % 3 - 1]);
         }
         assert_true(!is_listed || inode(scratch(AN_HDF5)) == first);
         listed += (uint64_t)is_listed;
         assert_tree("other", &wanted);
     }
     assert_true(listed > 0);
+    assert_true(killed > tried - tried / 4); // the number of calls varies a little
     buffer_done(&wanted);
 }
 
@@ -131,22 +134,22 @@ static void test_killed_ranks(void **state) {
 static void test_ranks_end_together(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    const struct wish wish = wish_usual("other");
+    const struct pipeline pipeline = pipeline_default("other");
     const volatile int stop = 1;
-    struct team team = team_of(&wish);
-    team.wishes[1].stop = &stop;
+    struct team team = team_of(&pipeline);
+    team.pipelines[1].stop = &stop;
     assert_int_equal(team_run(&team, "1x3"), BERTH_INTERRUPTED);
     assert_message_has(&team.errors[0], "the next run makes the rest");
-    team = team_of(&wish);
-    team.wishes[2].seed = 8;
+    team = team_of(&pipeline);
+    team.pipelines[2].seed = 8;
     assert_int_equal(team_run(&team, "1x3"), BERTH_CONFIG);
     assert_message_has(&team.errors[0], "rank 2: ");
     assert_message_has(&team.errors[0], "seed is \"8\" here and \"7\" in rank 0");
-    team = team_of(&wish);
-    team.wishes[1].predictions = 0; // refused by the rank alone, before anything is opened
+    team = team_of(&pipeline);
+    team.pipelines[1].predictions = 0; // refused by the rank alone, before anything is opened
     assert_int_equal(team_run(&team, "1x3"), BERTH_BAD_DATA);
     assert_message_has(&team.errors[0], "rank 1: ");
-    run_good_by(&wish, "1x3");
+    run_good_by(&pipeline, "1x3");
     assert_tree("other", &wanted);
     buffer_done(&wanted);
 }
@@ -155,20 +158,20 @@ static void test_ranks_end_together(void **state) {
 static void test_failures_of_ranks(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    const struct wish wish = wish_usual("other");
+    const struct pipeline pipeline = pipeline_default("other");
     file_fail_at(0, 0);
-    run_good_by(&wish, "1x2");
+    run_good_by(&pipeline, "1x2");
     const uint64_t calls = file_fail_at(0, 0);
     uint64_t failures = 0, tried = 0;
     for (uint64_t i = 1; i <= calls; i += stride(4 * USUAL), tried++) {
-        struct team team = team_of(&wish);
+        struct team team = team_of(&pipeline);
         remove_other();
         file_fail_at(i, ENOSPC);
         const enum berth_status status = team_run(&team, "1x2");
         file_fail_at(0, 0);
         assert_int_equal(status != BERTH_OK, team.errors[0].message[0] != '\0');
         failures += status != BERTH_OK;
-        run_good_by(&wish, i % 2 == 0 ? "1x2" : "3x1");
+        run_good_by(&pipeline, i % 2 == 0 ? "1x2" : "3x1");
         assert_tree("other", &wanted);
     }
     assert_true(failures > tried / 2);

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# # The command `vocab`: a vocabulary from text files and from a dump's text, the same with any
+# The command `vocab`: a vocabulary from text files and from a dump's text, the same with any
 # number of threads, readable by the tokenizer; errors.
 . "$(dirname "$0")/lib.sh" vocab
 
 i=0
-while [ $i -lt 400 ]; do # # more than one run per thread
+while [ $i -lt 400 ]; do # more than one run per thread
     echo "Towers lower over the slower river; never fewer flowers ($i) in Zürich."
     i=$((i + 1))
 done >a.txt
@@ -60,7 +60,7 @@ grep -q 'limit_alphabet' err || die "too small a size: no remedy"
 : >empty.txt
 run 65 --text empty.txt --output other.txt
 grep -q 'empty.txt: expected a text with words' err || die "the text without words"
-run 73 --text bad.txt --output absent/other.txt # # reported before the text is read
+run 73 --text bad.txt --output absent/other.txt # reported before the text is read
 printf 'a\377b\n' >bad.txt
 run 65 --text bad.txt --output other.txt
 grep -q 'bad.txt: byte 1' err || die "the position of invalid UTF-8"

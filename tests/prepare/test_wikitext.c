@@ -127,7 +127,7 @@ static void test_cases(void **state) {
 }
 
 // Checks the guarantees of wikitext.h.
-static void check_promises(const char *plain, size_t length) {
+static void check_guarantees(const char *plain, size_t length) {
     char before = '\n';
     for (size_t i = 0; i < length; i++) {
         char byte = plain[i], small = (char)(byte | 32);
@@ -145,14 +145,13 @@ static void check_promises(const char *plain, size_t length) {
 static void clean_and_check(struct wikitext *wikitext, const char *text, size_t length) {
     const char *plain;
     size_t plain_length;
-    char *copy =
-        memory_string_of(text, length); // so that the sanitizer detects a read past the end
+    char *copy = memory_string_of(text, length); // a sanitizer finds a read past its end
     assert_int_equal(wikitext_clean(wikitext, copy, length, &plain, &plain_length, NULL), BERTH_OK);
-    check_promises(plain, plain_length);
+    check_guarantees(plain, plain_length);
     memory_free(copy);
 }
 
-static void test_promises(void **state) {
+static void test_guarantees(void **state) {
     (void)state;
     struct wikitext wikitext = make();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -283,7 +282,7 @@ static void test_without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases), cmocka_unit_test(test_promises),
+        cmocka_unit_test(test_cases), cmocka_unit_test(test_guarantees),
         cmocka_unit_test(test_random_markup), cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,8 @@
 // Tests dllogger's lines, read back as JSON line by line: framing, steps, keys of fine-tuning,
 // prediction and pre-training; and the lines for people.
 
-#include "core/harness.h"
 #include "core/log.h"
+#include "core/scratch.h"
 #include "format/json/json.h"
 #include "report/dllogger.h"
 #include "report/reporter.h"
@@ -60,13 +60,13 @@ static double number(const json *data, const char *key) {
     return json_as_real(value);
 }
 
-static void expect_place(const json *line, int length, int64_t epoch, int64_t step) {
-    const json *place = json_member(line, "step");
-    assert_true(json_is_array_value(place));
-    assert_int_equal(json_length(place), length);
+static void expect_step(const json *line, int length, int64_t epoch, int64_t step) {
+    const json *found = json_member(line, "step");
+    assert_true(json_is_array_value(found));
+    assert_int_equal(json_length(found), length);
     if (length == 2) {
-        assert_int_equal(json_as_integer(json_at(place, 0)), epoch);
-        assert_int_equal(json_as_integer(json_at(place, 1)), step);
+        assert_int_equal(json_as_integer(json_at(found, 0)), epoch);
+        assert_int_equal(json_as_integer(json_at(found, 1)), step);
     }
 }
 
@@ -130,7 +130,7 @@ static void steps_of_fine_tuning(void **state) {
                                        log_real("grad_norm", NAN),
                                        log_real("samples_per_second", NAN)};
     json *line = line_of(record_of(BERTH_RECORD_STEP, NULL, step, 7));
-    expect_place(line, 2, 0, 20); // the last update of the first epoch
+    expect_step(line, 2, 0, 20); // the last update of the first epoch
     const json *data = data_of(line);
     assert_int_equal(json_length(data), 2);
     assert_true(number(data, "step_loss") == 1.25);
@@ -155,7 +155,7 @@ static void steps_of_pre_training(void **state) {
                                           log_real("attempted_loss_scale", 65536),
                                           log_real("loss_scale", 32768)};
     json *line = line_of(record_of(BERTH_RECORD_STEP, NULL, step, 8));
-    expect_place(line, 2, 2, 7);
+    expect_step(line, 2, 2, 7);
     const json *data = data_of(line);
     assert_int_equal(json_length(data), 6);
     assert_true(number(data, "average_loss") == 1.25);
@@ -166,12 +166,12 @@ static void steps_of_pre_training(void **state) {
     assert_true(number(data, "final_loss") == 1.125);
     json_free(line);
     line = line_of(record_of(BERTH_RECORD_EVENT, NULL, saved, 3));
-    expect_place(line, 2, 2, 7);
+    expect_step(line, 2, 2, 7);
     assert_int_equal(json_length(data_of(line)), 1);
     assert_true(number(data_of(line), "checkpoint_step") == 7);
     json_free(line);
     line = line_of(record_of(BERTH_RECORD_NOTE, "skipped", skipped, 3));
-    expect_place(line, 2, 0, 7);
+    expect_step(line, 2, 0, 7);
     assert_int_equal(json_length(data_of(line)), 1);
     assert_true(number(data_of(line), "loss_scale") == 32768);
     json_free(line);
@@ -212,7 +212,7 @@ static void the_summary_has_no_step(void **state) {
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         json *line = line_of(record_of(BERTH_RECORD_SUMMARY, wanted[i].text, fields,
                                        sizeof fields / sizeof *fields));
-        expect_place(line, 0, 0, 0);
+        expect_step(line, 0, 0, 0);
         assert_true(number(data_of(line), wanted[i].key) == wanted[i].value);
         assert_null(json_member(data_of(line), "output_dir"));
         json_free(line);
@@ -310,9 +310,8 @@ static void report(const struct berth_config *config) {
 }
 
 static void the_file_begins_with_units(void **state) {
-    char path[] = "/tmp/berth-dllogger-XXXXXX";
+    const char *path = scratch("log");
     int metadata, again, logged;
-    close(mkstemp(path));
     struct berth_config config;
     berth_config_init(&config);
     config.log_format = "dllogger";
@@ -321,11 +320,10 @@ static void the_file_begins_with_units(void **state) {
     count_lines(path, &metadata, &logged);
     assert_true(metadata > 5);
     assert_int_equal(logged, 2);
-    report(&config); // emptied
+    report(&config); // which empties the file first
     count_lines(path, &again, &logged);
     assert_int_equal(again, metadata);
     assert_int_equal(logged, 2);
-    unlink(path);
 }
 
 int main(void) {
@@ -338,7 +336,7 @@ int main(void) {
         cmocka_unit_test(the_summary_has_no_step),
         cmocka_unit_test(what_it_has_no_name_for_is_left_out),
         cmocka_unit_test(people_get_metrics_with_units),
-        cmocka_unit_test(the_file_begins_with_units),
+        SCRATCH_TEST(the_file_begins_with_units),
     };
     return cmocka_run_group_tests_name("dllogger", tests, NULL, NULL);
 }

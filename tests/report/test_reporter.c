@@ -107,7 +107,7 @@ static void a_pipe_gets_plain_lines(void **state) {
     expect(&output, "  precision                        bf16\n");
     expect(&output, "step 20/487  epoch 0.08  loss 1.2346  lr 5e-05  41.2 samples/s\n");
     expect(&output, "evaluation:  EM 55.55  F1 67.10\n");
-    expect(&output, "train: 487 done in 0:00\n");
+    expect(&output, "train: 487 done in 0:0");
     expect(&output, "  mfu                                         0.712\n");
     expect_no(&output, "exact_match"); // unknown: left out of the summary
     expect_no(&output, "\033");
@@ -124,12 +124,20 @@ static void evaluate_between(struct berth_log log) {
     log_progress(&log, "train", 3, 3);
 }
 
+// N of "WORDS0:N"; -1 without it.
+static int seconds_after(const struct output *output, const char *words) {
+    const char *found = strstr(output->text, words);
+    int seconds = -1;
+    return found != NULL && sscanf(found + strlen(words), "0:%d", &seconds) == 1 ? seconds : -1;
+}
+
 static void a_phase_that_is_interrupted_keeps_its_clock(void **state) {
     static struct output output;
     struct berth_config config = plain_config();
     capture(&config, 0, evaluate_between, &output);
-    expect(&output, "predict: 9 done in 0:00\n");
-    expect(&output, "train: 3 done in 0:01\n");
+    const int predict = seconds_after(&output, "predict: 9 done in ");
+    const int train = seconds_after(&output, "train: 3 done in ");
+    assert_true(predict >= 0 && train >= predict && train >= 1);
 }
 
 static void a_terminal_gets_a_bar_that_fits(void **state) {
@@ -157,7 +165,8 @@ static void a_long_bar_loses_no_facts(void **state) {
     capture(&config, 1, download_a_little, &output); // 60 columns
     expect(&output, "\rmodel.safetensors   0% [...");
     expect(&output, "  24% 22.00 MiB/90.00 MiB  ");
-    expect(&output, "  ETA 0:01\033[K");
+    expect(&output, "  ETA 0:");
+    expect_no(&output, "...\033[K");
 }
 
 static void train_with_facts(struct berth_log log) {
@@ -406,12 +415,17 @@ static void a_json_file_that_cannot_be_made_is_an_error(void **state) {
     assert_null(reporter);
 }
 
+static void skip_without_full_disk(void) {
+    if (access("/dev/full", W_OK) != 0) {
+        print_message("no /dev/full here\n");
+        skip();
+    }
+}
+
 static void a_full_disk_is_told_once(void **state) {
     static struct output output;
     struct berth_config config = plain_config();
-    if (access("/dev/full", W_OK) != 0) {
-        skip();
-    }
+    skip_without_full_disk();
     config.json_summary = "/dev/full";
     capture(&config, 0, train_a_little, &output);
     expect(&output, "json_summary: writing failed");
@@ -467,9 +481,7 @@ static enum berth_status check_with_output(const struct berth_config *config, co
 
 static void what_standard_output_lost_is_an_error(void **state) {
     struct berth_config config = plain_config();
-    if (access("/dev/full", W_OK) != 0) {
-        skip();
-    }
+    skip_without_full_disk();
     int full = open("/dev/full", O_WRONLY);
     assert_int_equal(check_with_output(&config, "/dev/null", STDOUT_FILENO), BERTH_OK);
     assert_int_equal(check_with_output(&config, "/dev/full", STDOUT_FILENO), BERTH_IO);
@@ -578,7 +590,7 @@ static void escapes_fit(void **state) {
     struct terminal_filter filter = {.count = 0};
     size_t used = 0;
     for (size_t i = 0; i < sizeof text - 1; i++) {
-        used += terminal_filter_take(&filter, text[i], filtered + used);
+        used += terminal_filter_put(&filter, text[i], filtered + used);
     }
     used += terminal_filter_end(&filter, filtered + used);
     filtered[used] = '\0';

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of logs, what the HTML report and the plots make of it, and the log that a job writes.
-#include "core/file.h"
 #include "core/log.h"
-#include "core/memory.h"
 #include "core/scratch.h"
 #include "report/chart.h"
 #include "report/html.h"
@@ -10,8 +8,6 @@
 #include "report/run_log.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static void feed(struct run *run, const char *text) {
     run_feed(run, text, strlen(text));
@@ -606,21 +602,20 @@ int main(void) {
         cmocka_unit_test(test_confusion),
         cmocka_unit_test(test_samples),
         cmocka_unit_test(test_ill_formed_name),
-        cmocka_unit_test_setup_teardown(test_trainer, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_trainer_diverged, scratch_setup, scratch_teardown),
+        SCRATCH_TEST(test_trainer),
+        SCRATCH_TEST(test_trainer_diverged),
         SCRATCH_TEST(test_trainer_without_entries),
-        cmocka_unit_test_setup_teardown(test_trainer_on_a_long_line, scratch_setup,
-                                        scratch_teardown),
+        SCRATCH_TEST(test_trainer_on_a_long_line),
         cmocka_unit_test(test_trainer_checkpoints),
         cmocka_unit_test(test_benchmarks),
-        cmocka_unit_test_setup_teardown(test_no_log, scratch_setup, scratch_teardown),
+        SCRATCH_TEST(test_no_log),
         cmocka_unit_test(test_axes),
         cmocka_unit_test(test_axes_at_the_limits),
         cmocka_unit_test(test_axes_of_constants),
         cmocka_unit_test(test_braille),
         cmocka_unit_test(test_plots_of_several),
-        cmocka_unit_test_setup_teardown(test_run_log, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(test_run_log_fails, scratch_setup, scratch_teardown),
+        SCRATCH_TEST(test_run_log),
+        SCRATCH_TEST(test_run_log_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ expect_err "learning_rate: deepspeed_bsz24_config.json overrides 2e-05 on the co
 grep -qE '^  train_batch_size +24$' "$err" || fail "not the file's batch"
 grep -qE '^  schedule +bertadam$' "$err" || fail "not BertAdam's schedule"
 grep -qE '^  weight_decay +0\.01$' "$err" || fail "not the program's weight decay"
-original evaluate-v1.1.py berth evaluate squad $SQUAD_DIR/dev-v1.1.json out/predictions.json
+original - berth evaluate squad $SQUAD_DIR/dev-v1.1.json out/predictions.json
 expect_out '"exact_match":'
 # Other values of the file: other numbers than the line's.
 sed -i 's/"train_batch_size": 24/"train_batch_size": 12/' deepspeed_bsz24_config.json
@@ -206,4 +206,7 @@ original deepspeed_train.py berth pretrain \
     --load_training_checkpoint saved_models \
     --load_checkpoint_id global_step7500 \
     --ckpt_to_save 160 161
+expect_err "--load_training_checkpoint: the weights of saved_models/global_step7500"
+expect_line '^  validation_file +validation/validation_set/?$'
+expect_file second/model.safetensors
 finish

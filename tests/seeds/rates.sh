@@ -117,6 +117,7 @@ run finetune squad --model model --train data.json --max_seq_length 64 --output_
 expect_no "$err" "--recipe"
 setting learning_rate 3e-05
 run finetune squad --model_name_or_path model --train_file data.json --max_seq_length 64 --output_dir none --dry-run
+expect_code 0
 expect_no "$err" "--recipe"
 
 # --- a warm-up of no updates ------------------------------------------------------------------------

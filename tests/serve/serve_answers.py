@@ -70,7 +70,8 @@ class Answers(unittest.TestCase):
         inputs = [{"question": "Where did Ada live? " * 5, "context": " ".join(sentences[:count])} for count in range(1, 40)]
         for none in (False, True):
             parameters = {"max_answer_len": 1, "handle_impossible_answer": none, "top_k": 3}
-            for own, answers in zip(inputs, self.server.json("/models/qa", {"inputs": inputs, "parameters": parameters})):
+            found = self.server.json("/models/qa", {"inputs": inputs, "parameters": parameters})
+            for own, answers in zip(inputs, found, strict=True):
                 self.assertEqual(len(answers), 3)
                 for answer in answers:
                     self.assertEqual(answer["answer"], own["context"][answer["start"]:answer["end"]])
@@ -155,7 +156,7 @@ class Answers(unittest.TestCase):
             self.refused("/models/similar", {"inputs": texts[0], **more}, words)
         length = sum(value * value for value in plain) ** 0.5
         self.assertNotAlmostEqual(length, 1, 2)
-        for one, other in zip(plain, expected[0]):
+        for one, other in zip(plain, expected[0], strict=True):
             self.assertAlmostEqual(one / length, other, 5)
 
     def test_one_label(self):
@@ -224,15 +225,15 @@ class Answers(unittest.TestCase):
         pairs = [("hello world", "x"), ("Ada lived in Oslo.", "Hugo lived in Riga.")]
         inputs = [{"text": text, "text_pair": pair} for text, pair in pairs]
         usual = self.server.json("/models/kinds", {"inputs": inputs})
-        for row, expected in zip(usual, classes_of_verb(*pairs)):
+        for row, expected in zip(usual, classes_of_verb(*pairs), strict=True):
             self.assertEqual([part["label"] for part in row], sorted(expected, key=expected.get, reverse=True))
             for part in row:
                 self.assertAlmostEqual(part["score"], expected[part["label"]], 6)
         found = self.server.json("/models/kinds", {"inputs": inputs, "parameters": {"function_to_apply": "none"}})
-        for row, expected in zip(found, usual):
+        for row, expected in zip(found, usual, strict=True):
             total = sum(math.exp(part["score"]) for part in row)
             self.assertEqual([part["label"] for part in row], [part["label"] for part in expected])
-            for part, other in zip(row, expected):
+            for part, other in zip(row, expected, strict=True):
                 self.assertAlmostEqual(math.exp(part["score"]) / total, other["score"], 5)
         one = {"inputs": inputs[0], "parameters": {"functionToApply": "sigmoid", "topK": 1}}
         row, = self.server.json("/models/kinds", one)  # a list for one input, too: what Hugging Face's clients expect
@@ -350,7 +351,6 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.metric('berth_request_seconds_bucket{model="qa",le="+Inf"}'), before[0] + 1)
         self.assertGreater(self.server.metric("process_resident_memory_bytes"), 1e6)
 
-
     def response(self, description: dict, operation: dict, status: int) -> dict:
         """What the document says of the status."""
         self.assertIn(str(status), operation["responses"])
@@ -360,7 +360,7 @@ class Answers(unittest.TestCase):
         return description if "$ref" in found else found
 
     def test_refusals_are_described(self):
-        """Of each path: what its requests may do wrong before the path matters."""
+        """For each path, those of requests that are wrong before their path matters."""
         description = self.server.json("/openapi.json")
         wrong = [(b"Host: localhost\r\nHost: localhost\r\n\r\n", 400), (b"Host: evil.example\r\n\r\n", 403),
                  (b"Host: localhost\r\nContent-Length: 99999999\r\n\r\n", 413), (b"Host: localhost\r\n" + b"X: 1\r\n" * 101 + b"\r\n", 431),
@@ -368,11 +368,11 @@ class Answers(unittest.TestCase):
         for path, methods in description["paths"].items():
             for method, operation in methods.items():
                 line = f"{method.upper()} {path.replace('{name}', 'qa')}".encode()
-                for request in [(line + b" HTTP/1.1\r\n" + rest, status) for rest, status in wrong] + [
+                for request, status in [(line + b" HTTP/1.1\r\n" + rest, status) for rest, status in wrong] + [
                         (line + b"?" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414)]:
-                    reply = self.server.raw(request[0])
-                    self.assertEqual(int(reply[9:12]), request[1], reply[:300])
-                    schema = self.response(description, operation, request[1])["content"]["application/json"]["schema"]
+                    reply = self.server.raw(request)
+                    self.assertEqual(int(reply[9:12]), status, reply[:300])
+                    schema = self.response(description, operation, status)["content"]["application/json"]["schema"]
                     jsonschema.Draft7Validator({**schema, "components": description["components"]}).validate(
                         json.loads(reply.partition(b"\r\n\r\n")[2]))
 
@@ -406,7 +406,7 @@ class Answers(unittest.TestCase):
             self.assertIn((path, 200), seen)
 
     def test_requests_are_described(self):
-        """Of what a schema can say, openapi.json says what the server does."""
+        """openapi.json accepts and refuses what the server does, as far as a schema can say it."""
         description = self.server.json("/openapi.json")
         schemas = description["components"]["schemas"]
         table = (SOURCE / "src/serve/protocol_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
@@ -475,7 +475,7 @@ class Words(unittest.TestCase):
                 parameters = {"aggregation_strategy": strategy}
                 self.assertEqual(self.server.json("/models/tags", {"inputs": row["text"], "parameters": parameters}), found)
         many = self.server.json("/models/tags", {"inputs": [{"text": row["text"]} for row in self.tags]})
-        for row, found in zip(self.tags, many):
+        for row, found in zip(self.tags, many, strict=True):
             self.same(found, row["first"], row["text"])
         self.assertGreater(len({entity["entity_group"] for found in many for entity in found}), 1)
 
@@ -483,7 +483,7 @@ class Words(unittest.TestCase):
         for row in self.tags:
             found = self.server.json("/models/tags", {"inputs": row["text"], "parameters": {"aggregationStrategy": "none"}})
             # The pipeline lists the first pieces of words, which end before them.
-            firsts = [{**word, "end": own["end"]} for own, word in zip(found, row["none"])]
+            firsts = [{**word, "end": own["end"]} for own, word in zip(found, row["none"], strict=True)]
             self.assertEqual([word["start"] for word in found], [word["start"] for word in row["none"]])
             self.same(found, firsts, row["text"])
 
@@ -507,11 +507,11 @@ class Words(unittest.TestCase):
         for row in self.words:
             found = self.server.json("/models/masks", {"inputs": row["text"], "parameters": parameters})
             several = isinstance(row["found"][0], list)
-            for own, other in zip(found if several else [found], row["found"] if several else [row["found"]]):
-                self.same(own, other, row["text"])
             verb = berth("fill", "--model", str(self.GOLDEN / "fill"), "--top_k", "4", "--text", row["text"], "--quiet")
-            for own, other in zip(found if several else [found], json.loads(verb) if several else [json.loads(verb)]):
-                self.same(own, other, row["text"])
+            for expected in (row["found"], json.loads(verb)):
+                lists = (found, expected) if several else ([found], [expected])
+                for own, other in zip(*lists, strict=True):
+                    self.same(own, other, row["text"])
         many = self.server.json("/models/masks", {"inputs": [row["text"] for row in self.words], "parameters": parameters})
         self.assertEqual([row[0] if isinstance(row[0], list) else row for row in many],
                          [row[0] if isinstance(row[0], list) else row
@@ -531,17 +531,19 @@ class Words(unittest.TestCase):
         """Different numbers of words, and one text that fails."""
         bodies = [{"inputs": self.words[0]["text"], "parameters": {"top_k": top}} for top in (1, 2, 3)] * 4
         expected = [self.server.json("/models/masks", body) for body in bodies[:3]] * 4
+        bodies.append({"inputs": "dog"})
         found = [None] * len(bodies)
 
         def ask(number: int):
             found[number] = self.server.ask("/models/masks", bodies[number])
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(bodies))]
-        threads.append(threading.Thread(target=self.refused, args=("/models/masks", {"inputs": "dog"}, "no [MASK]")))
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual([status for status, _, _ in found], [200] * len(bodies))
+        status, _, content = found.pop()
+        self.assertEqual((status, "no [MASK]" in content["error"]["message"]), (400, True), content)
+        self.assertEqual([status for status, _, _ in found], [200] * len(found))
         self.assertEqual([[word["token"] for word in content] for _, _, content in found],
                          [[word["token"] for word in content] for content in expected])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting, reloading and ending, while requests arrive."""
+"""Starting, reloading and ending the server, while requests arrive."""
 import http.client
 import os
 import re
@@ -42,7 +42,7 @@ class Client:
 
 class Life(unittest.TestCase):
     def test_end_while_a_request_is_answered(self):
-        with Server("--drain_seconds", "1", models=["qa=qa"]) as server:
+        with Server("--drain_seconds", "4", models=["qa=qa"]) as server:
             results = []
             threads = [threading.Thread(target=lambda: results.append(server.ask("/", LONG))) for _ in range(3)]
             for thread in threads:
@@ -79,16 +79,16 @@ class Life(unittest.TestCase):
             self.assertEqual(server.process.wait(60), 0)
 
     def test_end_under_load_drops_nothing(self):
-        with Server("--drain_seconds", "1.5", models=["qa=qa"]) as server:
+        with Server("--drain_seconds", "4", models=["qa=qa"]) as server:
             client = Client(server)
-            time.sleep(0.5)
+            while len(client.found) < 20:
+                time.sleep(0.01)
             server.process.send_signal(signal.SIGTERM)
             server.wait_for("shutting down")
             while server.status("/health") != 503:
                 time.sleep(0.01)
             client.stop()  # as a load balancer does
             self.assertEqual(server.process.wait(30), 0)
-            self.assertGreater(len(client.found), 10)
             self.assertEqual({status for status, _ in client.found}, {200})
 
     def test_grace_ends(self):
@@ -123,14 +123,14 @@ class Life(unittest.TestCase):
     def test_grace_ends_a_long_document(self):
         """What is being computed does not keep the process."""
         with Server("--grace_seconds", "0.2", "--doc_stride", "1", models=["qa=qa"]) as server:
-            work = {"inputs": {"question": "Who?", "context": CONTEXT * 26000}}  # for longer than is waited here
+            work = {"inputs": {"question": "Who?", "context": CONTEXT * 26000}}  # which takes minutes
             thread = threading.Thread(target=self.ask_quietly, args=(server, work))
             thread.start()
             time.sleep(2)
             begin = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
             self.assertEqual(server.process.wait(60), 1)
-            self.assertLess(time.monotonic() - begin, 3)
+            self.assertLess(time.monotonic() - begin, 20)
             self.assertIn("1 requests were not answered within --grace_seconds", server.messages())
             thread.join()
 

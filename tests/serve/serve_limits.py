@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused, and that those who misbehave do not disturb others."""
+"""What the server refuses, and that clients who misbehave do not disturb others."""
 import gzip
 import http.client
 import json
@@ -145,7 +145,7 @@ class Framing(unittest.TestCase):
                         break
                     if select.select([connection], [], [], 0.2)[0]:
                         break
-                self.assertLess(time.monotonic() - begin, 10)
+                self.assertLess(time.monotonic() - begin, 18)
                 self.assertGreater(time.monotonic() - begin, 4)
 
     def test_idle_connections_and_drips_disturb_nobody(self):
@@ -160,8 +160,8 @@ class Framing(unittest.TestCase):
             self.assertEqual(self.server.status("/health"), 200)
             self.assertEqual(self.server.status("/", ASK), 200)
             slowest = max(slowest, time.monotonic() - begin)
-        self.assertLess(slowest, 2)  # two probes
-        end = time.monotonic() + 10
+        self.assertLess(slowest, 4)  # less than a drip may take, 5 s
+        end = time.monotonic() + 30
         while self.server.metric("process_open_fds") > before + 5 and time.monotonic() < end:
             time.sleep(0.1)
         self.assertLessEqual(self.server.metric("process_open_fds"), before + 5)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program `berth serve` as a process, and requests to it. BERTH names the program, MODELS the folder with
-the models qa, other (an encoder) and new (qa with other weights)."""
+the models that test_serve.sh makes: qa, other (an encoder), new (qa with other weights), ..."""
 import http.client
 import json
 import os
@@ -27,7 +27,7 @@ def berth(*words: str, given: str = "") -> str:
 
 
 class Server:
-    """One server; `with` ends it. Its port is free; host is that of --host."""
+    """One server on a free port; `with` ends it, and checks that it was running and ends without an error."""
 
     def __init__(self, *options: str, models=("qa=qa", "similar=other"), wait=True, **popen):
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
@@ -118,7 +118,8 @@ class Server:
         return self
 
     def __exit__(self, kind, value, traceback):
-        if self.process.poll() is None:
-            code = self.stop()
-            assert kind is not None or code == 0, (code, self.messages())
+        if self.process.returncode is None:  # the test has not waited for its end
+            runs = self.process.poll() is None
+            code = self.stop() if runs else self.process.returncode
+            assert kind is not None or (runs and code == 0), (code, self.messages())
         self.log.close()

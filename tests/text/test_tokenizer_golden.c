@@ -172,7 +172,7 @@ static void test_real_data(void **state) {
     char vocab[512]; // data_path is called for each file below
     snprintf(vocab, sizeof vocab, "%s", data_path("vocab/bert-base-uncased-vocab.txt"));
     if (!file_exists(vocab)) {
-        print_message("%s is missing: set BERTH_DATA\n", vocab);
+        print_message("skipped: no %s (set BERTH_DATA)\n", vocab);
         skip();
     }
     for (int lower_case = 0; lower_case < 2; lower_case++) {

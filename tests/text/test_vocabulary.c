@@ -110,7 +110,7 @@ static void test_without_the_other_special_tokens(void **state) {
     tokenizer_close(tokenizer);
 }
 
-// Every prefix of a small file is either read or refused.
+// A prefix of a small file is read if it has [UNK] and ends between characters.
 static void test_every_truncation(void **state) {
     (void)state;
     static const char whole[] = "[PAD]\n[UNK]\ncaf\xC3\xA9\n##\xE4\xB8\xAD\n\xF0\x9F\x98\x80\r\n";
@@ -119,11 +119,9 @@ static void test_every_truncation(void **state) {
         struct tokenizer *tokenizer;
         struct berth_error error;
         enum berth_status status = open_bytes(copy, length, &tokenizer, &error);
-        assert_true(status == BERTH_OK || status == BERTH_BAD_DATA);
+        const int cuts_a_character = length < sizeof whole - 1 && (whole[length] & 0xC0) == 0x80;
+        assert_int_equal(status, length < 11 || cuts_a_character ? BERTH_BAD_DATA : BERTH_OK);
         assert_int_equal(status == BERTH_OK, tokenizer != NULL);
-        if (length < 11) {
-            assert_int_equal(status, BERTH_BAD_DATA);
-        }
         tokenizer_close(tokenizer);
         memory_free(copy);
     }

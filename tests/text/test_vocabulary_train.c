@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training of a vocabulary: counted words, the alphabet, and the pieces of a slow trainer that
+// Training of a vocabulary: counted words, the alphabet, and the same pieces as a slow trainer that
 // recounts every pair for each piece.
 #include "core/harness.h"
 #include "core/memory.h"

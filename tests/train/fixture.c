@@ -132,10 +132,6 @@ const char *fixture_keep(const char *name) {
     return strcpy(kept[kept_count++], path);
 }
 
-int fixture_teardown(void **state) {
-    return scratch_teardown(state);
-}
-
 const char *in_folder(const char *name) {
     return scratch(name);
 }
@@ -147,6 +143,10 @@ int fixture_setup(void **state) {
     kept_count = 0;
     write_texts();
     return write_weights_in_child();
+}
+
+int fixture_teardown(void **state) {
+    return scratch_teardown(state);
 }
 
 void fixture_make_pre_layer_norm(void) {
@@ -309,7 +309,8 @@ const char *fixture_path(const char *output, const char *name) {
     return scratch(joined);
 }
 
-// The file without its settings, and without the folder's name.
+// The text of a trainer_state.json without what two equal runs may differ in: their settings and
+// the name of the folder.
 static char *state_text(const char *output, const char *name) {
     json *state;
     assert_int_equal(json_read_file(fixture_path(output, name), &state, NULL), BERTH_OK);
@@ -366,6 +367,14 @@ void fixture_assert_logged(const char *part) {
     fixture_assert_holds(in_folder("log"), part);
 }
 
+void fixture_assert_not_logged(const char *part) {
+    char *text = fixture_text(in_folder("log"));
+    if (strstr(text, part) != NULL) {
+        fail_msg("\"%s\" is in the log: %s", part, text);
+    }
+    memory_free(text);
+}
+
 void fixture_expect(struct fixture_run *run, int status, const char *part) {
     remove(in_folder("log"));
     run->log_file = fixture_keep("log");
@@ -386,6 +395,26 @@ double fixture_number(const char *output, const char *file, const char *key) {
     return value;
 }
 
+double fixture_history(const char *output, int64_t step, const char *key) {
+    json *state;
+    assert_int_equal(json_read_file(fixture_path(output, "trainer_state.json"), &state, NULL),
+                     BERTH_OK);
+    const json *history = json_member(state, "log_history"), *found = NULL;
+    for (size_t i = 0; i < json_length(history); i++) {
+        const json *record = json_at(history, i);
+        if (json_as_integer(json_member(record, "step")) == step &&
+            json_member(record, key) != NULL) {
+            found = json_member(record, key);
+        }
+    }
+    if (found == NULL) {
+        fail_msg("%s: no %s of update %d", output, key, (int)step);
+    }
+    const double value = json_as_real(found);
+    json_free(state);
+    return value;
+}
+
 void fixture_copy(const char *from, const char *to) {
     char **names;
     assert_int_equal(dir_make(to, NULL), BERTH_OK);
@@ -403,6 +432,12 @@ void fixture_copy(const char *from, const char *to) {
         memory_free(bytes);
     }
     memory_free(names);
+}
+
+void fixture_copy_checkpoint(const char *from, const char *to, int step) {
+    char name[32];
+    snprintf(name, sizeof name, "checkpoint-%d", step);
+    fixture_copy(fixture_path(from, name), fixture_path(to, name));
 }
 
 int fixture_good_checkpoints(const char *output, int64_t *newest) {

@@ -80,14 +80,19 @@ void assert_same_run(const char *output_a, const char *output_b);
 char *fixture_text(const char *path);
 // Checks that a file has the text `part`.
 void fixture_assert_holds(const char *path, const char *part);
-// The same of in_folder("log").
+// The same of in_folder("log"), and the opposite.
 void fixture_assert_logged(const char *part);
+void fixture_assert_not_logged(const char *part);
 // Runs, and checks the status and that the text records, in in_folder("log"), have `part`.
 void fixture_expect(struct fixture_run *run, int status, const char *part);
 // A number in a JSON file of an output folder.
 double fixture_number(const char *output, const char *file, const char *key);
+// The number under `key` in the history's record of an update, in trainer_state.json.
+double fixture_history(const char *output, int64_t step, const char *key);
 // Copies a folder (one level of files).
 void fixture_copy(const char *from, const char *to);
+// Copies a run's checkpoint into another output folder, from which "auto" then resumes.
+void fixture_copy_checkpoint(const char *from, const char *to, int step);
 // The number of checkpoints of an output folder that verify; *newest is the largest step (-1:
 // none).
 int fixture_good_checkpoints(const char *output, int64_t *newest);

@@ -25,6 +25,7 @@ const struct bert_config ranks_shape = {.vocab_size = 900,
 enum { LONGEST = 40 };
 
 struct param_table ranks_table;
+static float *initial_weights; // of all ranks
 static int32_t ids[SEQUENCES][LONGEST];
 static int8_t types[LONGEST];
 
@@ -50,12 +51,23 @@ int ranks_set_up(void **state) {
     for (int i = 0; i < SEQUENCES * LONGEST; i++) {
         ids[i / LONGEST][i % LONGEST] = (int32_t)rng_below(1, 2, &index, 900);
     }
-    return param_table_init(&ranks_table, &ranks_shape, PARAM_HEAD_CLASS, NULL) != BERTH_OK;
+    ranks_set_head(PARAM_HEAD_CLASS);
+    return 0;
 }
 
 int ranks_tear_down(void **state) {
     param_table_done(&ranks_table);
+    memory_free(initial_weights);
+    initial_weights = NULL;
     return 0;
+}
+
+void ranks_set_head(enum param_head head) {
+    ranks_tear_down(NULL);
+    assert_int_equal(param_table_init(&ranks_table, &ranks_shape, head, NULL), BERTH_OK);
+    initial_weights = memory_array_zeroed((size_t)ranks_table.total, sizeof *initial_weights);
+    assert_non_null(initial_weights);
+    param_initialise(&ranks_table, &ranks_shape, 3, initial_weights);
 }
 
 // A communicator that counts how many exchanges overlap.
@@ -137,7 +149,8 @@ void rank_open(struct rank *rank, const struct setting *setting, struct comm *co
     CHECK(device_cpu_open(&options, &rank->device, NULL) == BERTH_OK);
     CHECK(state_init_sharded(&rank->state, rank->device, &ranks_table, setting->compute, &sharding,
                              NULL) == BERTH_OK);
-    param_initialise(&ranks_table, &ranks_shape, 3, rank->state.master);
+    memcpy(rank->state.master, initial_weights,
+           (size_t)ranks_table.total * sizeof *initial_weights);
     state_set_weights(&rank->state, rank->state.master);
     CHECK(engine_init(&rank->engine, &rank->state, comm, &ranks_shape, &largest, NULL) == BERTH_OK);
     CHECK(updater_init(&rank->updater, &rank->engine, &rules, SEQUENCES, NULL) == BERTH_OK);
@@ -153,7 +166,7 @@ void rank_close(struct rank *rank) {
 
 // The last updates have fewer sequences than ranks.
 static size_t sequences_of(const struct setting *setting, int64_t step) {
-    return step < UPDATES - 1 || setting->shares ? SEQUENCES : 3;
+    return step < UPDATES - 1 || setting->divided ? SEQUENCES : 3;
 }
 
 struct update_args rank_args(struct update_data *data, const struct setting *setting,
@@ -163,7 +176,7 @@ struct update_args rank_args(struct update_data *data, const struct setting *set
     }
     const int masks = ranks_table.head == PARAM_HEAD_PRETRAINING;
     const size_t all = sequences_of(setting, step);
-    const size_t own = setting->shares ? all / (size_t)comm->size : all;
+    const size_t own = setting->divided ? all / (size_t)comm->size : all;
     data->source = (struct packer_source){.get = masks ? get_masked : get, .count = SEQUENCES};
     data->batching = (struct batching){.micro = {INT64_MAX, setting->micro, INT64_MAX, 0}};
     return (struct update_args){.batching = &data->batching,

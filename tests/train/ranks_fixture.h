@@ -15,9 +15,11 @@ enum { SEQUENCES = 24, UPDATES = 3 };
 extern const struct bert_config ranks_shape;
 extern struct param_table ranks_table;
 
-// Of a group of tests.
+// Of a group of tests, whose models classify.
 int ranks_set_up(void **state);
 int ranks_tear_down(void **state);
+// Gives the models another head.
+void ranks_set_head(enum param_head head);
 
 struct setting {
     const char *layout; // of the ranks (comm/job.h)
@@ -27,7 +29,7 @@ struct setting {
     int64_t micro; // sequences
     int blocking;
     int64_t bucket; // of gradients and weights
-    int shares;     // every update has all sequences, and each rank knows its share alone
+    int divided;    // every update has all sequences, and each rank knows its own alone
     int64_t checks; // replica_check_steps
 };
 
@@ -61,12 +63,12 @@ struct outcome {
     struct setting setting;
     pthread_mutex_t mutex;
     float *numbers[3]; // [total] each: weights, both moments
-    void *compute;     // rank 0's weights to compute with, [matrix_count]
+    void *compute;     // rank 0's compute copy, [matrix_count]
     size_t compute_bytes;
     double losses[UPDATES], norms[UPDATES];
     struct comm_stats stats;
     int overlapping; // exchanges that began while another range's had not been waited for
-    int different;   // ranks whose weights to compute with or losses are not rank 0's
+    int different;   // ranks whose compute copy is not rank 0's
 };
 
 // UPDATES updates by the ranks of the setting's layout.

@@ -487,12 +487,12 @@ const char *disk_file(const struct disk *disk, const char *path, size_t *length)
 // --- failing ------------------------------------------------------------------------------------
 
 struct failure {
-    uint64_t draw, draws;
+    uint64_t seed, draws;
     uint32_t lost; // of 16: how likely something that was not synced is lost
 };
 
 static int is_lost(struct failure *failure) {
-    return rng_below(failure->draw, 5, &failure->draws, 16) < failure->lost;
+    return rng_below(failure->seed, 5, &failure->draws, 16) < failure->lost;
 }
 
 static void write_file(const struct image *image, const char *path) {
@@ -537,10 +537,10 @@ static void fail_folder(const struct node *node, struct failure *failure, const 
     }
 }
 
-void disk_fail(const struct disk *disk, uint64_t draw, const char *folder) {
+void disk_fail(const struct disk *disk, uint64_t seed, const char *folder) {
     static const uint32_t chances[] = {0, 1, 4, 8, 12, 15, 16};
-    struct failure failure = {.draw = draw};
-    failure.lost = chances[rng_below(draw, 5, &failure.draws, sizeof chances / sizeof *chances)];
+    struct failure failure = {.seed = seed};
+    failure.lost = chances[rng_below(seed, 5, &failure.draws, sizeof chances / sizeof *chances)];
     for (struct node *node = disk->all; node != NULL; node = node->next) {
         const struct names *synced = &node->names[SYNCED];
         node->names[FAILED].count = 0;

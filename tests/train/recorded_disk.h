@@ -20,7 +20,7 @@
 // write, pwrite, ftruncate, fsync, mkdir, rename, renameat2, unlink, unlinkat and rmdir, which
 // recorded_disk.c defines.
 void disk_record(const char *root, const char *record);
-// Appends a mark.
+// Appends a mark, which disk_step returns.
 void disk_record_mark(int64_t number);
 
 // --- replaying ----------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ size_t disk_events(const struct disk *disk);
 int64_t disk_step(struct disk *disk);
 // The file's bytes as they are without a power failure; NULL: there is none.
 const char *disk_file(const struct disk *disk, const char *path, size_t *length);
-// Writes what one power failure, number `draw`, leaves to an empty folder.
-void disk_fail(const struct disk *disk, uint64_t draw, const char *folder);
+// Writes what a power failure leaves to an empty folder; the seed decides what is lost.
+void disk_fail(const struct disk *disk, uint64_t seed, const char *folder);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests batch arithmetic: any two of three numbers determine the third, a contradiction names all
-// four, an epoch keeps its last, smaller update, and the planned worst case equals that of the run.
+// Tests batch arithmetic: any two of three sizes determine the third, a contradiction is refused by
+// their names, an epoch keeps its last, smaller update, and the planned worst case is that of the
+// run.
 #include "core/harness.h"
 #include "core/options.h"
 #include "train/engine/batching.h"
@@ -42,36 +43,30 @@ static void test_any_two_give_the_third(void **state) {
     expect(24, 0, 0, 24, 24, 0); // cut by tokens
 }
 
-static void refuse(int64_t update, int64_t micro, int64_t accumulation, const char *const *parts) {
+static void refuse(int64_t update, int64_t micro, int64_t accumulation, const char *message) {
     struct berth_config config = make(update, micro, accumulation);
     struct batching b;
     struct berth_error error;
     assert_int_equal(batching_resolve(&b, &config, 1000, 1, &error), BERTH_CONFIG);
-    for (; *parts != NULL; parts++) {
-        if (strstr(error.message, *parts) == NULL) {
-            fail_msg("\"%s\" is not in \"%s\"", *parts, error.message);
-        }
+    if (strstr(error.message, message) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", message, error.message);
     }
 }
 
 static void test_contradictions_name_what_was_given(void **state) {
-    refuse(24, 5, 4, (const char *const[]){"24", "5", "4", "processes 1", NULL});
-    refuse(24, 5, 0,
-           (const char *const[]){"24 is not a multiple of per_device_train_batch_size 5 "
-                                 "x processes 1",
-                                 NULL});
-    refuse(24, 0, 7,
-           (const char *const[]){"24 is not a multiple of gradient_accumulation_steps 7 "
-                                 "x processes 1",
-                                 NULL});
-    refuse(4, 0, 8, (const char *const[]){"4", "8", NULL});
+    refuse(24, 5, 4,
+           "train_batch_size 24 is not per_device_train_batch_size 5 x "
+           "gradient_accumulation_steps 4 x processes 1");
+    refuse(24, 5, 0, "24 is not a multiple of per_device_train_batch_size 5 x processes 1");
+    refuse(24, 0, 7, "24 is not a multiple of gradient_accumulation_steps 7 x processes 1");
+    refuse(4, 0, 8, "4 is not a multiple of gradient_accumulation_steps 8 x processes 1");
 }
 
 // steps_rule: 100 examples in 250 windows, updates of 32, two and a half epochs.
 static void test_rules_of_the_number_of_updates(void **state) {
     static const struct {
         const char *rule;
-        int64_t max_steps, of_an_epoch;
+        int64_t max_steps, max_steps_per_epoch;
         int drop_last;
         int64_t run, schedule;
     } cases[] = {
@@ -87,7 +82,7 @@ static void test_rules_of_the_number_of_updates(void **state) {
         config.steps_rule = cases[i].rule;
         config.num_train_epochs = 2.5;
         config.max_steps = cases[i].max_steps;
-        config.max_steps_per_epoch = cases[i].of_an_epoch;
+        config.max_steps_per_epoch = cases[i].max_steps_per_epoch;
         config.dataloader_drop_last = cases[i].drop_last;
         assert_int_equal(batching_resolve(&b, &config, 250, 1, NULL), BERTH_OK);
         if (cases[i].drop_last) {
@@ -99,7 +94,7 @@ static void test_rules_of_the_number_of_updates(void **state) {
     }
 }
 
-// Google's own numbers: MRPC, SQuAD.
+// The numbers of updates of Google's program: for MRPC and SQuAD.
 static void test_updates_by_examples(void **state) {
     static const struct {
         int64_t examples, batch;
@@ -123,11 +118,11 @@ static void test_updates_by_examples(void **state) {
     assert_int_equal(batching_apply_steps_rule(&b, &config, 1, &error), BERTH_USAGE);
 }
 
-// With parts of their own, an update has the same micro-batches on any number of ranks, none of
-// which is larger than those that the ranks would have without.
+// With virtual_ranks an update has the same micro-batches on any number of ranks. None is larger
+// than those that the ranks would have without.
 static void test_parts_decide_on_micro_batches(void **state) {
     static const struct {
-        int64_t update, accumulation, parts, micro, of_a_part;
+        int64_t update, accumulation, parts, micro, per_part;
     } cases[] = {
         {64, 2, 32, 1, 2}, {96, 3, 8, 4, 3}, {48, 2, 8, 3, 2}, {24, 2, 8, 2, 2}, {64, 1, 8, 8, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -137,7 +132,7 @@ static void test_parts_decide_on_micro_batches(void **state) {
             config.virtual_ranks = cases[i].parts;
             assert_int_equal(batching_resolve(&b, &config, 1000, ranks, NULL), BERTH_OK);
             assert_int_equal(b.micro.sequences, cases[i].micro);
-            assert_int_equal(b.accumulation, cases[i].of_a_part * (cases[i].parts / ranks));
+            assert_int_equal(b.accumulation, cases[i].per_part * (cases[i].parts / ranks));
             assert_in_range(b.micro.sequences, 1, cases[i].update / ranks / cases[i].accumulation);
         }
     }
@@ -149,7 +144,7 @@ static void test_parts_decide_on_micro_batches(void **state) {
     assert_int_equal(b.accumulation, 8);
 }
 
-static void test_updates_and_places(void **state) {
+static void test_slices_of_updates(void **state) {
     struct berth_config config = make(32, 0, 0);
     config.num_train_epochs = 2;
     struct batching b;
@@ -184,11 +179,11 @@ static void test_ends_of_epochs(void **state) {
     assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     int64_t sequences = 0;
     for (int64_t step = 0; step < b.total_steps; step++) {
-        struct update_slice place = batching_slice(&b, step);
-        assert_int_equal(place.epoch, step / 3);
-        assert_int_equal(place.update, step % 3);
-        assert_int_equal(place.count, step % 3 == 2 ? 6 : 32);
-        sequences += (int64_t)place.count;
+        struct update_slice slice = batching_slice(&b, step);
+        assert_int_equal(slice.epoch, step / 3);
+        assert_int_equal(slice.update, step % 3);
+        assert_int_equal(slice.count, step % 3 == 2 ? 6 : 32);
+        sequences += (int64_t)slice.count;
         assert_int_equal(batching_ends_epoch(&b, step + 1), step % 3 == 2);
         assert_true(batching_epochs(&b, step) == (double)step / 3.0);
     }
@@ -217,9 +212,9 @@ static void test_the_last_update_can_be_left_out(void **state) {
     assert_non_null(strstr(error.message, "an epoch has 31 sequences, an update 32"));
 }
 
-// Updates that run on: 70 sequences end within the third update of 32, the second 70 within the
-// fifth.
-static void test_ends_of_epochs_that_run_on(void **state) {
+// Updates that cross the ends of epochs: the first 70 sequences end within the third update of 32,
+// the second 70 within the fifth.
+static void test_ends_of_epochs_within_updates(void **state) {
     static const int ends[] = {0, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0};
     struct berth_config config = make(32, 0, 0);
     config.num_train_epochs = 2;
@@ -260,11 +255,11 @@ static void test_worst_case_is_met_and_never_passed(void **state) {
         struct batch_extent met = {0};
         uint32_t order[500];
         for (int64_t step = 0; step < b.total_steps; step++) {
-            struct update_slice place = batching_slice(&b, step);
-            packer_shuffle(b.seed, place.epoch, 500, order);
-            for (size_t done = 0; done < place.count;) {
-                const uint32_t *own = order + place.first + done;
-                size_t cut = batching_fit(&b, &source, own, place.count - done);
+            struct update_slice slice = batching_slice(&b, step);
+            packer_shuffle(b.seed, slice.epoch, 500, order);
+            for (size_t done = 0; done < slice.count;) {
+                const uint32_t *own = order + slice.first + done;
+                size_t cut = batching_fit(&b, &source, own, slice.count - done);
                 const struct batch_extent extent = packer_extent(&source, own, cut);
                 assert_true(extent.tokens <= BATCHING_TOKENS);
                 met = batch_extent_larger(&met, &extent);
@@ -297,7 +292,7 @@ static void test_divisions(void **state) {
             assert_int_equal(division_init(&division, parts, 500, NULL), BERTH_OK);
             division_make(&division, &source, order, count, &shape, most);
             for (size_t i = 0; i < count; i++) {
-                const uint32_t place = division.by_cost[i];
+                const uint32_t index = division.by_cost[i];
                 size_t least = parts;
                 for (size_t part = 0; part < parts; part++) {
                     if (counts[part] < most && (least == parts || loads[part] < loads[least])) {
@@ -305,9 +300,9 @@ static void test_divisions(void **state) {
                     }
                 }
                 assert_true(i == 0 ||
-                            division.costs[division.by_cost[i - 1]] >= division.costs[place]);
-                assert_int_equal(division.owners[place], least);
-                loads[least] += division.costs[place];
+                            division.costs[division.by_cost[i - 1]] >= division.costs[index]);
+                assert_int_equal(division.owners[index], least);
+                loads[least] += division.costs[index];
                 counts[least]++;
             }
             assert_memory_equal(division.loads, loads, parts * sizeof *loads);
@@ -321,20 +316,20 @@ static void test_worst_case_of_each_rank(void **state) {
     const struct packer_source source = {.get = get, .count = 500};
     struct batching b;
     struct division division;
-    for (int way = 0; way < 3; way++) { // by tokens, by sequences, several parts a rank
-        struct berth_config config = make(64, way == 1 ? 4 : 0, 0);
+    for (int variant = 0; variant < 3; variant++) { // by tokens, by sequences, several parts a rank
+        struct berth_config config = make(64, variant == 1 ? 4 : 0, 0);
         config.num_train_epochs = 2;
-        config.virtual_ranks = way == 2 ? 8 : 0;
+        config.virtual_ranks = variant == 2 ? 8 : 0;
         assert_int_equal(batching_resolve(&b, &config, 500, 4, NULL), BERTH_OK);
         assert_int_equal(division_init(&division, (size_t)b.parts, 64, NULL), BERTH_OK);
         int different = 0;
         struct batching_worst worst[4], met[4] = {0};
         for (int64_t step = 0; step < b.total_steps; step++) {
-            const struct update_slice place = batching_slice(&b, step);
+            const struct update_slice slice = batching_slice(&b, step);
             uint32_t order[500];
-            packer_shuffle(b.seed, place.epoch, 500, order);
-            division_make(&division, &source, order + place.first, place.count, &shape,
-                          batching_max_part_sequences(&b, place.count, division.parts));
+            packer_shuffle(b.seed, slice.epoch, 500, order);
+            division_make(&division, &source, order + slice.first, slice.count, &shape,
+                          batching_max_part_sequences(&b, slice.count, division.parts));
             for (int rank = 0; rank < 4; rank++) {
                 const size_t parts = division.parts / 4;
                 int64_t count = 0;
@@ -387,12 +382,12 @@ static void test_groups_stay_whole(void **state) {
         assert_int_equal(batching_find_worst(&b, &source, &alone, &worst, NULL), BERTH_OK);
         assert_int_equal(division_init(&division, (size_t)parts, 40, NULL), BERTH_OK);
         for (int64_t step = 0; step < b.total_steps; step++) {
-            const struct update_slice place = batching_slice(&b, step);
+            const struct update_slice slice = batching_slice(&b, step);
             uint32_t order[150], seen[40] = {0};
-            packer_shuffle(b.seed, place.epoch, 150, order);
-            division_make(&division, &source, order + place.first, place.count, &shape,
-                          batching_max_part_sequences(&b, place.count, division.parts));
-            assert_int_equal(division.starts[parts], place.count);
+            packer_shuffle(b.seed, slice.epoch, 150, order);
+            division_make(&division, &source, order + slice.first, slice.count, &shape,
+                          batching_max_part_sequences(&b, slice.count, division.parts));
+            assert_int_equal(division.starts[parts], slice.count);
             for (int64_t part = 0; part < parts; part++) {
                 for (size_t done = division.starts[part]; done < division.starts[part + 1];) {
                     const size_t cut = batching_fit(&b, &source, division.order + done,
@@ -405,15 +400,15 @@ static void test_groups_stay_whole(void **state) {
                         const size_t first = i / 8 * 8; // of the group in the micro-batch
                         assert_int_equal(at % 8, i % 8);
                         assert_int_equal(at / 8, (size_t)division.indices[done + first] / 8);
-                        assert_int_equal(division.order[done + i], order[place.first + at]);
+                        assert_int_equal(division.order[done + i], order[slice.first + at]);
                         seen[at]++;
                     }
                     assert_true(cut % 8 == 0 ||
-                                (size_t)division.indices[done + cut - 1] + 1 == place.count);
+                                (size_t)division.indices[done + cut - 1] + 1 == slice.count);
                     done += cut;
                 }
             }
-            for (size_t i = 0; i < place.count; i++) {
+            for (size_t i = 0; i < slice.count; i++) {
                 assert_int_equal(seen[i], 1);
             }
         }
@@ -447,10 +442,10 @@ int main(void) {
         cmocka_unit_test(test_updates_by_examples),
         cmocka_unit_test(test_contradictions_name_what_was_given),
         cmocka_unit_test(test_parts_decide_on_micro_batches),
-        cmocka_unit_test(test_updates_and_places),
+        cmocka_unit_test(test_slices_of_updates),
         cmocka_unit_test(test_ends_of_epochs),
         cmocka_unit_test(test_the_last_update_can_be_left_out),
-        cmocka_unit_test(test_ends_of_epochs_that_run_on),
+        cmocka_unit_test(test_ends_of_epochs_within_updates),
         cmocka_unit_test(test_worst_case_is_met_and_never_passed),
         cmocka_unit_test(test_divisions),
         cmocka_unit_test(test_worst_case_of_each_rank),

@@ -38,10 +38,26 @@ static uint32_t size_of(const char *path) {
     return size;
 }
 
+// A run that is stopped with its checkpoints 1 to 3.
 static void make_run(const char *output) {
     struct fixture_run run = fixture_default(output);
-    run.config.max_steps = 3;
-    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    int64_t newest;
+    run.stop_at_step = 2; // noticed with the next update
+    run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    assert_int_equal(fixture_good_checkpoints(output, &newest), 3);
+}
+
+static void assert_all_files_are_listed(const char *checkpoint) {
+    char **names;
+    size_t count = 0;
+    assert_int_equal(dir_list(in_folder(checkpoint), &names, NULL), BERTH_OK);
+    for (; names[count] != NULL; count++) {
+        assert_true(count < FILES);
+        assert_string_equal(names[count], files[count]);
+    }
+    assert_int_equal(count, FILES);
+    memory_free(names);
 }
 
 static void assert_bad(const char *folder, const char *what) {
@@ -53,6 +69,7 @@ static void assert_bad(const char *folder, const char *what) {
 
 static void test_flips_are_found(void **state) {
     make_run("run");
+    assert_all_files_are_listed("run/checkpoint-3");
     const char *text = getenv("BERTH_FLIPS");
     int flips = text != NULL ? atoi(text) : 160;
     uint64_t draws = 0;
@@ -98,15 +115,6 @@ static void test_truncations_and_strays_are_found(void **state) {
     assert_bad(folder, "a stray file");
 }
 
-static int file_has(const char *path, const char *part) {
-    char *text;
-    size_t length;
-    assert_int_equal(file_read(path, 1 << 24, &text, &length, NULL), BERTH_OK);
-    int found = strstr(text, part) != NULL;
-    memory_free(text);
-    return found;
-}
-
 static void test_resume_falls_back(void **state) {
     struct fixture_run straight = fixture_default("straight");
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
@@ -114,12 +122,9 @@ static void test_resume_falls_back(void **state) {
     flip(in_folder("hurt/checkpoint-3/optimizer.safetensors"), 8 * 40000 + 3);
     struct fixture_run run = fixture_default("hurt");
     run.config.resume_from_checkpoint = "auto";
-    run.log_file = fixture_keep("log");
-    // The three-update run's own settings differ in max_steps only.
-    assert_int_equal(fixture_execute(&run), BERTH_OK);
-    assert_true(file_has(in_folder("log"), "warning: skipping a damaged checkpoint"));
-    assert_true(file_has(in_folder("log"), "checkpoint-2"));
-    assert_int_equal(checkpoint_verify(in_folder("hurt/checkpoint-8"), NULL, NULL), BERTH_OK);
+    fixture_expect(&run, BERTH_OK, "warning: skipping a damaged checkpoint");
+    fixture_assert_logged("/hurt/checkpoint-2");
+    assert_same_run("straight", "hurt");
 }
 
 static void test_resume_refuses_when_all_are_damaged(void **state) {
@@ -131,9 +136,9 @@ static void test_resume_refuses_when_all_are_damaged(void **state) {
     }
     struct fixture_run run = fixture_default("hurt");
     run.config.resume_from_checkpoint = "auto";
-    assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
+    fixture_expect(&run, BERTH_BAD_DATA, "checkpoint-1");
     run.config.resume_from_checkpoint = fixture_keep("hurt/checkpoint-2");
-    assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
+    fixture_expect(&run, BERTH_BAD_DATA, "checkpoint-2");
     run.config.resume_from_checkpoint = NULL;
     run.config.overwrite_output_dir = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
@@ -150,19 +155,15 @@ static void test_resume_with_strays(void **state) {
     struct fixture_run run = fixture_default("hurt");
     run.config.max_steps = 4;
     run.config.resume_from_checkpoint = "auto";
-    run.log_file = fixture_keep("log");
     touch("hurt/checkpoint-3/.DS_Store");
     touch("hurt/checkpoint-3/notes.txt");
-    assert_int_equal(fixture_execute(&run), BERTH_OK);
-    assert_true(
-        file_has(in_folder("log"), "notes.txt is not listed in the manifest and is ignored"));
-    assert_true(file_has(in_folder("log"), "note: resumed from"));
-    assert_false(file_has(in_folder("log"), "warning: skipping"));
+    fixture_expect(&run, BERTH_OK, "notes.txt is not listed in the manifest and is ignored");
+    fixture_assert_logged("note: resumed from");
+    fixture_assert_not_logged("warning: skipping");
     run.config.max_steps = 5;
     run.config.resume_from_checkpoint = fixture_keep("hurt/checkpoint-4");
     touch("hurt/checkpoint-4/.DS_Store");
-    assert_int_equal(fixture_execute(&run), BERTH_OK);
-    assert_true(file_has(in_folder("log"), "checkpoint-4/.DS_Store is not listed"));
+    fixture_expect(&run, BERTH_OK, "checkpoint-4/.DS_Store is not listed");
 }
 
 // The last model is the result if the best one's checkpoint is damaged, as if it is missing.
@@ -173,15 +174,12 @@ static void test_damaged_best_model(void **state) {
     run.config.eval_steps = 1;
     run.config.evaluate_every_epoch = 0;
     run.config.learning_rate = 1e-12; // all scores are the same, so the first one is the best
-    run.log_file = fixture_keep("log");
-    assert_int_equal(fixture_execute(&run), BERTH_OK);
-    assert_true(file_has(in_folder("log"), "the result is the best model, that of update 1"));
+    fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
     flip(in_folder("best/checkpoint-1/model.safetensors"), 99999);
     assert_int_equal(file_remove(in_folder("best/model.safetensors"), NULL), BERTH_OK);
     run.config.resume_from_checkpoint = "auto";
-    assert_int_equal(fixture_execute(&run), BERTH_OK);
-    assert_true(file_has(in_folder("log"), "checkpoint-1 is damaged: the result is the last model, "
-                                           "not the best: "));
+    fixture_expect(&run, BERTH_OK,
+                   "checkpoint-1 is damaged: the result is the last model, not the best: ");
     assert_same_file(in_folder("best/model.safetensors"),
                      in_folder("best/checkpoint-8/model.safetensors"));
 }

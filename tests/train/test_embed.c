@@ -117,7 +117,7 @@ static void embeddings_equal_transformers(void **state) {
 }
 
 // Without a head or a key in config.json: the tensors determine where the norms are.
-static void norms_may_stand_before_the_sub_layers(void **state) {
+static void norms_may_precede_the_sub_layers(void **state) {
     struct golden golden;
     golden_open(&golden, FOLDER_PRE "/embeddings.safetensors");
     struct berth_encoder *encoder = encoder_open(FOLDER_PRE, 2, BERTH_FP32);
@@ -281,7 +281,7 @@ static void nothing_and_no_model(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(embeddings_equal_transformers),
-        cmocka_unit_test(norms_may_stand_before_the_sub_layers),
+        cmocka_unit_test(norms_may_precede_the_sub_layers),
         cmocka_unit_test(threads_may_share_an_encoder),
         cmocka_unit_test(a_job_embeds_its_texts_in_order),
         cmocka_unit_test(nothing_and_no_model),

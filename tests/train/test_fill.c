@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words for [MASK] against the fill-mask pipeline of transformers (tests/golden/fill,
-// dev/goldens/fill.py): scores, tokens and decoded texts, one text or several at once; whole
-// distributions; what is refused. The default precision is fp32.
+// Tests words for [MASK] against the fill-mask pipeline of transformers (tests/golden/fill,
+// dev/goldens/fill.py), in fp32: scores, tokens and decoded texts, of one text or of several at
+// once; whole distributions; what is refused.
 #include "core/options.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
@@ -103,7 +103,7 @@ static void equals_the_pipeline(void **state) {
     berth_filler_close(filler);
 }
 
-// More masks than a batch or a piece of the decoder holds; all texts are the same.
+// More masks than a batch or a segment of the decoder holds; every other text is the same.
 static void many_texts(void **state) {
     (void)state;
     enum { MANY = 400 };

@@ -66,22 +66,6 @@ static json *read_json(const char *output, const char *name) {
     return value;
 }
 
-// The value of `key` in the record of a step.
-static double logged(const char *output, int64_t step, const char *key) {
-    json *state = read_json(output, "trainer_state.json");
-    const json *log = json_member(state, "log_history");
-    double value = NAN;
-    for (size_t i = 0; i < json_length(log); i++) {
-        const json *entry = json_at(log, i), *found = json_member(entry, key);
-        if (found != NULL && json_as_integer(json_member(entry, "step")) == step) {
-            value = json_as_real(found);
-        }
-    }
-    json_free(state);
-    assert_false(isnan(value));
-    return value;
-}
-
 static void assert_other_model(const char *output) {
     char *a, *b;
     size_t length_a, length_b;
@@ -150,8 +134,10 @@ static void test_masks_of_epochs(void **state) {
     run.config.learning_rate = 0;
     run.config.hidden_dropout_prob = run.config.attention_probs_dropout_prob = 0;
     run_ok(&run);
-    assert_true(fabs(logged("still", 1, "loss") - logged("still", 2, "loss")) > 1e-4);
-    assert_true(logged("still", 1, "eval_loss") == logged("still", 2, "eval_loss"));
+    const double first = fixture_history("still", 1, "loss");
+    assert_true(fabs(first - fixture_history("still", 2, "loss")) > 1e-4);
+    assert_true(fixture_history("still", 1, "eval_loss") ==
+                fixture_history("still", 2, "eval_loss"));
 }
 
 static void test_learns(void **state) {

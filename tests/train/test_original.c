@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests checkpoints in the forms of the original scripts: which file is found, which of them are
-// kept, and what is read from an optimizer's state_dict: the moments of every parameter by its
-// number, and the number of updates, in each of the forms that the scripts write. Where the
-// parameters are numbered otherwise nothing is read, and the reason is told.
+// Tests checkpoints in the forms of the original scripts: which file is found and which are kept;
+// that the moments of every parameter and the number of updates are read from an optimizer's
+// state_dict in each form that the scripts write; that nothing is read, and the reason is reported,
+// where the parameters are numbered otherwise.
 #include "core/device.h"
 #include "core/options.h"
 #include "core/scratch.h"
@@ -140,7 +140,7 @@ static void put_state(const struct form *form, size_t number, size_t param) {
     file.indexes[number] = node_integer(NULL, (int64_t)number);
 }
 
-// Numbers the parameters, those that decay first; the number of these.
+// Numbers the parameters, those that decay first. Returns how many decay.
 static size_t put_states(const struct form *form) {
     size_t number = 0, decaying = 0;
     for (int group = form->groups == 1 ? 0 : 1; group >= 0; group--) {
@@ -225,7 +225,7 @@ static void read_form(const struct form *form) {
     assert_moments(form->missing == NULL);
 }
 
-// --- tests --------------------------------------------------------------------------------------
+// --- moments -------------------------------------------------------------------------------------
 
 static void test_moments_of_every_form(void **state) {
     static const char run[] = "bias", script[] = "bias,gamma,beta,LayerNorm";
@@ -276,8 +276,7 @@ static void test_moments_without_memory(void **state) {
     weights_close(&weights);
 }
 
-// --- a checkpoint that is written in the form of the scripts
-// --------------------------------------
+// --- written in the form of the scripts ---------------------------------------------------------
 
 static void make_checkpoint(void) {
     const struct batching batching = {
@@ -332,6 +331,8 @@ static void test_written_without_a_moment(void **state) {
     assert_message_has(&error, "optimizer.safetensors: missing tensor exp_avg.");
     assert_false(file_exists(scratch("ckpt_9.pt")));
 }
+
+// --- which file is found -------------------------------------------------------------------------
 
 static void assert_found(const char *path, const char *file_name, int64_t step) {
     char *found;

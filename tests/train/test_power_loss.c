@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RELIABILITY 3: power fails after any call of a run that saves every update, and of what was not
-// synced any part is lost (recorded_disk.h). Whatever is left, no checkpoint is accepted that
-// differs from the one that was written, the newest that was reported as saved is good and is the
-// one that is resumed, and a resumed run ends with the bytes of one that was never stopped.
+// RELIABILITY 3: power fails after any call of a run that saves every update, and any part of what
+// was not synced is lost (recorded_disk.h). Whatever is left, no checkpoint is accepted that
+// differs from what was written, the newest one that was reported as saved is good, the run resumes
+// from the newest good one, and it ends with the bytes of a run that was never stopped.
 //
-// BERTH_POWER_FAILURES sets how many are tried (the long test: 10,000), BERTH_SEED which.
+// BERTH_POWER_FAILURES sets how many failures are tried (the long test: 10,000), BERTH_SEED which.
 #include "fixture.h"
 #include "recorded_disk.h"
 #include "train/checkpoint/checkpoint.h"
@@ -13,7 +13,7 @@
 
 #define RESUMED_EVERY 97 // of the failures
 
-static int64_t number_of(const char *variable, int64_t otherwise) {
+static int64_t environment_number(const char *variable, int64_t otherwise) {
     const char *text = getenv(variable);
     return text != NULL ? atoll(text) : otherwise;
 }
@@ -142,7 +142,7 @@ static int64_t found_step(void) {
 }
 
 // NULL, or what is wrong with the folder that a failure left after `saved` was reported.
-static const char *judge(const struct written *written, int64_t saved) {
+static const char *find_fault(const struct written *written, int64_t saved) {
     if (!dir_exists(in_folder("left/run"))) {
         return saved < 0 ? NULL : "the folder is lost";
     }
@@ -185,10 +185,10 @@ struct trial {
 };
 
 static void fail_once(struct trial *trial, int is_expected) {
-    const uint64_t draw = trial->seed << 32 | (uint64_t)trial->failures++;
+    const uint64_t seed = trial->seed << 32 | (uint64_t)trial->failures++;
     make_empty(in_folder("left"));
-    disk_fail(trial->disk, draw, in_folder("left"));
-    const char *fault = judge(trial->written, trial->saved);
+    disk_fail(trial->disk, seed, in_folder("left"));
+    const char *fault = find_fault(trial->written, trial->saved);
     if (fault != NULL && !is_expected) {
         fail_msg("failure %lld of seed %llu, after checkpoint %lld: %s",
                  (long long)trial->failures - 1, (unsigned long long)trial->seed,
@@ -200,7 +200,7 @@ static void fail_once(struct trial *trial, int is_expected) {
     }
 }
 
-// As many failures after each call, or nearly.
+// Distributes the failures evenly over the calls.
 static void fail_everywhere(struct trial *trial, int64_t failures, int is_expected) {
     const int64_t events = (int64_t)disk_events(trial->disk);
     for (int64_t i = 1; i <= events; i++) {
@@ -218,7 +218,7 @@ static void lose_power(int is_async, int64_t failures, int ignores_syncs) {
     struct trial trial = {.run = &run,
                           .written = &written,
                           .disk = disk_open(in_folder("record")),
-                          .seed = (uint64_t)number_of("BERTH_SEED", 1) & UINT32_MAX,
+                          .seed = (uint64_t)environment_number("BERTH_SEED", 1) & UINT32_MAX,
                           .saved = -1};
     if (ignores_syncs) {
         disk_ignore_syncs(trial.disk);
@@ -234,14 +234,14 @@ static void lose_power(int is_async, int64_t failures, int ignores_syncs) {
 }
 
 static void test_saving_between_updates(void **state) {
-    lose_power(0, number_of("BERTH_POWER_FAILURES", 200), 0);
+    lose_power(0, environment_number("BERTH_POWER_FAILURES", 200), 0);
 }
 
 static void test_saving_beside_updates(void **state) {
-    lose_power(1, number_of("BERTH_POWER_FAILURES", 200), 0);
+    lose_power(1, environment_number("BERTH_POWER_FAILURES", 200), 0);
 }
 
-// What this test would find if Berth did not sync.
+// What these tests would find if Berth did not sync.
 static void test_without_syncs(void **state) {
     lose_power(0, 100, 1);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates by several ranks, which are threads here: the same as by one process, to rounding for any
-// number of ranks and hosts and every ZeRO stage, and to the bit with as many virtual ranks. All
-// name what is not finite, and a forecast has the bytes of the run. Numbers that change by
-// themselves: test_replica_check_ranks.c.
+// Updates by several ranks, which are threads here, are those of one process: up to rounding for
+// any number of ranks and hosts and every ZeRO stage, and to the bit with virtual ranks. All ranks
+// name what is not finite, and a forecast counts the bytes that a run sends. Numbers that change in
+// memory: test_replica_check_ranks.c.
 #include "core/comm_forecast.h"
 #include "core/harness.h"
 #include "ranks_fixture.h"
@@ -24,7 +24,8 @@ static void assert_close(const struct outcome *a, const struct outcome *b, doubl
                      a->norms[i], b->norms[i]);
         }
     }
-    // Sums of gradients, where weights divide by what may be rounding errors alone.
+    // First moments are sums of gradients. The weights are not compared: where a gradient is only a
+    // rounding error, AdamW still takes a whole step.
     const double apart = relative_distance(a->numbers[1], b->numbers[1], ranks_table.total);
     if (!(apart <= 10 * most)) {
         fail_msg("%s stage %d: first moments are %.2g apart", a->setting.layout, a->setting.stage,
@@ -43,7 +44,7 @@ static void test_any_number_of_ranks_makes_the_same_updates(void **state) {
         struct outcome whole = outcome_of(&setting);
         for (int i = 0; i < 5; i++) {
             setting.layout = layouts[i];
-            // Of eight ranks one stage: all stages go the same way whatever the number.
+            // Eight ranks run one stage alone: the others are the same for any number of ranks.
             const int first = i == 4 ? 2 - average : average;
             for (setting.stage = first; setting.stage <= 2 - average; setting.stage++) {
                 struct outcome parts = outcome_of(&setting);
@@ -60,15 +61,13 @@ static void test_any_number_of_ranks_makes_the_same_updates(void **state) {
 static void test_ranks_with_sequences_of_their_own(void **state) {
     static const char *const layouts[] = {"1x2", "3x1", "2x2"};
     static const char *const averages[] = {"update", "micro"};
-    param_table_done(&ranks_table);
-    assert_int_equal(param_table_init(&ranks_table, &ranks_shape, PARAM_HEAD_PRETRAINING, NULL),
-                     BERTH_OK);
+    ranks_set_head(PARAM_HEAD_PRETRAINING);
     for (int average = 0; average < 2; average++) {
         struct setting setting = {.layout = "1x1",
                                   .optimizer = "adamw",
                                   .average = averages[average],
                                   .micro = 2,
-                                  .shares = 1};
+                                  .divided = 1};
         struct outcome whole = outcome_of(&setting);
         for (int i = 0; i < 3; i++) {
             setting.layout = layouts[i];
@@ -80,8 +79,7 @@ static void test_ranks_with_sequences_of_their_own(void **state) {
         }
         outcome_done(&whole);
     }
-    param_table_done(&ranks_table);
-    assert_int_equal(ranks_set_up(state), 0);
+    ranks_set_head(PARAM_HEAD_CLASS);
 }
 
 // With bf16 on the wire the sums are rounded; the ranks still agree.

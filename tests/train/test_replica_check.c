@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bit that changes in a device's memory is found where it is (replica_check.h), in one process.
-// BERTH_TEST_DEVICE: the device; the CPU by default. Several ranks: test_replica_check_ranks.c;
-// from outside the process: tests/comm/test_flipped_bit.sh.
+// A bit that changes in a device's memory is found, and its place is named (replica_check.h), in
+// one process. BERTH_TEST_DEVICE: the device; the CPU by default. Several ranks:
+// test_replica_check_ranks.c; from outside the process: tests/comm/test_flipped_bit.sh.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Words of more than one part.
+// The word embeddings have more than one block of checksums.
 static const struct bert_config shape = {.vocab_size = 1100,
                                          .hidden_size = 64,
                                          .num_hidden_layers = 1,
@@ -59,7 +59,7 @@ static void initialise(struct state *state) {
     memory_free(host);
 }
 
-static void begin(struct process *process, const char *kind, enum dtype compute) {
+static void process_open(struct process *process, const char *kind, enum dtype compute) {
     const struct device_options options = {.threads = 2};
     const struct engine_shape largest = {.train = {LENGTH, 1, 0, LENGTH}};
     const struct state_sharding sharding = {.size = 1};
@@ -86,7 +86,7 @@ static void begin(struct process *process, const char *kind, enum dtype compute)
     assert_int_equal(updater_init(&process->updater, &process->engine, &rules, 1, NULL), BERTH_OK);
 }
 
-static void end(struct process *process) {
+static void process_close(struct process *process) {
     updater_finish(&process->updater);
     updater_done(&process->updater);
     engine_done(&process->engine);
@@ -123,11 +123,11 @@ static void flip(struct process *process, int kind, int64_t element, int bit) {
     struct device *device = process->device;
     void *const buffers[] = {state->master, state->moment1, state->moment2, state->copy};
     const size_t size = kind == COPY ? dtype_size(state->compute) : sizeof(float);
-    char *place = (char *)buffers[kind] + (size_t)element * size;
+    char *address = (char *)buffers[kind] + (size_t)element * size;
     unsigned char number[sizeof(float)];
-    device->download(device, number, place, size);
+    device->download(device, number, address, size);
     number[bit / 8] ^= (unsigned char)(1 << bit % 8);
-    device->upload(device, place, number, size);
+    device->upload(device, address, number, size);
 }
 
 static void check_flip(struct process *process, int kind, const char *name, int64_t element,
@@ -151,13 +151,13 @@ static void check_flip(struct process *process, int kind, const char *name, int6
     assert_int_equal(update(process, &error), BERTH_OK);
 }
 
-// The first and the last element of a part, and those of a vector.
+// Elements on both sides of the border of two blocks, the last one, and one of a vector.
 static void check_flips(const char *device, enum dtype compute) {
     static const char words[] = "bert.embeddings.word_embeddings.weight";
     static const char bias[] = "bert.encoder.layer.0.intermediate.dense.bias";
     struct process process;
     struct berth_error error;
-    begin(&process, device, compute);
+    process_open(&process, device, compute);
     assert_int_equal(update(&process, &error), BERTH_OK);
     for (int kind = 0; kind < KINDS - (compute == DTYPE_F32); kind++) {
         const int64_t first = param_table_find(&table, words)->offset;
@@ -179,7 +179,7 @@ static void check_flips(const char *device, enum dtype compute) {
     if (compute != DTYPE_F32) {
         check_flip(&process, COPY, "bert.encoder.layer.0.output.dense.weight", 2559, "0 to 2559");
     }
-    end(&process);
+    process_close(&process);
 }
 
 static void bits_are_found_where_they_are(void **state) {

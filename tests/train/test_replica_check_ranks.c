@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of one of several ranks, which are threads here, that change by themselves or arrive
-// wrong are found where they are (replica_check.h), and checks change no bytes. One process:
-// test_replica_check.c; updates without checks: test_ranks.c.
+// A number that changes in the memory of one of several ranks, which are threads here, or that
+// arrives wrong is found, and its place is named (replica_check.h); checks change no bytes. One
+// process: test_replica_check.c; updates without checks: test_ranks.c.
 #include "core/harness.h"
 #include "ranks_fixture.h"
 
@@ -81,9 +81,9 @@ static void receive_weights(struct rank *rank) {
     }
 }
 
-// Rank 0 says that rank `victim` is to blame, with each of the words; the others nothing.
-static void check_blame(const struct comm *comm, const struct berth_error *error, int victim,
-                        const char *const *words) {
+// Rank 0 names rank `victim`, with each of the words; the others say nothing.
+static void check_report(const struct comm *comm, const struct berth_error *error, int victim,
+                         const char *const *words) {
     char who[64] = "this process: ";
     if (comm->size > 1) {
         snprintf(who, sizeof who, "rank %d (%s): ", victim, comm->host_names[victim]);
@@ -116,8 +116,8 @@ static void check_flip(struct rank *rank, const struct setting *setting, int64_t
     CHECK(try_update(rank, setting, step, &error) == BERTH_UNAVAILABLE);
     snprintf(kind, sizeof kind, "the %s of ", target->name);
     snprintf(updates, sizeof updates, "after update %d,", (int)step);
-    check_blame(comm, &error, victim,
-                (const char *const[]){kind, name_of(element), updates, "memory", NULL});
+    check_report(comm, &error, victim,
+                 (const char *const[]){kind, name_of(element), updates, "memory", NULL});
     CHECK((update_check(&rank->updater, step, &error) == BERTH_UNAVAILABLE)); // before saving
     if (comm->rank == victim) {
         flip(number, (int)step % FIRST_BITS);
@@ -127,7 +127,7 @@ static void check_flip(struct rank *rank, const struct setting *setting, int64_t
     CHECK(try_update(rank, setting, step, &error) == BERTH_OK);
 }
 
-// By the ranks that do not own it, if `target` is not of the owner.
+// Whether the ranks have such a number, those that do not own it if `target` says so.
 static int is_kept(const struct target *target, const struct setting *setting) {
     const int has_copy = setting->compute != DTYPE_F32;
     if (strcmp(target->name, "compute copy") == 0) {
@@ -140,7 +140,7 @@ static int is_kept(const struct target *target, const struct setting *setting) {
     return target->is_own || setting->stage == 0;
 }
 
-static void flips(struct comm *comm, const struct transport *transport, void *context) {
+static void flip_each_kind(struct comm *comm, const struct transport *transport, void *context) {
     const struct setting *setting = context;
     const struct param_range layer = param_range(&ranks_table, 1);
     const int64_t word_count = ranks_shape.vocab_size * ranks_shape.hidden_size;
@@ -192,7 +192,7 @@ static void test_a_flipped_bit_is_found_where_it_is(void **state) {
                                                 .optimizer = "adamw",
                                                 .micro = 5,
                                                 .checks = stage == 1 ? 3 : 1};
-                run_job(&setting, flips);
+                run_job(&setting, flip_each_kind);
             }
         }
     }
@@ -244,7 +244,7 @@ static int64_t update_until_found(struct rank *rank, const struct setting *setti
 }
 
 // Stage 0: one rank computes another number than the rest; the majority is right.
-static void differ(struct comm *comm, const struct transport *transport, void *context) {
+static void compute_wrongly(struct comm *comm, const struct transport *transport, void *context) {
     const struct setting *setting = context;
     const int victim = 1;
     const struct param_range layer = param_range(&ranks_table, 1);
@@ -261,24 +261,24 @@ static void differ(struct comm *comm, const struct transport *transport, void *c
         (void)rank_update(&rank, setting, PERIOD);
         CHECK(update_until_found(&rank, setting, PERIOD + 1, &error) == 2 * PERIOD);
         const int names_owner = comm->size == 2 && is_own; // one against one
-        check_blame(comm, &error, names_owner ? 0 : victim,
-                    (const char *const[]){"the master weight of ", name_of(element),
-                                          "after one of the updates 4 to 6",
-                                          comm->size == 2 ? "and either may be wrong" : "differs",
-                                          NULL});
+        check_report(comm, &error, names_owner ? 0 : victim,
+                     (const char *const[]){"the master weight of ", name_of(element),
+                                           "after one of the updates 4 to 6",
+                                           comm->size == 2 ? "and either may be wrong" : "differs",
+                                           NULL});
         rank_close(&rank);
     }
 }
 
 static void test_a_rank_that_computes_other_numbers_is_found(void **state) {
     struct setting setting = {.layout = "2x2", .optimizer = "adamw", .micro = 5, .checks = PERIOD};
-    run_job(&setting, differ);
+    run_job(&setting, compute_wrongly);
     setting.layout = "1x2";
-    run_job(&setting, differ);
+    run_job(&setting, compute_wrongly);
 }
 
 // Stages 1 and 2: what a rank receives is not what the owner has.
-static void arrive(struct comm *comm, const struct transport *transport, void *context) {
+static void receive_wrongly(struct comm *comm, const struct transport *transport, void *context) {
     const struct setting *setting = context;
     const int victim = comm->size - 1;
     const struct param_range layer = param_range(&ranks_table, 1);
@@ -294,10 +294,10 @@ static void arrive(struct comm *comm, const struct transport *transport, void *c
         flip(number_at(&rank, target.name, element), 0);
     }
     CHECK(update_until_found(&rank, setting, PERIOD + 1, &error) == 2 * PERIOD);
-    check_blame(comm, &error, victim,
-                (const char *const[]){"the compute copy of ", name_of(element),
-                                      "differs from that on rank ",
-                                      "after one of the updates 4 to 6", NULL});
+    check_report(comm, &error, victim,
+                 (const char *const[]){"the compute copy of ", name_of(element),
+                                       "differs from that on rank ",
+                                       "after one of the updates 4 to 6", NULL});
     rank_close(&rank);
 }
 
@@ -310,7 +310,7 @@ static void test_a_copy_that_is_not_the_owners_is_found(void **state) {
                                         .optimizer = "adamw",
                                         .micro = 5,
                                         .checks = PERIOD};
-        run_job(&setting, arrive);
+        run_job(&setting, receive_wrongly);
     }
 }
 

@@ -1,31 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests data sets for runs with the feature cache: used if it matches, replaced if it does not;
-// failing to write it does not fail the run.
-#include "core/file.h"
-#include "core/harness.h"
-#include "core/memory.h"
+// Tests the data sets of runs with the feature cache: it is used if it matches and replaced if it
+// does not, and a run does not fail because it cannot be written.
+#include "core/scratch.h"
 #include "data/squad_fixture.h"
 #include "train/tasks/squad_input.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-struct heard {
+struct messages {
     char notes[4096], warnings[4096];
 };
 
 static void record_message(void *context, const struct berth_record *record) {
-    struct heard *heard = context;
-    char *to = record->kind == BERTH_RECORD_WARNING ? heard->warnings : heard->notes;
+    struct messages *all = context;
+    char *to = record->kind == BERTH_RECORD_WARNING ? all->warnings : all->notes;
     size_t used = strlen(to);
-    snprintf(to + used, sizeof heard->notes - used, "%s\n", record->text);
+    snprintf(to + used, sizeof all->notes - used, "%s\n", record->text);
 }
 
-static struct heard heard;
+static struct messages messages;
 static struct tokenizer *tokenizer;
+
+// The names of the caches' folders are relative to the test's own.
+static int set_up(void **state) {
+    return scratch_setup(state) != 0 || chdir(scratch_folder) != 0;
+}
+
+static int tear_down(void **state) {
+    return chdir("/") != 0 || scratch_teardown(state) != 0;
+}
+
+#define INPUT_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 static struct berth_config config_with(const char *folder) {
     struct berth_config config;
@@ -38,17 +43,22 @@ static struct berth_config config_with(const char *folder) {
     return config;
 }
 
+static enum berth_status try_input(const struct berth_config *config, int training,
+                                   struct squad_input *input, struct berth_error *error) {
+    const struct berth_log log = {record_message, &messages};
+    const struct squad_input_args args = {.path = fixture_source("tests/data/squad/v1.json"),
+                                          .training = training,
+                                          .config = config,
+                                          .tokenizer = tokenizer,
+                                          .log = &log};
+    messages = (struct messages){0};
+    return squad_input_open(input, &args, error);
+}
+
 static struct squad_input open_input(const struct berth_config *config, int training) {
     struct squad_input input;
     struct berth_error error = {0};
-    struct berth_log log = {record_message, &heard};
-    heard = (struct heard){0};
-    struct squad_input_args args = {.path = fixture_source("tests/data/squad/v1.json"),
-                                    .training = training,
-                                    .config = config,
-                                    .tokenizer = tokenizer,
-                                    .log = &log};
-    if (squad_input_open(&input, &args, &error) != BERTH_OK) {
+    if (try_input(config, training, &input, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     assert_int_equal(input.examples, 7);
@@ -76,7 +86,7 @@ static uint32_t open_and_sum(const struct berth_config *config, int training) {
 }
 
 static int came_from_cache(void) {
-    return strstr(heard.notes, "features from") != NULL;
+    return strstr(messages.notes, "features from") != NULL;
 }
 
 // The path of the one file in a folder.
@@ -100,8 +110,8 @@ static void keeps_features_for_the_next_run(void **state) {
         assert_int_equal(open_and_sum(&config, training), plain);
         assert_true(came_from_cache());
         // The answer that could not be found is reported again.
-        assert_true((strstr(heard.notes, "; questions left out when they were built: 1") != NULL) ==
-                    training);
+        assert_true((strstr(messages.notes, "; questions left out when they were built: 1") !=
+                     NULL) == training);
         config.skip_cache = 1;
         assert_int_equal(open_and_sum(&config, training), plain);
         assert_false(came_from_cache());
@@ -113,7 +123,7 @@ static void keeps_features_for_the_next_run(void **state) {
         config.doc_stride = 9; // other windows
         open_and_sum(&config, training);
         assert_false(came_from_cache());
-        assert_null(strstr(heard.warnings, "not cached"));
+        assert_null(strstr(messages.warnings, "not cached"));
         assert_int_equal(dir_remove("kept", NULL), BERTH_OK);
     }
 }
@@ -130,41 +140,32 @@ static void replaces_what_does_not_fit(void **state) {
         assert_int_equal(file_write(path, bytes, i == 1 ? 50 : length, NULL), BERTH_OK);
         bytes[i == 2 ? 0 : length / 2] ^= 4;
         assert_int_equal(open_and_sum(&config, 1), plain);
-        assert_non_null(strstr(heard.notes, says[i]));
-        assert_non_null(strstr(heard.notes, "; rebuilding the features"));
+        assert_non_null(strstr(messages.notes, says[i]));
+        assert_non_null(strstr(messages.notes, "; rebuilding the features"));
         assert_int_equal(open_and_sum(&config, 1), plain);
         assert_true(came_from_cache());
     }
     memory_free(bytes);
     memory_free(path);
-    assert_int_equal(dir_remove("damaged", NULL), BERTH_OK);
 }
 
 static void a_cache_that_cannot_be_written_is_a_warning(void **state) {
     struct berth_config config = config_with("a-file/cache");
     assert_int_equal(file_write("a-file", "x", 1, NULL), BERTH_OK);
     uint32_t plain = open_and_sum(&config, 1);
-    assert_non_null(strstr(heard.warnings, "the features are not cached: "));
-    assert_int_equal(file_remove("a-file", NULL), BERTH_OK);
-    // A disk that is full from some call on: reading the data set must go well, then all may fail.
+    assert_non_null(strstr(messages.warnings, "the features are not cached: "));
+    // One call finds the disk full. An error is of reading the data set, never of the cache.
     config.cache_dir = "full";
     int warned = 0;
     for (uint64_t n = 1; n < 80; n++) {
         struct squad_input input;
         struct berth_error error = {0};
-        struct berth_log log = {record_message, &heard};
-        heard = (struct heard){0};
-        struct squad_input_args args = {.path = fixture_source("tests/data/squad/v1.json"),
-                                        .training = 1,
-                                        .config = &config,
-                                        .tokenizer = tokenizer,
-                                        .log = &log};
         file_fail_at(n, ENOSPC);
-        enum berth_status status = squad_input_open(&input, &args, &error);
+        enum berth_status status = try_input(&config, 1, &input, &error);
         file_fail_at(0, 0);
         if (status == BERTH_OK) {
             assert_int_equal(sum_of(&input), plain);
-            warned += strstr(heard.warnings, "not cached") != NULL;
+            warned += strstr(messages.warnings, "not cached") != NULL;
             squad_input_done(&input);
         } else {
             assert_non_null(strstr(error.message, "v1.json")); // the data set itself
@@ -183,17 +184,13 @@ static void a_plan_leaves_nothing_behind(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_features_for_the_next_run),
-        cmocka_unit_test(replaces_what_does_not_fit),
-        cmocka_unit_test(a_cache_that_cannot_be_written_is_a_warning),
-        cmocka_unit_test(a_plan_leaves_nothing_behind),
+        INPUT_TEST(keeps_features_for_the_next_run),
+        INPUT_TEST(replaces_what_does_not_fit),
+        INPUT_TEST(a_cache_that_cannot_be_written_is_a_warning),
+        INPUT_TEST(a_plan_leaves_nothing_behind),
     };
-    char folder[] = "input.XXXXXX"; // its own, because tests run concurrently
-    if (mkdtemp(folder) == NULL || chdir(folder) != 0) {
-        return 1;
-    }
     tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tokenizer_close(tokenizer);
-    return chdir("..") != 0 || rmdir(folder) != 0 ? 1 : failed;
+    return failed;
 }

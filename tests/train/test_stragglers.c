@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank is reported as slow (train/job/stragglers.h), from times of updates that are given
-// here.
+// Which rank is reported as slow (train/job/stragglers.h), for given times of updates: no clock is
+// read here.
 #include "core/harness.h"
 #include "train/job/stragglers.h"
 
@@ -8,7 +8,7 @@
 
 enum { SIZE = 3 };
 
-// What the ranks did since the last sum; the first one is under test and gives its own.
+// What the ranks did since the last sum, but for the first one, which is under test.
 struct others {
     struct pace paces[SIZE];
     struct comm_stats stats;

@@ -52,11 +52,11 @@ static void test_when_to_evaluate(void **state) {
     config = settled(WITH("eval_strategy", "epoch", "eval_steps", "3", "no_progress", "true"));
     assert_true(config.evaluate_every_epoch && config.eval_steps == 0);
     assert_non_null(strstr(notes, "eval_steps has no effect with eval_strategy epoch"));
-    config = settled(WITH("eval_steps", "3")); // without a word, both
+    config = settled(WITH("eval_steps", "3")); // without a strategy, both
     assert_true(config.evaluate_every_epoch && config.eval_steps == 3);
 }
 
-// Shares of the updates, rounded up as the Trainer rounds them.
+// Fractions of the updates, rounded up as the Trainer rounds them.
 static void test_fractions_of_the_updates(void **state) {
     struct berth_config config =
         settled(WITH("eval_strategy", "steps", "eval_steps", "0.07", "save_steps", "0.32",
@@ -114,7 +114,7 @@ static void test_no_evaluation_before_the_end(void **state) {
         WITH("evaluate_every_epoch", "false", "eval_steps", "2", "load_best_model_at_end", "true"));
 }
 
-// What the Trainer refuses: a note says when the best model is saved.
+// The Trainer refuses these settings; here a note says when the best model is saved.
 static void test_evaluations_without_checkpoint(void **state) {
     static const struct {
         const char *eval_strategy, *eval_steps, *save_strategy, *save_steps;

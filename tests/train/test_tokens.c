@@ -11,7 +11,7 @@
 
 // --- files --------------------------------------------------------------------------------------
 
-// Sentences whose names are people and whose colours, of two words, are entities. Every `joined`
+// Sentences in which the names are persons, and colours of two words entities too. Every `joined`
 // sentences become one.
 static void write_tags(const char *name, int first, int count, int joined) {
     FILE *file = fopen(in_folder(name), "w");
@@ -25,13 +25,17 @@ static void write_tags(const char *name, int first, int count, int joined) {
     assert_int_equal(fclose(file), 0);
 }
 
-// Names of one length.
+static void write_file(const char *name, const char *text) {
+    assert_int_equal(file_write(in_folder(name), text, strlen(text), NULL), BERTH_OK);
+}
+
+// The names have the same length.
 static void rename_tag(const char *name, const char *from, const char *to) {
     char *text = fixture_text(in_folder(name));
     for (char *at = text; (at = strstr(at, from)) != NULL;) {
         memcpy(at, to, strlen(to));
     }
-    assert_int_equal(file_write(in_folder(name), text, strlen(text), NULL), BERTH_OK);
+    write_file(name, text);
     memory_free(text);
 }
 
@@ -236,10 +240,6 @@ static void frozen_weights_stay(void **state) {
     fixture_expect(&run, BERTH_CONFIG, "--freeze_layers 99: the model has");
 }
 
-static void write_file(const char *name, const char *text) {
-    assert_int_equal(file_write(in_folder(name), text, strlen(text), NULL), BERTH_OK);
-}
-
 static void what_is_predicted_later_is_read_before_training(void **state) {
     struct fixture_run run = tag_run("out");
     run.config.max_steps = 1;
@@ -321,18 +321,14 @@ static void what_does_not_fit_is_reported(void **state) {
     run = tag_run("out");
     run.config.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    FILE *file = fopen(in_folder("odd.txt"), "w");
-    fprintf(file, "anna B-PER\nred B-HUE\n");
-    assert_int_equal(fclose(file), 0);
+    write_file("odd.txt", "anna B-PER\nred B-HUE\n");
     struct fixture_run odd = prediction("out", "odd.txt", "odd");
     fixture_expect(
         &odd, BERTH_BAD_DATA,
         "line 2: the model has no label \"B-HUE\"; expected one of \"B-COL\", \"B-PER\", "
         "\"I-COL\", \"O\"");
     // A smoothed regression has no meaning.
-    file = fopen(in_folder("numbers.csv"), "w");
-    fprintf(file, "text,label\nthe ball,1.5\nthe book,2\n");
-    assert_int_equal(fclose(file), 0);
+    write_file("numbers.csv", "text,label\nthe ball,1.5\nthe book,2\n");
     struct fixture_run numbers = tag_run("numbers");
     numbers.task = "classify";
     numbers.config.train_file = fixture_keep("numbers.csv");
@@ -375,7 +371,8 @@ static enum berth_status tag_many(const struct berth_config *config, struct bert
         berth_tags_done(&tags[i]);
     }
     berth_tagger_close(tagger);
-    return right ? BERTH_OK : error_set(error, BERTH_FAILURE, "other tags than alone");
+    return right ? BERTH_OK
+                 : error_set(error, BERTH_FAILURE, "texts of one call have other tags than alone");
 }
 
 // Runs in the child, like every job.
@@ -402,7 +399,7 @@ static enum berth_status tag_text(const char *task, const struct berth_config *c
     berth_tags_done(&tags);
     berth_tagger_close(tagger);
     TRY(tag_many(config, error));
-    return right && empty ? BERTH_OK : error_set(error, BERTH_FAILURE, "other tags");
+    return right && empty ? BERTH_OK : error_set(error, BERTH_FAILURE, "wrong tags");
 }
 
 static void a_text_is_tagged_in_memory(void **state) {
@@ -412,7 +409,7 @@ static void a_text_is_tagged_in_memory(void **state) {
     tagging.job = tag_text;
     for (int length = 32; length >= 12; length -= 20) {
         tagging.config.max_seq_length = length;
-        fixture_expect(&tagging, BERTH_OK, "");
+        fixture_expect(&tagging, BERTH_OK, "result: 0");
     }
 }
 

@@ -63,15 +63,15 @@ void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order)
 
 enum berth_status packer_init(struct packer *packer, const struct batch_extent *limits,
                               int sorts_words, struct berth_error *error) {
-    const int64_t most = INT32_MAX - BATCH_ROUNDING;
+    const int64_t limit = INT32_MAX - BATCH_ROUNDING;
     *packer = (struct packer){.limits = *limits};
     if (limits->tokens < 1 || limits->sequences < 1 || limits->masked < 0 || limits->labels < 0 ||
-        limits->tokens > most || limits->sequences > most || limits->masked > most) {
+        limits->tokens > limit || limits->sequences > limit || limits->masked > limit) {
         return error_set(error, BERTH_USAGE,
                          "a batch of %lld tokens, %lld of them masked, in %lld sequences: expected "
                          "1 to %lld tokens and sequences, and no more masked tokens than tokens",
                          (long long)limits->tokens, (long long)limits->masked,
-                         (long long)limits->sequences, (long long)most);
+                         (long long)limits->sequences, (long long)limit);
     }
     size_t bytes = batch_carve(&packer->batch, NULL, limits);
     packer->storage = memory_array_zeroed(bytes, 1);

@@ -70,7 +70,7 @@ static enum berth_status add_folder(struct corpus *corpus, const char *folder, i
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = path_join(folder, names[i]);
         if (path == NULL) {
-            status = file_no_path(error);
+            status = path_no_memory(error);
         } else if (dir_exists(path)) {
             status = depth < FOLDER_DEPTH && names[i][0] != '.'
                          ? add_folder(corpus, path, depth + 1, error)

@@ -26,7 +26,7 @@ static enum berth_status open_file(struct shard_writer *writer, size_t i,
     char *name = shard_file_name(&writer->plan, target->first + i, target->name);
     char *path = name != NULL ? path_join(target->folder, name) : NULL;
     enum berth_status status =
-        path != NULL ? file_writer_open(&writer->files[i], path, error) : file_no_path(error);
+        path != NULL ? file_writer_open(&writer->files[i], path, error) : path_no_memory(error);
     memory_free(path);
     memory_free(name);
     return status;

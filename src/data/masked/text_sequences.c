@@ -118,8 +118,8 @@ static enum berth_status fill_groups(const struct builder *builder, struct berth
                : error_no_memory(error, builder->count * sizeof(int32_t), "the tokens of a text");
 }
 
-static enum berth_status take_memory(const struct builder *builder,
-                                     struct text_sequences *sequences, struct berth_error *error) {
+static enum berth_status allocate(const struct builder *builder, struct text_sequences *sequences,
+                                  struct berth_error *error) {
     size_t tokens = 0, count = 0;
     for (size_t i = 0; i < builder->group_count; i++) {
         tokens += builder->groups[i].count;
@@ -146,7 +146,7 @@ static void add_group(struct text_sequences *sequences, const struct group *grou
 
 static enum berth_status join_groups(const struct builder *builder,
                                      struct text_sequences *sequences, struct berth_error *error) {
-    TRY(take_memory(builder, sequences, error));
+    TRY(allocate(builder, sequences, error));
     for (size_t i = 0; i < builder->group_count; i++) {
         if (builder->groups[i].count > 0) {
             add_group(sequences, &builder->groups[i]);

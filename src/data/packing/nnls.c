@@ -96,14 +96,14 @@ static void solve_used(struct solver *solver) {
     }
 }
 
-// The column that reduces the error most, if its gradient exceeds `least`; otherwise `columns`.
-static size_t best_column(const struct solver *solver, double least) {
+// The column that reduces the error most, if its gradient exceeds `threshold`; otherwise `columns`.
+static size_t best_column(const struct solver *solver, double threshold) {
     size_t best = solver->problem->columns;
     for (size_t i = 0; i < solver->problem->columns; i++) {
         double gradient =
             solver->state[i] == 0 ? dot_column(solver->problem, i, solver->residual) : 0;
-        if (gradient > least) {
-            least = gradient;
+        if (gradient > threshold) {
+            threshold = gradient;
             best = i;
         }
     }

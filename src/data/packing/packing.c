@@ -69,17 +69,17 @@ static enum berth_status make_strategies(struct packing *packing, struct berth_e
 int packing_predictions(const struct instance_options *options) {
     enum { LEAST = 5 }; // tokens of an instance
     const int length = options->max_seq_length;
-    int counts[PACKING_LENGTH_MAX + 1] = {0}, most = 0;
+    int counts[PACKING_LENGTH_MAX + 1] = {0}, max = 0;
     for (int i = LEAST; i <= length; i++) {
         counts[i] = (int)masking_count(options, (size_t)i);
     }
     for (int first = 0; 3 * first <= length; first++) {
         for (int next = first; first + 2 * next <= length; next++) {
             const int count = counts[first] + counts[next] + counts[length - first - next];
-            most = count > most ? count : most;
+            max = count > max ? count : max;
         }
     }
-    return most;
+    return max;
 }
 
 // --- the mixture --------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ static enum berth_status use_largest(struct planner *planner, double sequences,
         }
     }
     qsort(ranked, packing->strategy_count, sizeof *ranked, by_value_descending);
-    size_t most = (size_t)(sequences / 2) + 1;
-    for (size_t i = 0; i < most && i < packing->strategy_count; i++) {
+    size_t limit = (size_t)(sequences / 2) + 1;
+    for (size_t i = 0; i < limit && i < packing->strategy_count; i++) {
         use_strategy(planner, ranked[i].number, 1);
     }
     memory_free(ranked);

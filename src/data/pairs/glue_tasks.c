@@ -78,8 +78,8 @@ const struct glue_task glue_tasks[] = {
      .source = GLUE "STS-B.zip",
      .title = "STS-B",
      FILES("sentence1", "sentence2", "score"),
-     .least = 0,
-     .most = 5,
+     .min = 0,
+     .max = 5,
      .metric = GLUE_CORRELATION},
     {.name = "mnli",
      .source = GLUE "MNLI.zip",
@@ -173,8 +173,8 @@ enum berth_status glue_task_settings(const struct glue_task *task, enum glue_spl
         .target = task->labels != NULL ? PAIR_CLASS : PAIR_REAL,
         .labels = task->labels,
         .label_count = task->label_count,
-        .least = task->least,
-        .most = task->most,
+        .min = task->min,
+        .max = task->max,
     };
     return BERTH_OK;
 }
@@ -221,7 +221,7 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
         format_file_name(patterns[i], language, names[i], sizeof names[i]);
         *path = find_file(folder, task->title, names[i], &failed);
         if (failed) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
         if (*path != NULL) {
             return BERTH_OK;

@@ -36,7 +36,7 @@ struct glue_task {
     struct glue_file files[GLUE_SPLITS];
     const struct pair_label *labels; // NULL: real labels
     size_t label_count;
-    double least, most; // range of real labels
+    double min, max; // range of real labels
     enum glue_metric metric;
     int ragged; // the published files have rows with too few fields
 };

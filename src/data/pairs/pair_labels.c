@@ -72,8 +72,8 @@ void pair_labels_drop_duplicates(struct pair_example *example) {
 }
 
 // Renumbers the labels and copies the names. Labels that differ only in case may become one class.
-static enum berth_status take_names(struct pair_dataset *dataset, const struct label_names *classes,
-                                    const int32_t *numbers, struct berth_error *error) {
+static enum berth_status set_names(struct pair_dataset *dataset, const struct label_names *classes,
+                                   const int32_t *numbers, struct berth_error *error) {
     struct pair_storage *storage = dataset->storage;
     const char **names = copy_names(classes->list, classes->count);
     if (names == NULL) {
@@ -106,7 +106,7 @@ static enum berth_status relabel(struct pair_dataset *dataset, const struct labe
     dataset->labels_in_order = match == LABELS_BY_ORDER;
     return match != LABELS_BY_NAME && label_names_are_identity(classes, &labels, numbers)
                ? BERTH_OK
-               : take_names(dataset, classes, numbers, error);
+               : set_names(dataset, classes, numbers, error);
 }
 
 enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const *names,
@@ -128,13 +128,13 @@ enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const 
 // --- in words -----------------------------------------------------------------------------------
 
 static void describe_values(const struct pair_dataset *dataset, char *text, size_t size) {
-    double least = dataset->examples[0].value, most = least;
+    double min = dataset->examples[0].value, max = min;
     for (size_t i = 1; i < dataset->count; i++) {
         const double value = dataset->examples[i].value;
-        least = value < least ? value : least;
-        most = value > most ? value : most;
+        min = value < min ? value : min;
+        max = value > max ? value : max;
     }
-    number_format(text, size, "numbers from %g to %g", least, most);
+    number_format(text, size, "numbers from %g to %g", min, max);
 }
 
 void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t size) {

@@ -92,7 +92,7 @@ static const char *column_name(const struct reader *reader, size_t column) {
 }
 
 // The text of a row's label; NULL for an array of labels.
-static enum berth_status take_label(const struct reader *reader, size_t row, const char **label) {
+static enum berth_status read_label(const struct reader *reader, size_t row, const char **label) {
     const struct table *table = reader->table;
     if (reader->is_multi_label && table_list(table, row, reader->label) != NULL) {
         *label = NULL;
@@ -105,7 +105,7 @@ static enum berth_status take_label(const struct reader *reader, size_t row, con
     return table_text(table, row, reader->label, label, reader->error);
 }
 
-static enum berth_status take_row(struct reader *reader, size_t row) {
+static enum berth_status read_row(struct reader *reader, size_t row) {
     const struct table *table = reader->table;
     struct pair_example *example = &reader->dataset->examples[reader->dataset->count];
     const char *filter = NULL, *label = NULL;
@@ -122,14 +122,14 @@ static enum berth_status take_row(struct reader *reader, size_t row) {
         TRY(table_text(table, row, reader->pair, &example->pair, reader->error));
     }
     if (reader->label != NO_COLUMN) {
-        TRY(take_label(reader, row, &label));
+        TRY(read_label(reader, row, &label));
     }
     reader->rows[reader->dataset->count] = row;
     reader->texts[reader->dataset->count++] = label;
     return BERTH_OK;
 }
 
-static enum berth_status take_rows(struct reader *reader) {
+static enum berth_status read_rows(struct reader *reader) {
     size_t rows = reader->table->row_count;
     reader->dataset->examples = memory_array(rows, sizeof *reader->dataset->examples);
     reader->rows = memory_array(rows, sizeof *reader->rows);
@@ -139,7 +139,7 @@ static enum berth_status take_rows(struct reader *reader) {
                                "the examples");
     }
     for (size_t row = 0; row < rows; row++) {
-        TRY(take_row(reader, row));
+        TRY(read_row(reader, row));
     }
     if (reader->dataset->count == 0) {
         return error_set(reader->error, BERTH_BAD_DATA,
@@ -229,7 +229,7 @@ static int are_real(const struct reader *reader) {
     return fraction;
 }
 
-static enum berth_status take_values(struct reader *reader) {
+static enum berth_status read_values(struct reader *reader) {
     const struct pair_settings *settings = reader->settings;
     for (size_t i = 0; i < reader->dataset->count; i++) {
         double *value = &reader->dataset->examples[i].value;
@@ -239,11 +239,11 @@ static enum berth_status take_values(struct reader *reader) {
                                "expected a number, found \"%.*s\"%s", table_shown(text), text,
                                reader->dataset->label_remedy);
         }
-        if (settings->least < settings->most &&
-            !(*value >= settings->least && *value <= settings->most)) {
+        if (settings->min < settings->max &&
+            !(*value >= settings->min && *value <= settings->max)) {
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected a number from %g to %g, found %.*s", settings->least,
-                               settings->most, table_shown(text), text);
+                               "expected a number from %g to %g, found %.*s", settings->min,
+                               settings->max, table_shown(text), text);
         }
     }
     return BERTH_OK;
@@ -364,21 +364,21 @@ static enum berth_status split_labels(struct reader *reader, struct label_list *
                            reader->table->name);
 }
 
-static enum berth_status take_multi_label(struct reader *reader) {
+static enum berth_status read_multi_label(struct reader *reader) {
     struct label_list labels = {.count = 0};
-    size_t most = 0;
+    size_t capacity = 0;
     for (size_t i = 0; i < reader->dataset->count; i++) {
         size_t bytes;
-        most += count_labels(reader, i, &bytes);
+        capacity += count_labels(reader, i, &bytes);
         labels.bytes += bytes;
     }
-    reader->storage->numbers = memory_array(most + 1, sizeof *reader->storage->numbers);
+    reader->storage->numbers = memory_array(capacity + 1, sizeof *reader->storage->numbers);
     reader->storage->text = labels.to = memory_new(labels.bytes + 1);
-    labels.texts = memory_array(most + 1, sizeof *labels.texts);
+    labels.texts = memory_array(capacity + 1, sizeof *labels.texts);
     enum berth_status status =
         reader->storage->numbers != NULL && labels.to != NULL && labels.texts != NULL
             ? split_labels(reader, &labels)
-            : error_no_memory(reader->error, most * sizeof *labels.texts, "the labels");
+            : error_no_memory(reader->error, capacity * sizeof *labels.texts, "the labels");
     memory_free(labels.texts);
     for (size_t i = 0; i < reader->dataset->count && status == BERTH_OK; i++) {
         pair_labels_drop_duplicates(&reader->dataset->examples[i]);
@@ -397,7 +397,7 @@ static int32_t class_of(const struct pair_settings *settings, const char *text) 
     return -1;
 }
 
-static enum berth_status take_classes(struct reader *reader) {
+static enum berth_status read_classes(struct reader *reader) {
     const struct pair_settings *settings = reader->settings;
     const char **names = memory_array(settings->label_count, sizeof *names);
     if (names == NULL) {
@@ -430,7 +430,7 @@ static enum berth_status take_classes(struct reader *reader) {
 
 // --- the whole ----------------------------------------------------------------------------------
 
-static enum berth_status take_labels(struct reader *reader) {
+static enum berth_status read_labels(struct reader *reader) {
     enum pair_target target = reader->settings->target;
     reader->dataset->target = PAIR_CLASS;
     reader->dataset->has_labels = reader->label != NO_COLUMN;
@@ -439,17 +439,17 @@ static enum berth_status take_labels(struct reader *reader) {
     }
     if (reader->is_multi_label) {
         reader->dataset->target = PAIR_MULTI_LABEL;
-        return take_multi_label(reader);
+        return read_multi_label(reader);
     }
     TRY(strip_numbers(reader));
     if (target == PAIR_REAL || (target == PAIR_AUTO && are_real(reader))) {
         reader->dataset->target = PAIR_REAL;
-        return take_values(reader);
+        return read_values(reader);
     }
-    return reader->settings->labels != NULL ? take_classes(reader) : collect_single(reader);
+    return reader->settings->labels != NULL ? read_classes(reader) : collect_single(reader);
 }
 
-static enum berth_status take_table(struct reader *reader) {
+static enum berth_status read_examples(struct reader *reader) {
     TRY(find_columns(reader));
     if (reader->settings->label_optional && reader->label != NO_COLUMN) {
         ignore_empty_labels(reader);
@@ -461,8 +461,8 @@ static enum berth_status take_table(struct reader *reader) {
     const int is_list =
         reader->label != NO_COLUMN && table_list(reader->table, 0, reader->label) != NULL;
     reader->is_multi_label = target == PAIR_MULTI_LABEL || (target == PAIR_AUTO && is_list);
-    TRY(take_rows(reader));
-    return take_labels(reader);
+    TRY(read_rows(reader));
+    return read_labels(reader);
 }
 
 // Takes ownership of the table, even on failure.
@@ -485,7 +485,7 @@ static enum berth_status read_table(struct table *table, const struct pair_setti
                             .dataset = dataset,
                             .storage = storage,
                             .error = error};
-    enum berth_status status = take_table(&reader);
+    enum berth_status status = read_examples(&reader);
     memory_free(reader.rows);
     memory_free(reader.texts);
     if (status != BERTH_OK) {

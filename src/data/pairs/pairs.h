@@ -36,7 +36,7 @@ struct pair_settings {
     enum pair_target target;
     const struct pair_label *labels; // the classes in order; NULL: those of the file, sorted
     size_t label_count;
-    double least, most; // of real labels; equal: any
+    double min, max; // of real labels; equal: any
 };
 
 struct pair_example {

@@ -63,7 +63,7 @@ static enum berth_status find_columns(const struct table *table,
                : table_column(table, "label_column", settings->score, &columns->score, error);
 }
 
-static enum berth_status take_row(const struct table *table, size_t row,
+static enum berth_status read_row(const struct table *table, size_t row,
                                   const struct columns *columns, struct text_example *example,
                                   struct berth_error *error) {
     const char *score;
@@ -103,7 +103,7 @@ static enum berth_status read_table(const struct text_example_settings *settings
         return error_no_memory(error, table->row_count * sizeof *examples->items, "the examples");
     }
     for (; examples->count < table->row_count; examples->count++) {
-        TRY(take_row(table, examples->count, &columns, &examples->items[examples->count], error));
+        TRY(read_row(table, examples->count, &columns, &examples->items[examples->count], error));
     }
     return BERTH_OK;
 }

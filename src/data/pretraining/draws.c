@@ -24,8 +24,8 @@ uint32_t draws_below(struct draws *draws, uint32_t bound) {
     }
     uint64_t product = (uint64_t)draw(draws) * bound;
     if ((uint32_t)product < bound) {
-        uint32_t least = (uint32_t)-bound % bound;
-        while ((uint32_t)product < least) {
+        uint32_t threshold = (uint32_t)-bound % bound;
+        while ((uint32_t)product < threshold) {
             product = (uint64_t)draw(draws) * bound;
         }
     }

@@ -93,10 +93,10 @@ static void cut_off(struct maker *maker, struct span *span, size_t tokens) {
 // The longer segment loses tokens until both are equally long; then they take turns, B first. Only
 // CPython's generator needs the tosses one at a time; otherwise a turn takes several tokens.
 static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
-    const size_t most = (size_t)maker->options->max_seq_length - 3;
-    while (a->count + b->count > most) {
+    const size_t limit = (size_t)maker->options->max_seq_length - 3;
+    while (a->count + b->count > limit) {
         struct span *longer = a->count > b->count ? a : b;
-        const size_t excess = a->count + b->count - most;
+        const size_t excess = a->count + b->count - limit;
         size_t more = longer->count - (longer == a ? b : a)->count;
         if (more == 0) {
             more = maker->draws.is_python ? 1 : (excess + 1) / 2;
@@ -113,8 +113,8 @@ static void put_tokens(struct instances *to, const int32_t *tokens, size_t count
 static enum berth_status put_pair(struct maker *maker, struct span a, struct span b, int is_random,
                                   struct berth_error *error) {
     struct instances *to = maker->instances;
-    const size_t most = (size_t)maker->options->max_seq_length;
-    TRY(instances_reserve(maker->instances, most, most, error));
+    const size_t limit = (size_t)maker->options->max_seq_length;
+    TRY(instances_reserve(maker->instances, limit, limit, error));
     const size_t tokens = a.count + b.count;
     truncate_pair(maker, &a, &b);
     to->counts.cut += tokens > 2 * (a.count + b.count);
@@ -184,10 +184,10 @@ static enum berth_status put_chunk(struct maker *maker, const struct document *d
 static enum berth_status put_document(struct maker *maker, size_t index,
                                       struct berth_error *error) {
     struct document document = document_at(maker, index);
-    size_t most = (size_t)maker->options->max_seq_length - 3;
-    document.target = most;
+    size_t limit = (size_t)maker->options->max_seq_length - 3;
+    document.target = limit;
     if (draws_real(&maker->draws) < maker->options->short_seq_prob) {
-        document.target = 2 + draws_below(&maker->draws, (uint32_t)most - 1);
+        document.target = 2 + draws_below(&maker->draws, (uint32_t)limit - 1);
         maker->instances->counts.short_target++;
     }
     size_t first = document.first;
@@ -210,7 +210,7 @@ enum berth_status instance_options_check(const struct instance_options *options,
                                          struct berth_error *error) {
     const struct {
         const char *name;
-        double value, least, most;
+        double value, min, max;
     } numbers[] = {{"max_seq_length", options->max_seq_length, 5, INSTANCE_LENGTH_MAX},
                    {"max_predictions_per_seq", options->max_predictions, 1, INT32_MAX},
                    {"dupe_factor", options->dupe_factor, 1, INT32_MAX},
@@ -218,10 +218,10 @@ enum berth_status instance_options_check(const struct instance_options *options,
                    {"short_seq_prob", options->short_seq_prob, 0, 1},
                    {"vocab_size", options->vocab_size, 1, INT32_MAX}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most)) {
+        if (!(numbers[i].value >= numbers[i].min && numbers[i].value <= numbers[i].max)) {
             return error_set(error, BERTH_BAD_DATA,
                              "pre-training instances: %s: expected %.10g to %.10g, found %.10g",
-                             numbers[i].name, numbers[i].least, numbers[i].most, numbers[i].value);
+                             numbers[i].name, numbers[i].min, numbers[i].max, numbers[i].value);
         }
     }
     return BERTH_OK;

@@ -87,8 +87,8 @@ static void mask_word(struct masking *masking, int32_t *tokens, struct word word
 
 size_t masking_count(const struct instance_options *options, size_t length) {
     double fraction = rint((double)length * options->masked_lm_prob); // ties to even, as Python
-    size_t wanted = fraction < 1 ? 1 : (size_t)fraction, most = (size_t)options->max_predictions;
-    return wanted < most ? wanted : most;
+    size_t wanted = fraction < 1 ? 1 : (size_t)fraction, limit = (size_t)options->max_predictions;
+    return wanted < limit ? wanted : limit;
 }
 
 // The next candidate. With Python's numbers all candidates were shuffled first; otherwise they are

@@ -79,12 +79,12 @@ static enum berth_status find_sets(struct reading *reading, int max_seq_length,
     for (int i = 0; i < count; i++) {
         TRY(same_shape(reading, i, like[i], error));
     }
-    int64_t most = max_seq_length > 0 ? max_seq_length : INSTANCE_LENGTH_MAX;
-    return reading->rows.widths[ROW_IDS] <= most
+    int64_t limit = max_seq_length > 0 ? max_seq_length : INSTANCE_LENGTH_MAX;
+    return reading->rows.widths[ROW_IDS] <= limit
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
                            "%s: rows have %" PRId64 " tokens; the maximum requested is %" PRId64,
-                           reading->rows.path, reading->rows.widths[ROW_IDS], most);
+                           reading->rows.path, reading->rows.widths[ROW_IDS], limit);
 }
 
 // --- the file -----------------------------------------------------------------------------------
@@ -137,10 +137,11 @@ enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, in
 static enum berth_status count_packed(struct reading *reading, int64_t *sequences,
                                       struct berth_error *error) {
     int64_t width = reading->rows.widths[ROW_PACK_WEIGHTS];
-    int64_t most = reading->count < BLOCK_ROWS ? reading->count : BLOCK_ROWS;
-    int32_t *weights = memory_array((size_t)(most * width) + 1, sizeof *weights);
+    int64_t block = reading->count < BLOCK_ROWS ? reading->count : BLOCK_ROWS;
+    int32_t *weights = memory_array((size_t)(block * width) + 1, sizeof *weights);
     if (weights == NULL) {
-        return error_no_memory(error, (size_t)(most * width) * sizeof *weights, reading->rows.path);
+        return error_no_memory(error, (size_t)(block * width) * sizeof *weights,
+                               reading->rows.path);
     }
     enum berth_status status = BERTH_OK;
     for (int64_t first = 0; first < reading->count && status == BERTH_OK; first += BLOCK_ROWS) {

@@ -74,7 +74,8 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
     for (size_t i = 0; i < count; i++) {
         if (is_for_use(names[i], use, training_is_named)) {
             char *path = path_join(folder, names[i]);
-            TRY(path != NULL ? add_shard(list, path, max_seq_length, error) : file_no_path(error));
+            TRY(path != NULL ? add_shard(list, path, max_seq_length, error)
+                             : path_no_memory(error));
         }
     }
     return BERTH_OK;
@@ -83,7 +84,7 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
 static enum berth_status add_file(struct shard_list *list, const char *path, int max_seq_length,
                                   struct berth_error *error) {
     char *own = memory_string(path);
-    return own != NULL ? add_shard(list, own, max_seq_length, error) : file_no_path(error);
+    return own != NULL ? add_shard(list, own, max_seq_length, error) : path_no_memory(error);
 }
 
 static enum berth_status add_all(struct shard_list *list, const char *path, enum shard_use use,

@@ -434,8 +434,8 @@ static struct packer_sequence get(const void *data, size_t index) {
     const struct pick *pick = &stream->picks[index];
     struct packer_source source = instance_source(&pick->loaded->instances);
     struct packer_sequence sequence = source.get(source.data, pick->instance);
-    int32_t most = stream->settings.max_predictions;
-    sequence.masked_count = sequence.masked_count < most ? sequence.masked_count : most;
+    int32_t limit = stream->settings.max_predictions;
+    sequence.masked_count = sequence.masked_count < limit ? sequence.masked_count : limit;
     return sequence;
 }
 

@@ -37,13 +37,13 @@ struct builder {
     struct squad_failure failure; // of a document or an example
 };
 
-static enum berth_status check_option(const char *name, int64_t value, int64_t least,
+static enum berth_status check_option(const char *name, int64_t value, int64_t min,
                                       struct berth_error *error) {
-    if (value >= least && value <= LENGTH_MAX) {
+    if (value >= min && value <= LENGTH_MAX) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_USAGE, "%s: expected %lld to %d, found %lld", name,
-                     (long long)least, LENGTH_MAX, (long long)value);
+                     (long long)min, LENGTH_MAX, (long long)value);
 }
 
 static enum berth_status check_options(const struct squad_feature_options *options,

@@ -94,7 +94,7 @@ static enum berth_status read_documents(struct job *job, const char *name,
                                         struct documents *documents, struct berth_error *error) {
     char *path = path_join(job->request->shards, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = read_text(job->request, path, documents, error);
     memory_free(path);
@@ -138,7 +138,7 @@ static enum berth_status write_file(const struct job *job, const char *name,
     struct file_reader file;
     char *path = path_join(job->request->folder, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status =
         (job->request->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
@@ -179,7 +179,7 @@ static enum berth_status finish_shard(struct job *job, const struct shard *shard
     char *name = file_name(job, shard->name);
     int64_t bytes = -1;
     if (name == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = BERTH_OK;
     if (shard->instances.count > 0) {
@@ -236,7 +236,7 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
         }
         char *name = file_name(job, walk.key);
         if (name == NULL) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
         if (stage_find(&job->stage, name) == NULL) {
             job->names[job->count++] = walk.key;
@@ -268,7 +268,7 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
     }
     char *path = path_join(request->folder, "statistics.json");
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = pretraining_statistics_write(
         request->statistics, request->options.max_seq_length, path, error);
@@ -294,15 +294,6 @@ static int is_text(const char *name) {
     return name_has_suffix(name, ".txt");
 }
 
-static enum berth_status measure_file(const char *path, uint64_t *size,
-                                      char digest[DIGEST_HEX_SIZE], struct berth_error *error) {
-    struct file_reader file;
-    TRY(file_reader_open(&file, path, error));
-    *size = file.size;
-    file_reader_close(&file);
-    return digest_file(DIGEST_SHA256, path, digest, error);
-}
-
 // Adds the entry of another program's shard, and its line of the digest. Such shards have no
 // manifest that would show a change, so the digest covers their whole content.
 static enum berth_status describe_shard(struct job *job, json *files, const char *name,
@@ -310,7 +301,7 @@ static enum berth_status describe_shard(struct job *job, json *files, const char
     char *path = path_join(job->request->shards, name), digest[DIGEST_HEX_SIZE];
     uint64_t size = 0;
     const enum berth_status status =
-        path != NULL ? measure_file(path, &size, digest, error) : file_no_path(error);
+        path != NULL ? digest_measure(path, &size, digest, error) : path_no_memory(error);
     memory_free(path);
     TRY(status);
     buffer_put_text(lines, name);
@@ -365,7 +356,7 @@ static enum berth_status open_shards(struct job *job, struct stage_settings *set
                                      struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE], *path = path_join(job->request->shards, SHARD_MANIFEST);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     const int is_foreign = has_only_shards(job->request->shards, path);
     enum berth_status status =
@@ -389,7 +380,7 @@ static enum berth_status prepare(struct job *job, struct stage_settings *setting
     TRY(open_shards(job, settings, error));
     set_options(settings, job->request);
     *manifest = path_join(job->request->folder, INSTANCE_MANIFEST);
-    return *manifest != NULL ? BERTH_OK : file_no_path(error);
+    return *manifest != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 static enum berth_status run(struct job *job, struct stage_settings *settings,
@@ -450,7 +441,7 @@ static enum berth_status read_folder(const struct instance_stage *request, const
         char *path = is_text(names[i]) ? path_join(folder, names[i]) : NULL;
         if (is_text(names[i])) {
             status = path != NULL ? read_input(request, path, outputs, documents, error)
-                                  : file_no_path(error);
+                                  : path_no_memory(error);
         }
         memory_free(path);
     }

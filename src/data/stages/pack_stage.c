@@ -56,7 +56,7 @@ static enum berth_status add_input(struct job *job, const char *name, struct buf
     char size[NUMBER_TEXT_SIZE];
     input->path = path_join(job->request->input, name);
     if (input->path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     job->input_count++;
     TRY(file_reader_open(&file, input->path, error));
@@ -246,7 +246,7 @@ static enum berth_status write_part(struct job *job, const struct window *window
     part_name(name, sizeof name, window->first_part + part);
     char *path = path_join(job->request->folder, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = pretraining_write_packed(
         path, &job->instances, packs, job->max_seq_length, job->max_predictions, error);
@@ -368,11 +368,11 @@ enum berth_status pack_stage_check(const struct instance_options *options,
 
 // The number of inputs from `first` that make a window.
 static size_t window_count(const struct job *job, size_t first) {
-    int64_t most = job->request->window > 0 ? job->request->window : PACK_WINDOW, tokens = 0;
+    int64_t limit = job->request->window > 0 ? job->request->window : PACK_WINDOW, tokens = 0;
     size_t i = first;
     for (; i < job->input_count; i++) {
         tokens += job->inputs[i].size.sequences * job->max_seq_length;
-        if (i > first && tokens > most) {
+        if (i > first && tokens > limit) {
             break;
         }
     }
@@ -439,7 +439,7 @@ static char *path_beside(const struct job *job, const char *ending) {
 static enum berth_status write_metadata(struct job *job, struct berth_error *error) {
     char *path = path_beside(job, "_metadata.json");
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     for (size_t i = 0; i < job->total->strategy_count; i++) {
         job->total->strategies_used += job->total->counts[i] > 0;
@@ -472,7 +472,7 @@ static enum berth_status prepare(struct job *job, struct stage_settings *setting
     stage_set_integer(settings, "window",
                       (uint64_t)(job->request->window > 0 ? job->request->window : PACK_WINDOW));
     *manifest = path_beside(job, "_pack.json");
-    return *manifest != NULL ? BERTH_OK : file_no_path(error);
+    return *manifest != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 // Runs on rank 0, which has the entries of all windows.

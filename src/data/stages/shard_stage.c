@@ -408,7 +408,7 @@ static enum berth_status is_missing(const struct job *job, size_t i, int *missin
                                     struct berth_error *error) {
     char *name = shard_file_name(&job->plan, i, job->request->name);
     if (name == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     *missing = stage_find(&job->stage, name) == NULL;
     memory_free(name);
@@ -419,8 +419,8 @@ static enum berth_status is_missing(const struct job *job, size_t i, int *missin
 static enum berth_status find_groups(struct job *job, size_t *count, struct berth_error *error) {
     size_t shards = shard_count(&job->plan);
     size_t wanted = job->threads > GROUPS ? (size_t)job->threads : GROUPS;
-    size_t most = (shards + wanted - 1) / wanted;
-    most = most < GROUP_MAX ? most : GROUP_MAX;
+    size_t limit = (shards + wanted - 1) / wanted;
+    limit = limit < GROUP_MAX ? limit : GROUP_MAX;
     *count = 0;
     job->groups = memory_array(shards, sizeof *job->groups);
     if (job->groups == NULL) {
@@ -430,7 +430,7 @@ static enum berth_status find_groups(struct job *job, size_t *count, struct bert
         int missing = 0;
         TRY(is_missing(job, i, &missing, error));
         struct group *last = *count > 0 ? &job->groups[*count - 1] : NULL;
-        if (missing && last != NULL && last->first + last->count == i && last->count < most) {
+        if (missing && last != NULL && last->first + last->count == i && last->count < limit) {
             last->count++;
         } else if (missing) {
             job->groups[(*count)++] = (struct group){i, 1};
@@ -477,7 +477,7 @@ static enum berth_status prepare(struct job *job, struct stage_settings *setting
     stage_set_real(settings, "fraction_test_set", plan->test_fraction);
     stage_set_integer(settings, "seed", plan->seed);
     *manifest = path_join(job->request->folder, SHARD_MANIFEST);
-    return *manifest != NULL ? BERTH_OK : file_no_path(error);
+    return *manifest != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 static enum berth_status run(struct job *job, struct stage_settings *settings,

@@ -126,7 +126,7 @@ static enum berth_status remove_temporary(const struct stage *stage, const char 
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         if (file_is_temporary(names[i]) && strncmp(names[i], prefix, strlen(prefix)) == 0) {
             char *path = path_join(folder, names[i]);
-            status = path != NULL ? file_remove(path, error) : file_no_path(error);
+            status = path != NULL ? file_remove(path, error) : path_no_memory(error);
             memory_free(path);
         } else {
             *others |= names[i][0] != '.' && strcmp(names[i], path_name(stage->path)) != 0;
@@ -145,7 +145,7 @@ static enum berth_status check_entry(const char *folder, const char *name, const
     char *path = path_join(folder, name);
     const enum berth_status status =
         path != NULL ? file_check_size(path, (uint64_t)json_as_integer(bytes), error)
-                     : file_no_path(error);
+                     : path_no_memory(error);
     memory_free(path);
     return status;
 }
@@ -231,11 +231,11 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
     char *folder = file_parent(stage->path);
     int others;
     if (folder == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = dir_make(folder, error);
     if (status == BERTH_OK) {
-        status = file_lock_take(&stage->lock, folder, error);
+        status = file_lock_acquire(&stage->lock, folder, error);
     }
     if (status == BERTH_OK) {
         status = remove_temporary(stage, folder, path_name(stage->folder), &others, error);
@@ -335,13 +335,13 @@ static enum berth_status each_list(struct stage *stage, size_t *count, list_func
     const size_t length = strlen(base);
     char *folder = file_parent(stage->path), **names = NULL;
     enum berth_status status =
-        folder != NULL ? dir_list(folder, &names, error) : file_no_path(error);
+        folder != NULL ? dir_list(folder, &names, error) : path_no_memory(error);
     *count = 0;
     for (size_t i = 0; status == BERTH_OK && names[i] != NULL; i++) {
         if (strncmp(names[i], base, length) == 0 &&
             strncmp(names[i] + length, list_mark, strlen(list_mark)) == 0) {
             char *path = path_join(folder, names[i]);
-            status = path != NULL ? function(stage, path, error) : file_no_path(error);
+            status = path != NULL ? function(stage, path, error) : path_no_memory(error);
             ++*count;
             memory_free(path);
         }
@@ -417,13 +417,13 @@ static enum berth_status compare_with_rank_0(const struct stage *stage, const js
                            stage->folder, found.name, found.now, found.saved);
 }
 
-static enum berth_status take_from_first(struct stage *stage, const char *text,
-                                         struct berth_error *error) {
+static enum berth_status copy_from_rank_0(struct stage *stage, const char *text,
+                                          struct berth_error *error) {
     json *object = NULL;
     char *list = list_path(stage, stage->comm->rank);
     memory_free(stage->path);
     stage->path = list;
-    TRY(list != NULL ? BERTH_OK : file_no_path(error));
+    TRY(list != NULL ? BERTH_OK : path_no_memory(error));
     TRY(json_read_memory("the manifest of rank 0", text, strlen(text), &object, error));
     enum berth_status status = compare_with_rank_0(stage, object, error);
     json_free(stage->files);
@@ -443,7 +443,7 @@ static enum berth_status share_manifest(struct stage *stage, struct berth_error 
     }
     enum berth_status status = broadcast_text(comm, &text, error);
     if (status == BERTH_OK) {
-        status = comm_settle(comm, comm->rank > 0 ? take_from_first(stage, text, error) : BERTH_OK,
+        status = comm_settle(comm, comm->rank > 0 ? copy_from_rank_0(stage, text, error) : BERTH_OK,
                              error);
     }
     memory_free(text);
@@ -518,7 +518,7 @@ static enum berth_status check_lists(const struct stage *stage, const double *pu
     for (int rank = 1; rank < stage->comm->size && status == BERTH_OK; rank++) {
         char *path = list_path(stage, rank);
         if (path == NULL) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
         if (put[rank] > 0 && !file_exists(path)) {
             status = error_set(error, BERTH_CANT_CREATE,
@@ -615,7 +615,7 @@ static enum berth_status check_entries(const char *manifest, const json *files, 
     enum berth_status status = BERTH_OK;
     char *folder = file_parent(manifest);
     if (folder == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     while (status == BERTH_OK && json_is_object_value(files) && json_walk_next(&walk)) {
         status = check_entry(folder, walk.key, walk.value, &own);

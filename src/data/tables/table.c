@@ -228,15 +228,15 @@ size_t table_find(const struct table *table, const char *column) {
 
 static const char *nearest_column(const struct table *table, const char *column) {
     const char *best = NULL;
-    unsigned least = ~0u;
+    unsigned nearest = ~0u;
     for (size_t i = 0; i < table->column_count; i++) {
         unsigned distance = option_distance(column, table->columns[i]);
-        if (distance < least) {
-            least = distance;
+        if (distance < nearest) {
+            nearest = distance;
             best = table->columns[i];
         }
     }
-    return best != NULL && option_is_near(column, least) ? best : NULL;
+    return best != NULL && option_is_near(column, nearest) ? best : NULL;
 }
 
 enum berth_status table_column(const struct table *table, const char *setting, const char *column,

@@ -156,7 +156,7 @@ static enum berth_status cut_row(struct table_reader *reader, struct cursor *cur
     return BERTH_OK;
 }
 
-static enum berth_status take_header(struct table_reader *reader, struct cursor *cursor) {
+static enum berth_status read_header(struct table_reader *reader, struct cursor *cursor) {
     const char *const *names = reader->options->column_names;
     if (names == NULL) {
         TRY(cut_row(reader, cursor));
@@ -180,7 +180,7 @@ static enum berth_status count_error(const struct table_reader *reader, size_t l
                      fields < columns ? "nothing for" : "more text after", table_shown(last), last);
 }
 
-static enum berth_status take_row(struct table_reader *reader, struct cursor *cursor) {
+static enum berth_status read_row(struct table_reader *reader, struct cursor *cursor) {
     size_t before = reader->cells.count, line = cursor->line;
     TRY(cut_row(reader, cursor));
     size_t fields = reader->cells.count - before;
@@ -215,10 +215,10 @@ enum berth_status table_read_delimited(struct table_reader *reader) {
                             .counted = reader->text};
     while (reader->options->column_names == NULL && skip_empty_line(reader, &cursor)) {
     }
-    TRY(take_header(reader, &cursor));
+    TRY(read_header(reader, &cursor));
     while (cursor.at < cursor.end) {
         if (!skip_empty_line(reader, &cursor)) {
-            TRY(take_row(reader, &cursor));
+            TRY(read_row(reader, &cursor));
         }
     }
     return BERTH_OK;

@@ -90,7 +90,7 @@ static enum berth_status copy_row(struct table_reader *reader, const json *objec
     return BERTH_OK;
 }
 
-static enum berth_status take_object(struct table_reader *reader, const json *object, size_t line) {
+static enum berth_status add_object(struct table_reader *reader, const json *object, size_t line) {
     if (!json_is_object_value(object)) {
         return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column 1: " EXPECTED,
                          reader->name, line);
@@ -103,9 +103,9 @@ static enum berth_status take_object(struct table_reader *reader, const json *ob
     return table_reader_add_row(reader, line);
 }
 
-// Takes the object that begins in `line`.
-static enum berth_status take_text(struct table_reader *reader, const char *bytes, size_t length,
-                                   size_t line) {
+// Parses the object that begins in `line` and adds it as a row.
+static enum berth_status read_object(struct table_reader *reader, const char *bytes, size_t length,
+                                     size_t line) {
     json *object = NULL;
     struct berth_error problem = {0};
     enum berth_status status = json_read_memory("JSON", bytes, length, &object, &problem);
@@ -118,7 +118,7 @@ static enum berth_status take_text(struct table_reader *reader, const char *byte
                          ", with no comma after it and no NaN, or one array of them",
                          reader->name, line, problem.message);
     }
-    status = take_object(reader, object, line);
+    status = add_object(reader, object, line);
     json_free(object);
     return status;
 }
@@ -136,7 +136,7 @@ static enum berth_status read_lines(struct table_reader *reader) {
     for (size_t at = 0; at < reader->length; line++) {
         size_t length = strcspn(reader->text + at, "\n");
         if (!is_blank(reader->text + at, length)) {
-            TRY(take_text(reader, reader->text + at, length, line));
+            TRY(read_object(reader, reader->text + at, length, line));
         }
         at += length + 1;
     }
@@ -171,8 +171,8 @@ static enum berth_status array_error(const struct table_reader *reader, const st
                      cursor->at, ends ? "" : "\"");
 }
 
-// Takes the object at the cursor, and the comma or bracket after it; *is_last: it was a bracket.
-static enum berth_status take_entry(struct table_reader *reader, struct cursor *cursor,
+// Reads the object at the cursor, and the comma or bracket after it; *is_last: it was a bracket.
+static enum berth_status read_entry(struct table_reader *reader, struct cursor *cursor,
                                     int *is_last) {
     skip_blanks(cursor);
     if (*cursor->at != '{') {
@@ -180,7 +180,7 @@ static enum berth_status take_entry(struct table_reader *reader, struct cursor *
     }
     const char *end = reader->text + reader->length;
     const size_t length = json_first_end(cursor->at, (size_t)(end - cursor->at));
-    TRY(take_text(reader, cursor->at, length, cursor->line));
+    TRY(read_object(reader, cursor->at, length, cursor->line));
     advance(cursor, length);
     skip_blanks(cursor);
     *is_last = *cursor->at == ']';
@@ -194,7 +194,7 @@ static enum berth_status take_entry(struct table_reader *reader, struct cursor *
 static enum berth_status read_array(struct table_reader *reader, struct cursor *cursor) {
     int is_last = 0;
     while (!is_last) {
-        TRY(take_entry(reader, cursor, &is_last));
+        TRY(read_entry(reader, cursor, &is_last));
     }
     skip_blanks(cursor);
     return *cursor->at == '\0' ? BERTH_OK

@@ -29,14 +29,14 @@ struct columns {
 };
 
 static enum berth_status column_number(const struct tagged_reader *reader, const char *setting,
-                                       const char *text, int64_t least, int64_t *number) {
-    if (number_parse_integer(text, number) && *number >= least && *number <= COLUMNS_MAX) {
+                                       const char *text, int64_t min, int64_t *number) {
+    if (number_parse_integer(text, number) && *number >= min && *number <= COLUMNS_MAX) {
         return BERTH_OK;
     }
     return error_set(reader->error, BERTH_USAGE,
                      "%s: %s: expected the number of a column, %" PRId64 " to %d, found \"%s\"; "
                      "only JSON lines name their columns",
-                     reader->dataset->name, setting, least, COLUMNS_MAX, text);
+                     reader->dataset->name, setting, min, COLUMNS_MAX, text);
 }
 
 static enum berth_status missing_column(const struct columns *columns, const char *setting,
@@ -96,7 +96,7 @@ static enum berth_status split_fields(const struct columns *columns, char *line,
     return BERTH_OK;
 }
 
-static enum berth_status take_line(struct columns *columns, const struct fields *fields) {
+static enum berth_status read_line(struct columns *columns, const struct fields *fields) {
     struct tagged_reader *reader = columns->reader;
     if (fields->count == 0) {
         columns->in_sentence = 0;
@@ -126,7 +126,7 @@ static int is_done(const struct columns *columns) {
     return !columns->in_sentence && tagged_reader_is_full(columns->reader);
 }
 
-static enum berth_status take_lines(struct tagged_reader *reader, char *text, size_t length) {
+static enum berth_status read_lines(struct tagged_reader *reader, char *text, size_t length) {
     struct columns columns = {.reader = reader};
     struct fields fields;
     for (char *at = text, *end = text + length; at < end && !is_done(&columns);) {
@@ -135,7 +135,7 @@ static enum berth_status take_lines(struct tagged_reader *reader, char *text, si
         columns.line++;
         *stop = '\0';
         TRY(split_fields(&columns, at, &fields));
-        TRY(take_line(&columns, &fields));
+        TRY(read_line(&columns, &fields));
         at = stop + 1;
     }
     return BERTH_OK;
@@ -169,5 +169,5 @@ enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *
     TRY(encoding_normalise_owned(reader->dataset->name, &reader->storage->bytes, &text, &length,
                                  reader->error));
     TRY(check_bytes(reader, text, length));
-    return take_lines(reader, text, length);
+    return read_lines(reader, text, length);
 }

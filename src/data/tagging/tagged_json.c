@@ -76,7 +76,7 @@ static enum berth_status text_at(const struct tagged_reader *reader, size_t row,
                              "expected strings that are not empty");
 }
 
-static enum berth_status take_row(struct tagged_reader *reader, size_t row, size_t word_column,
+static enum berth_status read_row(struct tagged_reader *reader, size_t row, size_t word_column,
                                   size_t tag_column) {
     const struct table *table = &reader->storage->table;
     const json *words, *tags = NULL;
@@ -112,7 +112,7 @@ enum berth_status tagged_read_json(struct tagged_reader *reader, const char *pat
     }
     reader->has_tags = tags != NO_COLUMN;
     for (size_t row = 0; row < table->row_count && !tagged_reader_is_full(reader); row++) {
-        TRY(take_row(reader, row, words, tags));
+        TRY(read_row(reader, row, words, tags));
     }
     return BERTH_OK;
 }

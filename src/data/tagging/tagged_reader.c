@@ -61,6 +61,6 @@ enum berth_status tagged_reader_begin_sentence(struct tagged_reader *reader, siz
 }
 
 int tagged_reader_is_full(const struct tagged_reader *reader) {
-    const int64_t most = reader->settings->sentences;
-    return most > 0 && reader->dataset->count >= (size_t)most;
+    const int64_t limit = reader->settings->sentences;
+    return limit > 0 && reader->dataset->count >= (size_t)limit;
 }

@@ -249,8 +249,8 @@ static enum berth_status broadcast_cleaned(struct job *job, int root, size_t *co
 }
 
 // Assigns the text that rank `owner` has passed on to the articles [first, first + count).
-static enum berth_status take_cleaned(struct job *job, int owner, size_t first, size_t count,
-                                      struct berth_error *error) {
+static enum berth_status assign_cleaned(struct job *job, int owner, size_t first, size_t count,
+                                        struct berth_error *error) {
     const char *plain = job->passed.bytes + count * sizeof(struct passed);
     const size_t left = job->article_count - first;
     int same = count == left || (count < left && job->articles[first + count].owner > owner);
@@ -276,7 +276,7 @@ static enum berth_status write_others(struct job *job, struct berth_error *error
         enum berth_status status = BERTH_OK;
         TRY(broadcast_cleaned(job, owner, &count, error));
         if (job->comm->rank == 0) {
-            status = take_cleaned(job, owner, first, count, error);
+            status = assign_cleaned(job, owner, first, count, error);
             if (status == BERTH_OK) {
                 status = write_articles(job, first, count, error);
             }
@@ -520,7 +520,7 @@ static void report(const struct berth_log *log, const struct wikipedia_counts *c
 static enum berth_status check_input(const struct wikipedia_settings *settings, const char *first,
                                      struct berth_error *error) {
     TRY(file_require(settings->dump, "a dump of a wiki, .xml or .xml.bz2", error));
-    return first != NULL ? BERTH_OK : file_no_path(error);
+    return first != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,

@@ -12,7 +12,7 @@ enum berth_status wikipedia_files_open(struct wikipedia_files *files,
                                        struct berth_error *error) {
     files->settings = settings;
     TRY(dir_make(settings->folder, error));
-    TRY(file_lock_take(&files->lock, settings->folder, error));
+    TRY(file_lock_acquire(&files->lock, settings->folder, error));
     TRY(wikipedia_state_open(&files->state, settings, error));
     if (files->state.count > 0) {
         files->last = files->state.files[files->state.count - 1];
@@ -97,7 +97,7 @@ static enum berth_status finish_file(struct wikipedia_files *files, struct berth
 static enum berth_status begin_file(struct wikipedia_files *files, struct berth_error *error) {
     char *path = wikipedia_file_path(files->settings->folder, files->state.count);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     path[strlen(path) - strlen("/wiki_00")] = '\0';
     enum berth_status status = dir_make(path, error);

@@ -155,7 +155,7 @@ static enum berth_status check_file(const char *folder, size_t index, uint64_t b
                                     struct berth_error *error) {
     char *path = wikipedia_file_path(folder, index);
     const enum berth_status status =
-        path != NULL ? file_check_size(path, bytes, error) : file_no_path(error);
+        path != NULL ? file_check_size(path, bytes, error) : path_no_memory(error);
     memory_free(path);
     return status;
 }

@@ -65,8 +65,8 @@ static uint32_t numbered_point(const char *digits, size_t length) {
 // Decodes the entity "&...;" at text[0, length) to UTF-8; returns the number of bytes. *used is the
 // length of the entity. 0: it is not an entity.
 static size_t read_entity(const char *text, size_t length, char bytes[4], size_t *used) {
-    size_t most = length < 12 ? length : 12;
-    const char *end = memchr(text, ';', most);
+    size_t limit = length < 12 ? length : 12;
+    const char *end = memchr(text, ';', limit);
     if (end == NULL) {
         return 0;
     }
@@ -339,7 +339,7 @@ static size_t count_trailing(const char *text, size_t length, char byte) {
 }
 
 // Keeps "== History ==" until text follows. Returns 1 if the line is a heading.
-static int take_heading(struct lines *lines, const char *text, size_t length) {
+static int put_heading(struct lines *lines, const char *text, size_t length) {
     size_t leading = count_leading(text, length, '='), trailing = count_trailing(text, length, '=');
     size_t level = leading < trailing ? leading : trailing;
     if (leading == length || level < 2) {
@@ -384,7 +384,7 @@ static int is_dropped_line(const char *text, size_t length) {
            (length >= 4 && memcmp(text, "----", 4) == 0);
 }
 
-static void take_line(struct lines *lines, const char *text, size_t length) {
+static void put_line(struct lines *lines, const char *text, size_t length) {
     struct wikitext *wikitext = lines->wikitext;
     while (length > 0 && strchr(" \t\r", text[length - 1]) != NULL) {
         length--;
@@ -396,7 +396,7 @@ static void take_line(struct lines *lines, const char *text, size_t length) {
     int at_margin = indent == 0;
     text += indent;
     length -= indent;
-    if (length == 0 || (at_margin && take_heading(lines, text, length)) ||
+    if (length == 0 || (at_margin && put_heading(lines, text, length)) ||
         is_dropped_line(text, length)) {
         return;
     }
@@ -422,7 +422,7 @@ void wikitext_finish_lines(struct wikitext *wikitext) {
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         size_t length = (size_t)((newline != NULL ? newline : end) - at);
-        take_line(&lines, at, length);
+        put_line(&lines, at, length);
         at += length + 1;
     }
 }

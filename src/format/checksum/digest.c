@@ -100,3 +100,12 @@ enum berth_status digest_file(enum digest_kind kind, const char *path, char hex[
     file_reader_close(&reader);
     return status;
 }
+
+enum berth_status digest_measure(const char *path, uint64_t *bytes, char hex[DIGEST_HEX_SIZE],
+                                 struct berth_error *error) {
+    struct file_reader reader;
+    TRY(file_reader_open(&reader, path, error));
+    *bytes = reader.size;
+    file_reader_close(&reader);
+    return digest_file(DIGEST_SHA256, path, hex, error);
+}

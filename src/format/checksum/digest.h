@@ -6,6 +6,7 @@
 #include "core/error.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum digest_kind {
     DIGEST_SHA256,
@@ -26,5 +27,8 @@ enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t
 // Reads the file in blocks, so that memory does not grow with it.
 enum berth_status digest_file(enum digest_kind kind, const char *path, char hex[DIGEST_HEX_SIZE],
                               struct berth_error *error);
+// The size of a file and its SHA-256.
+enum berth_status digest_measure(const char *path, uint64_t *bytes, char hex[DIGEST_HEX_SIZE],
+                                 struct berth_error *error);
 
 #endif

@@ -79,7 +79,7 @@ static enum berth_status open_one(struct shards *shards, size_t i, const char *i
     char *path = folder != NULL ? path_join(folder, shards->names[i]) : NULL;
     enum berth_status status =
         path != NULL ? tensor_file_open_as(&shards->files[i], path, shards->formats, error)
-                     : file_no_path(error);
+                     : path_no_memory(error);
     memory_free(folder);
     memory_free(path);
     return status;

@@ -50,7 +50,7 @@ static enum berth_status find_tag(const char *folder, const char *tag, char **pa
     }
     char *inner = path_join(folder, tag);
     if (inner == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = file_find(inner, DEEPSPEED_MODEL_FILE, path, error);
     if (status == BERTH_OK && *path == NULL) {

@@ -63,7 +63,7 @@ static enum berth_status list_shards(struct deepspeed_checkpoint *checkpoint, co
                                               .rank = deepspeed_rank_of(names[i]),
                                               .file.archive.file.descriptor = -1};
             if (shard->path == NULL) {
-                return file_no_path(error);
+                return path_no_memory(error);
             }
         }
     }
@@ -95,7 +95,7 @@ enum berth_status deepspeed_find_shards(struct deepspeed_checkpoint *checkpoint,
     char **names = NULL;
     enum berth_status status;
     if (folder == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     TRY_DONE(dir_list(folder, &names, error));
     TRY_DONE(list_shards(checkpoint, folder, names, error));

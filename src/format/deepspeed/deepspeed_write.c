@@ -185,7 +185,8 @@ static enum berth_status write_model(const char *folder, const struct deepspeed_
     };
     const struct torch_node root = node_many(NULL, TORCH_DICT, children, LENGTH(children));
     char *path = path_join(folder, DEEPSPEED_MODEL_FILE);
-    enum berth_status status = path != NULL ? torch_write(path, &root, error) : file_no_path(error);
+    enum berth_status status =
+        path != NULL ? torch_write(path, &root, error) : path_no_memory(error);
     memory_free(path);
     return status;
 }
@@ -350,7 +351,7 @@ static enum berth_status write_shard(const char *folder, const struct deepspeed_
              out->is_bf16 ? "bf16_" : "", rank);
     char *path = path_join(folder, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     fill_shard(&shard, out, flat, rank);
     enum berth_status status = write_shard_file(path, out, &shard, error);
@@ -393,7 +394,7 @@ enum berth_status deepspeed_write(const char *folder, const struct deepspeed_out
     char *inner = path_join(folder, tag), *latest = path_join(folder, "latest");
     enum berth_status status;
     if (inner == NULL || latest == NULL) {
-        status = file_no_path(error);
+        status = path_no_memory(error);
     } else {
         TRY_DONE(write_tag(inner, out, error));
         TRY_DONE(file_write(latest, tag, strlen(tag), error));

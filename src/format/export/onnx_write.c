@@ -360,7 +360,7 @@ enum berth_status onnx_write(const char *path, const struct onnx_model *model,
     size_t size = strlen(path) + sizeof ".data";
     char *data_path = memory_new(size);
     if (data_path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     snprintf(data_path, size, "%s.data", path);
     struct weights weights = {.graph = model->graph};

@@ -34,9 +34,9 @@ static enum berth_status read_heap(struct group *group, uint64_t address,
     TRY(hdf5_read_metadata(group->file, address, HEAP_HEADER_BYTES, &block, &cursor, error));
     int is_heap = memcmp(block, "HEAP\0", 5) == 0;
     hdf5_skip(&cursor, 8);
-    uint64_t length = hdf5_take(&cursor, 8);
+    uint64_t length = hdf5_read_number(&cursor, 8);
     hdf5_skip(&cursor, 8);
-    uint64_t names = hdf5_take(&cursor, 8);
+    uint64_t names = hdf5_read_number(&cursor, 8);
     memory_free(block);
     if (!is_heap) {
         return hdf5_error(group->file, address, "expected the name heap of a group", error);
@@ -48,9 +48,9 @@ static enum berth_status read_heap(struct group *group, uint64_t address,
 
 static enum berth_status put_symbol(struct group *group, struct hdf5_cursor *cursor,
                                     struct berth_error *error) {
-    uint64_t address = cursor->begin + cursor->position, name = hdf5_take(cursor, 8),
-             header = hdf5_take(cursor, 8);
-    uint64_t cache_type = hdf5_take(cursor, 4);
+    uint64_t address = cursor->begin + cursor->position, name = hdf5_read_number(cursor, 8),
+             header = hdf5_read_number(cursor, 8);
+    uint64_t cache_type = hdf5_read_number(cursor, 4);
     hdf5_skip(cursor, 20);
     if (cache_type == 2) { // a soft link
         return BERTH_OK;
@@ -70,7 +70,7 @@ static enum berth_status read_symbols(struct group *group, uint64_t address,
     TRY(hdf5_read_metadata(group->file, address, 8, &block, &cursor, error));
     int is_node = memcmp(block, "SNOD\1", 5) == 0;
     hdf5_skip(&cursor, 6);
-    uint64_t count = hdf5_take(&cursor, 2);
+    uint64_t count = hdf5_read_number(&cursor, 2);
     memory_free(block);
     if (!is_node) {
         return hdf5_error(group->file, address, "expected a symbol node of a group", error);
@@ -101,7 +101,7 @@ static enum berth_status read_group_tree(struct group *group, uint64_t address, 
     enum berth_status status = BERTH_OK;
     for (uint64_t i = 0; i < count && status == BERTH_OK; i++) {
         hdf5_skip(&cursor, 8);
-        uint64_t child = hdf5_take(&cursor, 8);
+        uint64_t child = hdf5_read_number(&cursor, 8);
         status = node_level == 0 ? read_symbols(group, child, error)
                                  : read_group_tree(group, child, node_level - 1, error);
     }
@@ -147,24 +147,24 @@ static enum berth_status find_signature(const struct file_reader *file, uint64_t
 static void parse_superblock(struct hdf5_cursor *cursor, uint64_t version,
                              struct superblock *block) {
     if (version >= 2) {
-        block->address_bytes = hdf5_take(cursor, 1);
-        block->length_bytes = hdf5_take(cursor, 1);
+        block->address_bytes = hdf5_read_number(cursor, 1);
+        block->length_bytes = hdf5_read_number(cursor, 1);
         hdf5_skip(cursor, 1);
-        block->base = hdf5_take(cursor, 8);
+        block->base = hdf5_read_number(cursor, 8);
         hdf5_skip(cursor, 8);
-        block->end = hdf5_take(cursor, 8);
-        block->root = hdf5_take(cursor, 8);
+        block->end = hdf5_read_number(cursor, 8);
+        block->root = hdf5_read_number(cursor, 8);
         return;
     }
     hdf5_skip(cursor, 4);
-    block->address_bytes = hdf5_take(cursor, 1);
-    block->length_bytes = hdf5_take(cursor, 1);
+    block->address_bytes = hdf5_read_number(cursor, 1);
+    block->length_bytes = hdf5_read_number(cursor, 1);
     hdf5_skip(cursor, version == 1 ? 13 : 9);
-    block->base = hdf5_take(cursor, 8);
+    block->base = hdf5_read_number(cursor, 8);
     hdf5_skip(cursor, 8);
-    block->end = hdf5_take(cursor, 8);
+    block->end = hdf5_read_number(cursor, 8);
     hdf5_skip(cursor, 16);
-    block->root = hdf5_take(cursor, 8);
+    block->root = hdf5_read_number(cursor, 8);
 }
 
 static enum berth_status check_superblock(const struct hdf5_file *file, uint64_t version,
@@ -194,7 +194,7 @@ static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
     struct superblock block = {0};
     TRY(hdf5_read_bytes(file, 0, bytes, cursor.length, error));
     hdf5_skip(&cursor, HDF5_SIGNATURE_BYTES);
-    uint64_t version = hdf5_take(&cursor, 1);
+    uint64_t version = hdf5_read_number(&cursor, 1);
     parse_superblock(&cursor, version, &block);
     if (cursor.is_truncated) {
         return hdf5_error(file, size, "truncated within its first block", error);

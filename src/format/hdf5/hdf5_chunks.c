@@ -76,11 +76,11 @@ static uint64_t read_grid_index(struct index *index, struct hdf5_cursor *cursor)
     uint64_t number = 0;
     int fits = 1;
     for (int i = 0; i < set->rank; i++) {
-        uint64_t offset = hdf5_take(cursor, 8), extent = (uint64_t)set->chunk[i];
+        uint64_t offset = hdf5_read_number(cursor, 8), extent = (uint64_t)set->chunk[i];
         fits = fits && offset % extent == 0 && offset / extent < (uint64_t)set->grid[i];
         number = fits ? number * (uint64_t)set->grid[i] + offset / extent : 0;
     }
-    fits = hdf5_take(cursor, 8) == 0 && fits; // offset within an element
+    fits = hdf5_read_number(cursor, 8) == 0 && fits; // offset within an element
     return fits ? number : index->count;
 }
 
@@ -90,10 +90,10 @@ static enum berth_status read_tree(struct index *index, uint64_t address, int le
 static enum berth_status read_entry(struct index *index, struct hdf5_cursor *cursor, int level,
                                     struct berth_error *error) {
     uint64_t address = cursor->begin + cursor->position;
-    struct hdf5_chunk chunk = {.size = hdf5_take(cursor, 4)};
-    chunk.mask = (uint32_t)hdf5_take(cursor, 4);
+    struct hdf5_chunk chunk = {.size = hdf5_read_number(cursor, 4)};
+    chunk.mask = (uint32_t)hdf5_read_number(cursor, 4);
     uint64_t number = read_grid_index(index, cursor);
-    chunk.address = hdf5_take(cursor, 8);
+    chunk.address = hdf5_read_number(cursor, 8);
     return level > 0 ? read_tree(index, chunk.address, level - 1, error)
                      : put_chunk(index, address, number, chunk, error);
 }
@@ -162,10 +162,10 @@ static enum berth_status read_fixed_header(struct index *index, struct fixed *fi
     int filtered = index->object->set.filter_count > 0;
     int fits = memcmp(block, "FAHD\0", 5) == 0 && block[5] == filtered;
     hdf5_skip(&cursor, 6);
-    fixed->entry_bytes = (size_t)hdf5_take(&cursor, 1);
-    uint64_t page_bits = hdf5_take(&cursor, 1);
-    fixed->count = hdf5_take(&cursor, 8);
-    fixed->block_address = hdf5_take(&cursor, 8);
+    fixed->entry_bytes = (size_t)hdf5_read_number(&cursor, 1);
+    uint64_t page_bits = hdf5_read_number(&cursor, 1);
+    fixed->count = hdf5_read_number(&cursor, 8);
+    fixed->block_address = hdf5_read_number(&cursor, 8);
     memory_free(block);
     fits = fits && page_bits > 0 && page_bits < 32 && fixed->count == index->count;
     fits = fits && (filtered ? fixed->entry_bytes > 12 && fixed->entry_bytes <= 20
@@ -187,10 +187,11 @@ static enum berth_status read_fixed_page(struct index *index, const struct fixed
                            error));
     for (uint64_t i = first; i < first + count && status == BERTH_OK; i++) {
         uint64_t entry_address = cursor.begin + cursor.position;
-        struct hdf5_chunk chunk = {.address = hdf5_take(&cursor, 8), .size = index->chunk_bytes};
+        struct hdf5_chunk chunk = {.address = hdf5_read_number(&cursor, 8),
+                                   .size = index->chunk_bytes};
         if (fixed->entry_bytes > 8) {
-            chunk.size = hdf5_take(&cursor, fixed->entry_bytes - 12);
-            chunk.mask = (uint32_t)hdf5_take(&cursor, 4);
+            chunk.size = hdf5_read_number(&cursor, fixed->entry_bytes - 12);
+            chunk.mask = (uint32_t)hdf5_read_number(&cursor, 4);
         }
         status = put_chunk(index, entry_address, i, chunk, error);
     }

@@ -38,16 +38,16 @@ static enum berth_status header_error(const struct header *header, const struct 
 static enum berth_status read_space(struct header *header, struct hdf5_cursor *cursor,
                                     struct berth_error *error) {
     struct hdf5_dataset *set = &header->object->set;
-    uint64_t version = hdf5_take(cursor, 1), rank = hdf5_take(cursor, 1);
+    uint64_t version = hdf5_read_number(cursor, 1), rank = hdf5_read_number(cursor, 1);
     hdf5_skip(cursor, 1);
-    uint64_t kind = hdf5_take(cursor, 1); // in version 2; 2: no data
+    uint64_t kind = hdf5_read_number(cursor, 1); // in version 2; 2: no data
     hdf5_skip(cursor, version == 1 ? 4 : 0);
     if (version < 1 || version > 2 || rank > TENSOR_MAX_RANK || (version == 2 && kind > 1)) {
         return header_error(header, cursor, "unsupported shape", error);
     }
     set->rank = (int)rank;
     for (uint64_t i = 0; i < rank; i++) {
-        uint64_t extent = hdf5_take(cursor, 8);
+        uint64_t extent = hdf5_read_number(cursor, 8);
         set->shape[i] = (int64_t)extent;
         if (extent > INT64_MAX) {
             return header_error(header, cursor, "invalid shape", error);
@@ -73,9 +73,9 @@ static enum tensor_dtype dtype_of(int is_float, int is_signed, uint64_t size) {
 
 static enum berth_status read_type(struct header *header, struct hdf5_cursor *cursor,
                                    struct berth_error *error) {
-    uint64_t kind = hdf5_take(cursor, 1) & 15, flags = hdf5_take(cursor, 3),
-             size = hdf5_take(cursor, 4);
-    uint64_t offset = hdf5_take(cursor, 2), bits = hdf5_take(cursor, 2);
+    uint64_t kind = hdf5_read_number(cursor, 1) & 15, flags = hdf5_read_number(cursor, 3),
+             size = hdf5_read_number(cursor, 4);
+    uint64_t offset = hdf5_read_number(cursor, 2), bits = hdf5_read_number(cursor, 2);
     enum tensor_dtype dtype = dtype_of(kind == 1, (flags & 8) != 0, size);
     if (kind > 1 || (flags & 1) != 0 || (kind == 1 && (flags & 64) != 0) || offset != 0 ||
         bits != 8 * size || dtype == TENSOR_OTHER) {
@@ -92,15 +92,16 @@ static enum berth_status read_type(struct header *header, struct hdf5_cursor *cu
 static enum berth_status read_filters(struct header *header, struct hdf5_cursor *cursor,
                                       struct berth_error *error) {
     struct hdf5_dataset *set = &header->object->set;
-    uint64_t version = hdf5_take(cursor, 1), count = hdf5_take(cursor, 1);
+    uint64_t version = hdf5_read_number(cursor, 1), count = hdf5_read_number(cursor, 1);
     hdf5_skip(cursor, version == 1 ? 6 : 0);
     if (version < 1 || version > 2 || count > 2) {
         return header_error(header, cursor, "unsupported filters: expected gzip or shuffle", error);
     }
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t filter = hdf5_take(cursor, 2), name = version == 1 ? hdf5_take(cursor, 2) : 0;
+        uint64_t filter = hdf5_read_number(cursor, 2),
+                 name = version == 1 ? hdf5_read_number(cursor, 2) : 0;
         hdf5_skip(cursor, 2);
-        uint64_t values = hdf5_take(cursor, 2);
+        uint64_t values = hdf5_read_number(cursor, 2);
         hdf5_skip(cursor, (name + 7) / 8 * 8 + 4 * (values + (version == 1 ? values % 2 : 0)));
         if (filter != HDF5_DEFLATE && filter != HDF5_SHUFFLE) {
             return header_error(header, cursor, "unsupported filter: expected gzip or shuffle",
@@ -121,7 +122,7 @@ static enum berth_status read_filters(struct header *header, struct hdf5_cursor 
 static void read_chunk_shape(struct header *header, struct hdf5_cursor *cursor, uint64_t count,
                              size_t size) {
     for (uint64_t i = 0; i < count; i++) {
-        header->object->set.chunk[i] = (int64_t)(hdf5_take(cursor, size) & INT64_MAX);
+        header->object->set.chunk[i] = (int64_t)(hdf5_read_number(cursor, size) & INT64_MAX);
     }
     hdf5_skip(cursor, size); // of an element
     header->object->chunk_rank = (int)count;
@@ -131,13 +132,13 @@ static void read_chunk_shape(struct header *header, struct hdf5_cursor *cursor, 
 static enum berth_status read_new_chunks(struct header *header, struct hdf5_cursor *cursor,
                                          struct berth_error *error) {
     struct hdf5_object *object = header->object;
-    uint64_t flags = hdf5_take(cursor, 1), count = hdf5_take(cursor, 1),
-             size = hdf5_take(cursor, 1);
+    uint64_t flags = hdf5_read_number(cursor, 1), count = hdf5_read_number(cursor, 1),
+             size = hdf5_read_number(cursor, 1);
     if (count < 1 || count > TENSOR_MAX_RANK + 1 || size < 1 || size > 8) {
         return header_error(header, cursor, "invalid chunk shape", error);
     }
     read_chunk_shape(header, cursor, count - 1, (size_t)size);
-    uint64_t index = hdf5_take(cursor, 1);
+    uint64_t index = hdf5_read_number(cursor, 1);
     object->index = (enum hdf5_index)index;
     if (index < HDF5_INDEX_SINGLE || index > HDF5_INDEX_FIXED) {
         return header_error(header, cursor,
@@ -145,11 +146,11 @@ static enum berth_status read_new_chunks(struct header *header, struct hdf5_curs
                             error);
     }
     if (index == HDF5_INDEX_SINGLE && (flags & 2) != 0) {
-        object->single_size = hdf5_take(cursor, 8);
-        object->single_mask = (uint32_t)hdf5_take(cursor, 4);
+        object->single_size = hdf5_read_number(cursor, 8);
+        object->single_mask = (uint32_t)hdf5_read_number(cursor, 4);
     }
     hdf5_skip(cursor, index == HDF5_INDEX_FIXED ? 1 : 0);
-    object->index_address = hdf5_take(cursor, 8);
+    object->index_address = hdf5_read_number(cursor, 8);
     return BERTH_OK;
 }
 
@@ -160,9 +161,9 @@ static enum berth_status read_chunked(struct header *header, struct hdf5_cursor 
     if (version >= 4) {
         return read_new_chunks(header, cursor, error);
     }
-    uint64_t count = hdf5_take(cursor, 1);
+    uint64_t count = hdf5_read_number(cursor, 1);
     object->index = HDF5_INDEX_TREE;
-    object->index_address = hdf5_take(cursor, 8);
+    object->index_address = hdf5_read_number(cursor, 8);
     if (count < 1 || count > TENSOR_MAX_RANK + 1) {
         return header_error(header, cursor, "invalid chunk shape", error);
     }
@@ -173,7 +174,7 @@ static enum berth_status read_chunked(struct header *header, struct hdf5_cursor 
 static enum berth_status read_layout(struct header *header, struct hdf5_cursor *cursor,
                                      struct berth_error *error) {
     struct hdf5_object *object = header->object;
-    uint64_t version = hdf5_take(cursor, 1), kind = hdf5_take(cursor, 1);
+    uint64_t version = hdf5_read_number(cursor, 1), kind = hdf5_read_number(cursor, 1);
     object->has_layout = 1;
     if (version < 3 || version > 5 || kind > 2) {
         return header_error(header, cursor, "unsupported layout", error);
@@ -181,8 +182,8 @@ static enum berth_status read_layout(struct header *header, struct hdf5_cursor *
     if (kind == 2) {
         return read_chunked(header, cursor, version, error);
     }
-    object->set.address = kind == 1 ? hdf5_take(cursor, 8) : 0;
-    object->stored = hdf5_take(cursor, kind == 1 ? 8 : 2);
+    object->set.address = kind == 1 ? hdf5_read_number(cursor, 8) : 0;
+    object->stored = hdf5_read_number(cursor, kind == 1 ? 8 : 2);
     if (kind == 0) {
         object->set.address = cursor->begin + cursor->position;
         hdf5_skip(cursor, object->stored);
@@ -194,8 +195,8 @@ static enum berth_status read_symbol_table(struct header *header, struct hdf5_cu
                                            struct berth_error *error) {
     (void)error;
     header->object->is_group = 1;
-    header->object->tree = hdf5_take(cursor, 8);
-    header->object->heap = hdf5_take(cursor, 8);
+    header->object->tree = hdf5_read_number(cursor, 8);
+    header->object->heap = hdf5_read_number(cursor, 8);
     return BERTH_OK;
 }
 
@@ -203,23 +204,23 @@ static enum berth_status read_link_info(struct header *header, struct hdf5_curso
                                         struct berth_error *error) {
     (void)error;
     hdf5_skip(cursor, 1);
-    hdf5_skip(cursor, (hdf5_take(cursor, 1) & 1) != 0 ? 8 : 0);
-    header->object->is_dense = hdf5_take(cursor, 8) != HDF5_UNDEFINED_ADDRESS;
+    hdf5_skip(cursor, (hdf5_read_number(cursor, 1) & 1) != 0 ? 8 : 0);
+    header->object->is_dense = hdf5_read_number(cursor, 8) != HDF5_UNDEFINED_ADDRESS;
     return BERTH_OK;
 }
 
 static enum berth_status read_link(struct header *header, struct hdf5_cursor *cursor,
                                    struct berth_error *error) {
-    uint64_t version = hdf5_take(cursor, 1), flags = hdf5_take(cursor, 1);
-    uint64_t kind = (flags & 8) != 0 ? hdf5_take(cursor, 1) : 0;
+    uint64_t version = hdf5_read_number(cursor, 1), flags = hdf5_read_number(cursor, 1);
+    uint64_t kind = (flags & 8) != 0 ? hdf5_read_number(cursor, 1) : 0;
     hdf5_skip(cursor, ((flags & 4) != 0 ? 8 : 0) + ((flags & 16) != 0 ? 1 : 0));
-    uint64_t length = hdf5_take(cursor, (size_t)1 << (flags & 3));
+    uint64_t length = hdf5_read_number(cursor, (size_t)1 << (flags & 3));
     const unsigned char *name = cursor->bytes + cursor->position;
     hdf5_skip(cursor, length);
     if (kind != 0 || header->object->links == NULL) { // a soft link, or links are not wanted
         return BERTH_OK;
     }
-    uint64_t address = hdf5_take(cursor, 8);
+    uint64_t address = hdf5_read_number(cursor, 8);
     if (version != 1 || cursor->is_truncated || length == 0 ||
         memchr(name, '\0', (size_t)length) != NULL) {
         return header_error(header, cursor, "damaged group entry", error);
@@ -229,8 +230,8 @@ static enum berth_status read_link(struct header *header, struct hdf5_cursor *cu
 
 static enum berth_status read_continuation(struct header *header, struct hdf5_cursor *cursor,
                                            struct berth_error *error) {
-    struct block block = {.address = hdf5_take(cursor, 8)};
-    block.length = hdf5_take(cursor, 8);
+    struct block block = {.address = hdf5_read_number(cursor, 8)};
+    block.length = hdf5_read_number(cursor, 8);
     if (header->version == 2) { // a signature before the messages, a checksum after them
         int fits = block.length >= 8 && block.address <= UINT64_MAX - 4;
         block.address += fits ? 4 : 0;
@@ -269,9 +270,9 @@ static enum berth_status read_messages(struct header *header, struct hdf5_cursor
                                        struct berth_error *error) {
     size_t head = header->version == 1 ? 8 : header->tracks_order ? 6 : 4;
     while (cursor->length - cursor->position >= head) {
-        uint64_t type = hdf5_take(cursor, header->version == 1 ? 2 : 1),
-                 length = hdf5_take(cursor, 2);
-        uint64_t flags = hdf5_take(cursor, 1);
+        uint64_t type = hdf5_read_number(cursor, header->version == 1 ? 2 : 1),
+                 length = hdf5_read_number(cursor, 2);
+        uint64_t flags = hdf5_read_number(cursor, 1);
         hdf5_skip(cursor, head - (header->version == 1 ? 5 : 4));
         struct hdf5_cursor message = {.bytes = cursor->bytes + cursor->position,
                                       .length = (size_t)length,
@@ -299,15 +300,15 @@ static enum berth_status read_prefix(struct header *header, uint64_t address,
     TRY(hdf5_read_metadata(header->file, address, length, &bytes, &cursor, error));
     if (memcmp(bytes, "OHDR\2", 5) == 0) {
         hdf5_skip(&cursor, 5);
-        uint64_t flags = hdf5_take(&cursor, 1);
+        uint64_t flags = hdf5_read_number(&cursor, 1);
         hdf5_skip(&cursor, ((flags & 32) != 0 ? 16 : 0) + ((flags & 16) != 0 ? 4 : 0));
         header->version = 2;
         header->tracks_order = (flags & 4) != 0;
-        header->blocks->length = hdf5_take(&cursor, (size_t)1 << (flags & 3));
+        header->blocks->length = hdf5_read_number(&cursor, (size_t)1 << (flags & 3));
     } else {
-        header->version = (int)hdf5_take(&cursor, 1);
+        header->version = (int)hdf5_read_number(&cursor, 1);
         hdf5_skip(&cursor, 7);
-        header->blocks->length = hdf5_take(&cursor, 4);
+        header->blocks->length = hdf5_read_number(&cursor, 4);
         hdf5_skip(&cursor, 4);
     }
     header->blocks->address = address + cursor.position;

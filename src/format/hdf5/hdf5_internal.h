@@ -17,7 +17,7 @@ struct hdf5_cursor {
 };
 
 // The next number of `size` bytes (up to 8), little-endian.
-uint64_t hdf5_take(struct hdf5_cursor *cursor, size_t size);
+uint64_t hdf5_read_number(struct hdf5_cursor *cursor, size_t size);
 void hdf5_skip(struct hdf5_cursor *cursor, uint64_t size);
 
 // "FILE: HDF5 file, byte N: what".

@@ -8,7 +8,7 @@
 
 // --- the metadata -------------------------------------------------------------------------------
 
-uint64_t hdf5_take(struct hdf5_cursor *cursor, size_t size) {
+uint64_t hdf5_read_number(struct hdf5_cursor *cursor, size_t size) {
     if (size > cursor->length - cursor->position) {
         cursor->is_truncated = 1;
         cursor->position = cursor->length;

@@ -60,7 +60,7 @@ static enum berth_status check_named(const char *repo, const char *blob, const c
     snprintf(record_name, sizeof record_name, "verified/%s", name);
     char *record = path_join(repo, record_name);
     if (record == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = BERTH_OK;
     if (!is_recorded(record, stamp_before)) {
@@ -80,7 +80,7 @@ enum berth_status hub_blob_check(const char *repo, const char *path, struct bert
     static const enum digest_kind kinds[] = {DIGEST_SHA256, DIGEST_GIT_BLOB};
     char *blob = file_resolve(path);
     if (blob == NULL) {
-        return file_exists(path) ? file_no_path(error)
+        return file_exists(path) ? path_no_memory(error)
                                  : error_set(error, BERTH_NO_INPUT,
                                              "%s: cannot find the file that it links to", path);
     }

@@ -159,7 +159,7 @@ static enum berth_status read_ref(const char *repo, const char *revision,
     enum berth_status status = BERTH_OK;
     commit[0] = '\0';
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     if (file_exists(path)) {
         status = file_read(path, PATH_LIMIT, &text, &length, error);
@@ -183,7 +183,7 @@ static enum berth_status check_inside(const char *path, const char *repo,
                                       struct berth_error *error) {
     char *parent = join_and_free(path_join(repo, ".."), "blobs");
     if (parent == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     const int inside = path_is_inside(path, repo) || path_is_inside(path, parent);
     memory_free(parent);
@@ -213,7 +213,7 @@ static enum berth_status check_folder(const char *folder, const char *repo, int 
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = path_join(folder, names[i]);
-        status = path == NULL                    ? file_no_path(error)
+        status = path == NULL                    ? path_no_memory(error)
                  : depth > 0 && dir_exists(path) ? check_folder(path, repo, depth - 1, error)
                                                  : check_entry(path, repo, error);
         memory_free(path);
@@ -239,7 +239,7 @@ static enum berth_status find_folder(struct hub_snapshot *snapshot, const char *
     }
     char *folder = join_and_free(path_join(snapshot->repo, "snapshots"), snapshot->commit);
     if (folder == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     if (!dir_exists(folder)) {
         memory_free(folder);
@@ -254,7 +254,7 @@ enum berth_status hub_snapshot_find(const char *root, const char *type, const ch
                                     struct berth_error *error) {
     *snapshot = (struct hub_snapshot){.repo = hub_repo_folder(root, type, id)};
     if (snapshot->repo == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     if (!hub_is_safe_path(revision)) {
         hub_snapshot_done(snapshot);
@@ -281,7 +281,7 @@ static enum berth_status make_parent(const char *path, const char *folder,
                                      struct berth_error *error) {
     char *parent = file_parent(path);
     if (parent == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = dir_make(parent, error);
     if (status == BERTH_OK && !path_is_inside(parent, folder)) {
@@ -302,7 +302,7 @@ enum berth_status hub_link_blob(const char *snapshot_folder, const char *path, c
     snprintf(target + used, sizeof target - used, "blobs/%s", blob);
     char *link = path_join(snapshot_folder, path);
     if (link == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = make_parent(link, snapshot_folder, error);
     if (status == BERTH_OK) {
@@ -320,7 +320,7 @@ enum berth_status hub_write_ref(const char *repo, const char *revision, const ch
     }
     char *path = join_and_free(path_join(repo, "refs"), revision);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = make_parent(path, repo, error);
     if (status == BERTH_OK) {

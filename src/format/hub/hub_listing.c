@@ -25,7 +25,7 @@ static enum berth_status bad_entry(const char *id, const char *path, struct bert
 }
 
 // Copies the digest of that kind; 0 when `text` is not one.
-static int take_digest(enum digest_kind kind, const json *text, char to[DIGEST_HEX_SIZE]) {
+static int read_digest(enum digest_kind kind, const json *text, char to[DIGEST_HEX_SIZE]) {
     const char *hex = json_text(text);
     if (hex == NULL || !digest_is_hex(kind, hex)) {
         return 0;
@@ -34,19 +34,19 @@ static int take_digest(enum digest_kind kind, const json *text, char to[DIGEST_H
     return 1;
 }
 
-static int take_file(const json *entry, struct hub_file *file) {
+static int read_file(const json *entry, struct hub_file *file) {
     const json *lfs = json_member(entry, "lfs");
     const json *size = json_member(lfs != NULL ? lfs : entry, "size");
     const char *path = json_text(json_member(entry, "path"));
     if (path == NULL || strlen(path) != json_text_length(json_member(entry, "path")) ||
         !hub_is_safe_path(path) || !json_is_integer_value(size) || json_as_integer(size) < 0 ||
-        !take_digest(DIGEST_GIT_BLOB, json_member(entry, "oid"), file->blob_id)) {
+        !read_digest(DIGEST_GIT_BLOB, json_member(entry, "oid"), file->blob_id)) {
         return 0;
     }
     file->size = json_as_integer(size);
     file->kind = lfs != NULL ? DIGEST_SHA256 : DIGEST_GIT_BLOB;
     const json *oid = json_member(lfs != NULL ? lfs : entry, "oid");
-    return take_digest(file->kind, oid, file->etag);
+    return read_digest(file->kind, oid, file->etag);
 }
 
 static enum berth_status make_room(struct hub_listing *listing, struct berth_error *error) {
@@ -67,7 +67,7 @@ static enum berth_status add_entry(const char *id, const json *entry, struct hub
     }
     struct hub_file file = {.path = NULL};
     const char *path = json_text(json_member(entry, "path"));
-    if (!take_file(entry, &file) || listing->count == FILES_LIMIT) {
+    if (!read_file(entry, &file) || listing->count == FILES_LIMIT) {
         return bad_entry(id, path, error);
     }
     TRY(make_room(listing, error));
@@ -88,7 +88,7 @@ static enum berth_status parse(const char *id, const char *text, size_t length, 
                : error_prefix(error, BERTH_BAD_DATA, "invalid answer from the hub");
 }
 
-enum berth_status hub_listing_take_commit(struct hub_listing *listing, const char *id,
+enum berth_status hub_listing_read_commit(struct hub_listing *listing, const char *id,
                                           const char *text, size_t length,
                                           struct berth_error *error) {
     json *value;
@@ -171,7 +171,7 @@ enum berth_status hub_listing_write(const struct hub_listing *listing, const cha
     }
     json *tree = JSON_OBJECT({"format_version", json_new_integer(1)},
                              {"files", json_unless_failed(files, failed)});
-    enum berth_status status = path == NULL ? file_no_path(error) : dir_make(folder, error);
+    enum berth_status status = path == NULL ? path_no_memory(error) : dir_make(folder, error);
     if (status == BERTH_OK) {
         status = json_write_file(tree, JSON_INDENT_2_SORTED, path, error);
     }

@@ -28,8 +28,8 @@ struct hub_listing {
 
 // An invalid answer is BERTH_BAD_DATA; `id` names the repository in messages.
 
-// Takes listing->commit from {"sha": COMMIT, ...}.
-enum berth_status hub_listing_take_commit(struct hub_listing *listing, const char *id,
+// Reads listing->commit from {"sha": COMMIT, ...}.
+enum berth_status hub_listing_read_commit(struct hub_listing *listing, const char *id,
                                           const char *text, size_t length,
                                           struct berth_error *error);
 // Adds the files of a page.

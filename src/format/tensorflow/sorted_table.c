@@ -121,7 +121,7 @@ static void copy_key(struct sorted_table_key *to, const struct sorted_table_key 
 }
 
 // Sets the block's key to the first `shared` bytes of the previous key, followed by `own` bytes.
-static enum berth_status take_key(const struct sorted_table *table,
+static enum berth_status read_key(const struct sorted_table *table,
                                   struct sorted_table_block *block, uint64_t shared, uint64_t own,
                                   struct berth_error *error) {
     size_t left = (size_t)(block->entries.end - block->entries.at);
@@ -176,7 +176,7 @@ static enum berth_status next_in_block(const struct sorted_table *table,
         return table_error(table, entry_offset(block),
                            "a restart point that shares bytes with the previous key", error);
     }
-    TRY(take_key(table, block, shared, own, error));
+    TRY(read_key(table, block, shared, own, error));
     if (value > (uint64_t)(entries->end - entries->at)) {
         return table_error(table, entry_offset(block), "a value that extends beyond its block",
                            error);

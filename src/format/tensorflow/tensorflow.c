@@ -445,7 +445,7 @@ static enum berth_status open_shard(struct bundle *bundle, uint32_t shard,
     size_t prefix = strlen(bundle->path) - strlen(INDEX_ENDING), size = prefix + 64;
     char *path = memory_new(size);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     snprintf(path, size, "%.*s.data-%05u-of-%05u", (int)prefix, bundle->path, shard,
              (unsigned)bundle->shard_count);

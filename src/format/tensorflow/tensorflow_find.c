@@ -48,7 +48,7 @@ static enum berth_status find_index(const char *folder, const char *name, char *
         memcpy(file, name, length);
         memcpy(file + length, INDEX_ENDING, sizeof INDEX_ENDING);
     }
-    const enum berth_status status = file == NULL ? file_no_path(error)
+    const enum berth_status status = file == NULL ? path_no_memory(error)
                                      : length > 0 ? file_find(folder, file, path, error)
                                                   : BERTH_OK;
     memory_free(file);
@@ -60,7 +60,7 @@ static enum berth_status find_in_state(const char *folder, char **path, struct b
     size_t length;
     enum berth_status status = BERTH_OK;
     if (state_path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     if (file_exists(state_path)) {
         status = file_read(state_path, STATE_LIMIT, &state, &length, error);
@@ -97,7 +97,7 @@ enum berth_status tensorflow_find(const char *folder, char **path, struct berth_
     }
     if (status == BERTH_OK && only != NULL) {
         *path = path_join(folder, only);
-        status = *path != NULL ? BERTH_OK : file_no_path(error);
+        status = *path != NULL ? BERTH_OK : path_no_memory(error);
     }
     memory_free(names);
     return status;

@@ -28,7 +28,7 @@ static char *join(const char *prefix, const char *ending, struct berth_error *er
     size_t size = strlen(prefix) + strlen(ending) + 1;
     char *path = memory_new(size);
     if (path == NULL) {
-        (void)file_no_path(error);
+        (void)path_no_memory(error);
         return NULL;
     }
     snprintf(path, size, "%s%s", prefix, ending);
@@ -45,7 +45,7 @@ enum berth_status tensorflow_writer_open(struct tensorflow_writer *writer, const
     if (path == NULL || writer->prefix == NULL) {
         memory_free(path);
         tensorflow_writer_abort(writer);
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = file_writer_open(&writer->data, path, error);
     memory_free(path);
@@ -188,7 +188,7 @@ static enum berth_status write_state(const char *prefix, struct berth_error *err
     char *path = folder != NULL ? path_join(folder, "checkpoint") : NULL;
     memory_free(folder);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     struct file_writer file;
     enum berth_status status = file_writer_open(&file, path, error);

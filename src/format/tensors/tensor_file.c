@@ -63,7 +63,7 @@ enum berth_status tensor_file_open_as(struct tensor_file *file, const char *path
     enum berth_status status;
     *file = (struct tensor_file){.path = memory_string(path), .formats = formats};
     if (file->path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     TRY_DONE(recognise(file, error));
     file->container = memory_array_zeroed(1, file->format->container_size);

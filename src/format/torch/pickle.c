@@ -43,9 +43,9 @@ static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_
 }
 
 // Reads a string with its length before it, in as many bytes as the opcode says.
-static enum berth_status take_text(struct machine *machine, struct pickle_value *value) {
+static enum berth_status read_text(struct machine *machine, struct pickle_value *value) {
     uint64_t bytes = 0;
-    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &bytes));
+    TRY(machine_read_number(machine, opcodes[machine->opcode].argument, &bytes));
     if (bytes > PICKLE_MAX_TEXT) {
         return machine_error(machine, "a string of %" PRIu64 " bytes; the limit is %u", bytes,
                              PICKLE_MAX_TEXT);
@@ -57,7 +57,7 @@ static enum berth_status take_text(struct machine *machine, struct pickle_value 
     }
     *value = (struct pickle_value){.kind = PICKLE_TEXT, .count = (uint32_t)bytes};
     TRY(new_text(machine, (size_t)bytes, &value->index));
-    return machine_take(machine, machine->pickle->texts + value->index, (size_t)bytes);
+    return machine_read(machine, machine->pickle->texts + value->index, (size_t)bytes);
 }
 
 static int is_utf8(const struct machine *machine, const struct pickle_value *text) {
@@ -66,7 +66,7 @@ static int is_utf8(const struct machine *machine, const struct pickle_value *tex
 
 static enum berth_status run_text(struct machine *machine) {
     struct pickle_value value = {0};
-    TRY(take_text(machine, &value));
+    TRY(read_text(machine, &value));
     return is_utf8(machine, &value) ? machine_push_value(machine, value)
                                     : machine_error(machine, "a string that is not UTF-8");
 }
@@ -74,7 +74,7 @@ static enum berth_status run_text(struct machine *machine) {
 // Python 2's str: a string, or arbitrary bytes.
 static enum berth_status run_bytes(struct machine *machine) {
     struct pickle_value value = {0};
-    TRY(take_text(machine, &value));
+    TRY(read_text(machine, &value));
     return is_utf8(machine, &value) ? machine_push_value(machine, value)
                                     : machine_push_kind(machine, PICKLE_OPAQUE);
 }
@@ -99,7 +99,7 @@ static enum berth_status push_integer(struct machine *machine, int64_t number) {
 static enum berth_status run_integer(struct machine *machine) {
     uint64_t number = 0;
     unsigned bytes = opcodes[machine->opcode].argument;
-    TRY(machine_take_number(machine, bytes, &number));
+    TRY(machine_read_number(machine, bytes, &number));
     return push_integer(machine, bytes == 4 ? (int32_t)(uint32_t)number : (int64_t)number);
 }
 
@@ -107,8 +107,8 @@ static enum berth_status run_integer(struct machine *machine) {
 static enum berth_status run_long(struct machine *machine) {
     unsigned char raw[256];
     uint64_t bytes = 0;
-    TRY(machine_take_number(machine, 1, &bytes));
-    TRY(machine_take(machine, raw, (size_t)bytes));
+    TRY(machine_read_number(machine, 1, &bytes));
+    TRY(machine_read(machine, raw, (size_t)bytes));
     if (bytes > 8) {
         return machine_push_kind(machine, PICKLE_OPAQUE);
     }
@@ -121,7 +121,7 @@ static enum berth_status run_real(struct machine *machine) {
     unsigned char raw[8];
     uint64_t bits = 0;
     struct pickle_value value = {.kind = PICKLE_REAL};
-    TRY(machine_take(machine, raw, sizeof raw));
+    TRY(machine_read(machine, raw, sizeof raw));
     for (size_t i = 0; i < sizeof raw; i++) { // big-endian
         bits = bits << 8 | raw[i];
     }
@@ -210,7 +210,7 @@ static enum berth_status run_set_items(struct machine *machine) {
 static enum berth_status run_put(struct machine *machine) {
     uint64_t index = 0;
     uint32_t value = 0;
-    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
+    TRY(machine_read_number(machine, opcodes[machine->opcode].argument, &index));
     TRY(machine_top(machine, &value));
     if (index >= PICKLE_MAX_MEMO || index > machine->at - machine->source.begin) {
         return machine_error(machine, "memo index %" PRIu64 " is out of range", index);
@@ -232,7 +232,7 @@ static enum berth_status run_put(struct machine *machine) {
 
 static enum berth_status run_get(struct machine *machine) {
     uint64_t index = 0;
-    TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
+    TRY(machine_read_number(machine, opcodes[machine->opcode].argument, &index));
     if (index >= machine->memo_count || machine->memo[index] == 0) {
         return machine_error(machine, "memo %" PRIu64 " was never stored", index);
     }
@@ -242,10 +242,10 @@ static enum berth_status run_get(struct machine *machine) {
 // --- names and calls ----------------------------------------------------------------------------
 
 // Reads a line of printable ASCII, appended to text[*length].
-static enum berth_status take_line(struct machine *machine, char *text, size_t *length) {
+static enum berth_status read_line(struct machine *machine, char *text, size_t *length) {
     for (size_t i = 0; i <= PICKLE_MAX_NAME; i++) {
         char c;
-        TRY(machine_take(machine, &c, 1));
+        TRY(machine_read(machine, &c, 1));
         if (c == '\n') {
             return BERTH_OK;
         }
@@ -260,9 +260,9 @@ static enum berth_status take_line(struct machine *machine, char *text, size_t *
 static enum berth_status run_name(struct machine *machine) {
     char name[2 * PICKLE_MAX_NAME + 8];
     size_t length = 0;
-    TRY(take_line(machine, name, &length));
+    TRY(read_line(machine, name, &length));
     name[length++] = '.';
-    TRY(take_line(machine, name, &length));
+    TRY(read_line(machine, name, &length));
     name[length] = '\0';
     unsigned row = pickle_find_name(name);
     if (row == 0 && machine->trust == PICKLE_KNOWN_NAMES) {
@@ -407,7 +407,7 @@ static enum berth_status run_storage(struct machine *machine) {
 
 static enum berth_status run_protocol(struct machine *machine) {
     uint64_t protocol = 0;
-    TRY(machine_take_number(machine, 1, &protocol));
+    TRY(machine_read_number(machine, 1, &protocol));
     return protocol == PROTOCOL
                ? BERTH_OK
                : machine_error(machine, "expected protocol %d, found %" PRIu64, PROTOCOL, protocol);
@@ -499,7 +499,7 @@ static enum berth_status run(struct machine *machine) {
     while (!machine->stopped) {
         machine->opcode_at = machine->at;
         machine->opcode_name = opcodes['.'].name; // the opcode that is missing if nothing follows
-        TRY(machine_take(machine, &machine->opcode, 1));
+        TRY(machine_read(machine, &machine->opcode, 1));
         machine->opcode_name = opcodes[machine->opcode].name;
         if (opcodes[machine->opcode].run == NULL) {
             return machine_error(machine,

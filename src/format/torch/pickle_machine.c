@@ -48,7 +48,7 @@ static enum berth_status fill_window(struct machine *machine) {
                           machine->error);
 }
 
-enum berth_status machine_take(struct machine *machine, void *to, size_t bytes) {
+enum berth_status machine_read(struct machine *machine, void *to, size_t bytes) {
     if (bytes > machine_bytes_left(machine)) {
         return machine_error(machine, "truncated: %zu bytes are needed, %" PRIu64 " are left",
                              bytes, machine_bytes_left(machine));
@@ -68,9 +68,9 @@ enum berth_status machine_take(struct machine *machine, void *to, size_t bytes) 
     return BERTH_OK;
 }
 
-enum berth_status machine_take_number(struct machine *machine, unsigned bytes, uint64_t *number) {
+enum berth_status machine_read_number(struct machine *machine, unsigned bytes, uint64_t *number) {
     unsigned char raw[8] = {0};
-    TRY(machine_take(machine, raw, bytes));
+    TRY(machine_read(machine, raw, bytes));
     *number = little_endian(raw, bytes);
     return BERTH_OK;
 }

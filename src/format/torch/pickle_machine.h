@@ -40,9 +40,9 @@ void *machine_reserve(struct machine *machine, void *block, size_t *capacity, si
                       size_t size);
 
 uint64_t machine_bytes_left(const struct machine *machine);
-enum berth_status machine_take(struct machine *machine, void *to, size_t bytes);
+enum berth_status machine_read(struct machine *machine, void *to, size_t bytes);
 // Reads an unsigned little-endian number of up to 8 bytes.
-enum berth_status machine_take_number(struct machine *machine, unsigned bytes, uint64_t *number);
+enum berth_status machine_read_number(struct machine *machine, unsigned bytes, uint64_t *number);
 
 struct pickle_value *machine_value(const struct machine *machine, uint32_t index);
 enum berth_status machine_push(struct machine *machine, uint32_t index);

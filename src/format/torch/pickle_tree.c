@@ -247,18 +247,18 @@ static enum berth_status check_dict(const struct pickle *pickle, const struct pi
 
 enum berth_status pickle_check_keys(const struct pickle *pickle, const char *path,
                                     struct berth_error *error) {
-    size_t most = 0;
+    size_t max_entries = 0;
     for (size_t i = 0; i < pickle->count; i++) {
         size_t entries =
             pickle_is(&pickle->values[i], PICKLE_DICT) ? pickle->values[i].count / 2 : 0;
-        most = entries > most ? entries : most;
+        max_entries = entries > max_entries ? entries : max_entries;
     }
-    if (most < 2) {
+    if (max_entries < 2) {
         return BERTH_OK;
     }
-    uint32_t *keys = memory_array(most, sizeof *keys);
+    uint32_t *keys = memory_array(max_entries, sizeof *keys);
     if (keys == NULL) {
-        return error_no_memory(error, most * sizeof *keys, path);
+        return error_no_memory(error, max_entries * sizeof *keys, path);
     }
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; i < pickle->count && status == BERTH_OK; i++) {

@@ -78,8 +78,8 @@ static enum berth_status read_shape(struct bench_data *data, const struct bench_
                                     struct berth_error *error) {
     if (dir_exists(settings->geometry)) {
         char *path = folder_config_path(settings->geometry);
-        enum berth_status status =
-            path != NULL ? bert_config_read(path, &data->files.shape, error) : file_no_path(error);
+        enum berth_status status = path != NULL ? bert_config_read(path, &data->files.shape, error)
+                                                : path_no_memory(error);
         memory_free(path);
         return status;
     }
@@ -104,7 +104,7 @@ static enum berth_status read_files(const struct bench_shards *shards, char *con
         }
         char *path = path_join(shards->path, names[i]);
         enum berth_status status =
-            path != NULL ? read_file(shards, path, instances, error) : file_no_path(error);
+            path != NULL ? read_file(shards, path, instances, error) : path_no_memory(error);
         memory_free(path);
         TRY(status);
     }
@@ -213,10 +213,11 @@ static enum berth_status make_order(struct bench_data *data, const struct bench_
     // A sequence has four tokens at least, so this many epochs always suffice; short data sets are
     // repeated.
     const int by_count = settings->update_sequences > 0, once = settings->steps == 0;
-    const int64_t most = by_count ? settings->update_sequences : settings->update_tokens / 4 + 1;
+    const int64_t max_items =
+        by_count ? settings->update_sequences : settings->update_tokens / 4 + 1;
     const size_t features = data->real.count;
     const size_t steps = (size_t)(settings->steps + settings->warm_up_steps);
-    const size_t epochs = once ? 2 : steps * (size_t)most / features + 1;
+    const size_t epochs = once ? 2 : steps * (size_t)max_items / features + 1;
     data->order = memory_array(epochs * features, sizeof *data->order);
     data->cuts = memory_array_zeroed((once ? 2 * features : steps) + 1, sizeof *data->cuts);
     if (data->order == NULL || data->cuts == NULL) {
@@ -284,7 +285,7 @@ static enum berth_status read_set(struct bench_data *data, struct berth_config *
                                   struct berth_error *error) {
     TRY(param_table_init(&data->files.table, &data->files.shape, data->task->head, error));
     struct task_open args = {.use = use, .config = config, .files = &data->files, .log = log};
-    TRY(data->task->open(&data->set, &args, error));
+    TRY(task_set_open(&data->set, data->task, &args, error));
     data->real = data->set.source;
     data->row_length = config->max_seq_length;
     return BERTH_OK;
@@ -337,9 +338,9 @@ static int is_pretraining(const struct bench_settings *settings) {
 
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
                                   int64_t parts, struct berth_error *error) {
-    const int64_t least = settings->kind == BENCH_PREDICT ? 0 : 1; // steps
+    const int64_t min_steps = settings->kind == BENCH_PREDICT ? 0 : 1; // steps
     *data = (struct bench_data){0};
-    if (settings->steps < least || settings->warm_up_steps < 0 || settings->update_tokens < 1) {
+    if (settings->steps < min_steps || settings->warm_up_steps < 0 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
     }
     struct berth_config config = *settings->config;
@@ -377,7 +378,7 @@ void bench_data_done(struct bench_data *data) {
         memory_free(data->padded);
     }
     if (data->task != NULL) {
-        data->task->close(&data->set);
+        task_set_close(&data->set, data->task);
     }
     instances_done(&data->instances);
     model_files_done(&data->files);

@@ -89,11 +89,11 @@ enum { PATTERN = 4096 }; // length of the random numbers that repeat in every op
 // Only measures if the arena has no memory yet.
 static void carve(struct bench_operands *b, struct op_call *call) {
     b->memory.used = 0;
-    b->pattern = arena_take(&b->memory, PATTERN * sizeof *b->pattern);
+    b->pattern = arena_alloc(&b->memory, PATTERN * sizeof *b->pattern);
     for (int i = 0; i < OP_OPERANDS; i++) {
         if (op_has(call, i) && op_memory_of(call, i) == i) {
             call->operands[i] = op_shape(call, i);
-            call->operands[i].data = arena_take(&b->memory, op_operand_bytes(b->dev, call, i));
+            call->operands[i].data = arena_alloc(&b->memory, op_operand_bytes(b->dev, call, i));
         }
     }
     for (int i = 0; i < OP_OPERANDS; i++) {
@@ -212,7 +212,7 @@ enum berth_status bench_operands_make(struct bench_operands *b, const struct op 
 // --- opening ------------------------------------------------------------------------------------
 
 static size_t largest_bytes(struct bench_operands *b) {
-    size_t most = 0;
+    size_t peak = 0;
     for (int i = 0; i < op_count; i++) {
         for (const struct op_use *use = op_table[i].uses; use->name != NULL; use++) {
             struct op_call call;
@@ -221,10 +221,10 @@ static size_t largest_bytes(struct bench_operands *b) {
             }
             call_init(b, &op_table[i], use, &call);
             carve(b, &call);
-            most = b->memory.used > most ? b->memory.used : most;
+            peak = b->memory.used > peak ? b->memory.used : peak;
         }
     }
-    return most;
+    return peak;
 }
 
 static enum berth_status make_memory(struct bench_operands *b, struct berth_error *error) {

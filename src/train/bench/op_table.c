@@ -179,8 +179,9 @@ static void class_loss(struct device *dev, const struct op_call *c) {
 
 static void weighted_loss(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
-    const struct class_rule rule = {.weights = m[3].data, .smoothing = OP_SMOOTHING};
-    dev->weighted_loss(dev, m[0], m[1].data, m[2], c->scale, &rule, m[4].data, c->sizes[OP_COUNT]);
+    const struct class_weighting weighting = {.weights = m[3].data, .smoothing = OP_SMOOTHING};
+    dev->weighted_loss(dev, m[0], m[1].data, m[2], c->scale, &weighting, m[4].data,
+                       c->sizes[OP_COUNT]);
 }
 
 static void squared_loss(struct device *dev, const struct op_call *c) {

@@ -74,22 +74,23 @@ int rank_event_scales_with_load(enum rank_event event) {
 }
 
 static int64_t max_summed(const struct rank_times *times) {
-    int64_t most = 1;
+    int64_t max = 1;
     for (size_t i = 0; i < times->count; i++) {
         const struct rank_moment *moment = &times->moments[i];
-        most = moment->event == RANK_SUMS && moment->index > most ? moment->index : most;
+        max = moment->event == RANK_SUMS && moment->index > max ? moment->index : max;
     }
-    return most;
+    return max;
 }
 
 enum berth_status rank_times_replay(const struct rank_times *times,
                                     const struct rank_replay *replay, struct berth_error *error) {
-    const size_t most = (size_t)max_summed(times);
+    const size_t capacity = (size_t)max_summed(times);
     struct step step = {.all_reduce = replay->all_reduce,
-                        .numbers = memory_array_zeroed(most, sizeof(double)),
+                        .numbers = memory_array_zeroed(capacity, sizeof(double)),
                         .error = error};
-    enum berth_status status =
-        step.numbers != NULL ? BERTH_OK : error_no_memory(error, most * sizeof(double), "a replay");
+    enum berth_status status = step.numbers != NULL
+                                   ? BERTH_OK
+                                   : error_no_memory(error, capacity * sizeof(double), "a replay");
     for (size_t i = 0; i < times->count && status == BERTH_OK; i++) {
         const struct rank_moment *moment = &times->moments[i];
         step.index = moment->index;

@@ -73,7 +73,7 @@ enum berth_status checkpoint_locate(struct comm *comm, const char *output_dir, i
                                     char **folder, struct berth_error *error) {
     int is_there = 0;
     *folder = checkpoint_path(output_dir, step);
-    TRY(comm_settle(comm, *folder != NULL ? BERTH_OK : file_no_path(error), error));
+    TRY(comm_settle(comm, *folder != NULL ? BERTH_OK : path_no_memory(error), error));
     is_there = comm->rank == 0 && dir_exists(*folder);
     comm->broadcast(comm, &is_there, sizeof is_there, 0);
     if (!is_there) {
@@ -100,7 +100,7 @@ static enum berth_status write_state(const struct checkpoint_content *content, c
                                      struct berth_error *error) {
     char *path = path_join(folder, "trainer_state.json");
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status =
         progress_write(content->progress, content->config, content->batching, path, error);
@@ -142,7 +142,7 @@ static enum berth_status move_away(const char *output_dir, int64_t step, char **
                                    struct berth_error *error) {
     char *path = checkpoint_path(output_dir, step);
     *away = temporary_path(output_dir, step, "old");
-    enum berth_status status = path != NULL && *away != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = path != NULL && *away != NULL ? BERTH_OK : path_no_memory(error);
     if (status == BERTH_OK) {
         status = remove_entry(*away, error);
     }
@@ -242,7 +242,7 @@ static enum berth_status publish_model(const struct checkpoint_writer *writer,
     TRY(write_config(writer->content, writer->output_dir, error));
     char *weights = path_join(writer->temporary, state_file_name(STATE_FILE_WEIGHTS));
     enum berth_status status =
-        weights != NULL ? file_publish(weights, writer->path, error) : file_no_path(error);
+        weights != NULL ? file_publish(weights, writer->path, error) : path_no_memory(error);
     memory_free(weights);
     TRY(status);
     TRY(write_companions(writer->content, writer->output_dir, error));
@@ -291,7 +291,7 @@ static enum berth_status begin(const struct checkpoint_writer *wanted,
         memory_free(wanted->path);
     }
     const enum berth_status status =
-        agree(wanted->content, is_complete ? create(copy, error) : file_no_path(error), error);
+        agree(wanted->content, is_complete ? create(copy, error) : path_no_memory(error), error);
     if (status != BERTH_OK && copy != NULL) {
         checkpoint_end(copy, status);
         *writer = NULL;
@@ -365,7 +365,7 @@ static enum berth_status verify_step(const char *output_dir, int64_t step,
                                      struct berth_error *error) {
     char *path = checkpoint_path(output_dir, step);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = manifest_verify_listed(path, NULL, error);
     memory_free(path);
@@ -496,7 +496,7 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
                                   const struct berth_log *log, struct berth_error *error) {
     char *path = path_join(folder, "trainer_state.json");
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status =
         progress_read(content->progress, content->config, content->batching, log, path, error);
@@ -539,11 +539,11 @@ enum berth_status output_check_predictions(const struct berth_config *config,
     return output_check(config, holds_training(config->output_dir) ? NULL : "", error);
 }
 
-enum berth_status output_take(const struct berth_config *config, struct file_lock *lock,
+enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,
                               struct berth_error *error) {
     if (lock->descriptor >= 0) {
         return BERTH_OK;
     }
     TRY(dir_make(config->output_dir, error));
-    return file_lock_take(lock, config->output_dir, error);
+    return file_lock_acquire(lock, config->output_dir, error);
 }

@@ -137,7 +137,7 @@ enum berth_status output_check_predictions(const struct berth_config *config,
                                            struct berth_error *error);
 
 // Creates the folder with its missing parents and locks it; does nothing if `lock` is already held.
-enum berth_status output_take(const struct berth_config *config, struct file_lock *lock,
+enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,
                               struct berth_error *error);
 
 #endif

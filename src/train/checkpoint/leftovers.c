@@ -75,7 +75,7 @@ static enum berth_status check_model(const char *output_dir, const char *model,
     struct tensor_file weights;
     char *shape = folder_config_path(model);
     enum berth_status status =
-        shape != NULL ? check_start(output_dir, shape, error) : file_no_path(error);
+        shape != NULL ? check_start(output_dir, shape, error) : path_no_memory(error);
     memory_free(shape);
     if (status == BERTH_OK && folder_open_weights(model, &weights, NULL) == BERTH_OK) {
         status = check_start(output_dir, weights.path, error);
@@ -136,7 +136,7 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
     }
     char *away = unused_name(path);
     const enum berth_status status =
-        away != NULL ? path_rename(path, away, error) : file_no_path(error);
+        away != NULL ? path_rename(path, away, error) : path_no_memory(error);
     if (status == BERTH_OK) {
         log_note(all->log,
                  "%s was renamed to %s, because this run continues from update %" PRId64

@@ -14,15 +14,6 @@
 #define MANIFEST_NAME "manifest.json"
 #define MANIFEST_FORMAT 1
 
-static enum berth_status measure_file(const char *path, uint64_t *bytes, char hex[DIGEST_HEX_SIZE],
-                                      struct berth_error *error) {
-    struct file_reader reader;
-    TRY(file_reader_open(&reader, path, error));
-    *bytes = reader.size;
-    file_reader_close(&reader);
-    return digest_file(DIGEST_SHA256, path, hex, error);
-}
-
 // Visits the files of the folder and, as "FOLDER/FILE", those of the folders in it. No folder of a
 // checkpoint begins with a dot: one that does is visited as a file.
 
@@ -42,7 +33,7 @@ static enum berth_status visit_name(const struct file_visit *visit, const char *
 static enum berth_status visit_files(const struct file_visit *visit, const char *subfolder,
                                      struct berth_error *error) {
     char **names, *path = path_join(visit->folder, subfolder);
-    enum berth_status status = path != NULL ? dir_list(path, &names, error) : file_no_path(error);
+    enum berth_status status = path != NULL ? dir_list(path, &names, error) : path_no_memory(error);
     memory_free(path);
     TRY(status);
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
@@ -61,7 +52,7 @@ static enum berth_status visit_name(const struct file_visit *visit, const char *
     char *relative = is_top ? memory_string(name) : path_join(subfolder, name);
     char *path = relative != NULL ? path_join(visit->folder, relative) : NULL;
     const int is_folder = is_top && name[0] != '.' && path != NULL && dir_exists(path);
-    enum berth_status status = path == NULL ? file_no_path(error)
+    enum berth_status status = path == NULL ? path_no_memory(error)
                                : is_folder  ? visit_files(visit, name, error)
                                             : visit->file(visit, relative, error);
     memory_free(relative);
@@ -73,11 +64,11 @@ static enum berth_status add_file(const struct file_visit *visit, const char *na
                                   struct berth_error *error) {
     char *path = path_join(visit->folder, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     uint64_t bytes;
     char hex[DIGEST_HEX_SIZE];
-    enum berth_status status = measure_file(path, &bytes, hex, error);
+    enum berth_status status = digest_measure(path, &bytes, hex, error);
     memory_free(path);
     if (status == BERTH_OK) {
         json *entry = JSON_OBJECT({"bytes", json_new_integer((int64_t)bytes)},
@@ -98,7 +89,7 @@ enum berth_status manifest_write(const char *folder, struct berth_error *error) 
         JSON_OBJECT({"format_version", json_new_integer(MANIFEST_FORMAT)}, {"files", files});
     if (status == BERTH_OK) {
         status = path != NULL ? json_write_file(manifest, JSON_INDENT_2_SORTED, path, error)
-                              : file_no_path(error);
+                              : path_no_memory(error);
     }
     json_free(manifest);
     memory_free(path);
@@ -129,11 +120,11 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     }
     char *path = path_join(folder, name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     uint64_t found;
     char hex[DIGEST_HEX_SIZE];
-    enum berth_status status = measure_file(path, &found, hex, error);
+    enum berth_status status = digest_measure(path, &found, hex, error);
     if (status == BERTH_NO_INPUT) {
         status = error_set(error, BERTH_BAD_DATA, "%s: listed in the manifest, but missing", path);
     } else if (status == BERTH_OK && found != (uint64_t)bytes) {
@@ -208,7 +199,7 @@ static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
                                        struct berth_error *error) {
     char *path = path_join(visit->folder, MANIFEST_NAME);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     json *manifest = NULL;
     enum berth_status status = json_read_file(path, &manifest, error);

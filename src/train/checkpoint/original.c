@@ -71,7 +71,7 @@ enum berth_status original_locate(const char *path, char **file, int64_t *step,
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && *file == NULL; i++) {
         char *whole = with_suffix(path, suffixes[i]);
         if (whole == NULL) {
-            return file_no_path(error);
+            return path_no_memory(error);
         }
         int64_t found = step_of_any(path_name(whole));
         if (found >= 0 && file_exists(whole)) {
@@ -104,7 +104,7 @@ enum berth_status original_find(const char *folder, int64_t wanted, char **file,
     enum berth_status status = BERTH_OK;
     if (newest != NULL) {
         *file = path_join(folder, newest);
-        status = *file != NULL ? BERTH_OK : file_no_path(error);
+        status = *file != NULL ? BERTH_OK : path_no_memory(error);
     }
     memory_free(names);
     return status;

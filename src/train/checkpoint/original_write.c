@@ -24,12 +24,12 @@ int original_is_written(const struct berth_config *config) {
 }
 
 size_t original_write_bytes(const struct param_table *table) {
-    int64_t most = 0;
+    int64_t max = 0;
     for (size_t i = 0; i < table->count; i++) {
         const int64_t elements = table->params[i].rows * table->params[i].cols;
-        most = elements > most ? elements : most;
+        max = elements > max ? elements : max;
     }
-    return (size_t)most * sizeof(float);
+    return (size_t)max * sizeof(float);
 }
 
 // --- tensors ------------------------------------------------------------------------------------
@@ -79,11 +79,11 @@ static int is_tie(const struct tensor_out *tensor) {
 static enum berth_status list_model(struct original *original, struct berth_error *error) {
     const struct weights *model = &original->model;
     const struct weight *words = weights_find(model, weight_ties[0].source);
-    const size_t most = model->count + 1;
-    original->names = memory_array(most, sizeof *original->names);
-    original->tensors = memory_array(most, sizeof *original->tensors);
+    const size_t capacity = model->count + 1;
+    original->names = memory_array(capacity, sizeof *original->names);
+    original->tensors = memory_array(capacity, sizeof *original->tensors);
     if (original->names == NULL || original->tensors == NULL) {
-        return error_no_memory(error, most * sizeof *original->names, "the list of tensors");
+        return error_no_memory(error, capacity * sizeof *original->names, "the list of tensors");
     }
     for (size_t i = 0; i < model->count; i++) {
         (void)name_for(&names_nvidia, model->list[i].name, original->names[i], WEIGHT_NAME_SIZE);
@@ -136,7 +136,7 @@ static enum berth_status open_weights(struct weights *weights, const char *folde
                                       enum state_file file, struct berth_error *error) {
     char *path = path_join(folder, state_file_name(file));
     const enum berth_status status =
-        path != NULL ? weights_open(weights, path, 0, error) : file_no_path(error);
+        path != NULL ? weights_open(weights, path, 0, error) : path_no_memory(error);
     memory_free(path);
     return status;
 }
@@ -145,7 +145,7 @@ static enum berth_status read_state(struct original *original, const char *folde
                                     struct berth_error *error) {
     char *path = path_join(folder, "trainer_state.json");
     enum berth_status status =
-        path != NULL ? run_facts_read(&original->facts, path, error) : file_no_path(error);
+        path != NULL ? run_facts_read(&original->facts, path, error) : path_no_memory(error);
     if (status == BERTH_OK) {
         status = file_read(path, STATE_LIMIT, &original->state, &original->state_bytes, error);
     }
@@ -308,7 +308,7 @@ enum berth_status original_write(const char *folder, const char *output_dir,
     if (status == BERTH_OK) {
         char *path = original_path(output_dir, original.facts.step);
         status =
-            path != NULL ? write_with_files(&original, path, files, error) : file_no_path(error);
+            path != NULL ? write_with_files(&original, path, files, error) : path_no_memory(error);
         memory_free(path);
     }
     original_done(&original);
@@ -340,7 +340,7 @@ enum berth_status original_rotate(const char *output_dir, const struct original_
         if (is_counted(names[i], limits) && torch_find_step(names[i]) != limits->best &&
             count_newer(names, names[i], limits) >= limits->limit) {
             char *path = path_join(output_dir, names[i]);
-            status = path != NULL ? file_remove(path, error) : file_no_path(error);
+            status = path != NULL ? file_remove(path, error) : path_no_memory(error);
             memory_free(path);
         }
     }

@@ -66,7 +66,7 @@ enum berth_status state_file_make(enum state_file file, const struct param_table
                                   const char *folder, struct berth_error *error) {
     char *path = path_join(folder, contents[file].name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = make_file(&contents[file], table, path, error);
     memory_free(path);
@@ -234,7 +234,7 @@ static enum berth_status transfer_file(struct transfer *transfer, const char *fo
                                        struct berth_error *error) {
     char *path = path_join(folder, contents[transfer->kind].name);
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     transfer->path = path;
     enum berth_status status = safetensors_open(&transfer->file, path, error);

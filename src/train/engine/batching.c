@@ -302,9 +302,9 @@ static int32_t longest(const struct packer_source *source) {
 static void bound_every_order(const struct batching *b, const struct packer_source *source,
                               struct batching_worst *worst) {
     const int64_t length = longest(source), texts = (int64_t)packer_texts(source);
-    const int64_t least = length * texts * (int64_t)packer_group(source); // a group is never split
+    const int64_t group = length * texts * (int64_t)packer_group(source); // a group is never split
     const int64_t items = b->micro.sequences < b->features ? b->micro.sequences : b->features;
-    const int64_t tokens = b->micro.tokens > least ? b->micro.tokens : least;
+    const int64_t tokens = b->micro.tokens > group ? b->micro.tokens : group;
     int64_t bound;
     if (__builtin_mul_overflow(b->micro.sequences, length * texts, &bound)) {
         bound = INT64_MAX;
@@ -319,8 +319,8 @@ static void bound_every_order(const struct batching *b, const struct packer_sour
 
 static void walk_all(struct walk *walk) {
     const struct batching *batching = walk->batching;
-    const int64_t most = WALKED_EPOCHS * batching->updates_per_epoch;
-    const int64_t walked = batching->total_steps < most ? batching->total_steps : most;
+    const int64_t limit = WALKED_EPOCHS * batching->updates_per_epoch;
+    const int64_t walked = batching->total_steps < limit ? batching->total_steps : limit;
     for (int64_t step = 0; step < walked; step++) {
         const struct update_slice slice = batching_slice(batching, step);
         if (slice.update == 0) {

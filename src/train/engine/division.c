@@ -59,15 +59,15 @@ static int is_less_loaded(const struct division *division, size_t a, size_t b) {
 // Restores the order of a heap of `count` parts after the load of the first has grown.
 static void sift_down(struct division *division, size_t count) {
     size_t *heap = division->heap;
-    for (size_t position = 0, least = 1; least < count; least = 2 * position + 1) {
-        least += least + 1 < count && is_less_loaded(division, heap[least + 1], heap[least]);
-        if (!is_less_loaded(division, heap[least], heap[position])) {
+    for (size_t position = 0, child = 1; child < count; child = 2 * position + 1) {
+        child += child + 1 < count && is_less_loaded(division, heap[child + 1], heap[child]);
+        if (!is_less_loaded(division, heap[child], heap[position])) {
             return;
         }
         const size_t part = heap[position];
-        heap[position] = heap[least];
-        heap[least] = part;
-        position = least;
+        heap[position] = heap[child];
+        heap[child] = part;
+        position = child;
     }
 }
 

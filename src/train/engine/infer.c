@@ -170,29 +170,29 @@ static size_t round_end(const struct prediction *prediction, size_t first) {
 }
 
 static int64_t max_round_numbers(const struct prediction *prediction) {
-    int64_t most = 0;
+    int64_t max = 0;
     for (size_t first = 0; first < prediction->batch_count; first += prediction->round) {
         int64_t count = 0;
         for (size_t i = first; i < round_end(prediction, first); i++) {
             count += batch_numbers(prediction, i);
         }
-        most = count > most ? count : most;
+        max = count > max ? count : max;
     }
-    return most;
+    return max;
 }
 
 // The largest number of logits of a batch.
 static int64_t max_batch_logits(const struct prediction *prediction) {
-    int64_t most = 0;
+    int64_t max = 0;
     for (size_t batch = 0; batch < prediction->batch_count; batch++) {
         int64_t count = 0;
         for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
             count +=
                 bert_logit_count(&prediction->engine->model, sequence_at(prediction, i).length);
         }
-        most = count > most ? count : most;
+        max = count > max ? count : max;
     }
-    return most;
+    return max;
 }
 
 static enum berth_status make_batches(struct prediction *prediction, struct berth_error *error) {

@@ -21,7 +21,7 @@ static enum berth_status find_vocabulary(struct model_files *files,
         return folder_find_vocabulary(folder, &files->vocab_path, file, error);
     }
     files->vocab_path = memory_string(config->vocab_file);
-    return files->vocab_path != NULL ? BERTH_OK : file_no_path(error);
+    return files->vocab_path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 // Refuses a requested casing that contradicts both the folder's settings and its name, as Google's
@@ -320,7 +320,7 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
                                      struct berth_error *error) {
     char *config_path = config_path_of(config, folder);
     if (config_path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = open_vocabulary(files, config, folder, config_path, log, error);
     memory_free(config_path);

@@ -166,9 +166,9 @@ static int64_t largest_fitting(const struct plan_limit_args *args, int64_t seque
 // "--predict_batch_size 8 would fit"
 static void advise(const struct plan_limit_args *args, char text[ADVICE_SIZE]) {
     int training = args->shape->train.tokens > 0;
-    int64_t most = training ? args->shape->train.sequences / at_least_one(args->texts)
-                            : args->shape->infer.tokens / args->shape->infer.max_length;
-    int64_t fit = largest_fitting(args, most);
+    int64_t max_sequences = training ? args->shape->train.sequences / at_least_one(args->texts)
+                                     : args->shape->infer.tokens / args->shape->infer.max_length;
+    int64_t fit = largest_fitting(args, max_sequences);
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
     const char *also = fits_checkpointing(args) ? ", and so would --gradient_checkpointing" : "";
     if (fit > 0) {
@@ -243,10 +243,10 @@ struct named_field {
 // Adds "rank_0_plan_bytes", ... if there are few, else the smallest and the largest.
 static size_t add_each(struct berth_field *fields, size_t count, struct named_field *names,
                        const char *noun, const double *values, int size) {
-    double least = values[0], most = values[0];
+    double min = values[0], max = values[0];
     for (int i = 0; i < size; i++) {
-        least = values[i] < least ? values[i] : least;
-        most = values[i] > most ? values[i] : most;
+        min = values[i] < min ? values[i] : min;
+        max = values[i] > max ? values[i] : max;
         if (size <= MAX_NAMED) {
             snprintf(names[i].name, sizeof names[i].name, "%s_%d_plan_bytes", noun, i);
             fields[count++] = log_integer(names[i].name, (int64_t)values[i]);
@@ -255,8 +255,8 @@ static size_t add_each(struct berth_field *fields, size_t count, struct named_fi
     if (size > MAX_NAMED) {
         snprintf(names[0].name, sizeof names[0].name, "least_%s_plan_bytes", noun);
         snprintf(names[1].name, sizeof names[1].name, "most_%s_plan_bytes", noun);
-        fields[count++] = log_integer(names[0].name, (int64_t)least);
-        fields[count++] = log_integer(names[1].name, (int64_t)most);
+        fields[count++] = log_integer(names[0].name, (int64_t)min);
+        fields[count++] = log_integer(names[1].name, (int64_t)max);
     }
     return count;
 }

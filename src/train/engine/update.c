@@ -131,7 +131,7 @@ static enum berth_status upload_class_weights(struct updater *updater, struct be
     }
     device->upload(device, updater->class_weights, narrow, bytes);
     memory_free(narrow);
-    engine->model.class_rule = (struct class_rule){
+    engine->model.class_weighting = (struct class_weighting){
         .weights = updater->class_weights, .smoothing = (float)updater->rules.label_smoothing};
     return BERTH_OK;
 }
@@ -141,7 +141,7 @@ static void free_class_weights(struct updater *updater) {
     if (updater->class_weights != NULL) {
         device->memory_free(device, updater->class_weights, class_bytes(updater->engine));
     }
-    updater->engine->model.class_rule = (struct class_rule){.weights = NULL};
+    updater->engine->model.class_weighting = (struct class_weighting){.weights = NULL};
 }
 
 static void wait_for_weights(void *context, size_t range) {
@@ -520,7 +520,7 @@ static int is_above(double value, double limit) {
     return limit > 0 && value > limit;
 }
 
-static void take_step(const struct update_split *split, struct update_result *result) {
+static void step_optimizer(const struct update_split *split, struct update_result *result) {
     const struct update_args *args = split->args;
     const struct optimizer_step step = {.number = args->step - args->skipped,
                                         .learning_rate = args->learning_rate,
@@ -548,7 +548,7 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
     device->mark(device, DEVICE_PHASE_STEP);
     TRY(collect_results(&split, result, error));
     TRY(replica_check_end(&updater->check, args->step, 0, error));
-    take_step(&split, result);
+    step_optimizer(&split, result);
     device->mark(device, DEVICE_PHASE_OTHER);
     device->times(device, seconds);
     result->forward_seconds = seconds[DEVICE_PHASE_FORWARD];

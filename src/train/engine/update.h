@@ -32,7 +32,8 @@ struct update_rules {
     int micro_average; // loss_average "micro"
     uint64_t seed;
     double hidden_dropout, attention_dropout, head_dropout;
-    // For classes (class_rule in device.h); weights NULL: the plain loss. Borrowed, [num_labels].
+    // For classes (class_weighting in device.h); weights NULL: the plain loss. Borrowed,
+    // [num_labels].
     const double *class_weights;
     double label_smoothing;
     int parts; // of an update; a multiple of the number of ranks; 0: one for each rank

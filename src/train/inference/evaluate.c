@@ -10,13 +10,13 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
                                   const struct task_open *args, struct berth_error *error) {
     *evaluation =
         (struct evaluation){.task = task, .predict_batch_size = args->config->predict_batch_size};
-    TRY(task->open(&evaluation->set, args, error));
+    TRY(task_set_open(&evaluation->set, task, args, error));
     return infer_find_worst(&evaluation->set.source, args->config, &evaluation->extent, error);
 }
 
 void evaluation_done(struct evaluation *evaluation) {
     if (evaluation->task != NULL) {
-        evaluation->task->close(&evaluation->set);
+        task_set_close(&evaluation->set, evaluation->task);
     }
     *evaluation = (struct evaluation){0};
 }

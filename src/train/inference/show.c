@@ -88,8 +88,8 @@ static enum berth_status sample_at_random(struct show *show, size_t wanted,
     return BERTH_OK;
 }
 
-static enum berth_status take_samples(const struct show_args *args, struct show *show,
-                                      struct berth_error *error) {
+static enum berth_status select_samples(const struct show_args *args, struct show *show,
+                                        struct berth_error *error) {
     const struct berth_selection *samples = &args->samples;
     int64_t all = (int64_t)show->part.count, first = samples->random ? 0 : samples->first;
     if (first < 0 || first >= all) {
@@ -131,7 +131,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
     if (show->rules.rules == SQUAD_RULES_KERAS) {
         TRY(list_entries(args, show, error));
     }
-    return take_samples(args, show, error);
+    return select_samples(args, show, error);
 }
 
 static enum berth_status prepare(const struct show_args *args, struct show *show,

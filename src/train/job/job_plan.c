@@ -7,13 +7,13 @@
 
 static enum berth_status find_shape(struct training_job *job, int64_t *micro_batches,
                                     struct berth_error *error) {
-    static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
+    static const struct batch_extent minimum = {.tokens = 1, .sequences = 1, .max_length = 1};
     struct batching_worst worst;
     const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
     TRY(job->feed.ops->find_worst(&job->feed, &job->batching, &rank, &worst, error));
     *micro_batches = worst.micro_batches;
     job->shape =
-        (struct engine_shape){.train = batch_extent_larger(&worst.micro, &least),
+        (struct engine_shape){.train = batch_extent_larger(&worst.micro, &minimum),
                               .gradient_checkpointing = job->config.gradient_checkpointing};
     if (job->has_evaluation) {
         job->shape.infer = job->evaluation.extent;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/job/lengths.h"
 
-void lengths_init(struct lengths *lengths, int64_t most) {
-    *lengths = (struct lengths){.width = (most + LENGTHS_RANGES - 1) / LENGTHS_RANGES};
+void lengths_init(struct lengths *lengths, int64_t longest) {
+    *lengths = (struct lengths){.width = (longest + LENGTHS_RANGES - 1) / LENGTHS_RANGES};
     lengths->width = lengths->width > 0 ? lengths->width : 1;
 }
 
@@ -16,12 +16,12 @@ void lengths_add(struct lengths *lengths, int64_t length) {
 
 void lengths_of_source(struct lengths *lengths, const struct packer_source *source) {
     const size_t count = source->count * packer_texts(source);
-    int64_t most = 0;
+    int64_t longest = 0;
     for (size_t i = 0; i < count; i++) {
         const int32_t length = source->get(source->data, i).length;
-        most = length > most ? length : most;
+        longest = length > longest ? length : longest;
     }
-    lengths_init(lengths, most);
+    lengths_init(lengths, longest);
     for (size_t i = 0; i < count; i++) {
         lengths_add(lengths, source->get(source->data, i).length);
     }

@@ -17,8 +17,8 @@ struct lengths {
     int64_t sequences[LENGTHS_RANGES], tokens[LENGTHS_RANGES];
 };
 
-// For sequences of up to `most` tokens.
-void lengths_init(struct lengths *lengths, int64_t most);
+// For sequences of up to `longest` tokens.
+void lengths_init(struct lengths *lengths, int64_t longest);
 void lengths_add(struct lengths *lengths, int64_t length);
 // Initialises and adds all sequences of a source.
 void lengths_of_source(struct lengths *lengths, const struct packer_source *source);

@@ -17,7 +17,7 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     char *folder = name != NULL ? memory_string(name)
                                 : checkpoint_path(config->output_dir, config->resume_step);
     if (folder == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     char **found = &resume->folder;
     enum berth_status status = BERTH_OK;
@@ -89,7 +89,7 @@ enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,
     enum berth_status status = comm->status(comm, error);
     if (status == BERTH_OK && found.length > 0 && !is_first) {
         resume->folder = memory_new(found.length);
-        status = resume->folder != NULL ? BERTH_OK : file_no_path(error);
+        status = resume->folder != NULL ? BERTH_OK : path_no_memory(error);
     }
     TRY(comm_settle(comm, status, error));
     if (found.length > 0) {
@@ -102,7 +102,7 @@ enum berth_status resume_saved_step(const struct resume *resume, struct comm *co
                                     const char *output_dir, int64_t step, int64_t *saved,
                                     struct berth_error *error) {
     char *own = checkpoint_path(output_dir, step);
-    enum berth_status status = own != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = own != NULL ? BERTH_OK : path_no_memory(error);
     if (status == BERTH_OK) {
         const char *from = resume->folder;
         const int is_own = from != NULL && path_is_inside(from, own) && path_is_inside(own, from);

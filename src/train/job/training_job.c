@@ -131,8 +131,8 @@ static enum berth_status compare_settings(const struct training_job *job,
 // --- the output folder --------------------------------------------------------------------------
 
 // Locks the folder first, because another run might be rotating the checkpoints that are read next.
-static enum berth_status take_output(struct training_job *job, struct berth_error *error) {
-    TRY(output_take(&job->config, &job->lock, error));
+static enum berth_status lock_output(struct training_job *job, struct berth_error *error) {
+    TRY(output_lock(&job->config, &job->lock, error));
     return checkpoint_clean(job->config.output_dir, error);
 }
 
@@ -218,8 +218,8 @@ static enum berth_status check_prediction(const struct training_job *job,
     }
     args.use = TASK_PREDICT;
     args.log = &silent;
-    enum berth_status status = job->task->open(&set, &args, error);
-    job->task->close(&set);
+    enum berth_status status = task_set_open(&set, job->task, &args, error);
+    task_set_close(&set, job->task);
     return status;
 }
 
@@ -234,7 +234,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     TRY(job->task->has_validation(config, &job->has_evaluation, error));
     struct task_open args = {
         .use = TASK_TRAIN, .config = config, .files = &job->files, .log = &job->log};
-    TRY(job->task->open(&job->train, &args, error));
+    TRY(task_set_open(&job->train, job->task, &args, error));
     if (job->has_evaluation) {
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));
@@ -280,7 +280,7 @@ static enum berth_status copy_tokenizer(struct training_job *job, struct berth_e
     }
     memory_free(job->files.vocab_path);
     job->files.vocab_path = path_join(folder, "vocab.txt");
-    return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
+    return job->files.vocab_path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 // Frees what load_state allocated, complete or not.
@@ -495,7 +495,7 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     const char *otherwise = ", or resume with --resume_from_checkpoint auto";
     TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
-        TRY(take_output(job, error));
+        TRY(lock_output(job, error));
     }
     if (!option_resumes(&job->config)) {
         return BERTH_OK;
@@ -539,7 +539,7 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
 // have filled it in the meantime.
 static enum berth_status make_output(struct training_job *job, struct berth_error *error) {
     if (job->lock.descriptor < 0) {
-        TRY(take_output(job, error));
+        TRY(lock_output(job, error));
         TRY(output_check(&job->config, ", or resume with --resume_from_checkpoint auto", error));
     }
     TRY(copy_tokenizer(job, error));
@@ -620,7 +620,7 @@ void training_job_close(struct training_job *job) {
     }
     evaluation_done(&job->evaluation);
     feed_done(&job->feed);
-    job->task->close(&job->train);
+    task_set_close(&job->train, job->task);
     model_files_done(&job->files);
     resume_done(&job->resume);
     run_log_close(job->run_log);

@@ -299,7 +299,7 @@ static void write_profile(struct run *run) {
     const char *path = config->profile_output != NULL ? config->profile_output : own_path;
     struct berth_error own = {0};
     const enum berth_status status =
-        path == NULL ? file_no_path(&own) : profile_write(profile, path, 0, &own);
+        path == NULL ? path_no_memory(&own) : profile_write(profile, path, 0, &own);
     if (status != BERTH_OK) {
         log_warning(loop->log, "cannot write the profile: %s", own.message);
     } else {

@@ -173,7 +173,7 @@ static enum berth_status write_table(const struct worker_table *table, struct be
         {"workers", json_unless_failed(workers, failed)});
     enum berth_status status = path != NULL
                                    ? json_write_file(root, JSON_INDENT_2_SORTED, path, error)
-                                   : file_no_path(error);
+                                   : path_no_memory(error);
     json_free(root);
     memory_free(path);
     return status;
@@ -193,7 +193,7 @@ static enum berth_status copy_named(const char *from, const char *to, const char
                                     struct berth_error *error) {
     char *source = path_join(from, name), *target = path_join(to, name);
     enum berth_status status =
-        source != NULL && target != NULL ? file_copy(source, target, error) : file_no_path(error);
+        source != NULL && target != NULL ? file_copy(source, target, error) : path_no_memory(error);
     memory_free(source);
     memory_free(target);
     return status;
@@ -201,7 +201,7 @@ static enum berth_status copy_named(const char *from, const char *to, const char
 
 static enum berth_status remove_weights(const char *folder, struct berth_error *error) {
     char *path = path_join(folder, state_file_name(STATE_FILE_WEIGHTS));
-    enum berth_status status = path != NULL ? file_remove(path, error) : file_no_path(error);
+    enum berth_status status = path != NULL ? file_remove(path, error) : path_no_memory(error);
     memory_free(path);
     return status;
 }
@@ -222,7 +222,7 @@ static enum berth_status copy_results(const char *from, const char *to, struct b
 static enum berth_status copy_best(const struct worker_table *table, struct berth_error *error) {
     char *folder = worker_folder(table->output_dir, table->best);
     enum berth_status status =
-        folder != NULL ? remove_weights(table->output_dir, error) : file_no_path(error);
+        folder != NULL ? remove_weights(table->output_dir, error) : path_no_memory(error);
     if (status == BERTH_OK) {
         status = copy_results(folder, table->output_dir, error);
     }

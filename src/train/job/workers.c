@@ -111,9 +111,9 @@ static void announce(const struct worker *worker) {
 }
 
 // Rank 0 only, after the workers' folders were created in it.
-static enum berth_status take_output(struct worker *worker, struct berth_error *error) {
+static enum berth_status lock_output(struct worker *worker, struct berth_error *error) {
     const struct berth_config *given = worker->given;
-    TRY(output_take(given, &worker->lock, error));
+    TRY(output_lock(given, &worker->lock, error));
     TRY(checkpoint_clean(given->output_dir, error));
     return overwrites(given) ? leftovers_remove(given->output_dir, error) : BERTH_OK;
 }
@@ -124,7 +124,7 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
     TRY(training_job_open(&worker->args, &worker->job, error));
     return worker->given->dry_run
                ? BERTH_OK
-               : comm_settle(worker->comm, is_first(worker) ? take_output(worker, error) : BERTH_OK,
+               : comm_settle(worker->comm, is_first(worker) ? lock_output(worker, error) : BERTH_OK,
                              error);
 }
 
@@ -245,7 +245,7 @@ static enum berth_status write_report(const struct worker *worker, struct run_se
     }
     for (int rank = 0; rank < worker->comm->size; rank++) {
         char *folder = worker_folder(given->output_dir, rank);
-        enum berth_status status = folder != NULL ? BERTH_OK : file_no_path(error);
+        enum berth_status status = folder != NULL ? BERTH_OK : path_no_memory(error);
         if (status == BERTH_OK) {
             status = run_read(&set->runs[set->count++], folder, error);
         }

@@ -196,18 +196,18 @@ static const char *path_in(const struct mount *mount, const char *group) {
 static uint64_t least_of_group(const struct version *version, const char *root,
                                const struct mount *mount, const char *group) {
     char folder[PATH_SIZE];
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     int top = snprintf(folder, sizeof folder, "%s%s", root, mount->folder);
     int length =
         snprintf(folder, sizeof folder, "%s%s%s", root, mount->folder, path_in(mount, group));
     if (length >= (int)sizeof folder) {
-        return least;
+        return min;
     }
     for (;;) {
         uint64_t rest = version->available(version, folder);
-        least = rest < least ? rest : least;
+        min = rest < min ? rest : min;
         if (length <= top) {
-            return least;
+            return min;
         }
         while (length > top && folder[length - 1] != '/') {
             length--;

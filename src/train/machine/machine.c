@@ -80,21 +80,21 @@ static uint64_t remaining_under_limit(size_t i) {
 }
 
 uint64_t machine_memory_available(const char **limit) {
-    uint64_t least = read_kilobytes("/proc/meminfo", "MemAvailable:", UINT64_MAX);
+    uint64_t available = read_kilobytes("/proc/meminfo", "MemAvailable:", UINT64_MAX);
     *limit = "the system's available memory";
     for (size_t i = 0; i < sizeof process_limits / sizeof *process_limits; i++) {
         uint64_t space = remaining_under_limit(i);
-        if (space < least) {
-            least = space;
+        if (space < available) {
+            available = space;
             *limit = process_limits[i].name;
         }
     }
     uint64_t group = cgroup_memory_available("");
-    if (group < least) {
-        least = group;
+    if (group < available) {
+        available = group;
         *limit = "the cgroup's memory limit";
     }
-    return least;
+    return available;
 }
 
 // Stack size of OpenMP's threads.

@@ -133,13 +133,13 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
 static struct range_lists carve_lists(struct arena *arena, const struct state *state) {
     const size_t tensors = state->table->count;
     const size_t ranges = (tensors + state->partition.count) * sizeof(struct device_range);
-    struct range_lists lists = {.all = arena_take(arena, ranges),
-                                .plain = arena_take(arena, ranges),
-                                .scaled = arena_take(arena, ranges),
-                                .clipped = arena_take(arena, ranges),
-                                .all_blocks = arena_take(arena, 2 * sizeof(int64_t)),
+    struct range_lists lists = {.all = arena_alloc(arena, ranges),
+                                .plain = arena_alloc(arena, ranges),
+                                .scaled = arena_alloc(arena, ranges),
+                                .clipped = arena_alloc(arena, ranges),
+                                .all_blocks = arena_alloc(arena, 2 * sizeof(int64_t)),
                                 .tensor_blocks =
-                                    arena_take(arena, (tensors + 1) * sizeof(int64_t))};
+                                    arena_alloc(arena, (tensors + 1) * sizeof(int64_t))};
     lists.bytes = arena->used;
     return lists;
 }
@@ -159,10 +159,10 @@ static void carve_plan(struct optimizer_plan *plan, struct arena *arena) {
     plan->clipped = lists.clipped;
     plan->all_blocks = lists.all_blocks;
     plan->tensor_blocks = lists.tensor_blocks;
-    plan->sums = arena_take(arena, 2 * blocks * sizeof *plan->sums);
-    plan->norm = arena_take(arena, sizeof *plan->norm);
-    plan->norms = arena_take(arena, table->count * sizeof *plan->norms);
-    plan->lamb = arena_take(arena, table->count * sizeof *plan->lamb);
+    plan->sums = arena_alloc(arena, 2 * blocks * sizeof *plan->sums);
+    plan->norm = arena_alloc(arena, sizeof *plan->norm);
+    plan->norms = arena_alloc(arena, table->count * sizeof *plan->norms);
+    plan->lamb = arena_alloc(arena, table->count * sizeof *plan->lamb);
 }
 
 static enum berth_status upload_lists(struct optimizer_plan *plan, struct berth_error *error) {

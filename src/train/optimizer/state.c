@@ -42,14 +42,14 @@ static int64_t foreign_elements(const struct param_table *table,
 // layers from last to first, rest.
 static int64_t max_foreign(const struct param_table *table, const struct state_sharding *sharding) {
     const size_t layers = (size_t)table->layer_count;
-    int64_t before = 0, most = 0;
+    int64_t before = 0, max = 0;
     for (size_t i = 0; i < layers + 2; i++) {
         const size_t range = i == 0 ? layers : i <= layers ? layers - i : layers + 1;
         const int64_t count = foreign_elements(table, sharding, param_range(table, range));
-        most = before + count > most ? before + count : most;
+        max = before + count > max ? before + count : max;
         before = count;
     }
-    return most;
+    return max;
 }
 
 static int shards_weights(const struct state_sharding *sharding, enum dtype compute) {
@@ -227,8 +227,8 @@ static void discard(const struct state *state, int64_t from, int64_t to) {
 
 // Discards those of master weights [first, first + count) that this rank does not keep.
 static void discard_foreign(const struct state *state, int64_t first, int64_t count) {
-    const int64_t most = state->table->head_first - first;
-    count = count < most ? count : most;
+    const int64_t limit = state->table->head_first - first;
+    count = count < limit ? count : limit;
     if (!shards_weights(&state->sharding, state->compute) || count <= 0) {
         return;
     }
@@ -245,8 +245,8 @@ static void discard_foreign(const struct state *state, int64_t first, int64_t co
 
 // Updates the compute copy of master weights [first, first + count), as far as they have one.
 static void convert(const struct state *state, int64_t first, int64_t count) {
-    const int64_t most = state->table->matrix_count - first;
-    count = count < most ? count : most;
+    const int64_t limit = state->table->matrix_count - first;
+    count = count < limit ? count : limit;
     if (state->copy != NULL && count > 0) {
         char *copy = (char *)state->copy + (size_t)first * dtype_size(state->compute);
         state->device->convert(state->device, mat_of(copy, 1, count, state->compute),

@@ -465,7 +465,7 @@ static enum berth_status scalars_folder(const json *root, char **folder,
     }
     job = job != NULL ? job : "DeepSpeedJobName";
     *folder = path == NULL || path[0] == '\0' ? memory_string(job) : path_join(path, job);
-    return *folder != NULL ? BERTH_OK : file_no_path(error);
+    return *folder != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 enum berth_status deepspeed_logging_dir(const char *path, char **folder,

@@ -3,7 +3,6 @@
 
 #include "core/memory.h"
 #include "core/number.h"
-#include "data/pairs/pairs.h"
 #include "data/tables/label_names.h"
 #include "model/folder.h"
 
@@ -77,6 +76,16 @@ static enum berth_status compare(const struct class_names *then, const struct cl
         }
     }
     return BERTH_OK;
+}
+
+enum berth_status class_names_set(struct model_files *files, const struct pair_dataset *dataset,
+                                  struct berth_error *error) {
+    json *labels = json_new_object();
+    enum berth_status status = pair_labels_to_config(dataset, labels)
+                                   ? model_files_merge(files, labels, error)
+                                   : error_no_memory(error, 0, "the labels");
+    json_free(labels);
+    return status;
 }
 
 enum berth_status class_names_check(const struct model_files *files, const char *folder,

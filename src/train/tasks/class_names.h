@@ -4,6 +4,7 @@
 #ifndef BERTH_TRAIN_TASKS_CLASS_NAMES_H
 #define BERTH_TRAIN_TASKS_CLASS_NAMES_H
 
+#include "data/pairs/pairs.h"
 #include "format/json/json.h"
 #include "train/tasks/task.h"
 
@@ -17,6 +18,9 @@ struct class_names {
 enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
                                    struct berth_error *error);
 void class_names_done(struct class_names *names);
+// Makes the labels of a data set the classes of the model.
+enum berth_status class_names_set(struct model_files *files, const struct pair_dataset *dataset,
+                                  struct berth_error *error);
 // BERTH_CONFIG if the checkpoint in `folder` has other classes than the model, or the same in
 // another order. No effect if the model has no classes.
 enum berth_status class_names_check(const struct model_files *files, const char *folder,

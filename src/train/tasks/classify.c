@@ -61,7 +61,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
     // As in run_glue and run_classifier, because there are few texts.
-    option_take_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
     TRY(check_settings(config, use, error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
@@ -95,7 +95,7 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
     struct classify_part *part = &own->parts[own->part_count++];
     part->suffix = suffix;
     part->path = memory_string(path);
-    return part->path != NULL ? BERTH_OK : file_no_path(error);
+    return part->path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 // Adds the mismatched file of a split, if there is one.
@@ -114,7 +114,7 @@ static enum berth_status add_mismatched(struct classify *own, const struct berth
         return BERTH_OK;
     }
     if (status != BERTH_OK) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     status = add_part(own, path, "_mm", error);
     memory_free(path);
@@ -275,8 +275,9 @@ static enum berth_status weigh_classes(const struct classify *own, const struct 
     return status;
 }
 
-static enum berth_status fill(struct classify *own, const struct task_open *args,
-                              struct task_set *set, struct berth_error *error) {
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct classify *own = set->own;
     TRY(find_parts(own, args, error));
     set->path = own->parts[0].path;
     if (args->use != TASK_TRAIN) {
@@ -303,27 +304,15 @@ static enum berth_status fill(struct classify *own, const struct task_open *args
                : error_no_memory(error, set->source.count * own->width * 4, "the logits");
 }
 
-static enum berth_status open_set(struct task_set *set, const struct task_open *args,
-                                  struct berth_error *error) {
-    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct classify))};
-    return set->own != NULL ? fill(set->own, args, set, error)
-                            : error_no_memory(error, sizeof(struct classify), "a data set");
-}
-
-static void close_set(struct task_set *set) {
-    struct classify *own = set->own;
-    for (size_t i = 0; own != NULL && i < own->part_count; i++) {
-        pair_feature_set_done(&own->parts[i].features);
-        pair_dataset_done(&own->parts[i].dataset);
-        memory_free(own->parts[i].path);
+static void done(void *own) {
+    struct classify *classify = own;
+    for (size_t i = 0; i < classify->part_count; i++) {
+        pair_feature_set_done(&classify->parts[i].features);
+        pair_dataset_done(&classify->parts[i].dataset);
+        memory_free(classify->parts[i].path);
     }
-    if (own != NULL) {
-        class_names_done(&own->names);
-        memory_free(own->logits);
-        memory_free(own);
-    }
-    memory_free(set->class_weights);
-    *set = (struct task_set){0};
+    class_names_done(&classify->names);
+    memory_free(classify->logits);
 }
 
 // --- predictions ---------------------------------------------------------------------------------
@@ -343,8 +332,9 @@ const struct task task_classify = {.name = "classify",
                                    .defaults = JOB_FINETUNE_CLASSIFY,
                                    .settle = settle,
                                    .has_validation = has_validation,
+                                   .own_size = sizeof(struct classify),
                                    .open = open_set,
-                                   .close = close_set,
+                                   .done = done,
                                    .receive = receive,
                                    .score = classify_score,
                                    .detail = classify_detail,

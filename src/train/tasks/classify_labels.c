@@ -29,17 +29,6 @@ enum berth_status classify_read_names(struct class_names *names, const struct mo
     return is_regression(files) ? BERTH_OK : class_names_read(names, files, error);
 }
 
-// Makes the data's classes the model's.
-static enum berth_status set_model_labels(struct classify_part *part, struct model_files *files,
-                                          struct berth_error *error) {
-    json *labels = json_new_object();
-    enum berth_status status = pair_labels_to_config(&part->dataset, labels)
-                                   ? model_files_merge(files, labels, error)
-                                   : error_no_memory(error, 0, "the labels");
-    json_free(labels);
-    return status;
-}
-
 enum berth_status classify_settle_labels(struct classify *own, struct task_set *set,
                                          const struct task_open *args, struct berth_error *error) {
     struct classify_part *part = &own->parts[0];
@@ -74,7 +63,7 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
                     names->list[0], part->path);
     }
     class_names_done(&own->names);
-    TRY(set_model_labels(part, args->files, error));
+    TRY(class_names_set(args->files, dataset, error));
     return classify_read_names(&own->names, args->files, error);
 }
 

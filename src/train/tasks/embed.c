@@ -45,7 +45,7 @@ static const char *file_of(const struct berth_config *config, enum task_use use)
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    option_take_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_EMBED);
     if (use == TASK_PREDICT) {
         return error_set(error, BERTH_USAGE,
                          "the task embed predicts nothing: `berth embed` makes vectors of texts");
@@ -278,8 +278,9 @@ static enum berth_status fill_evaluation(struct embed *own, const struct task_op
                                  "the embeddings");
 }
 
-static enum berth_status fill(struct embed *own, const struct task_open *args, struct task_set *set,
-                              struct berth_error *error) {
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct embed *own = set->own;
     TRY(read_examples(own, args, error));
     set->path = own->examples.table.name;
     TRY(allocate_texts(own, own->examples.count * own->examples.texts, error));
@@ -293,25 +294,14 @@ static enum berth_status fill(struct embed *own, const struct task_open *args, s
     return fill_evaluation(own, args, set, error);
 }
 
-static enum berth_status open_set(struct task_set *set, const struct task_open *args,
-                                  struct berth_error *error) {
-    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct embed))};
-    return set->own != NULL ? fill(set->own, args, set, error)
-                            : error_no_memory(error, sizeof(struct embed), "a data set");
-}
-
-static void close_set(struct task_set *set) {
-    struct embed *own = set->own;
-    if (own != NULL) {
-        text_examples_done(&own->examples);
-        pair_feature_set_done(&own->features);
-        memory_free(own->texts.examples);
-        memory_free(own->prompted);
-        memory_free(own->numbers);
-        memory_free(own->vectors);
-        memory_free(own);
-    }
-    *set = (struct task_set){0};
+static void done(void *own) {
+    struct embed *embed = own;
+    text_examples_done(&embed->examples);
+    pair_feature_set_done(&embed->features);
+    memory_free(embed->texts.examples);
+    memory_free(embed->prompted);
+    memory_free(embed->numbers);
+    memory_free(embed->vectors);
 }
 
 // --- scores -------------------------------------------------------------------------------------
@@ -398,8 +388,9 @@ const struct task task_embed = {.name = "embed",
                                 .validation_advice = "name a table with --validation_file",
                                 .settle = settle,
                                 .has_validation = has_validation,
+                                .own_size = sizeof(struct embed),
                                 .open = open_set,
-                                .close = close_set,
+                                .done = done,
                                 .receive = receive,
                                 .score = score_set,
                                 .write = write_results};

@@ -30,7 +30,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
     const struct option_row *length = option_find("max_seq_length");
     const int is_chosen = option_is_chosen(config, length);
-    option_take_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
+    option_apply_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
     if (!is_chosen) {
         option_forget(config, length); // the default depends on the model (inputs_fit_length)
     }
@@ -165,12 +165,14 @@ static enum berth_status find_rules(struct mlm *own, const struct task_open *arg
     return BERTH_OK;
 }
 
-static void limit(struct text_sequences *text, int64_t most) {
-    text->count = most > 0 && (size_t)most < text->count ? (size_t)most : text->count;
+static void limit(struct text_sequences *text, int64_t max_count) {
+    text->count =
+        max_count > 0 && (size_t)max_count < text->count ? (size_t)max_count : text->count;
 }
 
-static enum berth_status fill(struct mlm *own, const struct task_open *args, struct task_set *set,
-                              struct berth_error *error) {
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct mlm *own = set->own;
     const struct berth_config *config = args->config;
     const int trains = args->use == TASK_TRAIN;
     TRY(find_rules(own, args, &set->masks, error));
@@ -191,22 +193,11 @@ static enum berth_status fill(struct mlm *own, const struct task_open *args, str
     return word_masks_draw(&own->masks, &all, machine_threads(config), error);
 }
 
-static enum berth_status open_set(struct task_set *set, const struct task_open *args,
-                                  struct berth_error *error) {
-    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct mlm))};
-    return set->own != NULL ? fill(set->own, args, set, error)
-                            : error_no_memory(error, sizeof(struct mlm), "a data set");
-}
-
-static void close_set(struct task_set *set) {
-    struct mlm *own = set->own;
-    if (own != NULL) {
-        text_sequences_done(&own->text);
-        word_masks_done(&own->masks);
-        memory_free(own->continues);
-        memory_free(own);
-    }
-    *set = (struct task_set){0};
+static void done(void *own) {
+    struct mlm *mlm = own;
+    text_sequences_done(&mlm->text);
+    word_masks_done(&mlm->masks);
+    memory_free(mlm->continues);
 }
 
 // --- predictions --------------------------------------------------------------------------------
@@ -263,8 +254,9 @@ const struct task task_mlm = {.name = "mlm",
                                   "train_file with --validation_split_percentage",
                               .settle = settle,
                               .has_validation = has_validation,
+                              .own_size = sizeof(struct mlm),
                               .open = open_set,
-                              .close = close_set,
+                              .done = done,
                               .receive = receive,
                               .receive_masked = receive_masked,
                               .score = score_set,

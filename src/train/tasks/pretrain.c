@@ -31,7 +31,7 @@ static int is_chosen(const struct berth_config *config, const char *name) {
 static enum berth_status settle_training(struct berth_config *config, struct berth_error *error) {
     const int epochs_decide =
         is_chosen(config, "num_train_epochs") && !is_chosen(config, "max_steps");
-    option_take_defaults(config, JOB_PRETRAIN);
+    option_apply_defaults(config, JOB_PRETRAIN);
     config->max_steps = epochs_decide ? 0 : config->max_steps;
     return task_need(config->input_dir, "input_dir", "", error);
 }
@@ -41,7 +41,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     if (use == TASK_TRAIN) {
         return settle_training(config, error);
     }
-    option_take_defaults(config, JOB_EVALUATE_PRETRAIN);
+    option_apply_defaults(config, JOB_EVALUATE_PRETRAIN);
     return config->input_dir != NULL || config->eval_dir != NULL
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
@@ -93,9 +93,9 @@ static enum berth_status check_positions(const struct shard_list *shards,
 // Drops sequences beyond the first max_eval_samples, and predictions beyond
 // max_predictions_per_seq.
 static void cut_instances(struct instances *instances, const struct berth_config *config) {
-    int64_t most = config->max_eval_samples, predictions = config->max_predictions_per_seq;
-    if (most > 0 && (int64_t)instances->count > most) {
-        instances->count = (size_t)most;
+    int64_t samples = config->max_eval_samples, predictions = config->max_predictions_per_seq;
+    if (samples > 0 && (int64_t)instances->count > samples) {
+        instances->count = (size_t)samples;
     }
     for (size_t i = 0; i < instances->count; i++) {
         struct instance *instance = &instances->items[i];
@@ -133,8 +133,8 @@ static enum berth_status fill_held_out(struct pretrain *own, const struct task_o
     return BERTH_OK;
 }
 
-static enum berth_status fill(struct pretrain *own, const struct task_open *args,
-                              struct task_set *set, struct berth_error *error) {
+static enum berth_status fill_training(struct pretrain *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
     const struct berth_config *config = args->config;
     const struct bert_config *shape = &args->files->shape;
     set->path = config->input_dir;
@@ -153,22 +153,14 @@ static enum berth_status fill(struct pretrain *own, const struct task_open *args
 
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
                                   struct berth_error *error) {
-    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct pretrain))};
-    if (set->own == NULL) {
-        return error_no_memory(error, sizeof(struct pretrain), "a data set");
-    }
-    return args->use == TASK_TRAIN ? fill(set->own, args, set, error)
+    return args->use == TASK_TRAIN ? fill_training(set->own, args, set, error)
                                    : fill_held_out(set->own, args, set, error);
 }
 
-static void close_set(struct task_set *set) {
-    struct pretrain *own = set->own;
-    if (own != NULL) {
-        shard_list_done(&own->shards);
-        instances_done(&own->instances);
-        memory_free(own);
-    }
-    *set = (struct task_set){0};
+static void done(void *own) {
+    struct pretrain *pretrain = own;
+    shard_list_done(&pretrain->shards);
+    instances_done(&pretrain->instances);
 }
 
 // --- predictions --------------------------------------------------------------------------------
@@ -239,8 +231,9 @@ const struct task task_pretrain = {.name = "pretrain",
                                        "name shards with --eval_dir",
                                    .settle = settle,
                                    .has_validation = has_validation,
+                                   .own_size = sizeof(struct pretrain),
                                    .open = open_set,
-                                   .close = close_set,
+                                   .done = done,
                                    .receive = receive,
                                    .receive_masked = receive_masked,
                                    .score = score_set,

@@ -44,13 +44,13 @@ struct range {
 
 static struct range part_to_show(const struct sample *sample, int64_t length) {
     const int has_prediction = sample->predicted_begin >= 0;
-    const int64_t least = has_prediction && (sample->expected_begin < 0 ||
+    const int64_t first = has_prediction && (sample->expected_begin < 0 ||
                                              sample->predicted_begin < sample->expected_begin)
                               ? sample->predicted_begin
                               : sample->expected_begin;
-    const int64_t most =
+    const int64_t last =
         sample->predicted_end > sample->expected_end ? sample->predicted_end : sample->expected_end;
-    struct range part = {least - CONTEXT_AROUND, most + CONTEXT_AROUND};
+    struct range part = {first - CONTEXT_AROUND, last + CONTEXT_AROUND};
     if (length <= CONTEXT_LIMIT) {
         return (struct range){0, length};
     }

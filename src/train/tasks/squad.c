@@ -48,10 +48,15 @@ static void warn_of_version(const struct squad *squad, const char *path,
     }
 }
 
-static enum berth_status fill(struct squad *squad, const struct task_open *args,
-                              struct task_set *set, struct berth_error *error) {
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct squad *squad = set->own;
     const struct berth_config *config = args->config;
     int training = args->use == TASK_TRAIN;
+    // transformers gives the span head an output for each class; the model's were of another head.
+    if (training && args->files->shape.num_labels != 2) {
+        TRY(bert_config_drop_classes(&args->files->shape, error));
+    }
     set->path = task_file(config, args->use);
     struct squad_input_args input = {.path = set->path,
                                      .limit = training ? config->max_train_samples
@@ -83,17 +88,6 @@ static enum berth_status fill(struct squad *squad, const struct task_open *args,
     return squad_logits_init(&squad->logits, &squad->input.features, error);
 }
 
-static enum berth_status open_set(struct task_set *set, const struct task_open *args,
-                                  struct berth_error *error) {
-    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct squad))};
-    // transformers gives the span head an output for each class; the model's were of another head.
-    if (args->use == TASK_TRAIN && args->files->shape.num_labels != 2) {
-        TRY(bert_config_drop_classes(&args->files->shape, error));
-    }
-    return set->own != NULL ? fill(set->own, args, set, error)
-                            : error_no_memory(error, sizeof(struct squad), "a data set");
-}
-
 static void drop_results(struct squad *squad) {
     if (squad->results != NULL) {
         squad_results_free(squad->results, squad->input.dataset.count);
@@ -101,15 +95,11 @@ static void drop_results(struct squad *squad) {
     }
 }
 
-static void close_set(struct task_set *set) {
-    struct squad *squad = set->own;
-    if (squad != NULL) {
-        drop_results(squad);
-        squad_logits_done(&squad->logits);
-        squad_input_done(&squad->input);
-        memory_free(squad);
-    }
-    *set = (struct task_set){0};
+static void done(void *own) {
+    struct squad *squad = own;
+    drop_results(squad);
+    squad_logits_done(&squad->logits);
+    squad_input_done(&squad->input);
 }
 
 // --- predictions --------------------------------------------------------------------------------
@@ -229,8 +219,9 @@ const struct task task_squad = {.name = "squad",
                                 .validation_advice = "name a file with --validation_file",
                                 .settle = settle,
                                 .has_validation = has_validation,
+                                .own_size = sizeof(struct squad),
                                 .open = open_set,
-                                .close = close_set,
+                                .done = done,
                                 .receive = receive,
                                 .conclude = conclude,
                                 .score = score,

@@ -144,7 +144,7 @@ static enum berth_status build(const struct opening *opening, struct berth_error
 }
 
 // Whether the features came from the cache file. An unusable file is logged and will be replaced.
-static int take_from_cache(const struct opening *opening, const struct squad_cache_key *key,
+static int read_from_cache(const struct opening *opening, const struct squad_cache_key *key,
                            const char *file) {
     struct squad_input *input = opening->input;
     struct berth_error error = {0};
@@ -214,9 +214,9 @@ static enum berth_status open_with_cache(const struct opening *opening, const ch
     char *file = squad_cache_path(opening->args->config->cache_dir, opening->args->path, &key);
     enum berth_status status = BERTH_OK;
     if (file == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
-    if (take_from_cache(opening, &key, file)) {
+    if (read_from_cache(opening, &key, file)) {
         goto done;
     }
     if (!early) {

@@ -2,11 +2,28 @@
 #include "train/tasks/task.h"
 
 #include "core/file.h"
+#include "core/memory.h"
 #include "metrics/results.h"
 #include "train/engine/infer.h"
 
 #include <math.h>
 #include <stdio.h>
+
+enum berth_status task_set_open(struct task_set *set, const struct task *task,
+                                const struct task_open *args, struct berth_error *error) {
+    *set = (struct task_set){.own = memory_array_zeroed(1, task->own_size)};
+    return set->own != NULL ? task->open(set, args, error)
+                            : error_no_memory(error, task->own_size, "a data set");
+}
+
+void task_set_close(struct task_set *set, const struct task *task) {
+    if (set->own != NULL) {
+        task->done(set->own);
+        memory_free(set->own);
+    }
+    memory_free(set->class_weights);
+    *set = (struct task_set){0};
+}
 
 const char *task_file(const struct berth_config *config, enum task_use use) {
     return use == TASK_TRAIN      ? config->train_file

@@ -44,7 +44,7 @@ struct task_set {
     struct word_mask_rules masks;
     const char *path; // path of the file, owned by the set
     int64_t examples, tokens;
-    // Training on classes that count differently, or smoothed: [num_labels], owned by the task.
+    // Training on classes that count differently, or smoothed: [num_labels], owned by the set.
     double *class_weights;
     int new_head; // training: the model's head is for other labels, so a new one is initialised
     char labels[TASK_LABELS_SIZE]; // training: a description of the labels; "": there are none
@@ -94,10 +94,12 @@ struct task {
     // Sets *answer to 1 if the settings name a set for TASK_VALIDATE; a missing file is an error.
     enum berth_status (*has_validation)(const struct berth_config *config, int *answer,
                                         struct berth_error *error);
-    // Reads a set. Call `close` even on failure.
+    size_t own_size; // of task_set's `own`
+    // For task_set_open: reads the set, whose `own` is zeroed.
     enum berth_status (*open)(struct task_set *set, const struct task_open *args,
                               struct berth_error *error);
-    void (*close)(struct task_set *set);
+    // For task_set_close: frees what `own` refers to, also after a failure of `open`.
+    void (*done)(void *own);
     // Receives the logits of sequence `index` (infer.h). Only rank 0 receives, concludes, scores
     // and writes.
     void (*receive)(void *set, size_t index, const float *logits, int64_t count);
@@ -124,6 +126,11 @@ TASKS(TASK_DECLARE)
 
 extern const struct task *const tasks[]; // [task_count]
 extern const size_t task_count;
+
+// Reads a set. Call task_set_close even on failure.
+enum berth_status task_set_open(struct task_set *set, const struct task *task,
+                                const struct task_open *args, struct berth_error *error);
+void task_set_close(struct task_set *set, const struct task *task);
 
 // --- settings common to all tasks ----------------------------------------------------------------
 

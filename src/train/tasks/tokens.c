@@ -43,7 +43,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    option_take_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
+    option_apply_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
     TRY(task_need_file(config, use, "", error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
@@ -58,18 +58,6 @@ static enum berth_status has_validation(const struct berth_config *config, int *
 static struct pair_dataset view_of(const struct tagged_dataset *dataset) {
     return (struct pair_dataset){
         .target = PAIR_CLASS, .labels = dataset->tag_names, .label_count = dataset->tag_count};
-}
-
-// Makes the tags of the data the classes of the model.
-static enum berth_status set_model_labels(const struct tagged_dataset *dataset,
-                                          struct model_files *files, struct berth_error *error) {
-    const struct pair_dataset view = view_of(dataset);
-    json *labels = json_new_object();
-    enum berth_status status = pair_labels_to_config(&view, labels)
-                                   ? model_files_merge(files, labels, error)
-                                   : error_no_memory(error, 0, "the labels");
-    json_free(labels);
-    return status;
 }
 
 static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
@@ -96,7 +84,8 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
                     "initialised",
                     names->list[0], dataset->name);
     }
-    TRY(set_model_labels(dataset, args->files, error));
+    const struct pair_dataset view = view_of(dataset);
+    TRY(class_names_set(args->files, &view, error));
     TRY(class_names_read(names, args->files, error));
     return tagged_renumber(dataset, names->list, names->count, error);
 }
@@ -208,8 +197,9 @@ static enum berth_status allocate_results(struct tokens *own, struct berth_error
     return BERTH_OK;
 }
 
-static enum berth_status fill(struct tokens *own, const struct task_open *args,
-                              struct task_set *set, struct berth_error *error) {
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    struct tokens *own = set->own;
     const int training = args->use == TASK_TRAIN;
     set->path = task_file(args->config, args->use);
     TRY(read_words(own, args, error));
@@ -227,26 +217,14 @@ static enum berth_status fill(struct tokens *own, const struct task_open *args,
     return training ? weigh_classes(own, args, set, error) : allocate_results(own, error);
 }
 
-static enum berth_status open_set(struct task_set *set, const struct task_open *args,
-                                  struct berth_error *error) {
-    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct tokens))};
-    return set->own != NULL ? fill(set->own, args, set, error)
-                            : error_no_memory(error, sizeof(struct tokens), "a data set");
-}
-
-static void close_set(struct task_set *set) {
-    struct tokens *own = set->own;
-    if (own != NULL) {
-        word_windows_done(&own->windows);
-        tagged_done(&own->dataset);
-        class_names_done(&own->names);
-        memory_free(own->predicted);
-        memory_free(own->probabilities);
-        memory_free(own->losses);
-        memory_free(own);
-    }
-    memory_free(set->class_weights);
-    *set = (struct task_set){0};
+static void done(void *own) {
+    struct tokens *tokens = own;
+    word_windows_done(&tokens->windows);
+    tagged_done(&tokens->dataset);
+    class_names_done(&tokens->names);
+    memory_free(tokens->predicted);
+    memory_free(tokens->probabilities);
+    memory_free(tokens->losses);
 }
 
 // --- predictions --------------------------------------------------------------------------------
@@ -343,7 +321,7 @@ static enum berth_status write_tags(const struct tokens *own, const char *folder
     struct file_writer writer;
     char *path = path_join(folder, "predictions.txt");
     if (path == NULL) {
-        return file_no_path(error);
+        return path_no_memory(error);
     }
     enum berth_status status = file_writer_open(&writer, path, error);
     memory_free(path);
@@ -376,8 +354,9 @@ const struct task task_tokens = {.name = "tokens",
                                  .validation_advice = "name a file of words with --validation_file",
                                  .settle = settle,
                                  .has_validation = has_validation,
+                                 .own_size = sizeof(struct tokens),
                                  .open = open_set,
-                                 .close = close_set,
+                                 .done = done,
                                  .receive = receive,
                                  .score = score,
                                  .detail = detail,

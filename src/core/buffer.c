@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/buffer.h"
+
+#include "core/number.h"
+
+#include <stdarg.h>
+
+void buffer_print(struct buffer *buffer, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = number_format_list(NULL, 0, format, arguments);
+    va_end(arguments);
+    const size_t size = length > 0 ? (size_t)length : 0;
+    if (buffer_reserve(buffer, size + 1)) { // and the NUL, which does not count
+        va_start(arguments, format);
+        number_format_list(buffer->bytes + buffer->length, size + 1, format, arguments);
+        va_end(arguments);
+        buffer->length += size;
+    }
+}

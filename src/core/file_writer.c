@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing files atomically.
+#include "core/file.h"
+#include "core/file_call.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "core/words.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUFFER_SIZE ((size_t)256 << 10)
+#define CHUNK_SIZE ((size_t)64 << 20) // per write, so that signals are handled in between
+
+static enum berth_status writer_report(const struct file_writer *writer,
+                                       struct berth_error *error) {
+    if (writer->status == BERTH_NO_MEMORY) {
+        return error_set(error, BERTH_NO_MEMORY, "out of memory while writing %s", writer->path);
+    }
+    return error_set_errno(error, writer->status, writer->errno_value,
+                           "cannot write %s (the file is unchanged)", writer->path);
+}
+
+static enum berth_status writer_fail(struct file_writer *writer, enum berth_status status,
+                                     int errno_value, struct berth_error *error) {
+    writer->status = status;
+    writer->errno_value = errno_value;
+    return writer_report(writer, error);
+}
+
+// Creates a new file next to the final one. A process with the same pid, dead or on another host,
+// may have left the same name; then the next number is tried.
+static int open_temporary(struct file_writer *writer) {
+    static atomic_uint number;
+    size_t size = strlen(writer->path) + 48;
+    writer->temporary = memory_new(size);
+    if (writer->temporary == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int descriptor = -1;
+    for (int attempt = 0; attempt < 1000; attempt++) {
+        snprintf(writer->temporary, size, "%s.%ld.%u.tmp", writer->path, (long)getpid(),
+                 atomic_fetch_add(&number, 1));
+        descriptor = file_call_open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL);
+        if (descriptor >= 0 || errno != EEXIST) {
+            break;
+        }
+    }
+    return descriptor;
+}
+
+static void writer_forget(struct file_writer *writer) {
+    memory_free(writer->path);
+    memory_free(writer->temporary);
+    memory_free(writer->buffer);
+    writer->path = writer->temporary = writer->buffer = NULL;
+    writer->buffered = 0;
+}
+
+enum berth_status file_writer_open(struct file_writer *writer, const char *path,
+                                   struct berth_error *error) {
+    *writer = (struct file_writer){.descriptor = -1, .status = BERTH_FAILURE};
+    struct stat stat_now;
+    if (stat(path, &stat_now) == 0 && !S_ISREG(stat_now.st_mode)) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "cannot create %s: it exists and is not a regular file", path);
+    }
+    writer->path = memory_string(path);
+    writer->buffer = memory_new(BUFFER_SIZE);
+    if (writer->path == NULL || writer->buffer == NULL) {
+        writer_forget(writer);
+        return error_no_memory(error, BUFFER_SIZE, path);
+    }
+    writer->descriptor = open_temporary(writer);
+    if (writer->descriptor < 0) {
+        int errno_value = errno;
+        writer_forget(writer);
+        return errno_value == ENOMEM ? path_no_memory(error)
+                                     : file_cannot_create(path, errno_value, error);
+    }
+    writer->status = BERTH_OK;
+    return BERTH_OK;
+}
+
+static enum berth_status write_through(struct file_writer *writer, const char *bytes, size_t length,
+                                       struct berth_error *error) {
+    while (length > 0) {
+        ssize_t count;
+        CALL_AGAIN(count,
+                   write(writer->descriptor, bytes, length < CHUNK_SIZE ? length : CHUNK_SIZE));
+        if (count < 0) {
+            return writer_fail(writer, BERTH_IO, errno, error);
+        }
+        bytes += count;
+        length -= (size_t)count;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status flush(struct file_writer *writer, struct berth_error *error) {
+    size_t length = writer->buffered;
+    writer->buffered = 0;
+    return write_through(writer, writer->buffer, length, error);
+}
+
+enum berth_status file_writer_put(struct file_writer *writer, const void *bytes, size_t length,
+                                  struct berth_error *error) {
+    if (writer->descriptor < 0) {
+        return writer->status; // open has reported it
+    }
+    if (writer->status != BERTH_OK) {
+        return writer_report(writer, error);
+    }
+    if (length > BUFFER_SIZE - writer->buffered) {
+        TRY(flush(writer, error));
+    }
+    if (length > BUFFER_SIZE) {
+        return write_through(writer, bytes, length, error);
+    }
+    if (length > 0) {
+        memcpy(writer->buffer + writer->buffered, bytes, length);
+        writer->buffered += length;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status file_writer_printf(struct file_writer *writer, struct berth_error *error,
+                                     const char *format, ...) {
+    char text[512], *longer = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = number_format_list(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length >= (int)sizeof text) {
+        longer = memory_new((size_t)length + 1);
+        if (longer == NULL) {
+            return writer_fail(writer, BERTH_NO_MEMORY, 0, error);
+        }
+        va_start(arguments, format);
+        number_format_list(longer, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+    }
+    enum berth_status status =
+        file_writer_put(writer, longer != NULL ? longer : text, (size_t)length, error);
+    memory_free(longer);
+    return status;
+}
+
+// The steps of commit that can fail. The folder is opened first, so that after the rename only its
+// sync can fail.
+static enum berth_status commit(struct file_writer *writer, const char *parent,
+                                struct berth_error *error) {
+    TRY(flush(writer, error));
+    int folder = file_call_open(parent, O_RDONLY | O_DIRECTORY);
+    if (folder < 0) {
+        return writer_fail(writer, BERTH_IO, errno, error);
+    }
+    enum berth_status status = BERTH_OK;
+    if (file_call_sync(writer->descriptor) < 0 ||
+        CALL(rename(writer->temporary, writer->path)) < 0) {
+        status = writer_fail(writer, BERTH_IO, errno, error);
+    } else if (file_call_sync_folder(folder) < 0) {
+        writer->temporary[0] = '\0'; // renamed to its final name: abort must not remove it
+        status = error_set_errno(error, BERTH_IO, errno, "wrote %s, but cannot sync its folder",
+                                 writer->path);
+        writer->status = status;
+    }
+    file_call_close(folder);
+    return status;
+}
+
+enum berth_status file_writer_commit(struct file_writer *writer, struct berth_error *error) {
+    enum berth_status status = writer->status;
+    if (writer->descriptor < 0) {
+        return status; // open has reported it
+    }
+    char *parent = file_parent(writer->path);
+    if (status != BERTH_OK) {
+        (void)writer_report(writer, error);
+    } else if (parent == NULL) {
+        status = path_no_memory(error);
+    } else {
+        status = commit(writer, parent, error);
+    }
+    memory_free(parent);
+    if (status != BERTH_OK) {
+        file_writer_abort(writer);
+        return status;
+    }
+    file_call_close(writer->descriptor);
+    writer->descriptor = -1;
+    writer_forget(writer);
+    return BERTH_OK;
+}
+
+void file_writer_abort(struct file_writer *writer) {
+    if (writer->descriptor < 0) {
+        return;
+    }
+    file_call_close(writer->descriptor);
+    writer->descriptor = -1;
+    if (writer->temporary[0] != '\0') {
+        (void)CALL(unlink(writer->temporary)); // the first error has been reported
+    }
+    writer_forget(writer);
+}
+
+enum berth_status file_write(const char *path, const void *bytes, size_t length,
+                             struct berth_error *error) {
+    struct file_writer writer;
+    TRY(file_writer_open(&writer, path, error));
+    (void)file_writer_put(&writer, bytes, length, error);
+    return file_writer_commit(&writer, error);
+}
+
+static enum berth_status copy_bytes(const struct file_reader *reader, struct file_writer *writer,
+                                    char *buffer, struct berth_error *error) {
+    for (uint64_t done = 0; done < reader->size;) {
+        const uint64_t left = reader->size - done;
+        const size_t count = left < BUFFER_SIZE ? (size_t)left : BUFFER_SIZE;
+        TRY(file_reader_at(reader, done, buffer, count, error));
+        TRY(file_writer_put(writer, buffer, count, error));
+        done += count;
+    }
+    return file_writer_commit(writer, error);
+}
+
+enum berth_status file_copy(const char *from, const char *path, struct berth_error *error) {
+    struct file_reader reader;
+    struct file_writer writer;
+    char *buffer = memory_array(BUFFER_SIZE, 1);
+    enum berth_status status = buffer != NULL
+                                   ? file_reader_open(&reader, from, error)
+                                   : error_no_memory(error, BUFFER_SIZE, "the copy of a file");
+    if (status == BERTH_OK) {
+        status = file_writer_open(&writer, path, error);
+        if (status == BERTH_OK) {
+            status = copy_bytes(&reader, &writer, buffer, error);
+            file_writer_abort(&writer);
+        }
+        file_reader_close(&reader);
+    }
+    memory_free(buffer);
+    return status;
+}
+
+int file_is_temporary(const char *name) {
+    if (!name_has_suffix(name, ".tmp")) {
+        return 0;
+    }
+    size_t at = strlen(name) - strlen(".tmp");
+    for (int part = 0; part < 2; part++) {
+        size_t end = at;
+        while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') {
+            at--;
+        }
+        if (at == end || at < 2 || name[at - 1] != '.') {
+            return 0;
+        }
+        at--;
+    }
+    return 1;
+}
