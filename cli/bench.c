@@ -638,10 +638,11 @@ const struct cli_verb cli_bench = {
              "--config NAME] [--data FILE] [--json]",
     .example = "berth bench peak\n"
                "berth bench ops --config base --precision bf16\n"
-               "berth bench train --config base --data train-v1.1.json --precision bf16 --json\n"
+               "berth bench train --config base --data train-v1.1.json --vocab vocab.txt "
+               "--precision bf16 --json\n"
                "berth bench pretrain --config base --input_dir shards --precision bf16\n"
-               "berth bench ranks --config large --data train-v1.1.json --hosts 8,64 "
-               "--link_gbit 25,100",
+               "berth bench ranks --config large --data train-v1.1.json --vocab vocab.txt "
+               "--hosts 8,64 --link_gbit 25,100",
     .jobs = JOB_BENCH,
     CLI_OWN_OPTIONS(options),
     .arguments_min = 1,

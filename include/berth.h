@@ -15,10 +15,11 @@
  *   Handles, and arrays with their counts, are always required. A struct berth_config filled by
  *   hand with a value that berth_config_set would refuse is also BERTH_USAGE.
  * - Threads: an open model, classifier, tagger, encoder, filler or tokenizer is read-only, and any
- *   number of threads may share it: they process text concurrently, and their passes through the
- *   network, each of which uses all threads of the config, take turns. Threads may also
- *   work concurrently on handles of their own. A struct berth_config, a reporter, and a handle that
- *   is being closed belong to one thread at a time.
+ *   number of threads may share it: they process text concurrently. In the network, where a batch
+ *   uses all threads of the config, their calls take turns after each batch, so a call with one
+ *   text does not wait for the end of a call with many. Threads may also work concurrently on
+ *   handles of their own. A struct berth_config, a reporter, and a handle that is being closed
+ *   belong to one thread at a time.
  * - fork(): if no other thread is within the library, the child may use the parent's handles on the
  *   CPU and open its own. If the parent had used the library, the child computes with one thread,
  *   because OpenMP's threads are not copied; its results have the same bits.

@@ -7,13 +7,12 @@
 #include "train/machine/machine.h"
 
 static enum berth_status make_lock(struct inference *inference, struct berth_error *error) {
-    inference->pass_lock = memory_new(sizeof *inference->pass_lock);
-    if (inference->pass_lock != NULL && pthread_mutex_init(inference->pass_lock, NULL) == 0) {
-        return BERTH_OK;
+    inference->lock = memory_new(sizeof *inference->lock);
+    if (inference->lock == NULL) {
+        return error_no_memory(error, sizeof *inference->lock, "a lock");
     }
-    memory_free(inference->pass_lock);
-    inference->pass_lock = NULL;
-    return error_no_memory(error, sizeof *inference->pass_lock, "a lock");
+    fair_lock_init(inference->lock);
+    return BERTH_OK;
 }
 
 static void clear_strings(struct berth_config *config) {
@@ -64,9 +63,10 @@ enum berth_status inference_run(const struct inference *inference, struct infer_
     args.extent = &inference->extent;
     // The engine is the mutable part: activations, batch arrays, scratch memory.
     struct engine *engine = (struct engine *)&inference->predictor.engine;
-    pthread_mutex_lock(inference->pass_lock);
+    args.lock = inference->lock;
+    fair_lock_take(args.lock);
     enum berth_status status = infer_run(engine, &args, &timing, error);
-    pthread_mutex_unlock(inference->pass_lock);
+    fair_lock_release(args.lock);
     return status;
 }
 
@@ -94,9 +94,9 @@ void inference_close(const struct inference_kind *kind, void *handle) {
     if (inference == NULL) {
         return;
     }
-    if (inference->pass_lock != NULL) {
-        pthread_mutex_destroy(inference->pass_lock);
-        memory_free(inference->pass_lock);
+    if (inference->lock != NULL) {
+        fair_lock_done(inference->lock);
+        memory_free(inference->lock);
     }
     predictor_done(&inference->predictor);
     if (kind->done != NULL) {

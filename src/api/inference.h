@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // A predictor in memory that any number of threads may use; the common part of question answering,
-// the classifier and the encoder. Threads process text concurrently; their passes through the
-// network take turns.
+// the classifier and the encoder. Threads process text concurrently; in the network they take
+// turns, batch by batch.
 #ifndef BERTH_API_INFERENCE_H
 #define BERTH_API_INFERENCE_H
 
 #include "train/engine/infer.h"
 #include "train/inference/predict.h"
 
-#include <pthread.h>
-
 struct inference {
     struct berth_config config;
     struct predictor predictor;
     struct batch_extent extent; // of the largest batch
     int threads;                // for the texts of a call
-    pthread_mutex_t *pass_lock; // held during a pass through the network
+    struct fair_lock *lock;     // held while a batch passes through the network
 };
 
 // What a handle of the library is opened with; borrowed until load returns.
@@ -53,7 +51,7 @@ enum berth_status inference_load(struct inference *inference, const struct berth
                                  struct berth_error *error);
 // The number of threads for a call's texts, of which there are `count`.
 int inference_threads(const struct inference *inference, size_t count);
-// Fills in the extent and calls infer_run, one call at a time.
+// Fills in the extent and the lock, and calls infer_run.
 enum berth_status inference_run(const struct inference *inference, struct infer_args args,
                                 struct berth_error *error);
 

@@ -47,7 +47,10 @@ const struct option_row option_rows[] = {
      .help = "folder or name of the model to start from, in Hugging Face's or Google's format"},
     {TEXT("files", vocab_file, NULL), FREE, LOCAL, COMMON, .jobs = VOCABULARY_JOBS | JOB_BENCH,
      .unit = "FILE", .aliases = "vocab", .help = "vocabulary: vocab.txt or tokenizer.json",
-     .shown = "that of the model folder"},
+     .shown = "that of the model folder",
+     .job_defaults = {{JOB_BENCH, NULL,
+                       "the first *vocab*.txt in the folder that --config names, in that of the "
+                       "data, or in ../vocab beside that"}}},
     {TEXT("files", config_file, NULL), FREE, LOCAL, COMMON, .jobs = MODEL_JOBS, .unit = "FILE",
      .aliases = "bert_config_file origin_bert_config_file config cf",
      .help = "config.json, if the folder of the weights has none; in `berth pretrain` also that of "

@@ -35,3 +35,30 @@ int thread_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, double until)
                                  .tv_nsec = (long)((until - (double)seconds) * 1e9)};
     return pthread_cond_timedwait(condition, mutex, &end);
 }
+
+void fair_lock_init(struct fair_lock *lock) {
+    pthread_mutex_init(&lock->mutex, NULL);
+    pthread_cond_init(&lock->changed, NULL);
+    lock->asked = lock->released = 0;
+}
+
+void fair_lock_done(struct fair_lock *lock) {
+    pthread_mutex_destroy(&lock->mutex);
+    pthread_cond_destroy(&lock->changed);
+}
+
+void fair_lock_take(struct fair_lock *lock) {
+    pthread_mutex_lock(&lock->mutex);
+    const uint64_t number = lock->asked++;
+    while (lock->released != number) {
+        pthread_cond_wait(&lock->changed, &lock->mutex);
+    }
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+void fair_lock_release(struct fair_lock *lock) {
+    pthread_mutex_lock(&lock->mutex);
+    lock->released++;
+    pthread_cond_broadcast(&lock->changed);
+    pthread_mutex_unlock(&lock->mutex);
+}

@@ -148,6 +148,14 @@ run bench train --config tiny --data data.json --vocab_file model/vocab.txt --ma
     --report pages/train.html
 expect_code 0
 grep -q '<th scope="row">samples_per_second</th>' pages/train.html || fail "figures"
+mkdir -p bench/data bench/vocab
+cp data.json bench/data
+run bench train --config tiny --data bench/data/data.json --max_seq_length 64 --steps 1 --threads 1
+expect_code 2
+expect_err "no vocabulary next to bench/data/data.json; name one with --vocab_file"
+cp model/vocab.txt bench/vocab/words-vocab.txt
+run bench train --config tiny --data bench/data/data.json --max_seq_length 64 --steps 1 --threads 1
+expect_code 0
 run report nowhere
 expect_code 66
 mkdir empty

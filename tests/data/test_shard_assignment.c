@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The assignment of articles: every article with sentences goes to one shard, training shards
 // are equally long and so are test shards, the test fraction is met, and every shard has two
-// articles if there are enough.
+// articles, but for an article that is the only one of its kind.
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/scratch.h"
@@ -58,7 +58,7 @@ static uint64_t check_kind(const struct assigned *assigned, uint32_t first, uint
     uint64_t low = UINT64_MAX, high = 0, all = 0;
     for (uint32_t i = first; i < first + count; i++) {
         const struct tally *tally = &assigned->tallies[i];
-        assert_true(tally->articles >= (articles >= 2 * (uint64_t)count ? 2 : 1));
+        assert_true(tally->articles >= (articles == 1 ? 1 : 2));
         low = tally->sentences < low ? tally->sentences : low;
         high = tally->sentences > high ? tally->sentences : high;
         all += tally->sentences;
@@ -85,7 +85,9 @@ static void test_balance(void **state) {
                 *(k < assigned.plan.training ? &rest : &tests) += assigned.tallies[k].articles;
             }
             assert_true(assigned.plan.training == shards[j] || 2 * shards[j] > rest);
-            assert_true(assigned.plan.training >= 1 && assigned.plan.test <= shards[j]);
+            assert_true(assigned.plan.test == shards[j] || 2 * shards[j] > tests);
+            assert_true(assigned.plan.training >= 1 && assigned.plan.training <= shards[j]);
+            assert_true(assigned.plan.test <= shards[j] && (assigned.plan.test > 0) == (tests > 0));
             check_kind(&assigned, 0, assigned.plan.training, rest);
             uint64_t held =
                 check_kind(&assigned, assigned.plan.training, assigned.plan.test, tests);

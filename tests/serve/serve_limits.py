@@ -341,7 +341,7 @@ class LargeBodies(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--max_queue", "8000", models=["qa=qa", "similar=other"])
+        cls.server = Server("--max_queue", "8000", models=["qa=qa", "similar=other", "slow=slow"])
         cls.addClassCleanup(cls.server.__exit__, None, None, None)
 
     @staticmethod
@@ -432,6 +432,23 @@ class LargeBodies(unittest.TestCase):
         self.assertGreater(self.server.metric('berth_queue_length{model="qa"}'), 0)
         for thread in threads:
             thread.join()
+
+    def test_long_documents_give_way_to_short_questions(self):
+        """Short questions are answered between the batches of a document. If they waited for its end, one of them
+        would take most of the time."""
+        body, replies = self.question(CONTEXT * (1500 if IS_SLOW else 6000)), []
+        thread = threading.Thread(target=lambda: replies.append(self.send("/models/slow", body)))
+        begin, longest = time.monotonic(), 0.0
+        thread.start()
+        while not replies:
+            start = time.monotonic()
+            for model in ("slow", "qa"):  # another model's questions are behind those of this one
+                self.assertEqual(self.server.status(f"/models/{model}", ASK), 200)
+            longest = max(longest, time.monotonic() - start)
+        whole = time.monotonic() - begin
+        thread.join()
+        self.assertEqual(replies, [200])
+        self.assertLess(longest, whole / 2)
 
 
 class Keys(unittest.TestCase):

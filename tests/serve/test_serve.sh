@@ -8,6 +8,11 @@ make_model "$work/other" 128
 "$BERTH" init --config "$work/config.json" --output "$work/new" --seed 8 --quiet || exit 1
 cp "$work/qa/vocab.txt" "$work/new/"
 sed -i 's/ForQuestionAnswering/Model/' "$work/other/config.json" # serves embeddings
+mkdir "$work/slow" # whose computing takes most of a request's time
+sed 's/"hidden_size": 32, "num_hidden_layers": 2/"hidden_size": 256, "num_hidden_layers": 4/; s/"intermediate_size": 64/"intermediate_size": 1024/' \
+    "$work/config.json" >"$work/slow.json"
+"$BERTH" init --config "$work/slow.json" --output "$work/slow" --seed 9 --quiet || exit 1
+cp "$work/qa/vocab.txt" "$work/slow/"
 make_model "$work/wide" 600
 sed -i 's/ForQuestionAnswering/ForSequenceClassification/' "$work/wide/config.json"
 printf 'text\tpair\tlabel\nhello world\tx\tgood\nAda in Oslo\tHugo\tbad\nRita\tRome\tnone\n' >"$work/rows.tsv"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predictions by several ranks, which are threads here: rank 0 receives what one process
 // receives, in the same order and to the bit. A rank that is stopped, fails or has other sequences
-// ends the prediction of all.
+// ends the prediction of all. Threads that share an engine take turns batch by batch.
 #include "comm/job.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -9,6 +9,7 @@
 #include "train/engine/infer.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,6 +67,7 @@ struct setting {
     size_t group;
     int keeps, reads_first;
     int stopped, other; // ranks; 0: none
+    size_t sequences;   // 0: all
 };
 
 // What rank 0 received: index, numbers, one sequence after the other; of any other rank,
@@ -79,6 +81,8 @@ struct outcome {
     int elsewhere; // calls in other ranks
     int statuses[SOCKET_PROCESSES], stopped[SOCKET_PROCESSES], messages;
     int64_t progress, hits;
+    struct second *second; // NULL: no other thread uses the engine
+    void (*first_received)(struct second *second);
 };
 
 struct receiver {
@@ -102,7 +106,12 @@ static void add(struct receiver *receiver, const float *numbers, int64_t count) 
 }
 
 static void receive(void *context, size_t index, const float *logits, int64_t count) {
+    const struct receiver *receiver = context;
+    const struct outcome *outcome = receiver->outcome;
     const float number = (float)index;
+    if (outcome->first_received != NULL && outcome->count == 0) {
+        outcome->first_received(outcome->second);
+    }
     add(context, &number, 1);
     add(context, logits, count);
 }
@@ -130,6 +139,17 @@ static void write_record(void *context, const struct berth_record *record) {
     }
 }
 
+// A prediction by another thread with the engine of the first one. It asks for the engine while the
+// first one receives the results of its first batch.
+struct second {
+    struct engine *engine;
+    struct fair_lock lock;
+    struct outcome outcome;
+    const struct outcome *first;
+    size_t first_count; // how many numbers the first one had received at the end of this one
+    pthread_t thread;
+};
+
 static void infer(struct engine *engine, struct outcome *outcome, struct comm *comm) {
     const struct setting *setting = &outcome->setting;
     const int rank = comm->rank, masks = setting->head == PARAM_HEAD_PRETRAINING;
@@ -137,7 +157,8 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
     const struct packer_source source = {.get = setting->other == rank && rank > 0 ? get_other
                                                 : setting->reads_first             ? get_unmasked
                                                                                    : get,
-                                         .count = SEQUENCES};
+                                         .count = setting->sequences > 0 ? setting->sequences
+                                                                         : SEQUENCES};
     const struct batch_extent extent = {.tokens = BATCH_TOKENS,
                                         .sequences = BATCH_TOKENS / 4,
                                         .masked = masks ? SEQUENCES * MASKED : 0,
@@ -149,6 +170,7 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
                                     .log = &log,
                                     .phase = "predict",
                                     .stop = &stop,
+                                    .lock = outcome->second != NULL ? &outcome->second->lock : NULL,
                                     .group = setting->group,
                                     .reads_first = setting->reads_first,
                                     .extract = setting->keeps ? extract : NULL,
@@ -171,6 +193,7 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
 
 static void body(struct comm *comm, const struct transport *transport, void *context) {
     struct outcome *outcome = context;
+    struct second *second = outcome->second;
     const struct device_options options = {.threads = 1};
     const struct engine_shape largest = {.infer = {.tokens = BATCH_TOKENS,
                                                    .sequences = BATCH_TOKENS / 4,
@@ -186,18 +209,31 @@ static void body(struct comm *comm, const struct transport *transport, void *con
     param_initialise(&table, &shape, 3, state.master);
     state_set_weights(&state, state.master);
     CHECK(engine_init(&engine, &state, comm, &shape, &largest, NULL) == BERTH_OK);
+    if (second != NULL) {
+        second->engine = &engine;
+        fair_lock_take(&second->lock);
+    }
     infer(&engine, outcome, comm);
+    if (second != NULL) {
+        fair_lock_release(&second->lock);
+        pthread_join(second->thread, NULL);
+    }
     engine_done(&engine);
     state_done(&state);
     device->close(device);
     param_table_done(&table);
 }
 
-static struct outcome run(const struct setting *setting) {
+static struct outcome outcome_of(const struct setting *setting) {
     struct outcome outcome = {.setting = *setting, .capacity = SEQUENCES * (LONGEST * 32 + 8)};
     pthread_mutex_init(&outcome.mutex, NULL);
     outcome.numbers = memory_array(outcome.capacity, sizeof *outcome.numbers);
     assert_non_null(outcome.numbers);
+    return outcome;
+}
+
+static struct outcome run(const struct setting *setting) {
+    struct outcome outcome = outcome_of(setting);
     if (strcmp(setting->layout, "1x1") == 0) {
         body(comm_self(), NULL, &outcome);
         return outcome;
@@ -307,6 +343,54 @@ static void test_other_sequences_are_an_error_of_all(void **state) {
     outcome_done(&outcome);
 }
 
+static void *run_second(void *context) {
+    struct second *second = context;
+    fair_lock_take(&second->lock);
+    infer(second->engine, &second->outcome, comm_self());
+    second->first_count = second->first->count;
+    fair_lock_release(&second->lock);
+    return NULL;
+}
+
+static void start_second(struct second *second) {
+    uint64_t asked = 0;
+    CHECK(pthread_create(&second->thread, NULL, run_second, second) == 0);
+    while (asked < 2) {
+        pthread_mutex_lock(&second->lock.mutex);
+        asked = second->lock.asked;
+        pthread_mutex_unlock(&second->lock.mutex);
+        sched_yield();
+    }
+}
+
+// A prediction of one sequence does not wait for the end of one of many.
+static void test_threads_take_turns_batch_by_batch(void **state) {
+    const struct setting many = {.layout = "1x1", .head = PARAM_HEAD_NONE},
+                         one = {.layout = "1x1",
+                                .head = PARAM_HEAD_NONE,
+                                .reads_first = 1,
+                                .sequences = 1};
+    struct outcome many_alone = run(&many), one_alone = run(&one), outcome = outcome_of(&many);
+    struct second second = {.outcome = outcome_of(&one), .first = &outcome};
+    fair_lock_init(&second.lock);
+    outcome.second = second.outcome.second = &second;
+    outcome.first_received = start_second;
+    body(comm_self(), NULL, &outcome);
+    // The first batch is the one that is not timed.
+    const int64_t batch = outcome.result.tokens - outcome.result.timed_tokens;
+    const int64_t sequences = outcome.result.sequences - outcome.result.timed_sequences;
+    assert_int_equal(second.first_count, sequences + batch * shape.hidden_size);
+    assert_int_equal(second.outcome.count, one_alone.count);
+    assert_memory_equal(second.outcome.numbers, one_alone.numbers, one_alone.count * sizeof(float));
+    assert_int_equal(outcome.count, many_alone.count);
+    assert_memory_equal(outcome.numbers, many_alone.numbers, many_alone.count * sizeof(float));
+    outcome_done(&many_alone);
+    outcome_done(&one_alone);
+    outcome_done(&outcome);
+    outcome_done(&second.outcome);
+    fair_lock_done(&second.lock);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_number_of_ranks_gives_the_same_results),
@@ -314,6 +398,7 @@ int main(void) {
         cmocka_unit_test(test_batches_are_of_one_group),
         cmocka_unit_test(test_a_stop_of_one_rank_stops_all),
         cmocka_unit_test(test_other_sequences_are_an_error_of_all),
+        cmocka_unit_test(test_threads_take_turns_batch_by_batch),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -211,6 +211,13 @@ static void test_held_out_lines(void **state) {
     run.config.output_dir = fixture_keep("none");
     fixture_expect(&run, BERTH_OK, "lines.txt: lines 1 to 66, ");
     assert_false(file_exists(fixture_path("none", "eval_results.txt")));
+    char *log = fixture_text(in_folder("log"));
+    assert_null(strstr(log, "has no effect"));
+    memory_free(log);
+    run.config.validation_file = fixture_keep("more.txt");
+    run.config.output_dir = fixture_keep("both");
+    fixture_expect(&run, BERTH_OK,
+                   "validation_split_percentage has no effect with validation_file");
 }
 
 static void test_bad_input(void **state) {

@@ -316,6 +316,10 @@ static void test_changed_shards_are_refused(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     run.stop_at_step = 0;
     run.config.resume_from_checkpoint = "auto";
+    struct fixture_run masks = run;
+    masks.config.max_predictions_per_seq = 3;
+    fixture_expect(&masks, BERTH_CONFIG,
+                   "had max_predictions_per_seq as in the shards, not 3; resume with the same");
     put_shard("short/a_training_3.hdf5", 14, 1, 16);
     fixture_expect(&run, BERTH_CONFIG, "train_features was 26");
     assert_int_equal(file_remove(in_folder("short/a_training_3.hdf5"), NULL), BERTH_OK);

@@ -159,10 +159,10 @@ static void sort_by_length(struct order *order, const uint32_t *sentences) {
 
 // --- all shards ----------------------------------------------------------------------------------
 
+// How many of so many shards the articles can fill; a single article makes one.
 static uint32_t fillable_shards(uint32_t shards, size_t articles) {
-    return articles < (size_t)ARTICLES_MIN * shards
-               ? (uint32_t)((articles + ARTICLES_MIN - 1) / ARTICLES_MIN)
-               : shards;
+    const size_t most = articles < ARTICLES_MIN ? articles : articles / ARTICLES_MIN;
+    return most < shards ? (uint32_t)most : shards;
 }
 
 static enum berth_status assign_all(struct shard_plan *plan, const uint32_t *sentences,
@@ -171,9 +171,7 @@ static enum berth_status assign_all(struct shard_plan *plan, const uint32_t *sen
     size_t tests = move_test_articles(plan, sentences, &order);
     struct order sets[2] = {{order.items, order.count - tests},
                             {order.items + (order.count - tests), tests}};
-    uint32_t training = (uint32_t)(sets[0].count / ARTICLES_MIN);
-    plan->training = training < plan->training ? training : plan->training;
-    plan->training = plan->training > 0 ? plan->training : 1;
+    plan->training = fillable_shards(plan->training, sets[0].count);
     plan->test = fillable_shards(plan->test, tests);
     sort_by_length(&sets[0], sentences);
     sort_by_length(&sets[1], sentences);

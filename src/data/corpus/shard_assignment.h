@@ -4,9 +4,10 @@
 //
 // Test articles are taken in a random order, which depends on the seed, until they have that
 // fraction. Then the training articles and the test articles, longest first, each go to the shard
-// with the fewest sentences so far. Every shard gets two articles if there are enough, because
-// random next sentences come from another article. NVIDIA's script balances shards by other rules,
-// with all articles in memory; this one needs only the number of sentences of each.
+// with the fewest sentences so far. Every shard gets two articles, because random next sentences
+// come from another article; a single training or test article makes one shard. NVIDIA's script
+// balances shards by other rules, with all articles in memory; this one needs only the number of
+// sentences of each.
 #ifndef BERTH_DATA_SHARD_ASSIGNMENT_H
 #define BERTH_DATA_SHARD_ASSIGNMENT_H
 

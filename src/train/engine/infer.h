@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/thread.h"
 #include "data/batches/packer.h"
 #include "train/engine/engine.h"
 
@@ -44,6 +45,8 @@ struct infer_args {
     const struct berth_log *log;       // reports progress as the phase `phase`
     const char *phase;
     const volatile int *stop; // may be NULL
+    struct fair_lock *lock;   // of an engine that threads share: the caller holds it, and other
+                              // threads get it between two rounds. NULL: no other thread uses it
     size_t group;    // a batch has only sequences of one group of this many neighbours; 0: of all
     int reads_first; // of an encoder: 1 if a sequence's logits are only its first row; then no
                      // token is masked

@@ -2,6 +2,7 @@
 #include "train/progress/progress.h"
 
 #include "core/log.h"
+#include "core/number.h"
 #include "core/options.h"
 
 #include <inttypes.h>
@@ -261,7 +262,17 @@ static enum berth_status check_number(const json *state, const char *path, const
     return BERTH_OK;
 }
 
-static const char *or_unset(const char *value) {
+// The value for a message. Where the largest value is a job's default, it means no limit, and is
+// shown as in --help.
+static const char *value_shown(const struct option_row *row, const char *value) {
+    for (size_t i = 0; i < sizeof row->job_defaults / sizeof *row->job_defaults; i++) {
+        const struct option_default *own = &row->job_defaults[i];
+        double number = 0;
+        if (own->shown != NULL && own->value != NULL && strcmp(own->value, value) == 0 &&
+            number_parse_real(value, &number) && number == row->maximum) {
+            return own->shown;
+        }
+    }
     return value[0] != '\0' ? value : "unset";
 }
 
@@ -280,10 +291,10 @@ static enum berth_status check_settings(const struct progress_source *source,
             return error_set(
                 error, BERTH_CONFIG,
                 "%s: the run to resume had %s %s, not %s; resume with the same value or start over",
-                source->path, row->name, or_unset(then), or_unset(now));
+                source->path, row->name, value_shown(row, then), value_shown(row, now));
         }
-        log_note(source->log, "resume: %s was %s and is now %s", row->name, or_unset(then),
-                 or_unset(now));
+        log_note(source->log, "resume: %s was %s and is now %s", row->name, value_shown(row, then),
+                 value_shown(row, now));
     }
     return BERTH_OK;
 }

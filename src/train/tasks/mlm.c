@@ -122,7 +122,7 @@ static void note_without_effect(const struct task_open *args, const struct part 
     if (config->text_column != NULL && lines->table.row_count == 0 && !is_read_twice) {
         log_note(args->log, "text_column has no effect: %s is not a table", part->path);
     }
-    if (args->use == TASK_TRAIN && part->percent == 0 &&
+    if (args->use == TASK_TRAIN && config->validation_file != NULL &&
         option_is_chosen(config, option_find("validation_split_percentage"))) {
         log_note(args->log, "validation_split_percentage has no effect with validation_file");
     }
