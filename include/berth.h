@@ -402,8 +402,8 @@ struct berth_log {
 
 /* A reporter writes records to `file_descriptor` for people (a progress bar on a terminal,
  * otherwise plain or DeepSpeed-like lines), to config->json_summary as JSON lines, and to
- * config->logging_dir as TensorBoard scalars. BERTH_CANT_CREATE if json_summary is a file of another
- * kind, or the log of a run. */
+ * config->logging_dir as TensorBoard scalars. BERTH_CANT_CREATE if json_summary is a file of
+ * another kind, or the log of a run. */
 struct berth_reporter;
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error);
