@@ -409,7 +409,8 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
     while (option_next_name(&required, name)) {
         if (!cli_is_given(call, name)) {
             print_usage(verb, usage, sizeof usage);
-            return error_set(error, BERTH_USAGE, "option --%s is required; usage: %s", name, usage);
+            return error_set(error, BERTH_USAGE, "option --%s is required%s; usage: %s", name,
+                             cli_script_advice(call, name), usage);
         }
     }
     if (call->argument_count < verb->arguments_min) {

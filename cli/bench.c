@@ -617,6 +617,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     char name[64];
     snprintf(name, sizeof name, "bench %s", benchmark->name);
     TRY(check_unused(call, benchmark, error));
+    TRY(call->config.report != NULL ? html_check_output(call->config.report, error) : BERTH_OK);
     TRY(run_init(&measured, name, error));
     enum berth_status status = benchmark->run(call, error);
     if (status == BERTH_OK && call->config.report != NULL) {

@@ -197,6 +197,8 @@ enum berth_status cli_read_arguments_file(const char *path, int *count, char ***
 // What an original program's command line means beyond its flags (scripts.c).
 // Records a flag that shows whose command line it is.
 void cli_script_note_flag(struct cli_call *call, const char *name);
+// How to do without a required option on such a command line; "" or ", or ...".
+const char *cli_script_advice(const struct cli_call *call, const char *option);
 // After all words were read: the program's own settings, model and data.
 enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error);
 // Settings and data from the file of a BingBert experiment, and its data's folders (experiment.c).

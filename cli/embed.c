@@ -54,6 +54,22 @@ static enum berth_status read_pooling(const char *pooling, int *number, struct b
                            pooling);
 }
 
+// An output may replace what an earlier call wrote, but not the texts.
+static enum berth_status check_output(const struct job *job, struct berth_error *error) {
+    static const char *const lines[] = {"{\"index\":", NULL};
+    static const char *const numpy[] = {"\x93NUMPY", NULL};
+    static const struct file_kind kinds[] = {{"embeddings as JSON lines", lines},
+                                             {"an array of NumPy", numpy}};
+    const struct cli_call *call = job->call;
+    if (job->output == NULL) {
+        return BERTH_OK;
+    }
+    if (call->argument_count > 0) {
+        TRY(file_check_output(job->output, call->arguments[0], error));
+    }
+    return file_check_kind(job->output, &kinds[job->npy], error);
+}
+
 static enum berth_status read_options(struct job *job, struct berth_error *error) {
     struct cli_call *call = job->call;
     const char *output = cli_value(call, "output");
@@ -62,7 +78,7 @@ static enum berth_status read_options(struct job *job, struct berth_error *error
     job->output = output;
     job->npy =
         output != NULL && strlen(output) > 4 && strcmp(output + strlen(output) - 4, ".npy") == 0;
-    return BERTH_OK;
+    return check_output(job, error);
 }
 
 // --- texts --------------------------------------------------------------------------------------

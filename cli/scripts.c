@@ -224,6 +224,19 @@ static int is_demo_line(const struct cli_call *call) {
            (config->deepspeed_config != NULL || call->download_only);
 }
 
+const char *cli_script_advice(const struct cli_call *call, const char *option) {
+    static const char *const named[] = {"model_name_or_path", "train_file", "output_dir"};
+    const int is_for_demo = (call->verb->jobs & JOB_FINETUNE_SQUAD) != 0 &&
+                            call->config.deepspeed_config != NULL && call->config.recipe == NULL;
+    for (size_t i = 0; is_for_demo && i < sizeof named / sizeof *named; i++) {
+        if (strcmp(named[i], option) == 0) {
+            return ", or --recipe piz-daint or --recipe lumi, the demos that name model, data and "
+                   "output folder themselves";
+        }
+    }
+    return "";
+}
+
 // LUMI's instructions place the files by hand.
 static const char *demo_file(const char *placed) {
     return file_exists(placed) ? placed : DEMO_DATA;

@@ -93,6 +93,13 @@ def answer_to(berth: str, verb: str, flag: str) -> str:
                           stdin=subprocess.DEVNULL).stderr
 
 
+def marked(text: str) -> str:
+    """The text with its options as code, except within code."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"(--\w+)", r"`\1`", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
 def describe(berth: str, program: Program, flag: str, options: dict) -> tuple:
     """(accepted, meaning, note) of a flag."""
     row, note = options.get(normal(flag)), program.flags[flag]
@@ -105,7 +112,7 @@ def describe(berth: str, program: Program, flag: str, options: dict) -> tuple:
     if row.group == "without-effect":
         return "without effect", "", "; ".join(filter(None, [note, row.help]))
     meaning = row.help if row.name == normal(flag) else f"`--{row.name}`: {row.help}"
-    return "yes", re.sub(r"(?<!`)(--\w+)", r"`\1`", meaning), note
+    return "yes", marked(meaning), note
 
 
 def wrapped(text: str) -> str:

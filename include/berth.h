@@ -404,7 +404,8 @@ struct berth_log {
 
 /* A reporter writes records to `file_descriptor` for people (a progress bar on a terminal,
  * otherwise plain or DeepSpeed-like lines), to config->json_summary as JSON lines, and to
- * config->logging_dir as TensorBoard scalars. */
+ * config->logging_dir as TensorBoard scalars. BERTH_CANT_CREATE if json_summary is a file of
+ * another kind, or the log of a run. */
 struct berth_reporter;
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
                                       struct berth_reporter **reporter, struct berth_error *error);
@@ -421,7 +422,8 @@ void berth_reporter_close(struct berth_reporter *reporter);
  * several are shown in the same charts. Incomplete lines, as a running or killed job leaves them,
  * are skipped. A path without a log is BERTH_NO_INPUT, one without a record BERTH_BAD_DATA.
  *
- * Writes a self-contained HTML page to `file`. */
+ * Writes a self-contained HTML page to `file`. BERTH_CANT_CREATE if that is a file, not empty, that
+ * is no such page. */
 enum berth_status berth_report(const char *const *paths, size_t count, const char *file,
                                struct berth_error *error);
 

@@ -90,16 +90,18 @@ static enum berth_status read_moments(const struct conversion *conversion, struc
 
 static enum berth_status read_facts(const struct conversion *conversion, struct state *state,
                                     struct berth_error *error) {
-    char *path = path_join(conversion->input, "trainer_state.json");
-    enum berth_status status = path == NULL ? path_no_memory(error) : BERTH_OK;
-    if (status == BERTH_OK && !file_exists(path)) {
+    char *path = NULL, *moments = NULL; // the folder of a finished run has only the first
+    TRY(file_find(conversion->input, "trainer_state.json", &path, error));
+    enum berth_status status = file_find(conversion->input, OPTIMIZER_FILE, &moments, error);
+    if (status == BERTH_OK && (path == NULL || moments == NULL)) {
         status = error_set(error, BERTH_NO_INPUT,
-                           "%s: --zero_stage needs the optimizer's state: give a checkpoint-N "
-                           "folder of Berth",
+                           "%s: --zero_stage needs the optimizer's state, which only a checkpoint "
+                           "of Berth has: give a folder OUTPUT/checkpoint-N of the run",
                            conversion->input);
     } else if (status == BERTH_OK) {
         status = run_facts_read(&state->facts, path, error);
     }
+    memory_free(moments);
     memory_free(path);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "report/html.h"
 #include "report/plot.h"
 #include "report/reporter.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/settings/deepspeed.h"
 
 enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
@@ -12,6 +13,7 @@ enum berth_status berth_reporter_open(const struct berth_config *config, int fil
     REQUIRE(reporter, error);
     *reporter = NULL;
     REQUIRE_CONFIG(config, error);
+    TRY(output_check_summary(config, error));
     struct berth_config own = *config;
     char *folder = NULL;
     if (config->logging_dir == NULL && config->deepspeed_config != NULL) {

@@ -128,6 +128,42 @@ enum berth_status file_check_output(const char *output, const char *input,
                                 output, input);
 }
 
+static int has_beginning(const struct file_kind *kind, const char *bytes, size_t length) {
+    for (size_t i = 0; kind->beginnings[i] != NULL; i++) {
+        const size_t expected = strlen(kind->beginnings[i]);
+        if (expected <= length && memcmp(bytes, kind->beginnings[i], expected) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+enum berth_status file_check_kind(const char *path, const struct file_kind *kind,
+                                  struct berth_error *error) {
+    struct stat info;
+    char bytes[512];
+    ssize_t length;
+    if (stat(path, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
+        return BERTH_OK;
+    }
+    const int descriptor = file_call_open(path, O_RDONLY);
+    if (descriptor < 0) {
+        return file_cannot_create(path, errno, error);
+    }
+    CALL_AGAIN(length, read(descriptor, bytes, sizeof bytes));
+    const int errno_value = errno;
+    file_call_close(descriptor);
+    if (length < 0) {
+        return file_cannot_create(path, errno_value, error);
+    }
+    return has_beginning(kind, bytes, (size_t)length)
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "%s exists and is not %s: it would be lost; choose another file, or "
+                           "remove this one",
+                           path, kind->name);
+}
+
 // Creates one folder, whose parent exists.
 static enum berth_status make_one(const char *path, struct berth_error *error) {
     if (dir_exists(path)) {

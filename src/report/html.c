@@ -33,11 +33,15 @@ static enum berth_status put_hash(struct buffer *page, const char *text,
     return BERTH_OK;
 }
 
+// Every report begins with this, so that nothing else is replaced by one.
+#define BEGINNING                                                                                  \
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"                      \
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "   \
+    "base-uri 'none'; form-action 'none'; style-src "
+
 static enum berth_status put_head(const struct run_set *set, struct buffer *page,
                                   struct berth_error *error) {
-    buffer_put_text(page, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
-                          "'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src ");
+    buffer_put_text(page, BEGINNING);
     TRY(put_hash(page, report_css, error));
     buffer_put_text(page, "; script-src ");
     TRY(put_hash(page, report_js, error));
@@ -126,10 +130,23 @@ enum berth_status html_put_report(const struct run_set *set, struct buffer *page
     return page->failed ? error_no_memory(error, page->length, "the report") : BERTH_OK;
 }
 
+static enum berth_status check_output(const char *path, struct berth_error *error) {
+    static const char *const beginnings[] = {BEGINNING, NULL};
+    return file_check_kind(path, &(struct file_kind){"a report of Berth", beginnings}, error);
+}
+
+enum berth_status html_check_output(const char *path, struct berth_error *error) {
+    const enum berth_status status = check_output(path, error);
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "report");
+}
+
 enum berth_status html_write_report(const struct run_set *set, const char *path,
                                     struct berth_error *error) {
     struct buffer page = {0};
-    enum berth_status status = html_put_report(set, &page, error);
+    enum berth_status status = check_output(path, error);
+    if (status == BERTH_OK) {
+        status = html_put_report(set, &page, error);
+    }
     if (status == BERTH_OK) {
         status = file_write(path, page.bytes, page.length, error);
     }

@@ -10,7 +10,10 @@
 // Appends the page. Long series are thinned so that it stays below 1 MB.
 enum berth_status html_put_report(const struct run_set *set, struct buffer *page,
                                   struct berth_error *error);
-// Writes it to a file, which is replaced as a whole.
+// BERTH_CANT_CREATE if `path` is a file that is no report.
+enum berth_status html_check_output(const char *path, struct berth_error *error);
+// Writes it to a file, which is replaced as a whole. Replaces nothing but a report, since another
+// file may have got this name while a run went on.
 enum berth_status html_write_report(const struct run_set *set, const char *path,
                                     struct berth_error *error);
 

@@ -13,8 +13,33 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+// Whether the shell has already sent standard output or standard error to this file, as with
+// /dev/stdout.
+static int is_standard(const char *path) {
+    struct stat file, own;
+    if (stat(path, &file) < 0) {
+        return 0;
+    }
+    for (int descriptor = STDOUT_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
+        if (fstat(descriptor, &own) == 0 && own.st_dev == file.st_dev &&
+            own.st_ino == file.st_ino) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+enum berth_status json_file_check(const char *path, struct berth_error *error) {
+    static const char *const beginnings[] = {"{\"time\":", "DLLL {", NULL};
+    static const struct file_kind kind = {"a file of --json_summary", beginnings};
+    return path == NULL || strcmp(path, "-") == 0 || is_standard(path)
+               ? BERTH_OK
+               : file_check_kind(path, &kind, error);
+}
 
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_options *options,
@@ -29,7 +54,8 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         return BERTH_OK;
     }
     TRY(dir_make_parent(path, error));
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (options->append ? 0 : O_TRUNC);
+    const int keeps = options->append || is_standard(path);
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (keeps ? 0 : O_TRUNC);
     file->descriptor = open(path, flags, 0666);
     if (file->descriptor < 0) {
         return file_cannot_create(path, errno, error);

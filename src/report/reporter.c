@@ -32,7 +32,10 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     opened->dllogger = is_format(config, "dllogger");
     const struct json_file_options options = {.append = option_resumes(config),
                                               .dllogger = opened->dllogger};
-    enum berth_status status = json_file_open(&opened->json, config->json_summary, &options, error);
+    enum berth_status status = json_file_check(config->json_summary, error);
+    if (status == BERTH_OK) {
+        status = json_file_open(&opened->json, config->json_summary, &options, error);
+    }
     if (status != BERTH_OK) {
         (void)error_prefix(error, status, "json_summary");
     } else {

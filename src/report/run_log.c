@@ -24,6 +24,10 @@ struct run_log {
 
 enum berth_status run_log_open(const struct run_log_settings *settings, struct run_log **log,
                                struct berth_error *error) {
+    *log = NULL;
+    if (settings->report != NULL) {
+        TRY(html_check_output(settings->report, error));
+    }
     struct run_log *opened = memory_array_zeroed(1, sizeof *opened);
     *log = opened;
     if (opened == NULL) {

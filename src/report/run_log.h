@@ -19,6 +19,7 @@ struct run_log_settings {
     int64_t report_every;  // seconds; 0: only at the start and the end
 };
 
+// BERTH_CANT_CREATE if the report would replace another kind of file.
 enum berth_status run_log_open(const struct run_log_settings *settings, struct run_log **log,
                                struct berth_error *error);
 struct berth_log run_log_log(struct run_log *log);

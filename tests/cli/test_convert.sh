@@ -122,9 +122,11 @@ run convert $checkpoint there --to deepspeed
 expect_code 0
 expect_err "the optimizer's state of the checkpoint is left out; --zero_stage writes it"
 rm -r there
-run convert squad-minilm there --to deepspeed --zero_stage 1
-expect_code 66
-expect_err "give a checkpoint-N folder of Berth"
+for folder in squad-minilm trained; do # a model, and a finished run, which has trainer_state.json too
+    run convert $folder there --to deepspeed --zero_stage 1
+    expect_code 66
+    expect_err "$folder: --zero_stage needs the optimizer's state, which only a checkpoint of Berth has"
+done
 for words in "deepspeed --zero_stage 3" "deepspeed --ranks 2" "deepspeed --zero_stage 0 --ranks 2" \
     "deepspeed --zero_stage 0 --dtype bf16" "deepspeed --zero_stage 1 --ranks 2000" "nvidia --zero_stage 1"; do
     run convert $checkpoint there --to $words

@@ -30,6 +30,28 @@ first=$(tail -c +129 "$work/e.npy" | od -An -tf4 -N4 | tr -d ' ')
 json=$(sed -n '1s/.*"embedding":\[\([^,]*\),.*/\1/p' "$work/expected.jsonl")
 [ "$(printf '%.5f' "$first")" = "$(printf '%.5f' "$json")" ] || fail "first number $first, in JSON $json"
 
+# A file of embeddings is replaced; the texts, also those of standard input, and other files are not.
+cp "$work/texts.txt" "$work/kept.txt"
+cp "$work/e.npy" "$work/kept.npy"
+for name in e.jsonl e.npy; do
+    run embed --model "$golden" $small --output "$work/$name" "$work/kept.txt"
+    expect_code 0
+done
+run embed --model "$golden" $small "$work/kept.txt" --output "$work/kept.txt"
+expect_code 73
+expect_err "is the same file as the input"
+run embed --model "$golden" $small "$work/e.jsonl" --output "$work/e.jsonl"
+expect_code 73
+run embed --model "$golden" $small --output "$work/kept.txt" <"$work/kept.txt"
+expect_code 73
+expect_err "kept.txt exists and is not embeddings as JSON lines"
+cmp -s "$work/texts.txt" "$work/kept.txt" || fail "the texts are lost"
+ln -f "$work/texts.txt" "$work/texts.npy"
+run embed --model "$golden" $small "$work/kept.txt" --output "$work/texts.npy"
+expect_code 73
+expect_err "texts.npy exists and is not an array of NumPy"
+cmp -s "$work/e.npy" "$work/kept.npy" || fail "the same embeddings"
+
 run embed --model "$golden" $small --normalize false --pooling max "$work/texts.txt"
 expect_code 0
 cmp -s "$out" "$work/expected.jsonl" && fail "max without scaling is something else"

@@ -119,6 +119,25 @@ run --help
 sed -n 's/^  \([a-z][a-z]*\) \([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d; s/ *$//' | sort >"$work/verbs"
 what="verbs of the help and of this test"
 sed 's/:.*//' "$work/table" | sort | cmp - "$work/verbs" || fail "they differ"
+# The documentation has each verb, or all with its first word, where it belongs.
+page=$(cd "$(dirname "$0")/../.." && pwd)/doc/cluster.md
+says() { # VERB KIND
+    case $2 in
+    divided) words='They divide|The processes divide' ;;
+    first) words='The first process runs it' ;;
+    alone) words='Refused with exit code 78' ;;
+    each) words='Each process runs it' ;;
+    esac
+    grep -E "^\|.*\`($1|${1%% *})\`.*\| ($words)" "$page" >/dev/null || fail "doc/cluster.md: not $2: $1"
+}
+what="doc/cluster.md"
+while IFS=': ' read -r verb task kind _; do
+    case $verb:$kind in
+    help:* | man:* | completion:*) ;; # not of a job
+    *:divided | *:first | *:alone | *:each) says "$verb $task" "$kind" ;;
+    *) says "$verb" "$task" ;;
+    esac
+done <"$work/table"
 while IFS= read -r row; do
     verb=${row%%: *} words=${row#*: }
     kind=${words%% *} words=${words#"$kind"}

@@ -171,6 +171,55 @@ run report $(yes first | head -n 65) --output more.html
 expect_code 2
 expect_err '"first": `berth report` takes at most 64 names'
 
+# Nothing but an earlier file of the same kind is replaced: everything else is refused before any work.
+kept() { # FILE COMMAND...: refused, and the file is as it was
+    local sum
+    sum=$(cksum <"$1")
+    run "${@:2}"
+    expect_code 73
+    expect_err "$1"
+    [ "$(cksum <"$1")" = "$sum" ] || fail "$1 was replaced"
+}
+train="finetune squad $squad --max_steps 1"
+echo precious >precious.txt
+run report first --output again.html # a report
+expect_code 0
+kept first/log.jsonl report first --output first/log.jsonl
+kept trainer_state.json report trainer_state.json --output trainer_state.json
+kept second/checkpoint-4/model.safetensors report first --output second/checkpoint-4/model.safetensors
+expect_err "is not a report of Berth"
+kept data.json $train --output refused --report data.json
+[ ! -e refused ] || fail "a run has begun"
+kept tiny.json bench gemm --config tiny --rows 64 --repeats 1 --threads 1 --report tiny.json
+expect_no "$out" gflops
+kept precious.txt bench ranks --config tiny --data data.json --vocab_file model/vocab.txt --steps 1 --hosts 2 --threads 1 \
+    --save_times precious.txt
+kept precious.txt $train --output refused --profile --profile_output precious.txt
+kept precious.txt $train --output refused --json_summary precious.txt
+kept precious.txt $train --output refused --json_summary precious.txt --resume_from_checkpoint auto # nor appended to
+kept first/log.jsonl $train --output refused --json_summary first/log.jsonl
+[ ! -e refused ] || fail "a run has begun"
+run $train --output refused --json_summary refused/log.jsonl # its own log
+expect_code 73
+expect_err "json_summary: refused/log.jsonl is the log of a run"
+run $train --output refused --report refused/log.jsonl
+expect_code 73
+expect_err "report: refused/log.jsonl exists and is not a report"
+grep -q '"kind":"plan"' refused/log.jsonl || fail "its own log is gone"
+for form in plain dllogger deepspeed; do # a command can be repeated
+    run $train --output repeated --overwrite_output_dir --log_format $form --report pages/repeated.html --json_summary log.jsonl \
+        --profile --profile_output trace.json
+    expect_code 0
+done
+[ "$(grep -c '"kind":"summary"' log.jsonl)" -eq 1 ] || fail "the earlier summary is replaced"
+: >log.jsonl # as mktemp makes it
+run $train --output repeated --overwrite_output_dir --json_summary log.jsonl
+expect_code 0
+what="a summary on standard output, which is a file with other lines"
+echo first >all.txt
+"$BERTH" $train --output repeated --overwrite_output_dir --json_summary /dev/stdout >>all.txt 2>/dev/null || fail "refused"
+{ [ "$(head -n 1 all.txt)" = first ] && grep -q '"kind":"summary"' all.txt; } || fail "lines are missing"
+
 # Plots fill their columns, and no more.
 for columns in 60 120; do
     run plot first --columns "$columns"

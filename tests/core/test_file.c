@@ -357,6 +357,37 @@ static void test_writer_refuses_what_is_no_file(void **state) {
 
 // --- folders ------------------------------------------------------------------------------------
 
+static void test_what_may_be_replaced(void **state) {
+    (void)state;
+    static const char *const beginnings[] = {"{\"a\":", "B ", NULL};
+    const struct file_kind kind = {"a test's file", beginnings};
+    static const struct {
+        const char *content;
+        enum berth_status expected;
+    } cases[] = {{"", BERTH_OK},
+                 {"{\"a\":1}\n", BERTH_OK},
+                 {"B ", BERTH_OK},
+                 {"B", BERTH_CANT_CREATE},
+                 {"{\"a\"", BERTH_CANT_CREATE},
+                 {" {\"a\":1}", BERTH_CANT_CREATE},
+                 {"C B ", BERTH_CANT_CREATE}};
+    struct berth_error error;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_write("output", cases[i].content);
+        assert_int_equal(file_check_kind(scratch("output"), &kind, &error), cases[i].expected);
+    }
+    assert_non_null(strstr(error.message, "output exists and is not a test's file"));
+    assert_int_equal(file_check_kind(scratch("absent"), &kind, &error), BERTH_OK);
+    assert_int_equal(mkfifo(scratch("fifo"), 0666), 0);
+    assert_int_equal(file_check_kind(scratch("fifo"), &kind, &error), BERTH_OK); // does not wait
+    assert_int_equal(file_check_kind("/dev/null", &kind, &error), BERTH_OK);
+    (void)file_fail_at(1, EIO);
+    assert_int_equal(file_check_kind(scratch("output"), &kind, &error), BERTH_IO);
+    (void)file_fail_at(2, EIO);
+    assert_int_equal(file_check_kind(scratch("output"), &kind, &error), BERTH_IO);
+    (void)file_fail_at(0, 0);
+}
+
 static void test_dir_make(void **state) {
     (void)state;
     struct berth_error error;
@@ -636,6 +667,7 @@ int main(void) {
         SCRATCH_TEST(test_writer_large_and_small_pieces),
         SCRATCH_TEST(test_writer_printf_ignores_the_locale),
         SCRATCH_TEST(test_writer_refuses_what_is_no_file),
+        SCRATCH_TEST(test_what_may_be_replaced),
         SCRATCH_TEST(test_dir_make),
         SCRATCH_TEST(test_dir_remove_created),
         SCRATCH_TEST(test_dir_make_without_rights),

@@ -53,6 +53,22 @@ run_page from-piz-daint.md 3
 [ "$(grep -c '^❓' "$out")" -gt 3 ] || fail "no samples"
 cd ..
 
+# With a part of what the demo names itself, the line is another program's, until the recipe is named.
+run finetune squad --deepspeed_config ds_config.json --train squad
+expect_code 2
+expect_err 'option --model_name_or_path is required, or --recipe piz-daint or --recipe lumi, the demos'
+run finetune squad --deepspeed_config ds_config.json --model bert-base-uncased
+expect_code 2
+expect_err 'option --train_file is required, or --recipe piz-daint'
+run finetune squad --deepspeed_config ds_config.json --train squad --recipe piz-daint --dry_run
+expect_code 0
+run finetune squad --deepspeed_config ds_config.json --dev squad --output_dir other --dry_run
+expect_code 0
+expect_err "as the demo of Piz Daint"
+run finetune squad --train squad
+expect_code 2
+expect_no "$err" recipe
+
 # What is not in the cache is named with the command that downloads it.
 export HF_HOME=$work/empty
 run finetune squad --deepspeed_config ds_config.json

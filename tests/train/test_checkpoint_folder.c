@@ -255,6 +255,18 @@ static void test_other_files_in_a_checkpoint(void **state) {
         (void)rmdir(scratch("checkpoint-2/.git"));
     }
     scratch_write("checkpoint-2/.DS_Store", "");
+    scratch_write("checkpoint-2/1_Pooling/b", "");
+    scratch_write("checkpoint-2/notes.txt", "");
+    assert_int_equal(checkpoint_verify(scratch("checkpoint-2"), NULL, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, ": .DS_Store, 1_Pooling/b, notes.txt; move them out");
+    for (int i = 10; i < 30; i++) { // too many for a message
+        char name[96];
+        snprintf(name, sizeof name, "checkpoint-2/other-%030d", i);
+        scratch_write(name, "");
+    }
+    assert_int_equal(checkpoint_verify(scratch("checkpoint-2"), NULL, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "010, other-");
+    assert_message_has(&error, "017, other-000000000000000000000000000018 and 11 more; move them");
     scratch_write("checkpoint-2/model.safetensors", "weightz");
     assert_int_equal(checkpoint_accept(scratch("checkpoint-2"), &log, NULL), BERTH_BAD_DATA);
 }

@@ -94,6 +94,9 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     bench->silent = *bench->comm;
     bench->silent.reduce_begin = bench->silent.gather_begin = exchange_nothing;
     bench->config = *settings->config;
+    if (forecasts(bench) && settings->cluster->save_times != NULL) {
+        TRY(rank_times_check_output(settings->cluster->save_times, error));
+    }
     TRY(optimizer_settle(&bench->config, error));
     TRY(all_reduce_sharding(&bench->config, bench->comm, &bench->log, &bench->sharding, error));
     bench->pairs =

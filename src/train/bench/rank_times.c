@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/bench/rank_times.h"
 
+#include "core/file.h"
 #include "core/memory.h"
 #include "format/json/json.h"
 
@@ -145,6 +146,13 @@ static json *moment_json(const struct rank_moment *moment) {
     return JSON_OBJECT({"event", json_new_text(events[moment->event].name)},
                        {"index", json_new_integer(moment->index)},
                        {"seconds", json_new_real(moment->seconds)});
+}
+
+enum berth_status rank_times_check_output(const char *path, struct berth_error *error) {
+    static const char *const beginnings[] = {"{\"ranks\":", NULL};
+    static const struct file_kind kind = {"a file of --save_times", beginnings};
+    const enum berth_status status = file_check_kind(path, &kind, error);
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "save_times");
 }
 
 enum berth_status rank_times_write(const struct rank_times *times, const char *path,

@@ -58,6 +58,8 @@ struct rank_replay {
 enum berth_status rank_times_replay(const struct rank_times *times,
                                     const struct rank_replay *replay, struct berth_error *error);
 
+// BERTH_CANT_CREATE if `path` is a file without such times.
+enum berth_status rank_times_check_output(const char *path, struct berth_error *error);
 // As a JSON file. Reading refuses (BERTH_BAD_DATA) what write would not write; call rank_times_done
 // even after an error.
 enum berth_status rank_times_write(const struct rank_times *times, const char *path,

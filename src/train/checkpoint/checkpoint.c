@@ -527,16 +527,52 @@ enum berth_status output_check(const struct berth_config *config, const char *ad
     return BERTH_OK;
 }
 
-static int holds_training(const char *folder) {
-    char *log = folder != NULL ? path_join(folder, RUN_LOG_NAME) : NULL;
-    const int holds = log != NULL && file_exists(log);
-    memory_free(log);
-    return holds;
+static int has_file(const char *folder, const char *name) {
+    char *path = folder != NULL ? path_join(folder, name) : NULL;
+    const int exists = path != NULL && file_exists(path);
+    memory_free(path);
+    return exists;
+}
+
+static int has_checkpoint(const char *folder) {
+    int64_t *steps;
+    size_t count;
+    if (checkpoint_list(folder, &steps, &count, NULL) != BERTH_OK) {
+        return 0;
+    }
+    memory_free(steps);
+    return count > 0;
 }
 
 enum berth_status output_check_predictions(const struct berth_config *config,
                                            struct berth_error *error) {
-    return output_check(config, holds_training(config->output_dir) ? NULL : "", error);
+    return output_check(config, has_file(config->output_dir, RUN_LOG_NAME) ? NULL : "", error);
+}
+
+// Whether the file is named as a run's log and its folder has other files of a run.
+static int is_log_of_run(const char *path) {
+    char *folder = strcmp(path_name(path), RUN_LOG_NAME) == 0 ? file_parent(path) : NULL;
+    const int is_of_run = folder != NULL && has_file(folder, RUN_LOG_NAME) &&
+                          (has_file(folder, "model.safetensors") || has_file(folder, ".lock") ||
+                           has_checkpoint(folder));
+    memory_free(folder);
+    return is_of_run;
+}
+
+enum berth_status output_check_summary(const struct berth_config *config,
+                                       struct berth_error *error) {
+    const char *summary = config->json_summary;
+    if (summary == NULL) {
+        return BERTH_OK;
+    }
+    char *log = config->output_dir != NULL ? path_join(config->output_dir, RUN_LOG_NAME) : NULL;
+    const int is_log = (log != NULL && path_is_same(summary, log)) || is_log_of_run(summary);
+    memory_free(log);
+    return is_log ? error_set(error, BERTH_CANT_CREATE,
+                              "json_summary: %s is the log of a run, which would be lost; choose "
+                              "another file",
+                              summary)
+                  : BERTH_OK;
 }
 
 enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,

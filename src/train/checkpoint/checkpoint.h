@@ -135,6 +135,10 @@ enum berth_status output_check(const struct berth_config *config, const char *ad
 // trained in.
 enum berth_status output_check_predictions(const struct berth_config *config,
                                            struct berth_error *error);
+// BERTH_CANT_CREATE if config->json_summary names the log of a run, this one or another, whose
+// lines look like those of a summary.
+enum berth_status output_check_summary(const struct berth_config *config,
+                                       struct berth_error *error);
 
 // Creates the folder with its missing parents and locks it; does nothing if `lock` is already held.
 enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,

@@ -17,12 +17,18 @@
 // Visits the files of the folder and, as "FOLDER/FILE", those of the folders in it. No folder of a
 // checkpoint begins with a dot: one that does is visited as a file.
 
+// Files that the manifest does not list: the first names, as many as fit in a message.
+struct extra_files {
+    char names[400];
+    size_t length, shown, count;
+};
+
 struct file_visit {
     const char *folder;
-    json *made;         // the manifest's files, to be filled
-    const json *listed; // or the manifest's files, to be compared with
-    int allows_extra;
-    const struct berth_log *log; // for notes about extra files; may be NULL
+    json *made;                  // the manifest's files, to be filled
+    const json *listed;          // or the manifest's files, to be compared with
+    struct extra_files *extra;   // collects the others; NULL: they are ignored if not read
+    const struct berth_log *log; // for notes about those; may be NULL
     enum berth_status (*file)(const struct file_visit *visit, const char *name,
                               struct berth_error *error);
 };
@@ -149,16 +155,48 @@ static int may_be_read(const char *name) {
            (strcmp(last, "vocab.txt") == 0 || text_ends_with(last, ".json"));
 }
 
+static void add_extra(struct extra_files *extra, const char *name) {
+    const size_t room = sizeof extra->names - extra->length;
+    const int length =
+        snprintf(extra->names + extra->length, room, "%s%s", extra->count > 0 ? ", " : "", name);
+    if (extra->shown == extra->count && length > 0 && (size_t)length < room) {
+        extra->length += (size_t)length;
+        extra->shown++;
+    }
+    extra->names[extra->length] = '\0';
+    extra->count++;
+}
+
+static enum berth_status refuse_extra(const char *folder, const struct extra_files *extra,
+                                      struct berth_error *error) {
+    char more[48] = "";
+    if (extra->count == 0) {
+        return BERTH_OK;
+    }
+    if (extra->count > extra->shown) {
+        snprintf(more, sizeof more, "%s%zu more", extra->shown > 0 ? " and " : "",
+                 extra->count - extra->shown);
+    }
+    return error_set(
+        error, BERTH_BAD_DATA,
+        "%s: not listed in the manifest, whose files are all intact: %s%s; move %s out "
+        "of the checkpoint",
+        folder, extra->names, more, extra->count > 1 ? "them" : "it");
+}
+
 static enum berth_status verify_name(const struct file_visit *visit, const char *name,
                                      struct berth_error *error) {
     if (json_member(visit->listed, name) != NULL) {
         return BERTH_OK;
     }
-    if (!visit->allows_extra || may_be_read(name)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s/%s: not listed in the manifest, whose files are all intact; move it "
-                         "out of the checkpoint",
-                         visit->folder, name);
+    if (visit->extra != NULL) {
+        add_extra(visit->extra, name);
+        return BERTH_OK;
+    }
+    if (may_be_read(name)) {
+        struct extra_files one = {.count = 0};
+        add_extra(&one, name);
+        return refuse_extra(visit->folder, &one, error);
     }
     if (visit->log != NULL) {
         log_note(visit->log, "%s/%s is not listed in the manifest and is ignored", visit->folder,
@@ -221,12 +259,14 @@ static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
 }
 
 enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error) {
-    struct file_visit visit = {.folder = folder};
-    return verify_folder(&visit, files, error);
+    struct extra_files extra = {.count = 0};
+    struct file_visit visit = {.folder = folder, .extra = &extra};
+    TRY(verify_folder(&visit, files, error));
+    return refuse_extra(folder, &extra, error);
 }
 
 enum berth_status manifest_verify_listed(const char *folder, const struct berth_log *log,
                                          struct berth_error *error) {
-    struct file_visit visit = {.folder = folder, .allows_extra = 1, .log = log};
+    struct file_visit visit = {.folder = folder, .log = log};
     return verify_folder(&visit, NULL, error);
 }

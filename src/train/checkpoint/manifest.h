@@ -18,7 +18,8 @@
 enum berth_status manifest_write(const char *folder, struct berth_error *error);
 
 // BERTH_OK if the folder verifies; sets *files (may be NULL) to their number. Otherwise
-// BERTH_BAD_DATA, naming the file and the error, such as a manifest of a newer format.
+// BERTH_BAD_DATA, naming the file and the error, such as a manifest of a newer format, or the files
+// that are not in the manifest.
 enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error);
 // The same for a checkpoint that is to be used; notes extra files in `log` (may be NULL).
 enum berth_status manifest_verify_listed(const char *folder, const struct berth_log *log,

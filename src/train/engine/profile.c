@@ -228,6 +228,13 @@ static double origin_of(const struct profile *profile) {
     return origin;
 }
 
+#define BEGINNING "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
+
+enum berth_status profile_check_output(const char *path, struct berth_error *error) {
+    static const char *const beginnings[] = {BEGINNING, NULL};
+    return file_check_kind(path, &(struct file_kind){"a profile", beginnings}, error);
+}
+
 enum berth_status profile_write(const struct profile *profile, const char *path, int rank,
                                 struct berth_error *error) {
     const double origin = origin_of(profile);
@@ -235,8 +242,8 @@ enum berth_status profile_write(const struct profile *profile, const char *path,
     TRY(file_writer_open(&writer, path, error));
     (void)file_writer_printf(
         &writer, NULL,
-        "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n{\"name\": \"process_name\", \"ph\": "
-        "\"M\", \"pid\": %d, \"tid\": 0, \"args\": {\"name\": \"berth, rank %d\"}}",
+        BEGINNING "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": "
+                  "{\"name\": \"berth, rank %d\"}}",
         rank, rank);
     for (size_t i = 0; i < profile->count; i++) {
         put_span(&writer, &profile->spans[i], origin, rank);

@@ -51,6 +51,8 @@ double profile_now(void);
 // Adds a span from `begin` until now, if it is recording. `profile` may be NULL.
 void profile_add(struct profile *profile, const char *category, const char *name, double begin);
 
+// BERTH_CANT_CREATE if `path` is a file that is no profile.
+enum berth_status profile_check_output(const char *path, struct berth_error *error);
 // Errors as file_write. `rank` becomes the process id in the file.
 enum berth_status profile_write(const struct profile *profile, const char *path, int rank,
                                 struct berth_error *error);

@@ -50,10 +50,16 @@ static enum berth_status check_profile(const struct training_job *job, struct be
     const struct berth_config *config = &job->config;
     struct profile profile;
     TRY(profile_init(&profile, config->profile, error));
-    if (profile.first == 0 && config->profile_output != NULL) {
-        log_note(&job->log, "profile_output has no effect without --profile");
+    if (config->profile_output == NULL) {
+        return BERTH_OK;
     }
-    return BERTH_OK;
+    if (profile.first == 0) {
+        log_note(&job->log, "profile_output has no effect without --profile");
+        return BERTH_OK;
+    }
+    const enum berth_status status =
+        job_is_first(job) ? profile_check_output(config->profile_output, error) : BERTH_OK;
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "profile_output");
 }
 
 static void note_phases(const struct training_job *job) {

@@ -72,6 +72,7 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
             given, option_resumes(given) ? NULL : ", or resume with --resume_from_checkpoint auto",
             error));
         TRY(overwrites(given) ? leftovers_check(given, error) : BERTH_OK);
+        TRY(given->report != NULL ? html_check_output(given->report, error) : BERTH_OK);
     }
     if (given->seed > INT64_MAX - comm->rank) {
         return error_set(error, BERTH_CONFIG, "--seed %" PRId64 " leaves no seed for worker %d",
