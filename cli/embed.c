@@ -78,7 +78,7 @@ static enum berth_status read_options(struct job *job, struct berth_error *error
     job->output = output;
     job->npy =
         output != NULL && strlen(output) > 4 && strcmp(output + strlen(output) - 4, ".npy") == 0;
-    return check_output(job, error);
+    return BERTH_OK;
 }
 
 // --- texts --------------------------------------------------------------------------------------
@@ -86,6 +86,7 @@ static enum berth_status read_options(struct job *job, struct berth_error *error
 static enum berth_status read_texts(void *context, const char *const **texts, size_t *count,
                                     struct berth_error *error) {
     struct job *job = context;
+    TRY(check_output(job, error));
     TRY(cli_read_lines(job->call, &job->lines, error));
     *texts = job->lines.items;
     *count = job->lines.count;

@@ -7,10 +7,9 @@
 #include <string.h>
 
 static const struct cli_entry options[] = {
-    {NULL,
-     "`berth VERB --help` shows the common options of a verb, --help all every option, "
-     "--help GROUP "
-     "those of a group, --help NAME one, and `berth help NAME` one in every verb that has it."},
+    {NULL, "`berth VERB --help` shows the common options of a verb, --help all every option, "
+           "--help GROUP those of a group, --help NAME one, and `berth help NAME` one in every "
+           "verb that has it."},
     {"--name VALUE, --name=VALUE",
      "sets an option. In names - and _ are the same, so --learning-rate is --learning_rate. "
      "Options may precede or follow arguments. If an option is given twice, the last one counts."},

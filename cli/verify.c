@@ -45,9 +45,10 @@ const struct cli_verb cli_verify = {
     .summary = "check a checkpoint's sizes and hashes",
     .usage = "PATH [--json]",
     .example = "berth verify squad-minilm/checkpoint-480",
-    .notes = "If a file differs, its name is printed and the exit code is 65; so are the names of "
-             "files that do not belong to the checkpoint, which a run that resumes may ignore. "
-             "--json prints \"good\": false and the \"reason\".",
+    .notes =
+        "If a listed file differs, it is named and the exit code is 65. Files that are not listed "
+        "are an error, too, although a run that resumes ignores most of them. --json prints "
+        "\"good\", and if that is false the \"reason\".",
     CLI_OWN_OPTIONS(options),
     .arguments_min = 1,
     .arguments_max = 1,

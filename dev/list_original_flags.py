@@ -28,7 +28,7 @@ This page is for those who have a command line of one of the programs below. It 
 Berth accepts it and what it means in Berth. Replace the program by `berth` and the verb, and keep the flags.
 
 - **Accepted** is "yes", "no", or "without effect". Berth prints a note for each flag of a command line that has
-  no effect or another one.
+  no effect or a different one than in the original.
 - In option names `-` and `_` are the same.
 - A flag that is not in a table is an error. `berth VERB --help all` lists the options of a verb.
 - The tests run whole command lines of the programs (`tests/seeds`).

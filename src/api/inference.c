@@ -64,7 +64,7 @@ enum berth_status inference_run(const struct inference *inference, struct infer_
     // The engine is the mutable part: activations, batch arrays, scratch memory.
     struct engine *engine = (struct engine *)&inference->predictor.engine;
     args.lock = inference->lock;
-    fair_lock_take(args.lock);
+    fair_lock_acquire(args.lock);
     enum berth_status status = infer_run(engine, &args, &timing, error);
     fair_lock_release(args.lock);
     return status;

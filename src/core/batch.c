@@ -3,8 +3,8 @@
 
 #define ALIGNMENT 64
 
-// Takes the next `count` elements of the block.
-static void *take(char *base, size_t *used, int64_t count, size_t size) {
+// Carves the next `count` elements from the block.
+static void *carve(char *base, size_t *used, int64_t count, size_t size) {
     void *array = base == NULL ? NULL : base + *used;
     *used += ((size_t)count * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return array;
@@ -13,31 +13,31 @@ static void *take(char *base, size_t *used, int64_t count, size_t size) {
 static void carve_head(struct batch_head *head, void *base, size_t *used,
                        const struct batch_extent *extent) {
     const int64_t rows = batch_round(extent->head_rows);
-    head->rows = take(base, used, rows, sizeof(int32_t));
-    head->positions = take(base, used, rows, sizeof(int32_t));
-    head->sequences = take(base, used, rows, sizeof(int32_t));
-    head->cu_seqlens = take(base, used, extent->sequences + 1, sizeof(int32_t));
-    head->masked_rows = take(base, used, extent->masked, sizeof(int32_t));
+    head->rows = carve(base, used, rows, sizeof(int32_t));
+    head->positions = carve(base, used, rows, sizeof(int32_t));
+    head->sequences = carve(base, used, rows, sizeof(int32_t));
+    head->cu_seqlens = carve(base, used, extent->sequences + 1, sizeof(int32_t));
+    head->masked_rows = carve(base, used, extent->masked, sizeof(int32_t));
 }
 
 size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *extent) {
     size_t used = 0;
     const int64_t rows = batch_round(extent->tokens), sequences = extent->sequences;
-    batch->ids = take(base, &used, rows, sizeof(int32_t));
-    batch->type_ids = take(base, &used, rows, sizeof(int32_t));
-    batch->positions = take(base, &used, rows, sizeof(int32_t));
-    batch->sequences = take(base, &used, rows, sizeof(int32_t));
-    batch->word_rows = take(base, &used, rows, sizeof(int32_t));
-    batch->cu_seqlens = take(base, &used, sequences + 1, sizeof(int32_t));
-    batch->global_indices = take(base, &used, sequences, sizeof(int64_t));
-    batch->start_positions = take(base, &used, sequences, sizeof(int32_t));
-    batch->end_positions = take(base, &used, sequences, sizeof(int32_t));
-    batch->labels = take(base, &used, sequences, sizeof(int32_t));
-    batch->targets = take(base, &used, sequences, sizeof(float));
+    batch->ids = carve(base, &used, rows, sizeof(int32_t));
+    batch->type_ids = carve(base, &used, rows, sizeof(int32_t));
+    batch->positions = carve(base, &used, rows, sizeof(int32_t));
+    batch->sequences = carve(base, &used, rows, sizeof(int32_t));
+    batch->word_rows = carve(base, &used, rows, sizeof(int32_t));
+    batch->cu_seqlens = carve(base, &used, sequences + 1, sizeof(int32_t));
+    batch->global_indices = carve(base, &used, sequences, sizeof(int64_t));
+    batch->start_positions = carve(base, &used, sequences, sizeof(int32_t));
+    batch->end_positions = carve(base, &used, sequences, sizeof(int32_t));
+    batch->labels = carve(base, &used, sequences, sizeof(int32_t));
+    batch->targets = carve(base, &used, sequences, sizeof(float));
     batch->label_targets =
-        extent->labels > 0 ? take(base, &used, sequences * extent->labels, sizeof(float)) : NULL;
-    batch->masked_rows = take(base, &used, extent->masked, sizeof(int32_t));
-    batch->masked_labels = take(base, &used, extent->masked, sizeof(int32_t));
+        extent->labels > 0 ? carve(base, &used, sequences * extent->labels, sizeof(float)) : NULL;
+    batch->masked_rows = carve(base, &used, extent->masked, sizeof(int32_t));
+    batch->masked_labels = carve(base, &used, extent->masked, sizeof(int32_t));
     if (extent->head_rows > 0) {
         carve_head(&batch->head, base, &used, extent);
     }

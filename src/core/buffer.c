@@ -10,11 +10,17 @@ void buffer_print(struct buffer *buffer, const char *format, ...) {
     va_start(arguments, format);
     const int length = number_format_list(NULL, 0, format, arguments);
     va_end(arguments);
-    const size_t size = length > 0 ? (size_t)length : 0;
+    if (length < 0) {
+        buffer->failed = 1;
+        return;
+    }
+    const size_t size = (size_t)length;
     if (buffer_reserve(buffer, size + 1)) { // and the NUL, which does not count
         va_start(arguments, format);
-        number_format_list(buffer->bytes + buffer->length, size + 1, format, arguments);
+        const int printed =
+            number_format_list(buffer->bytes + buffer->length, size + 1, format, arguments);
         va_end(arguments);
-        buffer->length += size;
+        buffer->failed |= printed != length;
+        buffer->length += printed == length ? size : 0;
     }
 }

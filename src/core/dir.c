@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders: create and list. Whole trees are in dir_tree.c.
+// Folders: create and list. Also whether an output may be written, lists of paths, and free space.
+// Whole trees are in dir_tree.c.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"

@@ -128,11 +128,10 @@ enum berth_status dir_check(const char *path, struct berth_error *error);
 // BERTH_CANT_CREATE if `output` names the same file as `input`, which would be lost.
 enum berth_status file_check_output(const char *output, const char *input,
                                     struct berth_error *error);
-// What may be replaced under the name of an output: files that the same kind of job wrote.
+// A kind of output file, recognised by how it begins. An output may replace a file of its own kind.
 struct file_kind {
     const char *name;              // "a report of Berth"
-    const char *const *beginnings; // texts, one of which every such file begins with; NULL at the
-                                   // end
+    const char *const *beginnings; // every such file begins with one of them; NULL-terminated
 };
 // BERTH_CANT_CREATE if `path` is a regular file that has bytes and is not of this kind.
 enum berth_status file_check_kind(const char *path, const struct file_kind *kind,

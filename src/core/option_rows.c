@@ -49,8 +49,8 @@ const struct option_row option_rows[] = {
      .unit = "FILE", .aliases = "vocab", .help = "vocabulary: vocab.txt or tokenizer.json",
      .shown = "that of the model folder",
      .job_defaults = {{JOB_BENCH, NULL,
-                       "the first *vocab*.txt in the folder that --config names, in that of the "
-                       "data, or in ../vocab beside that"}}},
+                       "the first *vocab*.txt in the folder that --config names, in the data's "
+                       "folder, or in the folder vocab beside the data's folder"}}},
     {TEXT("files", config_file, NULL), FREE, LOCAL, COMMON, .jobs = MODEL_JOBS, .unit = "FILE",
      .aliases = "bert_config_file origin_bert_config_file config cf",
      .help = "config.json, if the folder of the weights has none; in `berth pretrain` also that of "
@@ -532,7 +532,8 @@ const struct option_row option_rows[] = {
      .job_defaults = {{JOB_PRETRAIN, "3", NULL}}},
     {TEXT("checkpoints", save_format, "hf"), FREE, .jobs = JOB_TRAIN, .unit = "NAMES",
      .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
-             "nvidia (ckpt_N.pt, also with every checkpoint), tensorflow (model.ckpt-N)"},
+             "nvidia (ckpt_N.pt; also with every checkpoint, unless save_strategy is no), "
+             "tensorflow (model.ckpt-N)"},
     {TEXT("checkpoints", save_strategy, NULL), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
      .choices = "no|epoch|steps|best",
      .help = "when to save during training: only if the run is stopped, after each epoch, every "

@@ -47,7 +47,7 @@ void fair_lock_done(struct fair_lock *lock) {
     pthread_cond_destroy(&lock->changed);
 }
 
-void fair_lock_take(struct fair_lock *lock) {
+void fair_lock_acquire(struct fair_lock *lock) {
     pthread_mutex_lock(&lock->mutex);
     const uint64_t number = lock->asked++;
     while (lock->released != number) {

@@ -23,7 +23,7 @@ void thread_condition_init(pthread_cond_t *condition);
 int thread_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, double until);
 
 // A lock that threads get in the order in which they asked for it. A thread that releases a mutex
-// and takes it again at once usually gets it before those that wait.
+// and acquires it again at once usually gets it before those that wait.
 struct fair_lock {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -32,7 +32,7 @@ struct fair_lock {
 
 void fair_lock_init(struct fair_lock *lock);
 void fair_lock_done(struct fair_lock *lock);
-void fair_lock_take(struct fair_lock *lock);
+void fair_lock_acquire(struct fair_lock *lock);
 void fair_lock_release(struct fair_lock *lock);
 
 #endif

@@ -28,7 +28,7 @@ struct sections {
     int64_t depth, groups;
 };
 
-static char *take(size_t *used, void *base, size_t bytes) {
+static char *carve(size_t *used, void *base, size_t bytes) {
     char *array = (char *)base + *used;
     *used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return array;
@@ -39,13 +39,13 @@ static struct sections sections_of(const struct int8_matrix *m) {
                  groups = (size_t)int8_groups(m->cols);
     struct sections sections = {.depth = int8_depth(m->cols, m->wide), .groups = (int64_t)groups};
     sections.scales =
-        (float *)take(&sections.bytes, m->data, outputs * groups * sizeof *sections.scales);
-    sections.sums = (float *)take(&sections.bytes, m->data, outputs * sizeof *sections.sums);
-    sections.ends = (int32_t *)take(&sections.bytes, m->data, groups * sizeof *sections.ends);
+        (float *)carve(&sections.bytes, m->data, outputs * groups * sizeof *sections.scales);
+    sections.sums = (float *)carve(&sections.bytes, m->data, outputs * sizeof *sections.sums);
+    sections.ends = (int32_t *)carve(&sections.bytes, m->data, groups * sizeof *sections.ends);
     sections.wide =
-        (int32_t *)take(&sections.bytes, m->data, (size_t)m->wide * sizeof *sections.wide);
+        (int32_t *)carve(&sections.bytes, m->data, (size_t)m->wide * sizeof *sections.wide);
     sections.panels =
-        (signed char *)take(&sections.bytes, m->data, outputs * (size_t)sections.depth);
+        (signed char *)carve(&sections.bytes, m->data, outputs * (size_t)sections.depth);
     return sections;
 }
 
@@ -86,8 +86,8 @@ struct quantized {
 
 static struct quantized quantized_of(void *base, int64_t columns) {
     struct quantized row = {.bytes = 0};
-    row.scales = (float *)take(&row.bytes, base, (size_t)int8_groups(columns) * sizeof(float));
-    row.q = (signed char *)take(&row.bytes, base, (size_t)columns);
+    row.scales = (float *)carve(&row.bytes, base, (size_t)int8_groups(columns) * sizeof(float));
+    row.q = (signed char *)carve(&row.bytes, base, (size_t)columns);
     return row;
 }
 
@@ -216,10 +216,10 @@ struct slice {
 
 static struct slice slice_of(void *base, int64_t columns, int64_t depth) {
     struct slice s = {.rows = {.depth = depth}};
-    s.rows.values = (unsigned char *)take(&s.bytes, base, (size_t)(TILE_ROWS * depth));
-    s.rows.scales = (float *)take(&s.bytes, base, TILE_ROWS * sizeof(float));
-    s.rows.zeros = (int32_t *)take(&s.bytes, base, TILE_ROWS * sizeof(int32_t));
-    s.rows.buffer = (float *)take(&s.bytes, base, (size_t)columns * sizeof(float));
+    s.rows.values = (unsigned char *)carve(&s.bytes, base, (size_t)(TILE_ROWS * depth));
+    s.rows.scales = (float *)carve(&s.bytes, base, TILE_ROWS * sizeof(float));
+    s.rows.zeros = (int32_t *)carve(&s.bytes, base, TILE_ROWS * sizeof(int32_t));
+    s.rows.buffer = (float *)carve(&s.bytes, base, (size_t)columns * sizeof(float));
     return s;
 }
 

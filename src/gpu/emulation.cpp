@@ -310,11 +310,12 @@ static float number_in(const struct lane_value *slots, int lane, int pair, int h
     return is_bf16 ? gpu_float((uint32_t)number << 16) : emulated_from_f16(number);
 }
 
-// The 16 numbers of a row of A, or of a column of B, which `pairs` words of four lanes hold.
-static void read_depth(float numbers[16], const struct lane_value *slots, int lanes,
+// The 16 numbers of a row of A or a column of B. The four lanes of a group hold them: those from
+// k = 0 in pair pairs[0], those from k = 8 in pairs[1].
+static void read_depth(float numbers[16], const struct lane_value *slots, int group,
                        const int pairs[2], int is_bf16) {
     for (int k = 0; k < 16; k++) {
-        numbers[k] = number_in(slots, lanes * 4 + k % 8 / 2, pairs[k / 8], k % 2, is_bf16);
+        numbers[k] = number_in(slots, group * 4 + k % 8 / 2, pairs[k / 8], k % 2, is_bf16);
     }
 }
 

@@ -21,29 +21,29 @@ static const struct param *param_at(const struct param_table *table, int64_t off
     return &table->params[i];
 }
 
-static void *take(struct int8_weights *weights, size_t bytes) {
+static void *carve(struct int8_weights *weights, size_t bytes) {
     char *base = weights->block;
     void *part = base == NULL ? NULL : base + weights->bytes;
     weights->bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return part;
 }
 
-static struct int8_matrix next_matrix(struct int8_weights *weights, int64_t rows, int64_t cols,
-                                      int is_normalised) {
+static struct int8_matrix carve_matrix(struct int8_weights *weights, int64_t rows, int64_t cols,
+                                       int is_normalised) {
     struct int8_matrix m = {.rows = rows, .cols = cols};
     m.wide = is_normalised && cols >= WIDE_FROM_COLUMNS ? DEVICE_INT8_WIDE : 0;
-    m.data = take(weights, weights->device->int8_bytes(weights->device, &m));
+    m.data = carve(weights, weights->device->int8_bytes(weights->device, &m));
     return m;
 }
 
-static struct int8_layer next_layer(struct int8_weights *weights) {
+static struct int8_layer carve_layer(struct int8_weights *weights) {
     const struct param_layer *first = &weights->table->layers[0];
     const struct param *inner = param_at(weights->table, first->intermediate_weight);
     const int64_t hidden = inner->cols;
-    return (struct int8_layer){.qkv = next_matrix(weights, 3 * hidden, hidden, 1),
-                               .attention = next_matrix(weights, hidden, hidden, 0),
-                               .intermediate = next_matrix(weights, inner->rows, hidden, 1),
-                               .output = next_matrix(weights, hidden, inner->rows, 0)};
+    return (struct int8_layer){.qkv = carve_matrix(weights, 3 * hidden, hidden, 1),
+                               .attention = carve_matrix(weights, hidden, hidden, 0),
+                               .intermediate = carve_matrix(weights, inner->rows, hidden, 1),
+                               .output = carve_matrix(weights, hidden, inner->rows, 0)};
 }
 
 // Lays out the block; without memory it only measures it.
@@ -51,11 +51,11 @@ static void lay_out(struct int8_weights *weights) {
     const struct param *words = param_at(weights->table, weights->table->word);
     weights->bytes = 0;
     weights->word_scales =
-        take(weights, (size_t)(words->rows * int8_groups(words->cols)) * sizeof(float));
-    weights->words = mat_of(take(weights, (size_t)(words->rows * words->cols)), words->rows,
+        carve(weights, (size_t)(words->rows * int8_groups(words->cols)) * sizeof(float));
+    weights->words = mat_of(carve(weights, (size_t)(words->rows * words->cols)), words->rows,
                             words->cols, DTYPE_I8);
     for (int64_t i = 0; i < weights->table->layer_count; i++) {
-        const struct int8_layer layer = next_layer(weights);
+        const struct int8_layer layer = carve_layer(weights);
         if (weights->layers != NULL) {
             weights->layers[i] = layer;
         }

@@ -12,8 +12,8 @@ enum berth_status html_put_report(const struct run_set *set, struct buffer *page
                                   struct berth_error *error);
 // BERTH_CANT_CREATE if `path` is a file that is no report.
 enum berth_status html_check_output(const char *path, struct berth_error *error);
-// Writes it to a file, which is replaced as a whole. Replaces nothing but a report, since another
-// file may have got this name while a run went on.
+// Writes it to a file, which is replaced as a whole. Checks again that it replaces only a report:
+// another file may have got this name during the run.
 enum berth_status html_write_report(const struct run_set *set, const char *path,
                                     struct berth_error *error);
 

@@ -167,8 +167,8 @@ static void put_table(const struct chart *chart, struct buffer *page) {
                     "<details><summary>Values</summary><div class=\"wide\" tabindex=\"0\"><table>"
                     "<thead><tr>");
     buffer_print(page,
-                 "%s<th scope=\"col\">%s</th><th scope=\"col\">Mean</th><th scope=\"col\">Least"
-                 "</th><th scope=\"col\">Most</th></tr></thead><tbody>",
+                 "%s<th scope=\"col\">%s</th><th scope=\"col\">Mean</th><th scope=\"col\">Min"
+                 "</th><th scope=\"col\">Max</th></tr></thead><tbody>",
                  chart->count > 1 ? "<th scope=\"col\">Run</th>" : "", chart->x_title);
     for (size_t i = 0; i < chart->count; i++) {
         struct run_bucket buckets[RUN_BUCKETS];

@@ -145,7 +145,7 @@ static const json *figures_of(const struct run *run, const char *process) {
 // A list of objects, such as the operations of `berth bench ops`; the columns are those of the
 // first.
 static void put_list(const char *name, const json *list, struct buffer *page) {
-    buffer_print(page, "<h3>");
+    buffer_put_text(page, "<h3>");
     html_put_text(page, name);
     buffer_put_text(page, "</h3><div class=\"wide\" tabindex=\"0\"><table><thead><tr>");
     struct json_walk head = {.object = json_at(list, 0)};

@@ -17,26 +17,26 @@
 #include <time.h>
 #include <unistd.h>
 
-// Whether the shell has already sent standard output or standard error to this file, as with
-// /dev/stdout.
-static int is_standard(const char *path) {
+// Standard output or standard error, if the shell has already sent it to this file, as with
+// /dev/stdout; else -1.
+static int standard_descriptor(const char *path) {
     struct stat file, own;
     if (stat(path, &file) < 0) {
-        return 0;
+        return -1;
     }
     for (int descriptor = STDOUT_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
         if (fstat(descriptor, &own) == 0 && own.st_dev == file.st_dev &&
             own.st_ino == file.st_ino) {
-            return 1;
+            return descriptor;
         }
     }
-    return 0;
+    return -1;
 }
 
 enum berth_status json_file_check(const char *path, struct berth_error *error) {
     static const char *const beginnings[] = {"{\"time\":", "DLLL {", NULL};
     static const struct file_kind kind = {"a file of --json_summary", beginnings};
-    return path == NULL || strcmp(path, "-") == 0 || is_standard(path)
+    return path == NULL || strcmp(path, "-") == 0 || standard_descriptor(path) >= 0
                ? BERTH_OK
                : file_check_kind(path, &kind, error);
 }
@@ -53,9 +53,12 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         file->descriptor = STDOUT_FILENO;
         return BERTH_OK;
     }
+    file->descriptor = standard_descriptor(path);
+    if (file->descriptor >= 0) {
+        return BERTH_OK; // another descriptor would have an offset of its own
+    }
     TRY(dir_make_parent(path, error));
-    const int keeps = options->append || is_standard(path);
-    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (keeps ? 0 : O_TRUNC);
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (options->append ? 0 : O_TRUNC);
     file->descriptor = open(path, flags, 0666);
     if (file->descriptor < 0) {
         return file_cannot_create(path, errno, error);

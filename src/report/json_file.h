@@ -26,7 +26,7 @@ struct json_file_options {
 // BERTH_CANT_CREATE if `path` is a file without such lines.
 enum berth_status json_file_check(const char *path, struct berth_error *error);
 // `path` NULL: write nothing; "-": standard output. A file that already is standard output or
-// standard error is not truncated.
+// standard error is written through that descriptor.
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_options *options,
                                  struct berth_error *error);

@@ -90,7 +90,8 @@ static const struct style {
               {"seconds", "%.2f"},
               {"ms", "%.2f"}};
 
-// SQuAD's f1 is a percentage, GLUE's is a fraction of 1; only SQuAD has the other two.
+// GLUE's f1 is a fraction of 1, SQuAD's a percentage; *Ans_f1 and best_f1 are SQuAD's alone. An f1
+// of 0 may be either: it gets the two digits of a percentage.
 static int is_fraction(const struct berth_field *field) {
     const char *key = field->key;
     return text_ends_with(key, "f1") && !text_ends_with(key, "Ans_f1") &&

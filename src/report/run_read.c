@@ -112,19 +112,19 @@ static void note_step(struct run *run, double step) {
 
 // --- records -------------------------------------------------------------------------------------
 
-static void read_step(struct run *run, const json *record) {
+static void add_step(struct run *run, const json *record) {
     const double total = real_of(record, "total_steps");
     add_numbers(run, record, "");
     note_step(run, real_of(record, "step"));
     run->total_steps = isnan(total) ? run->total_steps : total;
 }
 
-static void read_eval(struct run *run, const json *record) {
+static void add_eval(struct run *run, const json *record) {
     add_numbers(run, record, "eval_");
     run->details_are_complete = 1;
 }
 
-static void read_plan(struct run *run, const json *record) {
+static void add_plan(struct run *run, const json *record) {
     const char *resumed = text_of(record, "resumed_from");
     struct run_process *process = *resumed != '\0' ? current_process(run) : NULL;
     if (process != NULL && process->resumed_from == NULL) {
@@ -136,13 +136,13 @@ static void read_plan(struct run *run, const json *record) {
     }
 }
 
-static void read_summary(struct run *run, const json *record) {
+static void add_summary(struct run *run, const json *record) {
     replace(run, &run->summary, record);
     run->has_ended = 1;
 }
 
 // A process begins with its settings; the plan's details follow again.
-static void read_event(struct run *run, const json *record) {
+static void add_event(struct run *run, const json *record) {
     if (strcmp(text_of(record, "text"), "Config") == 0) {
         replace(run, &run->settings, record);
         json_free(run->summary);
@@ -153,7 +153,7 @@ static void read_event(struct run *run, const json *record) {
     }
 }
 
-static void read_warning(struct run *run, const json *record) {
+static void add_warning(struct run *run, const json *record) {
     append(run, &run->warnings, json_member(record, "text"), WARNINGS_LIMIT);
 }
 
@@ -168,7 +168,7 @@ static void begin_evaluation(struct run *run, double step) {
     run->details_are_complete = 0;
 }
 
-static void read_detail(struct run *run, const json *record) {
+static void add_detail(struct run *run, const json *record) {
     const char *kind = text_of(record, "text");
     const double step = real_of(record, "step");
     if (!isnan(step) && (run->details_are_complete || step != run->details_step)) {
@@ -187,25 +187,25 @@ static void read_detail(struct run *run, const json *record) {
     }
 }
 
-static void read_nothing(struct run *run, const json *record) {
+static void ignore_record(struct run *run, const json *record) {
     (void)run;
     (void)record;
 }
 
 static const struct kind {
     const char *name;
-    void (*read)(struct run *run, const json *record);
+    void (*add)(struct run *run, const json *record);
 } kinds[] = {
-    {"step", read_step},       {"eval", read_eval},    {"plan", read_plan},
-    {"summary", read_summary}, {"event", read_event},  {"warning", read_warning},
-    {"detail", read_detail},   {"note", read_nothing}, {"values", read_nothing},
+    {"step", add_step},       {"eval", add_eval},      {"plan", add_plan},
+    {"summary", add_summary}, {"event", add_event},    {"warning", add_warning},
+    {"detail", add_detail},   {"note", ignore_record}, {"values", ignore_record},
 };
 
-static int read_record(struct run *run, const json *record) {
+static int add_record(struct run *run, const json *record) {
     const char *name = text_of(record, "kind");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i].name, name) == 0) {
-            kinds[i].read(run, record);
+            kinds[i].add(run, record);
             note_time(run, record);
             return 1;
         }
@@ -216,19 +216,19 @@ static int read_record(struct run *run, const json *record) {
 // --- other programs ------------------------------------------------------------------------------
 
 // An entry of Hugging Face's log_history: losses, an evaluation, or the end.
-static void read_entry(struct run *run, const json *entry) {
+static void add_entry(struct run *run, const json *entry) {
     if (json_member(entry, "train_runtime") != NULL) {
-        read_summary(run, entry);
+        add_summary(run, entry);
     } else if (json_member(entry, "loss") != NULL) {
-        read_step(run, entry);
+        add_step(run, entry);
     } else {
-        read_eval(run, entry);
+        add_eval(run, entry);
     }
     run->records++;
 }
 
 // A single object of a benchmark is shown by its members; several become rows of a table.
-static void read_figures(struct run *run, const json *value) {
+static void add_figures(struct run *run, const json *value) {
     if (run->figures == NULL) {
         replace(run, &run->figures, value);
         return;
@@ -246,12 +246,12 @@ static void read_figures(struct run *run, const json *value) {
     }
 }
 
-static int read_json(struct run *run, const json *value) {
+static int add_value(struct run *run, const json *value) {
     const json *history = json_member(value, "log_history");
     if (json_is_array_value(history)) {
         run->has_history = 1;
         for (size_t i = 0; i < json_length(history); i++) {
-            read_entry(run, json_at(history, i));
+            add_entry(run, json_at(history, i));
         }
         const double total = real_of(value, "max_steps");
         run->total_steps = isnan(total) ? run->total_steps : total;
@@ -259,7 +259,7 @@ static int read_json(struct run *run, const json *value) {
         return 1;
     }
     if (json_is_text(json_member(value, "kind"))) {
-        const int is_known = read_record(run, value);
+        const int is_known = add_record(run, value);
         run->records += (size_t)is_known;
         return is_known;
     }
@@ -269,7 +269,7 @@ static int read_json(struct run *run, const json *value) {
         return 1;
     }
     if (json_is_object_value(value) && json_length(value) > 0) {
-        read_figures(run, value);
+        add_figures(run, value);
         run->records++;
         return 1;
     }
@@ -298,7 +298,7 @@ static void read_line(struct run *run) {
         is_long ? BERTH_BAD_DATA
                 : json_read_memory(run->name, run->line.bytes, run->line.length, &value, &error);
     run->failed |= status == BERTH_NO_MEMORY;
-    run->skipped += status != BERTH_OK || !read_json(run, value);
+    run->skipped += status != BERTH_OK || !add_value(run, value);
     json_free(value);
     buffer_clear(&run->line);
 }
@@ -374,10 +374,11 @@ static enum berth_status feed_file(struct run *run, const struct file_reader *re
     return status;
 }
 
-static enum berth_status read_value(struct run *run, const char *path, struct berth_error *error) {
+static enum berth_status read_whole_file(struct run *run, const char *path,
+                                         struct berth_error *error) {
     json *value = NULL;
     TRY(json_read_python_file(path, &value, error));
-    (void)read_json(run, value);
+    (void)add_value(run, value);
     json_free(value);
     return BERTH_OK;
 }
@@ -385,7 +386,7 @@ static enum berth_status read_value(struct run *run, const char *path, struct be
 // Reads a file of which no line was understood as one value: a line longer than LINE_LIMIT, or one
 // that Python's json wrote. The caller refuses a file without any records.
 static enum berth_status read_again(struct run *run, const char *path, struct berth_error *error) {
-    const enum berth_status status = read_value(run, path, error);
+    const enum berth_status status = read_whole_file(run, path, error);
     run->skipped = 0;
     return status == BERTH_OK ? run_end(run, error) : status == BERTH_BAD_DATA ? BERTH_OK : status;
 }
@@ -400,7 +401,7 @@ static enum berth_status read_open(struct run *run, const struct file_reader *re
     }
     const int is_value = first[0] == '{' || first[0] == '[';
     if (is_value && (first[1] == '\n' || first[1] == '\r')) {
-        TRY(read_value(run, reader->path, error));
+        TRY(read_whole_file(run, reader->path, error));
         return run_end(run, error);
     }
     TRY(feed_file(run, reader, error));

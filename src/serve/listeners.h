@@ -21,8 +21,8 @@ struct listeners {
 };
 
 // Listens on all addresses of `host`, an address or a name. With port 0 the system chooses one.
-// BERTH_UNAVAILABLE: an address is in use, or none is this machine's; the caller closes the sockets
-// that are open in any case.
+// BERTH_UNAVAILABLE: the name is unknown, an address is in use, or none is this machine's; the
+// caller closes the sockets that are open in any case.
 enum berth_status listeners_open(struct listeners *listeners, const char *host, int port,
                                  struct berth_error *error);
 

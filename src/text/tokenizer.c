@@ -157,7 +157,7 @@ struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer
     return tokenizer->special;
 }
 
-const char *const *tokenizer_kept(const struct tokenizer *tokenizer, size_t *count) {
+const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count) {
     *count = tokenizer->rules.special_count;
     return tokenizer->rules.specials;
 }

@@ -80,8 +80,9 @@ size_t tokenizer_size(const struct tokenizer *tokenizer);
 // The options with defaults filled in: split_special is 0 or 1, `added` is NULL.
 const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer);
 struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer);
-// The tokens that are kept whole in a text, [CLS] and those added among them; *count of them.
-const char *const *tokenizer_kept(const struct tokenizer *tokenizer, size_t *count);
+// The tokens that are never split in a text: the special ones and the added ones. *count is their
+// number.
+const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count);
 // The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL if the id is out of range.
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // The id of a piece, or -1.

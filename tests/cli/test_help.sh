@@ -41,7 +41,7 @@ COLUMNS=200 run serve --help all # the server's description, not that of one of 
 expect_out "[auto; for embeddings and masked words, fp32]"
 expect_out "embeddings: as in the model folder, else 256; others: 512"
 COLUMNS=200 run bench --help
-expect_out "[the first *vocab*.txt in the folder that --config names, in that of the data, or in ../vocab"
+expect_out "[the first *vocab*.txt in the folder that --config names, in the data's folder, or in the folder"
 COLUMNS=200 run prepare --help
 expect_out '[12345]'
 expect_no "$out" "a resumed run"

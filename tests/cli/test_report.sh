@@ -219,6 +219,11 @@ what="a summary on standard output, which is a file with other lines"
 echo first >all.txt
 "$BERTH" $train --output repeated --overwrite_output_dir --json_summary /dev/stdout >>all.txt 2>/dev/null || fail "refused"
 { [ "$(head -n 1 all.txt)" = first ] && grep -q '"kind":"summary"' all.txt; } || fail "lines are missing"
+"$BERTH" $train --output repeated --overwrite_output_dir --json_summary /dev/stdout >all.txt 2>&1 || fail "refused"
+python3 -c '
+import json, sys
+records = [json.loads(line) for line in sys.stdin if line.startswith("{")]
+sys.exit(not {"plan", "summary"} <= {record["kind"] for record in records})' <all.txt || fail "messages overwrite lines"
 
 # Plots fill their columns, and no more.
 for columns in 60 120; do

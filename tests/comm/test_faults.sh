@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # One of two processes on this machine fails, under each MPI: it is stopped, receives a signal, or loses the lock of the
 # output folder and so fails alone. The job must end soon, with an error that names the rank, and leave no process
-# behind; another number of processes resumes it. A slow process is named. That no other is, train_stragglers shows:
-# beside other tests any process may be slow. dev/check-faults does more, on several hosts.
+# behind; another number of processes resumes it. A slow process is named. That no other process is named is tested by
+# train_stragglers, because any process may be slow while other tests run. dev/check-faults does more, on several hosts.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 export OMP_WAIT_POLICY=passive

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs tests that mostly wait in parallel, each in a process of its own. They share nothing and
-// need little of the processor, so together they take as long as the longest.
+// Runs tests in parallel that spend most of their time waiting, each in a process of its own. They
+// share nothing and need little of the processor, so together they take as long as the longest.
 #ifndef BERTH_TESTS_CORE_BESIDE_H
 #define BERTH_TESTS_CORE_BESIDE_H
 

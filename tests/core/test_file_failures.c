@@ -114,7 +114,7 @@ static void test_interrupt_at_every_call(void **state) {
     }
     // Opening, reading, writing and syncing are repeated. The others never return EINTR: they make,
     // look at, rename and list folders and files.
-    assert_int_equal(calls - succeeded, 13);
+    assert_in_range(calls - succeeded, 13, 14); // 14 on file systems without renameat2
 }
 
 static void test_kill_at_every_call(void **state) {

@@ -7,25 +7,25 @@
 #include <float.h>
 #include <math.h>
 
-enum { MOST = 2 * 4096 + 3 };
+enum { LENGTH_MAX = 2 * 4096 + 3 };
 
 static void test_every_position(void **state) {
     static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
-    static float numbers[MOST];
-    for (int i = 0; i < MOST; i++) {
+    static float numbers[LENGTH_MAX];
+    for (int i = 0; i < LENGTH_MAX; i++) {
         numbers[i] = i % 2 == 0 ? FLT_MAX : -FLT_TRUE_MIN;
     }
-    for (int count = 0; count <= MOST; count += count < 3 || count > 4093 ? 1 : 4090) {
+    for (int count = 0; count <= LENGTH_MAX; count += count < 3 || count > 4093 ? 1 : 4090) {
         assert_int_equal(finite_count(numbers, count), count);
     }
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < LENGTH_MAX; i++) {
         const float before = numbers[i];
         numbers[i] = bad[i % 4];
-        assert_int_equal(finite_count(numbers, MOST), i);
+        assert_int_equal(finite_count(numbers, LENGTH_MAX), i);
         assert_int_equal(finite_count(numbers, i), i); // reads no further
-        numbers[MOST - 1] = i < MOST - 1 ? NAN : numbers[i];
-        assert_int_equal(finite_count(numbers, MOST), i);
-        numbers[MOST - 1] = FLT_MAX;
+        numbers[LENGTH_MAX - 1] = i < LENGTH_MAX - 1 ? NAN : numbers[i];
+        assert_int_equal(finite_count(numbers, LENGTH_MAX), i);
+        numbers[LENGTH_MAX - 1] = FLT_MAX;
         numbers[i] = before;
     }
 }

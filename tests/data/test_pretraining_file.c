@@ -196,7 +196,8 @@ static void test_reads_its_tfrecord(void **state) {
     documents_done(&documents);
 }
 
-// Bytes and lengths of the file that `made` becomes, with the first record's length in *record.
+// Returns the TFRecord file of `made`, with its size in *length and that of its first record in
+// *record.
 static char *tfrecord_bytes(const struct instances *made, size_t *length, size_t *record) {
     char *bytes;
     const struct instances first = {.items = made->items,

@@ -479,7 +479,7 @@ static void expect_take_error(const struct shard_list *list, int32_t vocab_size,
     shard_stream_close(stream);
 }
 
-static void test_ids_and_changes_are_told(void **state) {
+static void test_ids_and_changes_are_reported(void **state) {
     put_shard("a.hdf5", 0, 30);
     struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
     expect_take_error(&list, 20, "a.hdf5: input_ids, row 5: id outside the vocabulary");
@@ -489,7 +489,7 @@ static void test_ids_and_changes_are_told(void **state) {
 }
 
 // Only the first record of a TFRecord file is read before the run.
-static void test_a_longer_record_behind_is_told(void **state) {
+static void test_a_longer_record_behind_is_reported(void **state) {
     put_shard("a.tfrecord", 0, 3);
     const struct synthetic_shard wide = {20, 8, WORDS, 2 * LENGTH};
     make_shard(scratch("b.tfrecord"), &wide);
@@ -526,8 +526,8 @@ int main(void) {
         SCRATCH_TEST(test_lists_with_commas),
         SCRATCH_TEST(test_lists_that_cannot_be),
         SCRATCH_TEST(test_damage_is_told_when_needed),
-        SCRATCH_TEST(test_ids_and_changes_are_told),
-        SCRATCH_TEST(test_a_longer_record_behind_is_told),
+        SCRATCH_TEST(test_ids_and_changes_are_reported),
+        SCRATCH_TEST(test_a_longer_record_behind_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compares the losses that two runs logged. Sourced after ../cli/lib.sh.
 
-# Every loss of ANOTHER is that of ONE but for a relative TOLERANCE, and there are COUNT of them.
-expect_losses() { # ONE ANOTHER COUNT TOLERANCE
+# Checks that both runs logged COUNT losses, and that those of FOUND differ from those of EXPECTED by at most the
+# relative TOLERANCE.
+expect_losses() { # EXPECTED FOUND COUNT TOLERANCE
     paste <(losses_of "$1") <(losses_of "$2") | awk -v count="$3" -v tolerance="$4" '
         NF != 2 { unequal = 1 }
         { difference = ($1 - $2) / $1; if (difference < 0) difference = -difference }

@@ -68,7 +68,7 @@ static float masked_weight(const struct scene *scene) {
                : 0;
 }
 
-static void read_class_rule(struct scene *scene) {
+static void read_class_weighting(struct scene *scene) {
     struct harness *harness = &scene->harness;
     const size_t bytes = (size_t)harness->config.num_labels * sizeof(float);
     scene->class_weights = NULL;
@@ -103,7 +103,7 @@ static void scene_open(struct scene *scene, const char *name, const struct harne
     assert_true(harness_open(&scene->harness, &scene->golden.config, &options));
     scene->parameters = golden_parameters(&scene->golden, &scene->harness.table, NULL);
     harness_load(&scene->harness, scene->parameters);
-    read_class_rule(scene);
+    read_class_weighting(scene);
     scene->packed = packed_new(scene->sequences.sequences, scene->sequences.count);
     packed_weigh_masked(scene->packed, masked_weight(scene));
 }

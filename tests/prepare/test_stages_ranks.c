@@ -49,7 +49,7 @@ static enum berth_status team_run(struct team *team, const char *layout) {
     return team->status[0];
 }
 
-static void run_good_by(const struct pipeline *pipeline, const char *layout) {
+static void run_ok_by(const struct pipeline *pipeline, const char *layout) {
     struct team team = team_of(pipeline);
     if (team_run(&team, layout) != BERTH_OK) {
         fail_msg("%s", team.errors[0].message);
@@ -63,16 +63,16 @@ static void test_ranks(void **state) {
     struct pipeline pipeline = pipeline_default("other");
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         pipeline.threads = 1 + (int)(i % 2);
-        run_good_by(&pipeline, layouts[i]);
+        run_ok_by(&pipeline, layouts[i]);
         assert_tree("other", &wanted);
         const uint64_t before = inode(scratch(A_PACK));
-        run_good_by(&pipeline, layouts[i]); // nothing to do
+        run_ok_by(&pipeline, layouts[i]); // nothing to do
         assert_tree("other", &wanted);
         assert_true(inode(scratch(A_PACK)) == before);
         assert_int_equal(file_remove(scratch("other/packs/few/mixed_strategies_part_1.hdf5"), NULL),
                          BERTH_OK);
         assert_int_equal(file_remove(scratch(AN_HDF5), NULL), BERTH_OK);
-        run_good_by(&pipeline, layouts[i]);
+        run_ok_by(&pipeline, layouts[i]);
         assert_tree("other", &wanted);
         remove_other();
     }
@@ -99,7 +99,7 @@ static void test_killed_ranks(void **state) {
     struct buffer wanted = make_whole();
     struct pipeline pipeline = pipeline_default("other");
     file_fail_at(0, 0);
-    run_good_by(&pipeline, "1x2");
+    run_ok_by(&pipeline, "1x2");
     uint64_t calls = file_fail_at(0, 0), listed = 0, killed = 0, tried = 0;
     for (uint64_t i = 1; i <= calls; i += stride(2 * USUAL)) {
         remove_other();
@@ -107,7 +107,7 @@ static void test_killed_ranks(void **state) {
         assert_true(child >= 0);
         if (child == 0) {
             file_fail_at(i, -1);
-            run_good_by(&pipeline, "1x2");
+            run_ok_by(&pipeline, "1x2");
             _exit(0);
         }
         int wait_status;
@@ -119,7 +119,7 @@ static void test_killed_ranks(void **state) {
         if (i % 3 == 0) {
             pipeline_run_ok(&pipeline);
         } else {
-            run_good_by(&pipeline, layouts[i % 3 - 1]);
+            run_ok_by(&pipeline, layouts[i % 3 - 1]);
         }
         assert_true(!is_listed || inode(scratch(AN_HDF5)) == first);
         listed += (uint64_t)is_listed;
@@ -149,7 +149,7 @@ static void test_ranks_end_together(void **state) {
     team.pipelines[1].predictions = 0; // refused by the rank alone, before anything is opened
     assert_int_equal(team_run(&team, "1x3"), BERTH_BAD_DATA);
     assert_message_has(&team.errors[0], "rank 1: ");
-    run_good_by(&pipeline, "1x3");
+    run_ok_by(&pipeline, "1x3");
     assert_tree("other", &wanted);
     buffer_done(&wanted);
 }
@@ -160,7 +160,7 @@ static void test_failures_of_ranks(void **state) {
     struct buffer wanted = make_whole();
     const struct pipeline pipeline = pipeline_default("other");
     file_fail_at(0, 0);
-    run_good_by(&pipeline, "1x2");
+    run_ok_by(&pipeline, "1x2");
     const uint64_t calls = file_fail_at(0, 0);
     uint64_t failures = 0, tried = 0;
     for (uint64_t i = 1; i <= calls; i += stride(4 * USUAL), tried++) {
@@ -171,7 +171,7 @@ static void test_failures_of_ranks(void **state) {
         file_fail_at(0, 0);
         assert_int_equal(status != BERTH_OK, team.errors[0].message[0] != '\0');
         failures += status != BERTH_OK;
-        run_good_by(&pipeline, i % 2 == 0 ? "1x2" : "3x1");
+        run_ok_by(&pipeline, i % 2 == 0 ? "1x2" : "3x1");
         assert_tree("other", &wanted);
     }
     assert_true(failures > tried / 2);

@@ -360,7 +360,7 @@ class Answers(unittest.TestCase):
         return description if "$ref" in found else found
 
     def test_refusals_are_described(self):
-        """For each path, those of requests that are wrong before their path matters."""
+        """Each path describes the refusals that a request gets before its path is looked at."""
         description = self.server.json("/openapi.json")
         wrong = [(b"Host: localhost\r\nHost: localhost\r\n\r\n", 400), (b"Host: evil.example\r\n\r\n", 403),
                  (b"Host: localhost\r\nContent-Length: 99999999\r\n\r\n", 413), (b"Host: localhost\r\n" + b"X: 1\r\n" * 101 + b"\r\n", 431),

@@ -521,7 +521,7 @@ static void a_run_does_not_resume_with_other_classes(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
-static void what_does_not_fit_is_told(void **state) {
+static void what_does_not_fit_is_reported(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
     run.config.text_column = "revue";
@@ -575,7 +575,7 @@ int main(void) {
         FIXTURE_TEST(mnli_has_two_files),
         FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
         FIXTURE_TEST(a_run_does_not_resume_with_other_classes),
-        FIXTURE_TEST(what_does_not_fit_is_told),
+        FIXTURE_TEST(what_does_not_fit_is_reported),
     };
     return cmocka_run_group_tests_name("classify", tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void test_nan_names_step_and_layer(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
     fixture_assert_logged("update 1");
     fixture_assert_logged("the output of bert.encoder.layer.1 is the first that is not finite");
-    fixture_assert_logged("as this run has no checkpoint yet, start again with a lower "
+    fixture_assert_logged("as this run has no checkpoint, start again with a lower "
                           "learning_rate, or check the data");
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 0);

@@ -211,7 +211,7 @@ static void body(struct comm *comm, const struct transport *transport, void *con
     CHECK(engine_init(&engine, &state, comm, &shape, &largest, NULL) == BERTH_OK);
     if (second != NULL) {
         second->engine = &engine;
-        fair_lock_take(&second->lock);
+        fair_lock_acquire(&second->lock);
     }
     infer(&engine, outcome, comm);
     if (second != NULL) {
@@ -345,7 +345,7 @@ static void test_other_sequences_are_an_error_of_all(void **state) {
 
 static void *run_second(void *context) {
     struct second *second = context;
-    fair_lock_take(&second->lock);
+    fair_lock_acquire(&second->lock);
     infer(second->engine, &second->outcome, comm_self());
     second->first_count = second->first->count;
     fair_lock_release(&second->lock);

@@ -95,7 +95,7 @@ static void test_predictions_beside_the_trained_model(void **state) {
     memory_free(config);
     int64_t newest;
     assert_true(fixture_good_checkpoints("out", &newest) > 0);
-    // A folder that is not in use by a training run takes no predictions beside its files.
+    // A folder that no training run has written gets no predictions beside its files.
     predicting.config.output_dir = fixture_keep("model");
     assert_int_equal(fixture_execute(&predicting), BERTH_CANT_CREATE);
 }

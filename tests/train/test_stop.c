@@ -75,7 +75,8 @@ static void test_stop_saves_and_says_so(void **state) {
     resume_and_compare(run, "out");
 }
 
-// Without checkpoints, a stop is what would lose work: it saves unless --skip_checkpoint is given.
+// With --save_strategy no, a stop would lose the work, so it saves all the same; with
+// --skip_checkpoint it does not.
 static void test_stop_without_checkpoints(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.save_strategy = "no";

@@ -87,6 +87,8 @@ static void test_when_to_save(void **state) {
     config = settled(WITH("save_strategy", "best"));
     assert_true(config.save_steps > (int64_t)1e12 && strategy_has_checkpoints(&config));
     assert_true(strategy_keeps_best(&config));
+    config = settled(WITH("save_strategy", "best", "skip_checkpoint", "true"));
+    assert_false(strategy_has_checkpoints(&config) || strategy_keeps_best(&config));
     config = WITH("save_strategy", "no", "load_best_model_at_end", "true");
     struct berth_error error;
     assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);

@@ -16,7 +16,7 @@ ALWAYS_INLINE void load_logits(float *restrict x, struct mat logits, int64_t row
 }
 
 ALWAYS_INLINE float largest_logit(struct mat logits, int64_t row) {
-    float lane[LANES], x[KERNEL_COLUMNS], most = -1e30f;
+    float lane[LANES], x[KERNEL_COLUMNS], max = -1e30f;
     for (int i = 0; i < LANES; i++) {
         lane[i] = -1e30f;
     }
@@ -31,9 +31,9 @@ ALWAYS_INLINE float largest_logit(struct mat logits, int64_t row) {
         }
     }
     for (int i = 0; i < LANES; i++) {
-        most = lane[i] > most ? lane[i] : most;
+        max = lane[i] > max ? lane[i] : max;
     }
-    return most;
+    return max;
 }
 
 // The sum of exp(x - shift) over a row, in double: near 1 its digits determine a small loss.
@@ -86,18 +86,18 @@ static double cross_entropy(struct mat dlogits, struct mat logits, int64_t row, 
         }
         return 0.0;
     }
-    const float most = largest_logit(logits, row);
-    const double sum = sum_of_exps(logits, row, most);
+    const float max = largest_logit(logits, row);
+    const double sum = sum_of_exps(logits, row, max);
     float wanted;
     load(&wanted, logits, row, label, 1);
     if (!mat_is_empty(dlogits)) {
-        scaled_exps(dlogits, logits, row, most, (float)((double)scale / sum));
+        scaled_exps(dlogits, logits, row, max, (float)((double)scale / sum));
         // p - 1 from the sum of the others, which keeps its digits where p is nearly 1.
-        const double others = sum - (double)exp_negative(wanted - most);
+        const double others = sum - (double)exp_negative(wanted - max);
         const float slope = (float)(-(double)scale * others / sum);
         store(dlogits, row, label, &slope, 1);
     }
-    return (double)most + log(sum) - (double)wanted;
+    return (double)max + log(sum) - (double)wanted;
 }
 
 #endif

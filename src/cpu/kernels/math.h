@@ -236,8 +236,8 @@ ALWAYS_INLINE int64_t lanes_of(int64_t count) {
     return (count + LANES - 1) / LANES * LANES;
 }
 
-ALWAYS_INLINE int64_t chunk_length(int64_t from, int64_t end, int64_t most) {
-    return end - from < most ? end - from : most;
+ALWAYS_INLINE int64_t chunk_length(int64_t from, int64_t end, int64_t limit) {
+    return end - from < limit ? end - from : limit;
 }
 
 #endif

@@ -331,9 +331,9 @@ ALWAYS_INLINE struct panels panels_of(void *packed, struct mat x, int64_t first,
 
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
     const int64_t steps = product_steps(x.rows, x.dtype);
-    const int64_t most = PACKED_PANELS * product_panel(x.cols);
-    for (int64_t from = first; from < last; from += most) {
-        const int64_t columns = chunk_length(from, last, most);
+    const int64_t limit = PACKED_PANELS * product_panel(x.cols);
+    for (int64_t from = first; from < last; from += limit) {
+        const int64_t columns = chunk_length(from, last, limit);
         const struct panels panels = panels_of(packed, x, from, from + columns);
         for (int64_t step = 0; step < steps; step++) {
             prefetch_step(x, step + STEPS_AHEAD, from, columns);

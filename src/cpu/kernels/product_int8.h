@@ -331,15 +331,15 @@ struct range {
 
 ALWAYS_INLINE struct range range_of(const float *x, int64_t count) {
     float low = 0.0f, high = 0.0f;
-    uint32_t most = 0;
-#pragma omp simd reduction(min : low) reduction(max : high, most)
+    uint32_t max_bits = 0;
+#pragma omp simd reduction(min : low) reduction(max : high, max_bits)
     for (int64_t i = 0; i < count; i++) {
         const uint32_t bits = bits_of(x[i]) & 0x7FFFFFFFu;
         low = x[i] < low ? x[i] : low;
         high = x[i] > high ? x[i] : high;
-        most = bits > most ? bits : most;
+        max_bits = bits > max_bits ? bits : max_bits;
     }
-    return (struct range){low, high, most};
+    return (struct range){low, high, max_bits};
 }
 
 // Below this range a row counts as zero: the reciprocal of its scale would overflow.
@@ -403,11 +403,11 @@ ALWAYS_INLINE void quantize_row(const struct int8_rows *rows, int64_t row, struc
         large[i] = values[layout->wide[i]];
         values[layout->wide[i]] = 0.0f;
     }
-    const struct range most = range_of(large, layout->wide_count);
+    const struct range wide = range_of(large, layout->wide_count);
     struct range range = range_of(values, x.cols);
-    range.low = fminf(range.low, most.low / INT8_COPIES);
-    range.high = fmaxf(range.high, most.high / INT8_COPIES);
-    const int is_finite = range.bits < 0x7F800000u && most.bits < 0x7F800000u;
+    range.low = fminf(range.low, wide.low / INT8_COPIES);
+    range.high = fmaxf(range.high, wide.high / INT8_COPIES);
+    const int is_finite = range.bits < 0x7F800000u && wide.bits < 0x7F800000u;
     const float size = range.high - range.low;
     const float inverse = is_finite && size > RANGE_MIN ? 255.0f / size : 0.0f;
     const struct bytes b = {inverse, is_finite ? int8_round(-range.low * inverse) : 0};

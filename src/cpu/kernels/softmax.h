@@ -32,11 +32,11 @@ ALWAYS_INLINE void set_tail(float *row, int64_t length, float value) {
 }
 
 ALWAYS_INLINE float row_max(const float *scores, int64_t length) {
-    lanes most = lanes_load(scores);
+    lanes max = lanes_load(scores);
     for (int64_t c = LANES; c < length; c += LANES) {
-        most = lanes_max(lanes_load(scores + c), most);
+        max = lanes_max(lanes_load(scores + c), max);
     }
-    return lanes_reduce_max(most);
+    return lanes_reduce_max(max);
 }
 
 // The scores of a row, and its mask.

@@ -161,8 +161,8 @@ static void sort_by_length(struct order *order, const uint32_t *sentences) {
 
 // How many of so many shards the articles can fill; a single article makes one.
 static uint32_t fillable_shards(uint32_t shards, size_t articles) {
-    const size_t most = articles < ARTICLES_MIN ? articles : articles / ARTICLES_MIN;
-    return most < shards ? (uint32_t)most : shards;
+    const size_t limit = articles < ARTICLES_MIN ? articles : articles / ARTICLES_MIN;
+    return limit < shards ? (uint32_t)limit : shards;
 }
 
 static enum berth_status assign_all(struct shard_plan *plan, const uint32_t *sentences,

@@ -346,9 +346,9 @@ static enum berth_status copy_list(const struct reader *reader, size_t i,
     return BERTH_OK;
 }
 
-// Whether these are outputs of a model (1.0, 0.0, 1.0) instead of labels. "0" and "1" once each may
-// be labels.
-static int is_vector(const char *const *texts, size_t count) {
+// Whether these are a multi-hot vector (1.0, 0.0, 1.0) instead of labels. "0" and "1", once each,
+// may be the labels of two classes.
+static int is_multi_hot(const char *const *texts, size_t count) {
     double number = 0;
     size_t i = 0;
     while (i < count && number_parse_real(texts[i], &number) && (number == 0 || number == 1)) {
@@ -368,7 +368,7 @@ static enum berth_status split_labels(struct reader *reader, struct label_list *
         } else {
             TRY(copy_list(reader, i, labels));
         }
-        if (is_vector(labels->texts + before, labels->count - before)) {
+        if (is_multi_hot(labels->texts + before, labels->count - before)) {
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
                                "expected the labels of the text, found a vector of zeros and ones; "
                                "write the names or numbers of the classes that have a one");

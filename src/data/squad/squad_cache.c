@@ -29,18 +29,18 @@
 
 // --- keys ---------------------------------------------------------------------------------------
 
-// Of the pieces, and of those that are kept whole in a text.
+// Of the pieces, and of the tokens that are never split in a text.
 static enum berth_status digest_vocabulary(const struct tokenizer *tokenizer,
                                            char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     struct buffer text = {0};
-    size_t kept_count;
-    const char *const *kept = tokenizer_kept(tokenizer, &kept_count);
+    size_t special_count;
+    const char *const *specials = tokenizer_specials(tokenizer, &special_count);
     for (size_t id = 0; id < tokenizer_size(tokenizer); id++) {
         buffer_put_text(&text, tokenizer_piece(tokenizer, (int32_t)id));
         buffer_put(&text, "\n", 1);
     }
-    for (size_t i = 0; i < kept_count; i++) {
-        buffer_put_text(&text, kept[i]);
+    for (size_t i = 0; i < special_count; i++) {
+        buffer_put_text(&text, specials[i]);
         buffer_put(&text, "\n", 1);
     }
     enum berth_status status =

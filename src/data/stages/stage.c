@@ -153,12 +153,12 @@ static enum berth_status check_entry(const char *folder, const char *name, const
 // --- the manifest -------------------------------------------------------------------------------
 
 // The largest count: no file has more, and sums over all files fit into 64 bits.
-#define COUNT_MOST ((int64_t)1 << 40)
+#define MAX_COUNT ((int64_t)1 << 40)
 
 static int has_only_counts(const json *entry) {
     struct json_walk walk = {.object = entry};
     int good = !json_is_integer_value(entry) ||
-               (json_as_integer(entry) >= 0 && json_as_integer(entry) <= COUNT_MOST);
+               (json_as_integer(entry) >= 0 && json_as_integer(entry) <= MAX_COUNT);
     if (json_is_array_value(entry)) {
         for (size_t i = 0; i < json_length(entry) && good; i++) {
             good = has_only_counts(json_at(entry, i));
@@ -180,7 +180,7 @@ static enum berth_status check_files(const json *files, const char *path,
             return error_set(error, BERTH_CONFIG,
                              "%s: file \"%.*s\": count outside 0 to %" PRId64
                              ": the manifest is damaged; remove its folder and start again",
-                             path, UTF8_SHOWN(walk.key, 200), COUNT_MOST);
+                             path, UTF8_SHOWN(walk.key, 200), MAX_COUNT);
         }
     }
     return BERTH_OK;

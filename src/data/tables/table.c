@@ -227,16 +227,16 @@ size_t table_find(const struct table *table, const char *column) {
 }
 
 static const char *nearest_column(const struct table *table, const char *column) {
-    const char *best = NULL;
-    unsigned nearest = ~0u;
+    const char *nearest = NULL;
+    unsigned min_distance = ~0u;
     for (size_t i = 0; i < table->column_count; i++) {
         unsigned distance = option_distance(column, table->columns[i]);
-        if (distance < nearest) {
-            nearest = distance;
-            best = table->columns[i];
+        if (distance < min_distance) {
+            min_distance = distance;
+            nearest = table->columns[i];
         }
     }
-    return best != NULL && option_is_near(column, nearest) ? best : NULL;
+    return nearest != NULL && option_is_near(column, min_distance) ? nearest : NULL;
 }
 
 enum berth_status table_column(const struct table *table, const char *setting, const char *column,

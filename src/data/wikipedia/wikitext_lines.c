@@ -339,7 +339,7 @@ static size_t count_trailing(const char *text, size_t length, char byte) {
 }
 
 // Keeps "== History ==" until text follows. Returns 1 if the line is a heading.
-static int put_heading(struct lines *lines, const char *text, size_t length) {
+static int store_heading(struct lines *lines, const char *text, size_t length) {
     size_t leading = count_leading(text, length, '='), trailing = count_trailing(text, length, '=');
     size_t level = leading < trailing ? leading : trailing;
     if (leading == length || level < 2) {
@@ -396,7 +396,7 @@ static void put_line(struct lines *lines, const char *text, size_t length) {
     int at_margin = indent == 0;
     text += indent;
     length -= indent;
-    if (length == 0 || (at_margin && put_heading(lines, text, length)) ||
+    if (length == 0 || (at_margin && store_heading(lines, text, length)) ||
         is_dropped_line(text, length)) {
         return;
     }

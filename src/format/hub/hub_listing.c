@@ -25,7 +25,7 @@ static enum berth_status bad_entry(const char *id, const char *path, struct bert
 }
 
 // Copies the digest of that kind; 0 when `text` is not one.
-static int read_digest(enum digest_kind kind, const json *text, char to[DIGEST_HEX_SIZE]) {
+static int parse_digest(enum digest_kind kind, const json *text, char to[DIGEST_HEX_SIZE]) {
     const char *hex = json_text(text);
     if (hex == NULL || !digest_is_hex(kind, hex)) {
         return 0;
@@ -34,19 +34,19 @@ static int read_digest(enum digest_kind kind, const json *text, char to[DIGEST_H
     return 1;
 }
 
-static int read_file(const json *entry, struct hub_file *file) {
+static int parse_file(const json *entry, struct hub_file *file) {
     const json *lfs = json_member(entry, "lfs");
     const json *size = json_member(lfs != NULL ? lfs : entry, "size");
     const char *path = json_text(json_member(entry, "path"));
     if (path == NULL || strlen(path) != json_text_length(json_member(entry, "path")) ||
         !hub_is_safe_path(path) || !json_is_integer_value(size) || json_as_integer(size) < 0 ||
-        !read_digest(DIGEST_GIT_BLOB, json_member(entry, "oid"), file->blob_id)) {
+        !parse_digest(DIGEST_GIT_BLOB, json_member(entry, "oid"), file->blob_id)) {
         return 0;
     }
     file->size = json_as_integer(size);
     file->kind = lfs != NULL ? DIGEST_SHA256 : DIGEST_GIT_BLOB;
     const json *oid = json_member(lfs != NULL ? lfs : entry, "oid");
-    return read_digest(file->kind, oid, file->etag);
+    return parse_digest(file->kind, oid, file->etag);
 }
 
 static enum berth_status make_room(struct hub_listing *listing, struct berth_error *error) {
@@ -67,7 +67,7 @@ static enum berth_status add_entry(const char *id, const json *entry, struct hub
     }
     struct hub_file file = {.path = NULL};
     const char *path = json_text(json_member(entry, "path"));
-    if (!read_file(entry, &file) || listing->count == FILES_LIMIT) {
+    if (!parse_file(entry, &file) || listing->count == FILES_LIMIT) {
         return bad_entry(id, path, error);
     }
     TRY(make_room(listing, error));

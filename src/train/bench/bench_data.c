@@ -338,7 +338,7 @@ static int is_pretraining(const struct bench_settings *settings) {
 
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
                                   int64_t parts, struct berth_error *error) {
-    const int64_t min_steps = settings->kind == BENCH_PREDICT ? 0 : 1; // steps
+    const int64_t min_steps = settings->kind == BENCH_PREDICT ? 0 : 1;
     *data = (struct bench_data){0};
     if (settings->steps < min_steps || settings->warm_up_steps < 0 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");

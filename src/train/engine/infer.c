@@ -520,7 +520,7 @@ static void pass_turn(const struct prediction *prediction) {
     struct bert *model = &prediction->engine->model;
     if (lock != NULL) {
         fair_lock_release(lock);
-        fair_lock_take(lock);
+        fair_lock_acquire(lock);
         model->reads_first = prediction->args->reads_first;
     }
 }
@@ -535,7 +535,7 @@ enum berth_status infer_run(struct engine *engine, const struct infer_args *args
          first < prediction.batch_count && status == BERTH_OK && !result->stopped;) {
         const size_t end = round_end(&prediction, first);
         status = run_round(&prediction, first, end, error);
-        if (end < prediction.batch_count) {
+        if (status == BERTH_OK && !result->stopped && end < prediction.batch_count) {
             pass_turn(&prediction);
         }
         first = end;

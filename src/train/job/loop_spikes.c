@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define ROLLBACKS_MOST 10 // to one checkpoint
+#define MAX_ROLLBACKS 10 // to one checkpoint
 
 void loop_report_spike(const struct run *run, const struct update_result *update,
                        const struct spike_limits *limits, const char *outcome) {
@@ -81,12 +81,12 @@ static enum berth_status roll_back(struct run *run, const struct update_result *
                           run->saved_step, &folder, error);
     if (status == BERTH_OK && folder == NULL) {
         skip_spike(run, update, limits, "it is skipped, because there is no checkpoint yet");
-    } else if (status == BERTH_OK && run->rollbacks == ROLLBACKS_MOST) {
+    } else if (status == BERTH_OK && run->rollbacks == MAX_ROLLBACKS) {
         status = error_set(error, BERTH_FAILURE,
                            "update %" PRId64 ": a spike after each of %d rollbacks to update "
                            "%" PRId64 "; resume with a lower learning_rate, or with a higher "
                            "spike_factor",
-                           run->progress->step + 1, ROLLBACKS_MOST, run->saved_step);
+                           run->progress->step + 1, MAX_ROLLBACKS, run->saved_step);
     } else if (status == BERTH_OK) {
         snprintf(outcome, sizeof outcome,
                  "the run rolls back to update %" PRId64 " and leaves out its data",

@@ -120,7 +120,9 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
     if (!option_resumes(&job->config)) {
         TRY(require_start(job, error));
     }
-    return log_settings(&job->log, config, job->task->jobs, error);
+    struct berth_config shown = *config; // a length that is not set is fitted to the model later
+    option_apply_default(&shown, "max_seq_length", job->task->defaults);
+    return log_settings(&job->log, &shown, job->task->jobs, error);
 }
 
 // Compares again after settling, because each rank reads DeepSpeed's file on its own host. Workers

@@ -105,7 +105,7 @@ static enum berth_status act_on_evaluation(struct run *run, struct berth_error *
     return BERTH_OK;
 }
 
-// --- ends without a save ------------------------------------------------------------------------
+// --- stops and errors ---------------------------------------------------------------------------
 
 // After an error: completes a checkpoint in the background, which is still good. Not if other ranks
 // may not have the error, because they would not take part.
@@ -121,7 +121,8 @@ static void finish_saving(struct run *run, enum berth_status status) {
 
 static const char *restart_advice(const struct run *run, char text[ADVICE_SIZE]) {
     if (run->saved_step < 0) {
-        return "as this run has no checkpoint yet, start again";
+        return run->first_step > 0 ? "as this run has saved nothing yet, resume as before"
+                                   : "as this run has no checkpoint, start again";
     }
     snprintf(text, ADVICE_SIZE, "resume from checkpoint-%" PRId64, run->saved_step);
     return text;

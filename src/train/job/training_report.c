@@ -128,7 +128,8 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
                        : saves;
     int64_t checkpoints = checkpoint * (kept + 1);
     if (!strategy_has_checkpoints(plan->config)) {
-        every = kept = checkpoints = 0;
+        every = kept = 0;
+        checkpoints = plan->config->skip_checkpoint ? 0 : checkpoint; // of a stop
     }
     struct berth_field fields[] = {
         log_text("output_dir", plan->config->output_dir),
@@ -232,7 +233,8 @@ static size_t add_unless_nan(struct berth_field *fields, size_t count, const cha
     return count;
 }
 
-// As transformers' Trainer has it, the mean over the updates of the run.
+// The mean over all updates, as transformers' Trainer has it; in pre-training over those of the
+// phase.
 static double train_loss(const struct progress *progress) {
     return progress->train_loss_count > 0
                ? progress->train_loss_sum / (double)progress->train_loss_count

@@ -37,8 +37,8 @@ struct progress {
     double loss_sum;        // over the updates since the last logged one
     double masked_loss_sum; // part of it from the masked tokens
     int64_t loss_count;
-    // Over all updates of this phase but skipped ones, and but those before a checkpoint without
-    // it.
+    // Over the updates of this phase that were applied. Those before a checkpoint of a version
+    // without these keys are missing.
     double train_loss_sum;
     int64_t train_loss_count;
     double last_loss;        // the last logged loss

@@ -169,7 +169,8 @@ double strategy_save_interval(double saving, double mean_time_to_failure) {
 // --- which model is best -------------------------------------------------------------------------
 
 int strategy_keeps_best(const struct berth_config *config) {
-    return config->load_best_model_at_end || is(config->save_strategy, "best");
+    return strategy_has_checkpoints(config) &&
+           (config->load_best_model_at_end || is(config->save_strategy, "best"));
 }
 
 static enum berth_status unknown_metric(const char *name, const struct task_score *score,

@@ -93,9 +93,9 @@ static enum berth_status check_positions(const struct shard_list *shards,
 // Drops sequences beyond the first max_eval_samples, and predictions beyond
 // max_predictions_per_seq.
 static void cut_instances(struct instances *instances, const struct berth_config *config) {
-    int64_t samples = config->max_eval_samples, predictions = config->max_predictions_per_seq;
-    if (samples > 0 && (int64_t)instances->count > samples) {
-        instances->count = (size_t)samples;
+    int64_t max_samples = config->max_eval_samples, predictions = config->max_predictions_per_seq;
+    if (max_samples > 0 && (int64_t)instances->count > max_samples) {
+        instances->count = (size_t)max_samples;
     }
     for (size_t i = 0; i < instances->count; i++) {
         struct instance *instance = &instances->items[i];
