@@ -53,6 +53,7 @@ cmp whole/model.safetensors parts/model.safetensors || fail "other weights after
 run pretrain --objective mlm --model model --train text.txt --output short --max_steps 1 --dev text.txt
 expect_code 0
 expect_err "max_seq_length: 64 instead of 512, the number of positions of model"
+grep -q '"text":"Config".*"max_seq_length":"512"' short/log.jsonl || fail "another length is logged"
 run evaluate pretrain --objective mlm --model short --dev text.txt --output short-scores
 expect_code 0
 expect_err "max_seq_length: 64 instead of 512, the number of positions of short"

@@ -66,6 +66,19 @@ static inline const char *data_path(const char *name) {
     return path;
 }
 
+// A folder that does not exist has none.
+static inline void assert_no_temporary(const char *folder) {
+    char **names;
+    if (!dir_exists(folder)) {
+        return;
+    }
+    assert_int_equal(dir_list(folder, &names, NULL), BERTH_OK);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        assert_null(strstr(names[i], ".tmp"));
+    }
+    memory_free(names);
+}
+
 // The number of files and folders in a folder.
 static inline size_t count_entries(const char *folder) {
     char **names;

@@ -55,18 +55,6 @@ static void assert_old_or_new(void) {
     }
 }
 
-static void assert_no_temporary(const char *folder) {
-    char **names;
-    if (!dir_exists(folder)) {
-        return;
-    }
-    assert_int_equal(dir_list(folder, &names, NULL), BERTH_OK);
-    for (size_t i = 0; names[i] != NULL; i++) {
-        assert_null(strstr(names[i], ".tmp"));
-    }
-    memory_free(names);
-}
-
 // The number of calls that the job makes.
 static int count_calls(void) {
     prepare();

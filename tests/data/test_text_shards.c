@@ -75,18 +75,6 @@ static void test_some_shards(void **state) {
     }
 }
 
-static void expect_no_temporary_file(const char *folder) {
-    char **names;
-    if (!dir_exists(folder)) {
-        return;
-    }
-    assert_int_equal(dir_list(folder, &names, NULL), BERTH_OK);
-    for (size_t i = 0; names[i] != NULL; i++) {
-        assert_null(strstr(names[i], ".tmp"));
-    }
-    memory_free(names);
-}
-
 // Every system call and every allocation fails in turn.
 static void test_failures(void **state) {
     (void)state;
@@ -111,7 +99,7 @@ static void test_failures(void **state) {
             memory_fail_at(0, 0);
             file_fail_at(0, 0);
             shard_writer_done(&writer);
-            expect_no_temporary_file(scratch("to"));
+            assert_no_temporary(scratch("to"));
             if (status == BERTH_OK) {
                 assert_file_holds(scratch("to/wiki_test_0.txt"), "One.\nTwo.\n\n");
             }

@@ -177,7 +177,7 @@ static enum berth_status write_and_copy(const struct sentence *sentence) {
     return status;
 }
 
-// Removes both folders, and counts allocations and calls anew.
+// Removes both folders and resets the counts of allocations and calls.
 static void start_anew(void) {
     memory_fail_at(0, 0);
     file_fail_at(0, 0);

@@ -60,13 +60,19 @@ static void resume_and_compare(struct fixture_run run, const char *output) {
 
 // --- stopping -----------------------------------------------------------------------------------
 
+// Runs until it is asked to stop after update `step`, which it notices with the next one. level 1:
+// it saves; 2: it leaves at once.
+static void execute_until_stop(struct fixture_run *run, int64_t step, int level) {
+    run->stop_at_step = step;
+    run->stop_level = level;
+    run->log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(run), BERTH_INTERRUPTED);
+}
+
 static void test_stop_saves_and_says_so(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.save_steps = 100; // only the stop itself saves
-    run.stop_at_step = 2;        // noticed with the next update
-    run.stop_level = 1;
-    run.log_file = fixture_keep("log");
-    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    execute_until_stop(&run, 2, 1);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 3);
@@ -80,10 +86,7 @@ static void test_stop_saves_and_says_so(void **state) {
 static void test_stop_without_checkpoints(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.save_strategy = "no";
-    run.stop_at_step = 2;
-    run.stop_level = 1;
-    run.log_file = fixture_keep("log");
-    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    execute_until_stop(&run, 2, 1);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 3);
@@ -99,10 +102,7 @@ static void test_stop_without_checkpoints(void **state) {
 
     run = fixture_default("none");
     run.config.skip_checkpoint = 1;
-    run.stop_at_step = 2;
-    run.stop_level = 1;
-    run.log_file = fixture_keep("log");
-    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    execute_until_stop(&run, 2, 1);
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
     fixture_assert_logged("of 8; nothing is saved: skip_checkpoint is set");
 }
@@ -110,10 +110,7 @@ static void test_stop_without_checkpoints(void **state) {
 static void test_second_signal_leaves_at_once(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.save_steps = 2;
-    run.stop_at_step = 3;
-    run.stop_level = 2;
-    run.log_file = fixture_keep("log");
-    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    execute_until_stop(&run, 3, 2);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 2); // nothing was saved when leaving

@@ -173,10 +173,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
 
 static enum berth_status settle(struct predict_job *job, struct berth_error *error) {
     TRY(job->task->settle(&job->config, job->use, error));
-    struct berth_config shown =
-        job->config; // a length that is not set is fitted to the model later
-    option_apply_default(&shown, "max_seq_length", job->task->defaults);
-    return log_settings(&job->log, &shown, JOB_PREDICT, error);
+    return task_log_settings(job->task, &job->config, JOB_PREDICT, &job->log, error);
 }
 
 // Rank 0 only.

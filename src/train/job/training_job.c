@@ -120,9 +120,7 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
     if (!option_resumes(&job->config)) {
         TRY(require_start(job, error));
     }
-    struct berth_config shown = *config; // a length that is not set is fitted to the model later
-    option_apply_default(&shown, "max_seq_length", job->task->defaults);
-    return log_settings(&job->log, &shown, job->task->jobs, error);
+    return task_log_settings(job->task, config, job->task->jobs, &job->log, error);
 }
 
 // Compares again after settling, because each rank reads DeepSpeed's file on its own host. Workers

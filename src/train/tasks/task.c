@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/options.h"
 #include "metrics/results.h"
 #include "train/engine/infer.h"
 
@@ -49,6 +50,14 @@ enum berth_status task_has_validation(const struct berth_config *config, const c
     const char *path = config->validation_file;
     *answer = config->do_eval && path != NULL;
     return *answer ? file_require(path, expected, error) : BERTH_OK;
+}
+
+enum berth_status task_log_settings(const struct task *task, const struct berth_config *config,
+                                    unsigned jobs, const struct berth_log *log,
+                                    struct berth_error *error) {
+    struct berth_config shown = *config;
+    option_apply_default(&shown, "max_seq_length", task->defaults);
+    return log_settings(log, &shown, jobs, error);
 }
 
 void task_score_add(struct task_score *score, const char *name, double value) {

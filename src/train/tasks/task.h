@@ -145,6 +145,11 @@ enum berth_status task_need_file(const struct berth_config *config, enum task_us
 // Implements `has_validation` for a validation_file; `expected` describes the file: "a SQuAD file".
 enum berth_status task_has_validation(const struct berth_config *config, const char *expected,
                                       int *answer, struct berth_error *error);
+// Logs the settings of these jobs (JOB_...). A length that is not set is shown as the task's
+// default, because it is fitted to the model only later.
+enum berth_status task_log_settings(const struct task *task, const struct berth_config *config,
+                                    unsigned jobs, const struct berth_log *log,
+                                    struct berth_error *error);
 // Adds a score; there is room for BERTH_METRICS_MAX of them.
 void task_score_add(struct task_score *score, const char *name, double value);
 // -log softmax(logits)[label]
