@@ -182,6 +182,21 @@ class Life(unittest.TestCase):
             server.wait_for("only 2 of 3 models were reloaded, and the old ones of the others stay in use")
             self.assertEqual([a == b for a, b in zip(before, scores())], [False, True, False])
 
+    @unittest.skipIf(not os.environ.get("NO_THREADS_MODULE"), "the program cannot be kept from starting threads")
+    def test_reload_without_a_thread(self):
+        """The old models stay, and a later reload succeeds."""
+        switch = MODELS / "no-threads"
+        environment = {**os.environ, "LD_PRELOAD": os.environ["NO_THREADS_MODULE"], "NO_THREADS": str(switch)}
+        with Server(models=["qa=qa"], env=environment) as server:
+            before = server.json("/", {"inputs": QUESTION})["score"]
+            switch.touch()
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("were not reloaded, and the old ones stay in use: cannot start a thread")
+            self.assertEqual(server.json("/", {"inputs": QUESTION})["score"], before)
+            switch.unlink()
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("were reloaded")
+
     def test_name_of_the_hub(self):
         """It is called by its last part, and a reload serves the revision that was fetched last."""
         cache = MODELS / "hub"
