@@ -6,9 +6,8 @@
 // Rules that hold for every operation:
 // - All ranks call the same operations in the same order with the same counts.
 // - Operations return no error. A communicator keeps its first error (a peer is gone, a deadline
-// has
-//   passed) and does nothing from then on; `agree` and `status` return it. The other ranks then get
-//   its status as well, without a message.
+//   has passed) and does nothing from then on; `agree` and `status` return it. The other ranks then
+//   get its status as well, without a message.
 // - The order of every sum is fixed by rank, so all ranks get the same bits every time.
 #ifndef BERTH_CORE_COMM_H
 #define BERTH_CORE_COMM_H

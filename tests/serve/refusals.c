@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into the server: no thread can be started while the file that NO_THREADS names exists.
+// Preloaded into the server: no thread can be started while the file that NO_THREADS names exists,
+// and with NO_TLS libmicrohttpd has no TLS.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -15,4 +16,11 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     const char *file = getenv("NO_THREADS");
     return file != NULL && access(file, F_OK) == 0 ? EAGAIN
                                                    : create(thread, attributes, run, context);
+}
+
+// The server asks for TLS alone.
+int MHD_is_feature_supported(int feature);
+int MHD_is_feature_supported(int feature) {
+    (void)feature;
+    return getenv("NO_TLS") == NULL;
 }
