@@ -72,7 +72,8 @@ struct comm {
     // another point of the job.
     enum berth_status (*agree)(struct comm *comm, enum berth_status own, int *stop,
                                struct berth_error *error);
-    // Copies the data of `root` to all ranks.
+    // Copies the data of `root` to all ranks. After an error a late message may still use the data,
+    // until the communicator is closed.
     void (*broadcast)(struct comm *comm, void *data, size_t bytes, int root);
     // values[i] becomes the sum of values[i] over all ranks, added along a fixed tree.
     void (*sum)(struct comm *comm, double *values, size_t count);
