@@ -23,7 +23,8 @@ struct call {
     const struct protocol *protocol;
     const struct instance *instance; // the model when the request arrived
     const char *model_name;
-    size_t model; // its index
+    size_t model; // its index; models_count: there is none of that name
+    int is_named; // by the path
     json *document;
     struct item *items;
     size_t count, max_items; // of which max_items are allowed
