@@ -14,11 +14,12 @@
 enum { COLLECTIVE_DOUBLES = 4096, MAX_TREE_CHILDREN = 32 };
 
 // The state of one thread's collectives. A message that is still in flight when a deadline passes
-// may arrive later, so messages and their buffer live here and not on the stack.
+// may arrive later, so messages, and the buffer for what is received, live here and not on the
+// stack. What is sent, and received data that are larger than the buffer, stay the caller's.
 struct collectives {
     struct courier courier;
     struct transport_message sent, received, sends[MAX_TREE_CHILDREN];
-    double buffer[COLLECTIVE_DOUBLES]; // for what is received
+    double buffer[COLLECTIVE_DOUBLES];
 };
 
 // As in core/comm.h, but these return the error of a message that failed.

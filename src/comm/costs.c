@@ -10,15 +10,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
-// LARGE exceeds the caches; CHUNK is a chunk of a step; PIPE is the capacity of a pipe.
+// LARGE exceeds the caches; CHUNK is a chunk of a step; a pipe usually holds PIPE bytes.
 enum { LARGE = 16 << 20, CHUNK = 128 * 1024, PIPE = 64 * 1024, ROUNDS = 5, MESSAGES = 500 };
 
 struct buffers {
     float *from, *to; // [LARGE]
-    int pipe[2];      // of the pipe
+    int pipe[2];
+    size_t message; // bytes of a large message: it fits into the pipe
 };
 
 static double convert(const struct buffers *buffers) {
@@ -54,7 +56,7 @@ static double pass_small(const struct buffers *buffers) {
 }
 
 static double pass_large(const struct buffers *buffers) {
-    return pass(buffers, PIPE) * PIPE;
+    return pass(buffers, buffers->message) * (double)buffers->message;
 }
 
 // Seconds for each unit that `run` returns a count of; the fastest of a few rounds.
@@ -66,6 +68,12 @@ static double fastest(const struct buffers *buffers, double (*run)(const struct 
         min = round == 0 || seconds < min ? seconds : min;
     }
     return min;
+}
+
+// The pipes of a user who has many are small.
+static size_t find_message(const struct buffers *buffers) {
+    const int held = fcntl(buffers->pipe[1], F_GETPIPE_SZ);
+    return held < 0 ? PIPE_BUF : held < PIPE ? (size_t)held : PIPE;
 }
 
 static void measure(const struct buffers *buffers, struct comm_costs *costs) {
@@ -80,13 +88,14 @@ static void measure(const struct buffers *buffers, struct comm_costs *costs) {
 
 enum berth_status comm_costs_measure(struct comm_costs *costs, struct berth_error *error) {
     const size_t bytes = LARGE * sizeof(float);
-    struct buffers buffers = {memory_pages(bytes), memory_pages(bytes), {-1, -1}};
+    struct buffers buffers = {.from = memory_pages(bytes), .to = memory_pages(bytes)};
     enum berth_status status = BERTH_OK;
     if (buffers.from == NULL || buffers.to == NULL) {
         status = error_no_memory(error, 2 * bytes, "the measurement of exchanges");
     } else if (pipe2(buffers.pipe, O_CLOEXEC) != 0) {
         status = error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot create a pipe");
     } else {
+        buffers.message = find_message(&buffers);
         measure(&buffers, costs);
         close(buffers.pipe[0]);
         close(buffers.pipe[1]);

@@ -192,7 +192,7 @@ static enum berth_status number_processes(struct ranks *ranks, struct host_ident
                                           struct berth_error *error) {
     const int process = ranks->transport->rank, size = ranks->transport->size;
     for (int i = 0; i < size; i++) {
-        identities[i] = (struct host_identity){.isolated = (uint64_t)i + 1};
+        identities[i] = (struct host_identity){.name = "unknown", .isolated = (uint64_t)i + 1};
     }
     return topology_init(&ranks->topology, identities, process, size, error);
 }

@@ -5,9 +5,10 @@
 
 #include <time.h>
 
+// 0 for a clock that cannot be read, such as the processor time of a thread that has ended.
 static inline double clock_seconds(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
+    struct timespec now = {0, 0};
+    (void)clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 

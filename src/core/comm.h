@@ -6,9 +6,8 @@
 // Rules that hold for every operation:
 // - All ranks call the same operations in the same order with the same counts.
 // - Operations return no error. A communicator keeps its first error (a peer is gone, a deadline
-// has
-//   passed) and does nothing from then on; `agree` and `status` return it. The other ranks then get
-//   its status as well, without a message.
+//   has passed) and does nothing from then on; `agree` and `status` return it. The other ranks then
+//   get its status as well, without a message.
 // - The order of every sum is fixed by rank, so all ranks get the same bits every time.
 #ifndef BERTH_CORE_COMM_H
 #define BERTH_CORE_COMM_H
@@ -73,7 +72,8 @@ struct comm {
     // another point of the job.
     enum berth_status (*agree)(struct comm *comm, enum berth_status own, int *stop,
                                struct berth_error *error);
-    // Copies the data of `root` to all ranks.
+    // Copies the data of `root` to all ranks. After an error a late message may still use the data,
+    // until the communicator is closed.
     void (*broadcast)(struct comm *comm, void *data, size_t bytes, int root);
     // values[i] becomes the sum of values[i] over all ranks, added along a fixed tree.
     void (*sum)(struct comm *comm, double *values, size_t count);

@@ -244,13 +244,13 @@ static enum berth_status begin_content(struct work *work, const struct http_resp
     if (response->status == 206 && !continues(work, response)) {
         return start_over(work, error);
     }
-    if (response->status == 200 && work->partial.size > 0) {
-        TRY(file_partial_restart(&work->partial, error));
-    }
     if (work->wanted->size == NO_SIZE) {
         work->total = size;
     } else if (size != NO_SIZE && size != work->total) {
         return refuse_size(work, size, error);
+    }
+    if (response->status == 200 && work->partial.size > 0) {
+        TRY(file_partial_restart(&work->partial, error));
     }
     if (work->wanted->by_content) {
         TRY(store_etag(work, response->etag, error));
@@ -286,6 +286,13 @@ static enum berth_status on_begin(void *context, const struct http_response *res
     return http_refusal(response, work->wanted->name, error);
 }
 
+// The bytes that have arrived are of something else: the next run does not resume from them.
+static enum berth_status refuse_received(struct work *work, uint64_t found,
+                                         struct berth_error *error) {
+    TRY(file_partial_restart(&work->partial, error));
+    return refuse_size(work, (int64_t)found, error);
+}
+
 static enum berth_status on_bytes(void *context, const void *bytes, size_t length,
                                   struct berth_error *error) {
     struct work *work = context;
@@ -294,7 +301,7 @@ static enum berth_status on_bytes(void *context, const void *bytes, size_t lengt
     }
     uint64_t after = work->partial.size + length;
     if (work->total != NO_SIZE && after > (uint64_t)work->total) {
-        return refuse_size(work, (int64_t)after, error);
+        return refuse_received(work, after, error);
     }
     TRY(file_partial_put(&work->partial, bytes, length, error));
     if (work->total > 0) {
@@ -323,7 +330,7 @@ static enum berth_status request_content(struct work *work, struct http_response
     if (status == BERTH_OK && !work->complete && !work->result->unchanged) {
         snprintf(work->result->etag, sizeof work->result->etag, "%s", response->etag);
         if (work->total != NO_SIZE && (int64_t)work->partial.size != work->total) {
-            status = refuse_size(work, (int64_t)work->partial.size, error);
+            status = refuse_received(work, work->partial.size, error);
         }
         work->complete = status == BERTH_OK;
     }

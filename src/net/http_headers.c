@@ -104,7 +104,6 @@ static const struct {
                {"link", parse_link},
                {"location", parse_location}};
 
-// See http_headers.h.
 void http_reset_response(struct http_response *response) {
     response->status = 0;
     response->length = response->range_first = response->range_total = -1;

@@ -103,11 +103,11 @@ int access_check_site(const struct access *access, const struct http_request *re
 
 // --- keys ----------------------------------------------------------------------------------------
 
-// Takes the same time wherever the texts differ.
+// Takes the same time wherever the texts differ. The key is not empty.
 static int is_same(const char *key, size_t length, const char *given, size_t given_length) {
     unsigned difference = length != given_length;
     for (size_t i = 0; i < given_length; i++) {
-        difference |= (unsigned char)given[i] ^ (unsigned char)(length > 0 ? key[i % length] : 0);
+        difference |= (unsigned char)given[i] ^ (unsigned char)key[i % length];
     }
     return difference == 0;
 }

@@ -178,6 +178,41 @@ enum berth_status call_check_members(const struct call *call, const struct call_
     return BERTH_OK;
 }
 
+enum berth_status call_read_boolean(const char *where, const json *value, int *to,
+                                    struct berth_error *error) {
+    if (!json_is_boolean(value)) {
+        return error_set(error, BERTH_USAGE, "%s: expected true or false", where);
+    }
+    *to = json_truth(value);
+    return BERTH_OK;
+}
+
+enum berth_status call_read_normalize(struct call *call, const char *where, const json *value,
+                                      struct berth_error *error) {
+    return call_read_boolean(where, value, &call->parameters.normalize, error);
+}
+
+enum berth_status call_read_true(struct call *call, const char *where, const json *value,
+                                 struct berth_error *error) {
+    int truth = 0;
+    TRY(call_read_boolean(where, value, &truth, error));
+    return truth ? BERTH_OK : error_set(error, BERTH_USAGE, "%s: only true is supported", where);
+}
+
+enum berth_status call_read_right(struct call *call, const char *where, const json *value,
+                                  struct berth_error *error) {
+    const char *name = json_text(value);
+    return name != NULL && strcasecmp(name, "right") == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "%s: only \"right\" is supported", where);
+}
+
+enum berth_status call_read_member(struct call *call, const char *key, call_reader *read,
+                                   struct berth_error *error) {
+    const json *value = call_member(call, key);
+    return value != NULL ? read(call, key, value, error) : BERTH_OK;
+}
+
 void call_free(struct call *call) {
     if (call == NULL) {
         return;

@@ -23,7 +23,8 @@ struct call {
     const struct protocol *protocol;
     const struct instance *instance; // the model when the request arrived
     const char *model_name;
-    size_t model; // its index
+    size_t model; // its index; models_count: there is none of that name
+    int is_named; // by the path
     json *document;
     struct item *items;
     size_t count, max_items; // of which max_items are allowed
@@ -51,6 +52,18 @@ struct call_members {
 // BERTH_USAGE: a member is unknown or refused.
 enum berth_status call_check_members(const struct call *call, const struct call_members *known,
                                      struct berth_error *error);
+// Reads a value of a request, which `where` names in messages. BERTH_USAGE: it is not a supported
+// one.
+typedef enum berth_status call_reader(struct call *call, const char *where, const json *value,
+                                      struct berth_error *error);
+call_reader call_read_normalize; // true or false, of embeddings
+call_reader call_read_true;      // true
+call_reader call_read_right;     // "right", however it is spelled
+enum berth_status call_read_boolean(const char *where, const json *value, int *to,
+                                    struct berth_error *error);
+// Reads a member of the document, unless it is absent or null.
+enum berth_status call_read_member(struct call *call, const char *key, call_reader *read,
+                                   struct berth_error *error);
 // Allocates `count` items, all zero. BERTH_USAGE: there are more than max_items.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
 // Sets a text of an item; `where` names the JSON value in messages. Blank texts are refused.

@@ -31,7 +31,7 @@
 #define HEADERS_MAX 100
 #define TARGET_MAX 8192
 #define CONNECTION_MEMORY ((size_t)32 << 10) // of libmicrohttpd, for the headers
-#define BODIES_MAX ((size_t)512 << 20)       // of all requests
+#define BODIES_MAX ((size_t)512 << 20)       // of all requests; --max_body_bytes is at most this
 #define DISCARDED_MAX (64 << 20)             // of a request that is refused
 #define NEVER 1e300
 #define SCAN_SECONDS 1.0    // between two scans for clients that have disconnected
@@ -461,6 +461,11 @@ static enum berth_status start_daemon(struct http_server *server, size_t index,
     const struct http_settings *settings = &server->settings;
     const unsigned connections = settings->limits.connections / (unsigned)server->listeners.count;
     const int uses_tls = settings->certificate != NULL;
+    if (uses_tls && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES) {
+        return error_set(error, BERTH_UNAVAILABLE,
+                         "this libmicrohttpd was built without TLS; install one with GnuTLS, or "
+                         "leave TLS to a proxy");
+    }
     const struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)settings->certificate},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)settings->key},
@@ -477,7 +482,7 @@ static enum berth_status start_daemon(struct http_server *server, size_t index,
     return server->daemons[index] != NULL
                ? BERTH_OK
                : error_set(error, uses_tls ? BERTH_CONFIG : BERTH_UNAVAILABLE, "%s",
-                           uses_tls ? "cannot serve TLS with this certificate and key"
+                           uses_tls ? "cannot start the HTTPS server; check the certificate and key"
                                     : "cannot start the HTTP server");
 }
 

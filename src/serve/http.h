@@ -65,8 +65,8 @@ struct http_application {
 
 struct http_server;
 
-// Listens and serves in a thread of its own. BERTH_UNAVAILABLE: the address is in use or not ours;
-// BERTH_CONFIG: the certificate cannot be used, or the program was built without libmicrohttpd.
+// Listens and serves in a thread of its own. BERTH_UNAVAILABLE: the address is in use or not ours,
+// or libmicrohttpd has no TLS; BERTH_CONFIG: the certificate cannot be used.
 enum berth_status http_start(const struct http_settings *settings,
                              const struct http_application *application,
                              struct http_server **server, struct berth_error *error);

@@ -48,6 +48,7 @@ void task_write_text(struct json_line *line, const struct instance *instance,
                      const struct item *item) {
     struct json_line own = {0};
     instance->task->write(&own, instance, item);
-    json_line_text(line, NULL, own.text != NULL ? own.text : "");
+    line->failed |= own.failed;
+    json_line_text(line, NULL, own.text);
     json_line_done(&own);
 }

@@ -89,6 +89,7 @@ static void put_result(struct page *page) {
     }
     call->instance->task->write(&line, call->instance, &call->items[0]);
     buffer_put_text(&page->text, "<pre>");
+    page->text.failed |= line.failed;
     html_put_text(&page->text, line.text != NULL ? line.text : "");
     buffer_put_text(&page->text, "</pre>");
     json_line_done(&line);

@@ -32,23 +32,9 @@ static enum berth_status read_top(struct call *call, const char *key, const json
     return read_number(key, value, TOP_MAX, &call->parameters.top, error);
 }
 
-static enum berth_status read_boolean(const char *key, const json *value, int *to,
-                                      struct berth_error *error) {
-    if (!json_is_boolean(value)) {
-        return error_set(error, BERTH_USAGE, "%s: expected true or false", key);
-    }
-    *to = json_truth(value);
-    return BERTH_OK;
-}
-
 static enum berth_status read_impossible(struct call *call, const char *key, const json *value,
                                          struct berth_error *error) {
-    return read_boolean(key, value, &call->parameters.with_no_answer, error);
-}
-
-static enum berth_status read_normalize(struct call *call, const char *key, const json *value,
-                                        struct berth_error *error) {
-    return read_boolean(key, value, &call->parameters.normalize, error);
+    return call_read_boolean(key, value, &call->parameters.with_no_answer, error);
 }
 
 static enum berth_status read_unit(struct call *call, const char *key, const json *value,
@@ -62,21 +48,6 @@ static enum berth_status read_unit(struct call *call, const char *key, const jso
     }
     return error_set(error, BERTH_USAGE, "%s: expected \"code_points\", \"utf16\" or \"bytes\"",
                      key);
-}
-
-static enum berth_status read_true(struct call *call, const char *key, const json *value,
-                                   struct berth_error *error) {
-    int truth = 0;
-    TRY(read_boolean(key, value, &truth, error));
-    return truth ? BERTH_OK : error_set(error, BERTH_USAGE, "%s: only true is supported", key);
-}
-
-static enum berth_status read_direction(struct call *call, const char *key, const json *value,
-                                        struct berth_error *error) {
-    const char *name = json_text(value);
-    return name != NULL && strcasecmp(name, "right") == 0
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "%s: only \"right\" is supported", key);
 }
 
 static enum berth_status require_same(struct call *call, const char *key, const json *value,
@@ -144,8 +115,7 @@ static enum berth_status read_strategy(struct call *call, const char *key, const
 static const struct parameter {
     const char *names[3];
     const char *task;
-    enum berth_status (*read)(struct call *call, const char *key, const json *value,
-                              struct berth_error *error);
+    call_reader *read;
 } parameter_rows[] = {
     {{"top_k", "topK", "topk"}, "question-answering", read_top},
     {{"doc_stride", "docStride"}, "question-answering", read_stride},
@@ -153,18 +123,18 @@ static const struct parameter {
     {{"max_seq_len", "maxSeqLen"}, "question-answering", read_length},
     {{"max_question_len", "maxQuestionLen"}, "question-answering", read_question_length},
     {{"handle_impossible_answer", "handleImpossibleAnswer"}, "question-answering", read_impossible},
-    {{"align_to_words", "alignToWords"}, "question-answering", read_true},
+    {{"align_to_words", "alignToWords"}, "question-answering", call_read_true},
     {{"offset_unit", "offsetUnit"}, "question-answering", read_unit},
     {{"top_k", "topK"}, "text-classification", read_top},
     {{"function_to_apply", "functionToApply"}, "text-classification", read_score},
-    {{"truncate", "truncation"}, "text-classification", read_true},
+    {{"truncate", "truncation"}, "text-classification", call_read_true},
     {{"aggregation_strategy", "aggregationStrategy"}, "token-classification", read_strategy},
     {{"offset_unit", "offsetUnit"}, "token-classification", read_unit},
     {{"top_k", "topK"}, "fill-mask", read_top},
-    {{"truncate", "truncation"}, "fill-mask", read_true},
-    {{"normalize"}, "feature-extraction", read_normalize},
-    {{"truncate", "truncation"}, "feature-extraction", read_true},
-    {{"truncation_direction"}, "feature-extraction", read_direction},
+    {{"truncate", "truncation"}, "fill-mask", call_read_true},
+    {{"normalize"}, "feature-extraction", call_read_normalize},
+    {{"truncate", "truncation"}, "feature-extraction", call_read_true},
+    {{"truncation_direction"}, "feature-extraction", call_read_right},
 };
 
 static const struct parameter *find_parameter(const char *key, const struct served_task *task) {

@@ -144,23 +144,25 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
 
 // --- outputs -------------------------------------------------------------------------------------
 
-static void open_tensor(struct json_line *line, const struct task_output *output, size_t items,
+// Opens a tensor of [items], or of [items, width] if that is more than one number each.
+static void open_tensor(struct json_line *line, const char *name, const char *type, int64_t items,
                         size_t width) {
     json_line_open(line, NULL, '{');
-    json_line_text(line, "name", output->name);
-    json_line_text(line, "datatype", output->type);
+    json_line_text(line, "name", name);
+    json_line_text(line, "datatype", type);
     json_line_open(line, "shape", '[');
-    json_line_integer(line, NULL, (int64_t)items);
+    json_line_integer(line, NULL, items);
     if (width > 1) {
         json_line_integer(line, NULL, (int64_t)width);
     }
     json_line_close(line, ']');
-    json_line_open(line, "data", '[');
 }
 
 static void write_tensor(struct json_line *line, const struct call *call,
                          const struct task_output *output) {
-    open_tensor(line, output, call->count, output->width(call->instance));
+    open_tensor(line, output->name, output->type, (int64_t)call->count,
+                output->width(call->instance));
+    json_line_open(line, "data", '[');
     for (size_t i = 0; i < call->count; i++) {
         output->write(line, call->instance, &call->items[i]);
     }
@@ -183,6 +185,38 @@ static void write(struct json_line *line, const struct call *call) {
         }
     }
     json_line_close(line, ']');
+    json_line_close(line, '}');
+}
+
+// --- the description of a model ------------------------------------------------------------------
+
+// A tensor of any number of items.
+static void put_tensor(struct json_line *line, const char *name, const char *type, size_t width) {
+    open_tensor(line, name, type, -1, width);
+    json_line_close(line, '}');
+}
+
+static void put_tensors(struct json_line *line, const struct instance *instance) {
+    const struct served_task *task = instance->task;
+    json_line_open(line, "inputs", '[');
+    for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
+        put_tensor(line, task->fields[i], "BYTES", 1);
+    }
+    json_line_close(line, ']');
+    json_line_open(line, "outputs", '[');
+    for (const struct task_output *output = task->outputs; output->name != NULL; output++) {
+        put_tensor(line, output->name, output->type, output->width(instance));
+    }
+    json_line_close(line, ']');
+}
+
+void kserve_put_model(struct json_line *line, const char *name, const struct instance *instance) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "name", name);
+    json_line_open(line, "versions", '[');
+    json_line_close(line, ']');
+    json_line_text(line, "platform", "berth");
+    put_tensors(line, instance);
     json_line_close(line, '}');
 }
 

@@ -4,31 +4,11 @@
 #include "serve/protocols.h"
 
 #include <stdio.h>
-#include <string.h>
 
-static enum berth_status read_boolean(const json *document, const char *key, int default_value,
-                                      int *to, struct berth_error *error) {
-    const json *value = json_member(document, key);
-    *to = json_is_boolean(value) ? json_truth(value) : default_value;
-    return value == NULL || json_is_boolean(value) || json_is_null_value(value)
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "%s: expected true or false", key);
-}
-
-// Texts are always truncated to the model's length.
-static enum berth_status read_truncate(const json *document, struct berth_error *error) {
-    int truncates;
-    TRY(read_boolean(document, "truncate", 1, &truncates, error));
-    return truncates ? BERTH_OK : error_set(error, BERTH_USAGE, "truncate: only true is supported");
-}
-
-// Texts are always truncated at their end.
-static enum berth_status read_direction(const struct call *call, struct berth_error *error) {
-    const json *value = call_member(call, "truncation_direction");
-    const char *name = json_text(value);
-    return value == NULL || (name != NULL && strcasecmp(name, "right") == 0)
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "truncation_direction: only \"Right\" is supported");
+// Texts are always truncated to the model's length, at their end.
+static enum berth_status check_truncation(struct call *call, struct berth_error *error) {
+    TRY(call_read_member(call, "truncation_direction", call_read_right, error));
+    return call_read_member(call, "truncate", call_read_true, error);
 }
 
 static enum berth_status count_inputs(struct call *call, const json *inputs,
@@ -48,9 +28,9 @@ static enum berth_status read_embed(struct call *call, struct berth_error *error
     const json *inputs = json_member(call->document, "inputs");
     char where[64] = "inputs";
     TRY(call_check_members(call, &known, error));
-    TRY(read_direction(call, error));
-    TRY(read_truncate(call->document, error));
-    TRY(read_boolean(call->document, "normalize", 1, &call->parameters.normalize, error));
+    TRY(check_truncation(call, error));
+    call->parameters.normalize = 1;
+    TRY(call_read_member(call, "normalize", call_read_normalize, error));
     call->is_list = json_is_array_value(inputs);
     TRY(count_inputs(call, inputs, error));
     for (size_t i = 0; i < call->count; i++) {
@@ -94,17 +74,22 @@ static enum berth_status read_texts(struct item *item, const json *value, const 
     return BERTH_OK;
 }
 
+static enum berth_status read_raw_scores(struct call *call, const char *where, const json *value,
+                                         struct berth_error *error) {
+    int is_raw = 0;
+    TRY(call_read_boolean(where, value, &is_raw, error));
+    call->parameters.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;
+    return BERTH_OK;
+}
+
 static enum berth_status read_predict(struct call *call, struct berth_error *error) {
     static const struct call_members known = {
         .read = {"inputs", "truncate", "truncation_direction", "raw_scores", "model"}};
     const json *inputs = json_member(call->document, "inputs");
     char where[64] = "inputs";
-    int is_raw;
     TRY(call_check_members(call, &known, error));
-    TRY(read_direction(call, error));
-    TRY(read_truncate(call->document, error));
-    TRY(read_boolean(call->document, "raw_scores", 0, &is_raw, error));
-    call->parameters.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;
+    TRY(check_truncation(call, error));
+    TRY(call_read_member(call, "raw_scores", read_raw_scores, error));
     // A list of texts is one text with its pair; only a list of lists is several.
     call->is_list = json_is_array_value(json_at(inputs, 0));
     TRY(count_inputs(call, inputs, error));

@@ -13,5 +13,7 @@ extern const struct protocol protocol_openai;
 extern const struct protocol protocol_tei_embed, protocol_tei_predict;
 // POST /v2/models/NAME/infer
 extern const struct protocol protocol_kserve;
+// Writes the description of a model, of GET /v2/models/NAME.
+void kserve_put_model(struct json_line *line, const char *name, const struct instance *instance);
 
 #endif

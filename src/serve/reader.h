@@ -8,7 +8,7 @@
 
 struct reader;
 
-// Starts the thread; `read` takes over each call. BERTH_UNAVAILABLE: there is no thread.
+// Starts the thread; `read` takes over each call. BERTH_UNAVAILABLE: it cannot be started.
 enum berth_status reader_open(void (*read)(void *context, struct call *call), void *context,
                               struct reader **reader, struct berth_error *error);
 // BERTH_UNAVAILABLE: the reader has ended. After an error the call is still the caller's.

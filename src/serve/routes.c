@@ -183,33 +183,6 @@ static struct http_reply get_model_ready(struct server *server, const struct htt
     return reply_json(&line);
 }
 
-static void put_tensor(struct json_line *line, const char *name, const char *type, size_t width) {
-    json_line_open(line, NULL, '{');
-    json_line_text(line, "name", name);
-    json_line_text(line, "datatype", type);
-    json_line_open(line, "shape", '[');
-    json_line_integer(line, NULL, -1);
-    if (width > 1) {
-        json_line_integer(line, NULL, (int64_t)width);
-    }
-    json_line_close(line, ']');
-    json_line_close(line, '}');
-}
-
-static void put_tensors(struct json_line *line, const struct instance *instance) {
-    const struct served_task *task = instance->task;
-    json_line_open(line, "inputs", '[');
-    for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
-        put_tensor(line, task->fields[i], "BYTES", 1);
-    }
-    json_line_close(line, ']');
-    json_line_open(line, "outputs", '[');
-    for (const struct task_output *output = task->outputs; output->name != NULL; output++) {
-        put_tensor(line, output->name, output->type, output->width(instance));
-    }
-    json_line_close(line, ']');
-}
-
 static struct http_reply get_model(struct server *server, const struct http_request *request,
                                    size_t model) {
     const struct instance *instance = models_acquire(server->models, model);
@@ -217,13 +190,7 @@ static struct http_reply get_model(struct server *server, const struct http_requ
     if (instance == NULL) {
         return reply_error(request, 503, "the model is being loaded");
     }
-    json_line_open(&line, NULL, '{');
-    json_line_text(&line, "name", models_name(server->models, model));
-    json_line_open(&line, "versions", '[');
-    json_line_close(&line, ']');
-    json_line_text(&line, "platform", "berth");
-    put_tensors(&line, instance);
-    json_line_close(&line, '}');
+    kserve_put_model(&line, models_name(server->models, model), instance);
     models_release(server->models, instance);
     return reply_json(&line);
 }
@@ -384,18 +351,16 @@ int routes_admit(void *context, const struct http_request *request, struct http_
                             : "the Content-Type is not application/json");
 }
 
-// The model of a request: named by the path or by "model" in the body, else the first with the task
-// that the path is for, else the only one.
-static size_t find_model(struct server *server, const struct route *route, const char *name,
-                         const json *document) {
-    const char *in_body = json_text(json_member(document, "model"));
+// The model of a request whose path names none: that of "model" in the body, else the first with
+// the task that the path is for, else the only one.
+static size_t find_model(struct server *server, const struct call *call) {
+    const char *name = json_text(json_member(call->document, "model"));
+    const char *task = call->protocol->task;
     const size_t count = models_count(server->models);
-    if (*name != '\0' || in_body != NULL) {
-        return models_find(server->models, *name != '\0' ? name : in_body);
+    if (name != NULL) {
+        return models_find(server->models, name);
     }
-    return route->protocol->task != NULL ? find_model_for(server, route->protocol->task)
-           : count == 1                  ? 0
-                                         : count;
+    return task != NULL ? find_model_for(server, task) : count == 1 ? 0 : count;
 }
 
 static void refuse_unknown(struct server *server, struct call *call, int is_named) {
@@ -429,10 +394,6 @@ static void enqueue_call(struct server *server, struct call *call) {
 void routes_read(void *context, struct call *call) {
     struct server *server = context;
     struct berth_error error = {.status = BERTH_OK};
-    char name[NAME_SIZE];
-    const char *allow;
-    const struct route *route = find_route(call->request, name, &allow);
-    call->model = find_model(server, route, name, NULL);
     if (http_client_has_left(call->request)) {
         call_finish(server, call, reply_client_left(call->request));
         return;
@@ -441,15 +402,19 @@ void routes_read(void *context, struct call *call) {
         call_refuse(server, call, &error);
         return;
     }
-    call->model = find_model(server, route, name, call->document);
+    if (!call->is_named) {
+        call->model = find_model(server, call);
+    }
     if (call->model == models_count(server->models)) {
-        refuse_unknown(server, call, *name != '\0' || call_member(call, "model") != NULL);
+        refuse_unknown(server, call, call->is_named || call_member(call, "model") != NULL);
     } else {
         enqueue_call(server, call);
     }
 }
 
-static void submit(struct server *server, const struct route *route, struct http_request *request) {
+// `name` is that of the model in the path; "": none.
+static void submit(struct server *server, const struct route *route, const char *name,
+                   struct http_request *request) {
     struct berth_error error = {.status = BERTH_OK};
     struct call *call = memory_array_zeroed(1, sizeof *call);
     if (call == NULL) {
@@ -459,6 +424,8 @@ static void submit(struct server *server, const struct route *route, struct http
     call->request = request;
     call->protocol = route->protocol;
     call->max_items = server->settings->queue.items;
+    call->is_named = *name != '\0';
+    call->model = call->is_named ? models_find(server->models, name) : find_model(server, call);
     enum berth_status status = reader_put(server->reader, call, &error);
     if (status != BERTH_OK) {
         memory_free(call);
@@ -473,7 +440,7 @@ void routes_handle(void *context, struct http_request *request) {
     const struct route *route = find_route(request, name, &allow);
     const size_t model = *name != '\0' ? models_find(server->models, name) : 0;
     if (route->protocol != NULL) {
-        submit(server, route, request);
+        submit(server, route, name, request);
     } else if (model == models_count(server->models)) {
         http_answer(request, reply_error(request, 404, NO_MODEL));
     } else {

@@ -79,6 +79,17 @@ static void report_reload(const struct loader *loader) {
     }
 }
 
+static void start_reload(struct loader *loader) {
+    notify_manager("RELOADING=1");
+    const enum berth_status status = start_loader(loader, &loader->error);
+    if (status != BERTH_OK) {
+        loader->status = status;
+        loader->loaded = 0;
+        report_reload(loader);
+        notify_manager("READY=1");
+    }
+}
+
 // If the first load fails, the server ends; if a later one fails, the old models stay.
 static enum berth_status check_loading(struct loader *loader, struct berth_error *error) {
     struct server *server = loader->server;
@@ -167,8 +178,7 @@ static enum berth_status serve(struct server *server, struct loader *loader, con
         }
         TRY(check_loading(loader, error));
         if (!loader->is_running && atomic_exchange(&server->reload_requested, 0)) {
-            notify_manager("RELOADING=1");
-            TRY(start_loader(loader, error));
+            start_reload(loader);
         }
     }
     return BERTH_OK;

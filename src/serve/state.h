@@ -46,8 +46,8 @@ struct worker {
     int is_running;
 };
 
-// Starts the thread (worker.c). BERTH_UNAVAILABLE: there is no thread. worker_join frees what it
-// has, also after a failure.
+// Starts the thread (worker.c). BERTH_UNAVAILABLE: it cannot be started. worker_join frees what
+// the worker has, also after a failure.
 enum berth_status worker_start(struct worker *worker, struct berth_error *error);
 // Waits for its end, after queue_end.
 void worker_join(struct worker *worker);

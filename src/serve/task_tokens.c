@@ -67,10 +67,11 @@ static void write_span(struct json_line *line, const struct item *item,
     const struct text_position begin = *position;
     text_position_advance(position, text, span->end);
     char *word = memory_string_of(text + begin.bytes, position->bytes - begin.bytes);
+    line->failed |= word == NULL;
     json_line_open(line, NULL, '{');
     json_line_text(line, span->key, span->label);
     json_line_real(line, "score", span->score);
-    json_line_text(line, "word", word != NULL ? word : "");
+    json_line_text(line, "word", word);
     json_line_integer(line, "start", text_position_in(&begin, item->parameters.unit));
     json_line_integer(line, "end", text_position_in(position, item->parameters.unit));
     json_line_close(line, '}');

@@ -9,8 +9,11 @@
 #include "core/memory.h"
 #include "job.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 // --- bytes --------------------------------------------------------------------------------------
 
@@ -322,6 +325,26 @@ static void test_costs_are_measured(void **state) {
     assert_true(costs.message > 100 * costs.copy);
 }
 
+// In the place of the system's: pipes of `pipe_bytes`, if that is not 0.
+static int pipe_bytes;
+int pipe2(int ends[2], int flags) {
+    const int code = (int)syscall(SYS_pipe2, ends, flags);
+    assert_true(code != 0 || pipe_bytes == 0 ||
+                fcntl(ends[1], F_SETPIPE_SZ, pipe_bytes) >= pipe_bytes);
+    return code;
+}
+
+// As of a user who has too many pipes; a message that does not fit would wait for ever.
+static void test_costs_are_measured_with_a_small_pipe(void **state) {
+    struct comm_costs costs;
+    pipe_bytes = 4096;
+    alarm(100);
+    assert_int_equal(comm_costs_measure(&costs, NULL), BERTH_OK);
+    alarm(0);
+    pipe_bytes = 0;
+    assert_true(costs.copy > 0 && costs.copy < 1e-3);
+}
+
 static void test_memory_that_is_out(void **state) {
     const struct comm_cluster cluster = {.hosts = 2, .ranks_per_host = 1, .link = {1e6, 0}};
     struct comm_costs costs;
@@ -359,6 +382,7 @@ int main(void) {
         cmocka_unit_test(test_collectives_go_up_and_down_a_tree),
         cmocka_unit_test(test_nothing_that_is_faster_makes_it_longer),
         cmocka_unit_test(test_costs_are_measured),
+        cmocka_unit_test(test_costs_are_measured_with_a_small_pipe),
         cmocka_unit_test(test_memory_that_is_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,10 +39,32 @@ static void test_sizes_that_are_lies(void **state) {
         struct server *server = start_hub(routes);
         assert_refused(fetch("acme/tiny", 0), lies[i].status, lies[i].part);
         assert_nothing_published();
+        if (lies[i].status == BERTH_BAD_DATA) {
+            assert_null(find_ending(REPO "/blobs", ".incomplete")); // not to be resumed
+        }
         server_stop(server);
         assert_next_fetch_succeeds();
         assert_int_equal(dir_remove(scratch("home"), NULL), BERTH_OK);
     }
+}
+
+// A wrong file that is refused by its size leaves the bytes of an earlier attempt as they are.
+static void test_a_refused_size_keeps_the_partial_file(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES], wrong;
+    make_hub(routes);
+    wrong = routes[HUB_WEIGHTS];
+    wrong.no_ranges = 1;
+    wrong.length = 400;
+    routes[HUB_WEIGHTS].cut_after = 1234;
+    routes[HUB_WEIGHTS].times = 1;
+    routes[HUB_WEIGHTS].then = &wrong;
+    struct server *server = start_hub(routes);
+    assert_int_equal(fetch("acme/tiny", 0).status, BERTH_UNAVAILABLE);
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA, "the server sends 400");
+    assert_int_equal(size_of(find_ending(REPO "/blobs", ".incomplete")), 1234);
+    server_stop(server);
+    assert_next_fetch_succeeds();
 }
 
 // Inconsistent or invalid sizes, of a file and of the listing.
@@ -359,6 +381,7 @@ static void test_partial_files_of_odd_sizes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         NET_TEST(test_sizes_that_are_lies),
+        NET_TEST(test_a_refused_size_keeps_the_partial_file),
         NET_TEST(test_sizes_that_make_no_sense),
         NET_TEST(test_endless_headers),
         NET_TEST(test_a_listing_of_absurd_size),

@@ -217,7 +217,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.json("/embed", {"inputs": "x", "model": None, "dimensions": None}),
                          self.server.json("/embed", {"inputs": "x"}))
         for more, words in [({"model": 1}, "model"), ({"dimensions": 8}, "dimensions: not supported"),
-                            ({"truncation_direction": "Left"}, "only \"Right\""), ({"colour": 1}, "colour: unknown")]:
+                            ({"truncation_direction": "Left"}, "only \"right\""), ({"colour": 1}, "colour: unknown")]:
             self.refused("/embed", {"inputs": "x", **more}, words)
         self.refused("/predict", {"inputs": "x", "model": "none"}, "no such model", 404)
 

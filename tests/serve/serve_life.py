@@ -182,6 +182,21 @@ class Life(unittest.TestCase):
             server.wait_for("only 2 of 3 models were reloaded, and the old ones of the others stay in use")
             self.assertEqual([a == b for a, b in zip(before, scores())], [False, True, False])
 
+    @unittest.skipIf(not os.environ.get("REFUSALS"), "the program cannot be kept from starting threads")
+    def test_reload_without_a_thread(self):
+        """The old models stay, and a later reload succeeds."""
+        switch = MODELS / "no-threads"
+        environment = {**os.environ, "LD_PRELOAD": os.environ["REFUSALS"], "NO_THREADS": str(switch)}
+        with Server(models=["qa=qa"], env=environment) as server:
+            before = server.json("/", {"inputs": QUESTION})["score"]
+            switch.touch()
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("were not reloaded, and the old ones stay in use: cannot start a thread")
+            self.assertEqual(server.json("/", {"inputs": QUESTION})["score"], before)
+            switch.unlink()
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("were reloaded")
+
     def test_name_of_the_hub(self):
         """It is called by its last part, and a reload serves the revision that was fetched last."""
         cache = MODELS / "hub"
@@ -250,10 +265,10 @@ class Life(unittest.TestCase):
 
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""
-        folder = MODELS / "slow"
+        folder = MODELS / "unread"
         folder.mkdir()
         os.mkfifo(folder / "config.json")
-        with Server(models=["slow"], wait=False) as server:
+        with Server(models=["unread"], wait=False) as server:
             self.assertEqual(server.status("/health"), 503)
             self.assertEqual(server.status("/v2/health/live"), 200)
             status, headers, content = server.ask("/", {"inputs": QUESTION})
@@ -273,11 +288,22 @@ class Life(unittest.TestCase):
                 (["--model", str(MODELS / "qa"), "--model", str(MODELS / "damaged")], 65, "damaged/config.json"),
                 (["--model", "."], 2, "write --model NAME=DIR"),
                 (["--model", str(MODELS / "qa"), "--tls_cert", "x"], 2, "need each other"),
+                (["--model", str(MODELS / "qa"), "--max_body_bytes", str(1 << 30)], 2, "536870912"),
+                (["--model", str(MODELS / "qa"), "--tls_cert", "/dev/null", "--tls_key", "/dev/null"], 78,
+                 "check the certificate and key"),
                 (["--model", str(MODELS / "qa"), "--host", "192.0.2.1"], 69, "--host 192.0.2.1: cannot listen on 192.0.2.1 port 0"),
                 (["--model", str(MODELS / "qa"), "--api_key_file", "/dev/null"], 78, "key")]:
             done = subprocess.run([BERTH, "serve", *words, "--port", "0"], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(message, done.stderr)
+
+    @unittest.skipIf(not os.environ.get("REFUSALS"), "libmicrohttpd cannot be kept from TLS")
+    def test_libmicrohttpd_without_tls(self):
+        done = subprocess.run([BERTH, "serve", "--model", str(MODELS / "qa"), "--port", "0", "--tls_cert", "/dev/null",
+                               "--tls_key", "/dev/null"], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "LD_PRELOAD": os.environ["REFUSALS"], "NO_TLS": "1"})
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("this libmicrohttpd was built without TLS", done.stderr)
 
     def test_manager_of_the_service(self):
         """Its socket, passed as descriptor 3, and what it is told."""

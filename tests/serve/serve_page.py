@@ -56,6 +56,10 @@ class PlainForm(unittest.TestCase):
         self.assertIn("good", self.send(model="kinds", question="", context="hello"))
         self.assertRegex(self.send(model="similar", question="", context="hello"), r"<pre>\[-?\d")
 
+    def test_the_form_can_be_sent_without_a_question(self):
+        """Most tasks have none, and without JavaScript the browser does not know which model is for which task."""
+        self.assertNotIn("required", re.search('<input id="question"[^>]*>', self.server.ask("/")[2].decode())[0])
+
     def test_refusals(self):
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         for body, headers, status, words in [

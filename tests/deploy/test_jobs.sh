@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What the scripts for an Indexed Job and for a chain of Slurm's jobs do after signals and exit codes, with stand-ins for
+# the programs of MPICH and Slurm. test_image.sh and test_slurm.sh run them with the real ones.
+. "$(dirname "$0")/../cli/lib.sh"
+deploy=$(cd "$(dirname "$0")/../../deploy" && pwd)
+cd "$work" || exit 1
+mkdir bin
+PATH=$work/bin:$PATH
+stand_in() { # NAME: lines of bash from standard input
+    { echo '#!/usr/bin/env bash'; cat; } >"bin/$1"
+    chmod +x "bin/$1"
+}
+wait_for_file() { # FILE
+    for _ in $(seq 600); do
+        [ ! -e "$1" ] || return 0
+        sleep 0.05
+    done
+    fail "no $1"
+}
+
+# --- SIGTERM before a process runs ----------------------------------------------------------------------
+
+stop_pod() { # INDEX
+    what="SIGTERM of pod $1"
+    rm -f started
+    TMPDIR=$work BERTH_PODS=2 BERTH_JOB=job BERTH_SERVICE=service JOB_COMPLETION_INDEX=$1 \
+        timeout --foreground -k 10 60 "$deploy/container/bin/berth-indexed-job" pretrain >"$out" 2>"$err" &
+    wait_for_file started
+    kill -TERM $!
+    wait $!
+    code=$?
+    expect_code 143
+}
+stand_in mpiexec.hydra <<<'exec sleep 60'
+stand_in hydra_pmi_proxy <<<'touch started; exec sleep 60'
+stop_pod 0 # its proxy waits for others
+stand_in hydra_pmi_proxy <<<'touch started; echo "unable to connect" >&2; exit 1'
+stop_pod 1 # pod 0 does not run yet
+
+# --- a chain --------------------------------------------------------------------------------------------
+
+stand_in scontrol <<<'[ "$1" = show ] && echo JobState=RUNNING || echo "$*" >>requeued'
+stand_in berth <<<'[ -z "$CHECKPOINT" ] || mkdir -p "$CHECKPOINT"; exit 137'
+chain() { # CHECKPOINT WORDS: the job's process is killed, after a checkpoint unless it is ""
+    what="chain.sbatch $*"
+    rm -rf requeued output
+    local checkpoint=$1
+    shift
+    CHECKPOINT=$checkpoint BERTH=berth LAUNCH=env SLURM_JOB_ID=7 SLURM_JOB_NODELIST=here \
+        bash "$deploy/slurm/chain.sbatch" pretrain "$@" >"$out" 2>"$err"
+    code=$?
+}
+for words in "--output_dir output" --output_dir=output "--output-dir output" --output-dir=output "--output output"; do
+    chain output/checkpoint-10 $words
+    expect_code 0
+    expect_out "exit code 137, queued again"
+    [ "$(cat requeued)" = "requeue 7" ] || fail "not queued again"
+done
+progress=1 stopped=1 chain "" --output_dir output # another program's variables
+expect_code 137
+[ ! -e requeued ] || fail "queued again without a newer checkpoint"
+finish
