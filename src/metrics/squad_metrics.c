@@ -5,8 +5,7 @@
 //                white space into tokens
 //   exact match: the same tokens in the same order
 //   F1:          2 p r / (p + r) of the bags of tokens; in v2.0, if one text has no token, 1 if
-//   neither
-//                has any, otherwise 0
+//                neither has any, otherwise 0
 //
 // Python's text rules apply throughout. squad_evaluate.c evaluates files.
 #include "metrics/squad_metrics.h"

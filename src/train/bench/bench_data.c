@@ -351,7 +351,9 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     // Checked before searching for a vocabulary next to the data.
     if (settings->data != NULL) {
         TRY_DONE(data->task != NULL
-                     ? file_require(settings->data, "a file to train on", error)
+                     ? file_require(settings->data,
+                                    data->task == &task_squad ? "a SQuAD file" : "a table of texts",
+                                    error)
                      : path_require(settings->data, "a shard or a folder of shards", error));
     }
     TRY_DONE(read_shape(data, settings, error));
