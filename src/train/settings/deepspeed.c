@@ -34,21 +34,19 @@ static int has_key(const struct reading *r, const char *key) {
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
     const struct option_row *row = option_find(name);
-    if (option_is_given(&r->before, row)) {
-        struct berth_config file = r->before;
-        char own[128], other[128];
-        TRY(option_set(&file, row, text, error));
-        option_print(&r->before, row, own, sizeof own);
-        option_print(&file, row, other, sizeof other);
-        if (strcmp(own, other) != 0 && has_key(r, key)) {
-            log_note(r->log, "%s: %s on the command line overrides %s %s of %s", name, own, key,
-                     other, r->path);
-        }
-        return BERTH_OK;
+    const int is_typed = option_is_given(&r->before, row);
+    struct berth_config file = r->before;
+    if (option_set(is_typed ? &file : r->config, row, text, error) != BERTH_OK) {
+        return error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
     }
-    enum berth_status status = option_set(r->config, row, text, error);
-    return status == BERTH_OK ? BERTH_OK
-                              : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
+    char own[128], other[128];
+    option_print(&r->before, row, own, sizeof own);
+    option_print(&file, row, other, sizeof other);
+    if (is_typed && strcmp(own, other) != 0 && has_key(r, key)) {
+        log_note(r->log, "%s: %s on the command line overrides %s %s of %s", name, own, key, other,
+                 r->path);
+    }
+    return BERTH_OK;
 }
 
 static int is_whole(double number) {
