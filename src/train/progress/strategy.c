@@ -79,9 +79,10 @@ static enum berth_status check_evaluations(const struct berth_config *config,
     if (needing == NULL || config->evaluate_every_epoch || config->eval_steps != 0) {
         return BERTH_OK;
     }
-    return error_set(error, BERTH_CONFIG, "--%s needs evaluations before the end: omit %s", needing,
-                     is(config->eval_strategy, "no") ? "--eval_strategy no"
-                                                     : "--evaluate_every_epoch false");
+    return error_set(error, BERTH_CONFIG, "--%s needs evaluations before the end: %s", needing,
+                     is(config->eval_strategy, "no")
+                         ? "omit --eval_strategy no"
+                         : "set --eval_steps or --evaluate_every_epoch true");
 }
 
 // Notes a combination that the Trainer refuses.
