@@ -212,7 +212,9 @@ static enum berth_status write_results(const struct task_set *set,
     struct berth_field fields[BERTH_METRICS_MAX + 2];
     size_t count = 0;
     (void)set;
-    fields[count++] = log_integer("global_step", results->step);
+    if (results->is_training) {
+        fields[count++] = log_integer("global_step", results->step);
+    }
     fields[count++] = log_real("loss", score->loss);
     for (size_t i = 0; i < score->count; i++) {
         fields[count++] = log_real(score->items[i].name, score->items[i].value);
