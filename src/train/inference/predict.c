@@ -88,11 +88,10 @@ void predictor_done(struct predictor *predictor) {
 // --- predicting a set ---------------------------------------------------------------------------
 
 struct predict_job {
-    const struct task *task;
-    enum task_use use; // TASK_PREDICT or TASK_VALIDATE
-    struct berth_config config;
-    struct berth_log log;
-    const volatile int *stop;
+    const struct predict_args *args;
+    char title[64];             // "predict squad"
+    struct berth_config config; // adjusted to the model
+    struct berth_log log;       // of rank 0
     struct comm *comm;
     struct predictor predictor;
     struct evaluation evaluation;
@@ -101,7 +100,6 @@ struct predict_job {
 
 static void report(const struct predict_job *job, const struct infer_result *timing,
                    const struct berth_run_result *result, double seconds) {
-    char text[64];
     struct berth_field fields[BERTH_METRICS_MAX + 10] = {
         log_integer("eval_samples", job->evaluation.set.examples),
         log_integer("eval_features", timing->sequences),
@@ -117,8 +115,7 @@ static void report(const struct predict_job *job, const struct infer_result *tim
     fields[count++] = log_real("total_seconds", seconds);
     fields[count++] = log_integer("peak_rss_bytes", (int64_t)machine_peak_resident());
     fields[count++] = log_text("output_dir", job->config.output_dir);
-    snprintf(text, sizeof text, "predict %s", job->task->name);
-    log_fields(&job->log, BERTH_RECORD_SUMMARY, text, fields, count);
+    log_fields(&job->log, BERTH_RECORD_SUMMARY, job->title, fields, count);
 }
 
 static void fill_result(const struct predict_job *job, const struct infer_result *timing,
@@ -141,7 +138,7 @@ static enum berth_status write_results(const struct predict_job *job,
                                        const struct task_results *results,
                                        struct berth_error *error) {
     TRY(file_lock_check(&job->lock, error));
-    TRY(job->task->write(&job->evaluation.set, results, error));
+    TRY(job->args->task->write(&job->evaluation.set, results, error));
     return results->use == TASK_VALIDATE && results->score->count > 0
                ? task_write_scores(results->folder, results->score, results->seconds, error)
                : BERTH_OK;
@@ -155,12 +152,12 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     struct evaluation_run how = {.engine = &job->predictor.engine,
                                  .files = &job->predictor.files,
                                  .log = &job->log,
-                                 .stop = job->stop};
+                                 .stop = job->args->stop};
     TRY(evaluation_predict(&job->evaluation, &how, &timing, &score, error));
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written");
     }
-    struct task_results results = {.use = job->use,
+    struct task_results results = {.use = job->args->use,
                                    .folder = job->config.output_dir,
                                    .score = &score,
                                    .seconds = timing.seconds};
@@ -172,8 +169,8 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
 }
 
 static enum berth_status settle(struct predict_job *job, struct berth_error *error) {
-    TRY(job->task->settle(&job->config, job->use, error));
-    return task_log_settings(job->task, &job->config, JOB_PREDICT, &job->log, error);
+    TRY(job->args->task->settle(&job->config, job->args->use, error));
+    return task_log_settings(job->args->task, &job->config, JOB_PREDICT, &job->log, error);
 }
 
 // Rank 0 only.
@@ -192,11 +189,11 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     const struct predictor_kind kind = {
-        job->task->head, option_default_integer("max_seq_length", job->task->defaults)};
+        job->args->task->head, option_default_integer("max_seq_length", job->args->task->defaults)};
     TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
     struct task_open args = {
-        .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
-    return evaluation_open(&job->evaluation, job->task, &args, error);
+        .use = job->args->use, .config = config, .files = &job->predictor.files, .log = &job->log};
+    return evaluation_open(&job->evaluation, job->args->task, &args, error);
 }
 
 static enum berth_status make_plan(const struct predict_job *job, struct berth_error *error) {
@@ -233,19 +230,17 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
 enum berth_status predict(const struct predict_args *args, struct berth_run_result *result,
                           struct berth_error *error) {
     struct berth_run_result ignored;
-    struct predict_job job = {.task = args->task,
-                              .use = args->use,
+    struct predict_job job = {.args = args,
                               .config = *args->config,
                               .log = args->log,
-                              .stop = args->stop,
                               .comm = comm_self(),
                               .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    char what[64];
-    snprintf(what, sizeof what, "%s %s", job.use == TASK_PREDICT ? "predict" : "evaluate",
-             job.task->name);
-    enum berth_status status = machine_comm_open(what, args->config, &job.log, &job.comm, error);
+    snprintf(job.title, sizeof job.title, "%s %s",
+             args->use == TASK_PREDICT ? "predict" : "evaluate", args->task->name);
+    enum berth_status status =
+        machine_comm_open(job.title, args->config, &job.log, &job.comm, error);
     if (status == BERTH_OK) {
         status = run(&job, result, error);
     }
