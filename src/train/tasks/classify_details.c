@@ -31,14 +31,15 @@ static enum berth_status log_confusion(const struct classify *own, int64_t step,
                                        const struct berth_log *log, struct berth_error *error) {
     const struct predicted predicted = predicted_of(own);
     struct confusion confusion;
-    TRY(confusion_init(&confusion, own->names.list, own->width, error));
+    TRY(confusion_init(&confusion, own->names.list, predicted.all.count, error));
     for (size_t i = 0; i < predicted.all.count; i++) {
         const int32_t label = predicted.features[i].label;
         if (label >= 0) {
             confusion_count(&confusion, label, results_predicted_class(&predicted.all, i));
         }
     }
-    return confusion_log(&confusion, step, log, error);
+    confusion_log(&confusion, step, log);
+    return BERTH_OK;
 }
 
 static void log_sample(const struct classify *own, const struct predicted *predicted,

@@ -21,7 +21,6 @@ int32_t tokens_best_class(const float *logits, size_t classes);
 struct tokens_result {
     const struct tagged_dataset *dataset; // with tags
     const char *const *names;             // [classes]
-    size_t classes;
     const int32_t *predicted;
     const float *probabilities;
 };
