@@ -464,6 +464,8 @@ static void refuse(const char *text, enum berth_status status, const char *part,
 
 static void test_errors_name_file_and_key(void **state) {
     refuse("{\"train_batch_sise\":8}", BERTH_CONFIG, "train_batch_sise", "\"train_batch_size\"");
+    refuse("{\"train_batch_size\":8,\"flops_profiler timers\":{}}", BERTH_CONFIG, // two names
+           "flops_profiler timers", "");
     refuse("{\"train_batch_size\":8,\"comets\":{}}", BERTH_CONFIG, "comets", "\"comet\"");
     refuse("{\"train_batch_size\":8,\"nebula\":{}}", BERTH_CONFIG, "nebula",
            "no known key has a similar name");

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "core/words.h"
 #include "train/settings/deepspeed_keys.h"
 #include "train/settings/recipes.h"
 
@@ -203,16 +204,12 @@ static enum berth_status find_optimizer(const struct reading *r,
 static enum berth_status apply_parameter(struct reading *r, const struct option_row *row,
                                          const struct deepspeed_optimizer *optimizer,
                                          struct berth_error *error) {
-    const char *lacks = optimizer->lacks;
-    char other[OPTION_NAME_SIZE];
-    while (option_next_name(&lacks, other)) {
-        if (strcmp(other, strrchr(row->deepspeed, '.') + 1) == 0) {
-            return deepspeed_value(r->root, row->deepspeed) == NULL
-                       ? BERTH_OK
-                       : error_set(error, BERTH_CONFIG,
-                                   "%s: key \"%s\" does not belong to optimizer %s", r->path,
-                                   row->deepspeed, optimizer->type);
-        }
+    if (words_contain(optimizer->lacks, ' ', strrchr(row->deepspeed, '.') + 1)) {
+        return deepspeed_value(r->root, row->deepspeed) == NULL
+                   ? BERTH_OK
+                   : error_set(error, BERTH_CONFIG,
+                               "%s: key \"%s\" does not belong to optimizer %s", r->path,
+                               row->deepspeed, optimizer->type);
     }
     return optimizer->decoupled && strcmp(row->name, "adam_w_mode") == 0
                ? set_row(r, row->name, "optimizer.type", "true", error)

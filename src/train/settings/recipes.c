@@ -4,6 +4,7 @@
 #include "train/settings/recipes.h"
 
 #include "core/options.h"
+#include "core/words.h"
 
 #include <string.h>
 
@@ -262,14 +263,7 @@ static const struct recipe *find_recipe(const char *name, unsigned job) {
 }
 
 static int overrides_file(const struct recipe *recipe, const struct setting *setting) {
-    const char *names = recipe->overrides_file;
-    char name[OPTION_NAME_SIZE];
-    while (option_next_name(&names, name)) {
-        if (strcmp(name, setting->name) == 0) {
-            return 1;
-        }
-    }
-    return 0;
+    return words_contain(recipe->overrides_file, ' ', setting->name);
 }
 
 int recipe_is_fp32(const char *name, unsigned job) {
