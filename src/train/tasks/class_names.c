@@ -119,12 +119,12 @@ void class_names_done(struct class_names *names) {
     *names = (struct class_names){.model = NULL};
 }
 
-int class_names_has(const struct class_names *names, const char *name) {
+size_t class_names_find(const struct class_names *names, const char *name) {
     size_t i = 0;
     while (i < names->count && strcmp(names->list[i], name) != 0) {
         i++;
     }
-    return i < names->count;
+    return i;
 }
 
 int class_names_are_placeholders(const struct class_names *names) {

@@ -25,7 +25,8 @@ enum berth_status class_names_set(struct model_files *files, const struct pair_d
 // another order. No effect if the model has no classes.
 enum berth_status class_names_check(const struct model_files *files, const char *folder,
                                     struct berth_error *error);
-int class_names_has(const struct class_names *names, const char *name);
+// The index of a class; names->count: there is none of that name.
+size_t class_names_find(const struct class_names *names, const char *name);
 // 1 for LABEL_0, LABEL_1, ..., and without names.
 int class_names_are_placeholders(const struct class_names *names);
 // Logs that the labels of the file `path` were taken in order for such classes.

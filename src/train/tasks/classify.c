@@ -213,7 +213,7 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     int training = args->use == TASK_TRAIN;
     int64_t limit = training ? args->config->max_train_samples : args->config->max_eval_samples;
     TRY(settings_of(own, part, args, &settings, error));
-    settings.has_class_minus_one = class_names_has(&own->names, "-1");
+    settings.has_class_minus_one = class_names_find(&own->names, "-1") < own->names.count;
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
     TRY(check_types(own, &part->dataset, args->files, error));
     if (part->dataset.skipped_rows > 0) {

@@ -15,6 +15,7 @@
 #include "data/tagging/tagged.h"
 #include "data/tagging/word_windows.h"
 #include "metrics/entities.h"
+#include "metrics/results.h"
 #include "train/tasks/class_names.h"
 
 #include <math.h>
@@ -174,11 +175,8 @@ static enum berth_status make_windows(struct tokens *own, const struct task_open
 
 // The class of words that have no tokens: "O", or the first one.
 static int32_t outside_class(const struct class_names *names) {
-    size_t i = 0;
-    while (i < names->count && strcmp(names->list[i], "O") != 0) {
-        i++;
-    }
-    return i < names->count ? (int32_t)i : 0;
+    const size_t found = class_names_find(names, "O");
+    return found < names->count ? (int32_t)found : 0;
 }
 
 static enum berth_status allocate_results(struct tokens *own, struct berth_error *error) {
@@ -229,14 +227,6 @@ static void done(void *own) {
 
 // --- predictions --------------------------------------------------------------------------------
 
-int32_t tokens_best_class(const float *logits, size_t classes) {
-    int32_t best = 0;
-    for (size_t k = 1; k < classes; k++) {
-        best = logits[k] > logits[best] ? (int32_t)k : best;
-    }
-    return best;
-}
-
 static void receive(void *set, size_t index, const float *logits, int64_t count) {
     struct tokens *own = ((struct task_set *)set)->own;
     const struct word_window *window = &own->windows.windows[index];
@@ -244,7 +234,7 @@ static void receive(void *set, size_t index, const float *logits, int64_t count)
     for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
         const float *row = logits + own->windows.positions[i] * own->width;
         const uint32_t word = own->windows.words[i];
-        own->predicted[word] = tokens_best_class(row, own->width);
+        own->predicted[word] = results_best_class(row, own->width);
         own->probabilities[word] =
             (float)exp(-task_cross_entropy(row, own->width, own->predicted[word]));
         if (own->windows.classes[i] >= 0) {

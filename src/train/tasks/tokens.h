@@ -13,9 +13,6 @@
 struct word_window_rule tokens_window_rule(const struct berth_config *config,
                                            const struct tokenizer *tokenizer);
 
-// The class with the largest logit; among equals the first.
-int32_t tokens_best_class(const float *logits, size_t classes);
-
 // The result of an evaluation: each word's class and the model's probability of it, NaN for a word
 // without tokens. [dataset->word_count]
 struct tokens_result {
