@@ -259,9 +259,9 @@ enum berth_status squad_input_open(struct squad_input *input, const struct squad
         squad_input_done(input);
         return status;
     }
-    input->seconds = clock_now() - begin;
     log_note(args->log, "%s: %" PRId64 " questions, %zu features, %zu tokens in %.2f s", args->path,
-             input->examples, input->features.count, input->features.token_count, input->seconds);
+             input->examples, input->features.count, input->features.token_count,
+             clock_now() - begin);
     return BERTH_OK;
 }
 
