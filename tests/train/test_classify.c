@@ -345,6 +345,21 @@ static void a_head_for_other_classes_starts_anew(void **state) {
                    "newly initialised, to be trained: classifier.weight, classifier.bias");
 }
 
+// The same names, but classes that applied independently.
+static void a_head_for_another_problem_starts_anew(void **state) {
+    write_own_files();
+    struct fixture_run first = own_run("first");
+    first.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    set_key("first", "problem_type", "\"multi_label_classification\"");
+    struct fixture_run again = own_run("again");
+    again.config.model_name_or_path = fixture_keep("first");
+    again.config.max_steps = 1;
+    fixture_expect(&again, BERTH_OK, "warning: the model is multi-label, but ");
+    fixture_assert_logged("train.csv is single-label: its head is newly initialised");
+    fixture_assert_holds(fixture_path("again", "config.json"), "\"single_label_classification\"");
+}
+
 // The classifier of transformers' BertForMultipleChoice has another purpose, even with a shape that
 // fits.
 static void a_head_for_choices_starts_anew(void **state) {
@@ -605,6 +620,7 @@ int main(void) {
         FIXTURE_TEST(the_order_of_labels_is_noted),
         FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),
         FIXTURE_TEST(a_head_for_other_classes_starts_anew),
+        FIXTURE_TEST(a_head_for_another_problem_starts_anew),
         FIXTURE_TEST(a_head_for_choices_starts_anew),
         FIXTURE_TEST(numbers_are_regressed),
         FIXTURE_TEST(whole_numbers_are_classes_unless_told),

@@ -71,21 +71,14 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
                          dataset->name);
     }
     TRY(class_names_read(names, args->files, error));
-    const int same_count = names->count == dataset->tag_count;
-    const int same_classes =
-        same_count && tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
-    if (same_classes && dataset->tag_names == names->list) {
+    struct pair_dataset view = view_of(dataset);
+    const int are_same = class_names_are_comparable(names, args->files, &view) &&
+                         tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
+    class_names_settle_head(set, names, args, &view, are_same);
+    if (are_same && dataset->tag_names == names->list) {
         return BERTH_OK;
     }
-    const int differ = !same_classes && (same_count || !class_names_are_placeholders(names));
-    set->new_head = differ || args->files->shape.num_labels != (int64_t)dataset->tag_count;
-    if (differ) {
-        log_warning(args->log,
-                    "the model's classes (\"%s\", ...) differ from those of %s: its head is newly "
-                    "initialised",
-                    names->list[0], dataset->name);
-    }
-    const struct pair_dataset view = view_of(dataset);
+    view = view_of(dataset);
     TRY(class_names_set(args->files, &view, error));
     TRY(class_names_read(names, args->files, error));
     return tagged_renumber(dataset, names->list, names->count, error);
