@@ -11,10 +11,6 @@
 
 #define SAVE_STEPS 500 // the Trainer's default
 
-static int is_given(const struct berth_config *config, const char *name) {
-    return option_is_given(config, option_find(name));
-}
-
 static int is(const char *strategy, const char *name) {
     return strategy != NULL && strcmp(strategy, name) == 0;
 }
@@ -23,7 +19,7 @@ static int is(const char *strategy, const char *name) {
 
 static void note_unused(const struct berth_config *config, const char *name, const char *strategy,
                         const struct berth_log *log) {
-    if (is_given(config, name)) {
+    if (option_name_is_given(config, name)) {
         log_note(log, "%s has no effect with %s", name, strategy);
     }
 }
@@ -155,7 +151,7 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
     }
     for (size_t i = 0; i < count; i++) {
         const int declined = strcmp(requests[i], "do_eval") == 0 && !config->do_eval;
-        if (is_given(config, requests[i]) && !declined) {
+        if (option_name_is_given(config, requests[i]) && !declined) {
             log_warning(log, "%s has no effect, because there is nothing to evaluate on: %s",
                         requests[i], where);
         }

@@ -91,7 +91,7 @@ static enum berth_status apply_row(struct reading *r, const char *name, struct b
 }
 
 static int is_given(const struct reading *r, const char *name) {
-    return option_is_given(&r->before, option_find(name));
+    return option_name_is_given(&r->before, name);
 }
 
 // --- the file's own keys ------------------------------------------------------------------------

@@ -103,7 +103,7 @@ static void note_without_effect(const struct task_open *args) {
     static const char *const names[] = {"text_column", "text_pair_column", "label_column",
                                         "problem_type"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (option_is_chosen(args->config, option_find(names[i]))) {
+        if (option_name_is_chosen(args->config, names[i])) {
             log_note(args->log, "%s has no effect with task_name %s", names[i],
                      args->config->task_name);
         }

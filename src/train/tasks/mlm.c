@@ -123,7 +123,7 @@ static void note_without_effect(const struct task_open *args, const struct part 
         log_note(args->log, "text_column has no effect: %s is not a table", part->path);
     }
     if (args->use == TASK_TRAIN && config->validation_file != NULL &&
-        option_is_chosen(config, option_find("validation_split_percentage"))) {
+        option_name_is_chosen(config, "validation_split_percentage")) {
         log_note(args->log, "validation_split_percentage has no effect with validation_file");
     }
 }

@@ -136,7 +136,7 @@ static enum berth_status read_words(struct tokens *own, const struct task_open *
 struct word_window_rule tokens_window_rule(const struct berth_config *config,
                                            const struct tokenizer *tokenizer) {
     const int64_t room = config->max_seq_length - 2;
-    const int is_asked = option_is_chosen(config, option_find("doc_stride"));
+    const int is_asked = option_name_is_chosen(config, "doc_stride");
     const int64_t stride = is_asked ? config->doc_stride : room / 2;
     return (struct word_window_rule){.max_seq_length = config->max_seq_length,
                                      .stride = stride < room ? stride : room,
