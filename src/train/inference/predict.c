@@ -88,10 +88,12 @@ void predictor_done(struct predictor *predictor) {
 // --- predicting a set ---------------------------------------------------------------------------
 
 struct predict_job {
-    const struct predict_args *args;
-    char title[64];             // "predict squad"
-    struct berth_config config; // adjusted to the model
-    struct berth_log log;       // of rank 0
+    const struct task *task;
+    enum task_use use; // TASK_PREDICT or TASK_VALIDATE
+    char title[64];    // "predict squad"
+    struct berth_config config;
+    struct berth_log log;
+    const volatile int *stop;
     struct comm *comm;
     struct predictor predictor;
     struct evaluation evaluation;
@@ -138,7 +140,7 @@ static enum berth_status write_results(const struct predict_job *job,
                                        const struct task_results *results,
                                        struct berth_error *error) {
     TRY(file_lock_check(&job->lock, error));
-    TRY(job->args->task->write(&job->evaluation.set, results, error));
+    TRY(job->task->write(&job->evaluation.set, results, error));
     return results->use == TASK_VALIDATE && results->score->count > 0
                ? task_write_scores(results->folder, results->score, results->seconds, error)
                : BERTH_OK;
@@ -152,12 +154,12 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     struct evaluation_run how = {.engine = &job->predictor.engine,
                                  .files = &job->predictor.files,
                                  .log = &job->log,
-                                 .stop = job->args->stop};
+                                 .stop = job->stop};
     TRY(evaluation_predict(&job->evaluation, &how, &timing, &score, error));
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written");
     }
-    struct task_results results = {.use = job->args->use,
+    struct task_results results = {.use = job->use,
                                    .folder = job->config.output_dir,
                                    .score = &score,
                                    .seconds = timing.seconds};
@@ -169,8 +171,8 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
 }
 
 static enum berth_status settle(struct predict_job *job, struct berth_error *error) {
-    TRY(job->args->task->settle(&job->config, job->args->use, error));
-    return task_log_settings(job->args->task, &job->config, JOB_PREDICT, &job->log, error);
+    TRY(job->task->settle(&job->config, job->use, error));
+    return task_log_settings(job->task, &job->config, JOB_PREDICT, &job->log, error);
 }
 
 // Rank 0 only.
@@ -189,11 +191,11 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     const struct predictor_kind kind = {
-        job->args->task->head, option_default_integer("max_seq_length", job->args->task->defaults)};
+        job->task->head, option_default_integer("max_seq_length", job->task->defaults)};
     TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
     struct task_open args = {
-        .use = job->args->use, .config = config, .files = &job->predictor.files, .log = &job->log};
-    return evaluation_open(&job->evaluation, job->args->task, &args, error);
+        .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
+    return evaluation_open(&job->evaluation, job->task, &args, error);
 }
 
 static enum berth_status make_plan(const struct predict_job *job, struct berth_error *error) {
@@ -230,15 +232,17 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
 enum berth_status predict(const struct predict_args *args, struct berth_run_result *result,
                           struct berth_error *error) {
     struct berth_run_result ignored;
-    struct predict_job job = {.args = args,
+    struct predict_job job = {.task = args->task,
+                              .use = args->use,
                               .config = *args->config,
                               .log = args->log,
+                              .stop = args->stop,
                               .comm = comm_self(),
                               .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    snprintf(job.title, sizeof job.title, "%s %s",
-             args->use == TASK_PREDICT ? "predict" : "evaluate", args->task->name);
+    snprintf(job.title, sizeof job.title, "%s %s", job.use == TASK_PREDICT ? "predict" : "evaluate",
+             job.task->name);
     enum berth_status status =
         machine_comm_open(job.title, args->config, &job.log, &job.comm, error);
     if (status == BERTH_OK) {
