@@ -208,10 +208,6 @@ static enum berth_status check_extracted(const struct job *job, const char *fold
     return status;
 }
 
-static int is_given_by_name(const struct berth_config *config, const char *option) {
-    return option_is_given(config, option_find(option));
-}
-
 static enum berth_status make_shards(struct job *job, struct berth_prepare_stage *done,
                                      struct berth_error *error) {
     const struct berth_config *config = &job->config;
@@ -223,8 +219,8 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
                                          .test = (uint32_t)config->test_shards,
                                          .test_fraction = config->fraction_test_set,
                                          .seed = (uint64_t)config->seed},
-                                .training_is_named = is_given_by_name(config, "shards"),
-                                .test_is_named = is_given_by_name(config, "test_shards"),
+                                .training_is_named = option_name_is_given(config, "shards"),
+                                .test_is_named = option_name_is_given(config, "test_shards"),
                                 .threads = job->threads,
                                 .comm = job->comm};
     TRY(stage_settle_input(
@@ -306,7 +302,7 @@ static struct instance_stage instance_stage_of(const struct job *job) {
                     .whole_word = config->whole_word_mask,
                     .stop = job->stop},
         .tfrecord = strcmp(config->format, "tfrecord") == 0,
-        .follows_name = !option_is_given(config, option_find("format")),
+        .follows_name = !option_name_is_given(config, "format"),
         .threads = job->threads,
         .comm = job->comm};
 }
@@ -585,7 +581,7 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
     struct pack_stage stage = {
         .input = input_dir,
         .folder = output_dir,
-        .length = is_given_by_name(config, "max_seq_length") ? (int)config->max_seq_length : 0,
+        .length = option_name_is_given(config, "max_seq_length") ? (int)config->max_seq_length : 0,
         .seed = (uint64_t)own.seed,
         .threads = 1};
     TRY(machine_comm_open("pack", config, &log, &stage.comm, error));

@@ -8,6 +8,7 @@
 #include "api/texts.h"
 #include "core/memory.h"
 #include "metrics/entities.h"
+#include "metrics/results.h"
 #include "train/tasks/class_names.h"
 #include "train/tasks/tokens.h"
 
@@ -176,7 +177,7 @@ static void receive(void *context, size_t index, const float *logits, int64_t co
     for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
         const float *row = logits + pass->windows.positions[i] * classes;
         struct berth_tagged_word *word = &text->tags->words[pass->windows.words[i]];
-        const int32_t best = tokens_best_class(row, classes);
+        const int32_t best = results_best_class(row, classes);
         (void)texts_check_finite(text->status, row, classes);
         word->label = pass->tagger->names.list[best];
         word->score = probability_of(row, classes, best);

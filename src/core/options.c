@@ -371,6 +371,14 @@ int option_is_chosen(const struct berth_config *config, const struct option_row 
     return option_is_given(config, row) || !prints_alike(config, &defaults, row);
 }
 
+int option_name_is_given(const struct berth_config *config, const char *name) {
+    return option_is_given(config, option_find(name));
+}
+
+int option_name_is_chosen(const struct berth_config *config, const char *name) {
+    return option_is_chosen(config, option_find(name));
+}
+
 // A value is valid when its text can be parsed.
 enum berth_status option_check(const struct berth_config *config, struct berth_error *error) {
     struct berth_config defaults;

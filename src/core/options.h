@@ -179,6 +179,9 @@ int option_is_given(const struct berth_config *config, const struct option_row *
 void option_forget(struct berth_config *config, const struct option_row *row);
 // 1 when the setting was given by name or is not the default.
 int option_is_chosen(const struct berth_config *config, const struct option_row *row);
+// The same of the option of that name.
+int option_name_is_given(const struct berth_config *config, const char *name);
+int option_name_is_chosen(const struct berth_config *config, const char *name);
 // 1 when the settings resume a run from a checkpoint.
 int option_resumes(const struct berth_config *config);
 // 1 when each process trains a model of its own.

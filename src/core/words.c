@@ -5,7 +5,7 @@
 #include <string.h>
 
 int words_contain(const char *list, char separator, const char *word) {
-    const size_t length = strlen(word);
+    const size_t length = strchr(word, separator) == NULL ? strlen(word) : 0;
     for (const char *at = list; at != NULL && length > 0; at = strchr(at, separator)) {
         at += *at == separator;
         if (strncmp(at, word, length) == 0 && (at[length] == separator || at[length] == '\0')) {

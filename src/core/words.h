@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-// Whether the list contains `word`, which is not empty. NULL is an empty list.
+// Whether the list contains `word`; an empty word, or one with the separator, is in no list. NULL
+// is an empty list.
 int words_contain(const char *list, char separator, const char *word);
 
 // Adds a word to the list "a, b" in text[size], as far as it fits.

@@ -135,7 +135,7 @@ static int score_queries(const struct retrieval *r) {
 
 static void add_queries(const struct retrieval *r, struct embedding_retrieval *result) {
     const double queries = (double)r->queries;
-    *result = (struct embedding_retrieval){.queries = r->queries, .texts = r->text_count};
+    *result = (struct embedding_retrieval){.reciprocal_rank = 0};
     for (size_t query = 0; query < r->queries; query++) {
         for (size_t k = 0; k < EMBEDDING_RECALLS; k++) {
             result->recalls[k] += r->scores[query][k];

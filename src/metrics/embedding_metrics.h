@@ -29,7 +29,6 @@ double embedding_triplet_accuracy(const struct embedding_set *set, const uint32_
 extern const size_t embedding_recall_depths[EMBEDDING_RECALLS]; // 1, 3, 5, 10
 
 struct embedding_retrieval {
-    size_t queries, texts;             // distinct
     double recalls[EMBEDDING_RECALLS]; // mean over the queries of the fraction of their texts that
                                        // are among the nearest 1, 3, 5, 10
     double reciprocal_rank;            // mean of 1 / rank of the nearest correct text, 0 beyond 10

@@ -210,13 +210,16 @@ enum berth_status results_remove(const char *folder, struct berth_error *error) 
 
 // --- predictions --------------------------------------------------------------------------------
 
-int32_t results_predicted_class(const struct results_predictions *predictions, size_t index) {
-    const float *logits = predictions->logits + index * predictions->width;
+int32_t results_best_class(const float *logits, size_t classes) {
     size_t best = 0;
-    for (size_t i = 1; i < predictions->width; i++) {
+    for (size_t i = 1; i < classes; i++) {
         best = logits[i] > logits[best] ? i : best;
     }
     return (int32_t)best;
+}
+
+int32_t results_predicted_class(const struct results_predictions *predictions, size_t index) {
+    return results_best_class(predictions->logits + index * predictions->width, predictions->width);
 }
 
 // Prints like NumPy's str() of a float32: the fewest digits that read back the same, in Python's

@@ -45,6 +45,8 @@ struct results_predictions {
 };
 
 // The class with the largest logit; of equals, the first.
+int32_t results_best_class(const float *logits, size_t classes);
+// That of an example.
 int32_t results_predicted_class(const struct results_predictions *predictions, size_t index);
 
 // How logits become scores.

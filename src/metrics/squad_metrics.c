@@ -5,8 +5,7 @@
 //                white space into tokens
 //   exact match: the same tokens in the same order
 //   F1:          2 p r / (p + r) of the bags of tokens; in v2.0, if one text has no token, 1 if
-//   neither
-//                has any, otherwise 0
+//                neither has any, otherwise 0
 //
 // Python's text rules apply throughout. squad_evaluate.c evaluates files.
 #include "metrics/squad_metrics.h"
@@ -218,19 +217,13 @@ enum berth_status squad_score_v1(const struct squad_dataset *dataset,
                                  const char *const *predictions, struct squad_score *score,
                                  struct berth_error *error) {
     double exact = 0, f1 = 0;
-    *score = (struct squad_score){.total = dataset->count};
     for (size_t i = 0; i < dataset->count; i++) {
         struct squad_match best;
-        if (predictions[i] == NULL) {
-            score->missing++;
-            continue;
-        }
         TRY(squad_match_example(&dataset->examples[i], predictions[i], 0, &best, error));
         exact += best.exact;
         f1 += best.f1;
     }
-    score->exact_match = percent(exact, score->total);
-    score->f1 = percent(f1, score->total);
+    *score = (struct squad_score){percent(exact, dataset->count), percent(f1, dataset->count)};
     return BERTH_OK;
 }
 

@@ -11,9 +11,8 @@
 
 struct squad_score {
     double exact_match, f1; // percent
-    size_t total, missing;  // questions; questions without a prediction (count 0)
 };
-// The v1.1 score of predictions[i] for examples[i]; NULL: no prediction.
+// The v1.1 score of predictions[i] for examples[i].
 enum berth_status squad_score_v1(const struct squad_dataset *dataset,
                                  const char *const *predictions, struct squad_score *score,
                                  struct berth_error *error);

@@ -269,8 +269,7 @@ static enum berth_status cut_as_google(const struct squad_text_source *source,
     return status;
 }
 
-// --- by the offsets of tokens
-// ---------------------------------------------------------------------
+// --- by the offsets of tokens --------------------------------------------------------------------
 
 // The range `words`, from token `start` on if that begins within a word, up to token `end` if that
 // ends within a word. All of the range if the features are not those of this context.

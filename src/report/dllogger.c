@@ -45,6 +45,8 @@ static const struct name {
     {BERTH_RECORD_SUMMARY, "pretrain", "samples_per_second", "training_sequences_per_second"},
     {BERTH_RECORD_SUMMARY, "predict", "predict_seconds", "e2e_inference_time"},
     {BERTH_RECORD_SUMMARY, "predict", "samples_per_second", "inference_sequences_per_second"},
+    {BERTH_RECORD_SUMMARY, "evaluate", "predict_seconds", "e2e_inference_time"},
+    {BERTH_RECORD_SUMMARY, "evaluate", "samples_per_second", "inference_sequences_per_second"},
     {BERTH_RECORD_SUMMARY, NULL, "final_loss", "final_loss"},
     {BERTH_RECORD_SUMMARY, NULL, "exact_match", "exact_match"},
     {BERTH_RECORD_SUMMARY, NULL, "f1", "F1"},

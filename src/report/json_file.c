@@ -41,6 +41,26 @@ enum berth_status json_file_check(const char *path, struct berth_error *error) {
                : file_check_kind(path, &kind, error);
 }
 
+// A run that was killed or that found the disk full may have left half a line, to which nothing may
+// be appended. If this write fails, so does that of the first record, which reports it.
+static enum berth_status terminate_line(struct json_file *file, const char *path,
+                                        struct berth_error *error) {
+    struct stat info;
+    struct file_reader reader;
+    char last = '\n';
+    if (fstat(file->descriptor, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
+        return BERTH_OK;
+    }
+    TRY(file_reader_open(&reader, path, error));
+    enum berth_status status = file_reader_at(&reader, reader.size - 1, &last, 1, error);
+    file_reader_close(&reader);
+    if (last != '\n') {
+        (void)json_file_write(file, "\n", 1);
+        file->failed = 0;
+    }
+    return status;
+}
+
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_options *options,
                                  struct berth_error *error) {
@@ -64,7 +84,7 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         return file_cannot_create(path, errno, error);
     }
     file->owned = 1;
-    return BERTH_OK;
+    return options->append ? terminate_line(file, path, error) : BERTH_OK;
 }
 
 static const char *kind_name(enum berth_record_kind kind) {

@@ -19,7 +19,7 @@ struct json_file {
 };
 
 struct json_file_options {
-    int append;   // 0: truncate the file
+    int append;   // begin a new line at the end of the file; 0: truncate it
     int dllogger; // write dllogger's lines instead of ours
 };
 

@@ -158,7 +158,8 @@ static void print_eval(struct berth_reporter *reporter, const struct berth_recor
 }
 
 static void print_summary(struct berth_reporter *reporter, const struct berth_record *record) {
-    if (reporter->deepspeed) {
+    const int is_training = lines_field(record, "predict_seconds") == NULL;
+    if (reporter->deepspeed && is_training) {
         print_framed(reporter, "Finished Training");
     }
     print_table(reporter, record, "summary");

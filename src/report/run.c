@@ -141,10 +141,6 @@ void run_add(struct run *run, const char *name, double step, double value) {
 
 // --- facts ---------------------------------------------------------------------------------------
 
-const json *run_planned(const struct run *run, const char *part, const char *key) {
-    return json_member(json_member(run->plan, part), key);
-}
-
 const json *run_details(const struct run *run, const char *kind) {
     return json_member(run->details, kind);
 }

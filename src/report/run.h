@@ -88,8 +88,6 @@ static inline double run_mean(const struct run_bucket *bucket) {
     return bucket->sum / (double)bucket->count;
 }
 
-// The value of plan[part][key]; NULL: there is none.
-const json *run_planned(const struct run *run, const char *part, const char *key);
 // The objects of a kind of detail; NULL: none.
 const json *run_details(const struct run *run, const char *kind);
 

@@ -103,21 +103,6 @@ struct berth_log run_log_log(struct run_log *log) {
 
 // --- the log -------------------------------------------------------------------------------------
 
-// A killed process may have left half a line, which must be terminated before anything is appended.
-static enum berth_status terminate_line(struct run_log *log, const char *path,
-                                        struct berth_error *error) {
-    struct file_reader reader;
-    char last = '\n';
-    TRY(file_reader_open(&reader, path, error));
-    enum berth_status status =
-        reader.size > 0 ? file_reader_at(&reader, reader.size - 1, &last, 1, error) : BERTH_OK;
-    file_reader_close(&reader);
-    if (status == BERTH_OK && last != '\n') {
-        (void)json_file_write(&log->file, "\n", 1);
-    }
-    return status;
-}
-
 // A damaged log does not prevent a run from being resumed.
 static enum berth_status read_earlier(struct run_log *log, const char *folder,
                                       struct berth_error *error) {
@@ -137,16 +122,12 @@ static enum berth_status open_file(struct run_log *log, const char *folder, int 
     if (path == NULL) {
         return path_no_memory(error);
     }
-    const int continues = append && file_exists(path);
     enum berth_status status = run_init(&log->run, folder, error);
-    if (status == BERTH_OK && continues) {
+    if (status == BERTH_OK && append && file_exists(path)) {
         status = read_earlier(log, folder, error);
     }
     if (status == BERTH_OK) {
         status = json_file_open(&log->file, path, &options, error);
-    }
-    if (status == BERTH_OK && continues) {
-        status = terminate_line(log, path, error);
     }
     memory_free(path);
     return status;

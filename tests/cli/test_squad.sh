@@ -59,6 +59,9 @@ expect_code 0
 run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sample 8
 expect_code 2
 expect_err 'has samples 0 to 7'
+run show squad --model "$work/keras" --input "$work/data.json" $keras --max_seq_length 20
+expect_code 65
+expect_err "all its questions are left out by Keras's rules; a larger --max_seq_length than 20 may keep some"
 
 # Samples drawn at random: determined by the seed, in ascending order, without repetition, at most all.
 drawn() { # WORDS...: the numbers of the samples

@@ -177,7 +177,7 @@ static void steps_of_pre_training(void **state) {
     json_free(line);
 }
 
-// The summaries of three jobs: the same fields under the names of each.
+// The summaries of four jobs: the same fields under the names of each.
 static void the_summary_has_no_step(void **state) {
     const struct berth_field fields[] = {
         log_real("train_seconds", 60),
@@ -204,6 +204,8 @@ static void the_summary_has_no_step(void **state) {
         {"finetune squad", "F1", 88.5},
         {"predict squad", "e2e_inference_time", 8},
         {"predict squad", "inference_sequences_per_second", 32},
+        {"evaluate pretrain", "e2e_inference_time", 8},
+        {"evaluate pretrain", "inference_sequences_per_second", 32},
         {"pretrain", "e2e_train_time", 90},
         {"pretrain", "raw_train_time", 60},
         {"pretrain", "training_sequences_per_second", 32},

@@ -351,6 +351,8 @@ static void deepspeed_steps(struct berth_log log) {
     struct berth_field coefficients[] = {log_integer("step", 40), log_real("a.weight", 0.125)};
     log_fields(&log, BERTH_RECORD_VALUES, "lamb_coeffs", coefficients, 2);
     log_fields(&log, BERTH_RECORD_SUMMARY, NULL, NULL, 0);
+    const struct berth_field predicted = log_real("predict_seconds", 8);
+    log_fields(&log, BERTH_RECORD_SUMMARY, "predict squad", &predicted, 1);
 }
 
 static void deepspeed_lines_can_be_grepped(void **state) {
@@ -376,6 +378,8 @@ static void deepspeed_lines_can_be_grepped(void **state) {
     expect_no(&output, "step=20 lr"); // they have no classifier
     expect_no(&output, "a.weight");
     expect(&output, "[Rank 0] Finished Training\n");
+    const char *first = strstr(output.text, "Finished Training");
+    assert_null(strstr(first + 1, "Finished Training"));
     int year, month, day, hour, minute, second, millisecond, end = 0;
     sscanf(output.text, "[%4d-%2d-%2d %2d:%2d:%2d,%3d] [INFO] [%n", &year, &month, &day, &hour,
            &minute, &second, &millisecond, &end);
@@ -422,6 +426,23 @@ static void json_lines_hold_every_record(void **state) {
     unlink(path);
 }
 
+// A run that was killed, or a full disk, left half a line: what a resumed run appends stays apart.
+static void half_a_line_is_ended(void **state) {
+    static const char half[] = "{\"time\":1,\"kind\":\"st";
+    static struct output output;
+    char path[] = "/tmp/berth-reporter-XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_int_equal(write(descriptor, half, strlen(half)), (int)strlen(half));
+    close(descriptor);
+    struct berth_config config = plain_config();
+    config.json_summary = path;
+    config.resume_from_checkpoint = "auto";
+    capture(&config, 0, train_a_little, &output);
+    read_file(path, &output);
+    expect(&output, "{\"time\":1,\"kind\":\"st\n{\"time\":");
+    unlink(path);
+}
+
 static void a_json_file_that_cannot_be_made_is_an_error(void **state) {
     struct berth_config config = plain_config();
     struct berth_reporter *reporter;
@@ -445,6 +466,7 @@ static void a_full_disk_is_told_once(void **state) {
     struct berth_config config = plain_config();
     skip_without_full_disk();
     config.json_summary = "/dev/full";
+    config.resume_from_checkpoint = "auto"; // a device has no last line
     capture(&config, 0, train_a_little, &output);
     expect(&output, "json_summary: writing failed");
     const char *first = strstr(output.text, "json_summary");
@@ -643,6 +665,7 @@ int main(void) {
         cmocka_unit_test(warnings_are_coloured_where_colours_are_on),
         cmocka_unit_test(deepspeed_lines_can_be_grepped),
         cmocka_unit_test(json_lines_hold_every_record),
+        cmocka_unit_test(half_a_line_is_ended),
         cmocka_unit_test(a_json_file_that_cannot_be_made_is_an_error),
         cmocka_unit_test(a_full_disk_is_told_once),
         cmocka_unit_test(a_reader_that_went_away_is_no_crash),

@@ -4,6 +4,7 @@
 // with the same bytes, and inconsistencies are reported.
 #include "fixture.h"
 #include "format/json/json.h"
+#include "train/tasks/confusion.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -344,6 +345,21 @@ static void a_head_for_other_classes_starts_anew(void **state) {
                    "newly initialised, to be trained: classifier.weight, classifier.bias");
 }
 
+// The same names, but classes that applied independently.
+static void a_head_for_another_problem_starts_anew(void **state) {
+    write_own_files();
+    struct fixture_run first = own_run("first");
+    first.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    set_key("first", "problem_type", "\"multi_label_classification\"");
+    struct fixture_run again = own_run("again");
+    again.config.model_name_or_path = fixture_keep("first");
+    again.config.max_steps = 1;
+    fixture_expect(&again, BERTH_OK, "warning: the model is multi-label, but ");
+    fixture_assert_logged("train.csv is single-label: its head is newly initialised");
+    fixture_assert_holds(fixture_path("again", "config.json"), "\"single_label_classification\"");
+}
+
 // The classifier of transformers' BertForMultipleChoice has another purpose, even with a shape that
 // fits.
 static void a_head_for_choices_starts_anew(void **state) {
@@ -438,7 +454,11 @@ static void mnli_has_two_files(void **state) {
     write_mnli("glue/MNLI/test_matched.tsv", 1, 6, 0);
     write_mnli("glue/MNLI/test_mismatched.tsv", 3, 4, 0);
     struct fixture_run run = mnli_run("out");
+    run.config.label_column = "index";
+    run.config.problem_type = "regression";
     fixture_expect(&run, BERTH_OK, "eval_features=16");
+    fixture_assert_logged("note: label_column has no effect with task_name MNLI");
+    fixture_assert_logged("note: problem_type has no effect with task_name MNLI");
     fixture_number("out", "eval_results.json", "eval_accuracy");
     fixture_number("out", "eval_results.json", "eval_accuracy_mm");
     fixture_assert_holds(fixture_path("out", "config.json"),
@@ -521,6 +541,37 @@ static void a_run_does_not_resume_with_other_classes(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
+struct logged {
+    char text[256];
+};
+
+static void put_cell(void *context, const struct berth_record *record) {
+    struct logged *logged = context;
+    const size_t used = strlen(logged->text);
+    snprintf(logged->text + used, sizeof logged->text - used, "%s %s %d; ", record->fields[1].text,
+             record->fields[2].text, (int)record->fields[3].integer);
+}
+
+// With as many classes as a model may have, the matrix takes memory for the examples alone.
+static void many_classes_take_no_memory(void **state) {
+    enum { CLASSES = 1 << 20, EXAMPLES = 7 };
+    static const int32_t pairs[EXAMPLES][2] = {
+        {CLASSES - 1, 0}, {5, 5}, {CLASSES - 1, 0}, {0, 5}, {5, 5}, {5, 0}, {5, 5}};
+    static const char *names[CLASSES];
+    names[0] = "first";
+    names[5] = "fifth";
+    names[CLASSES - 1] = "last";
+    struct logged logged = {""};
+    const struct berth_log log = {.write = put_cell, .context = &logged};
+    struct confusion confusion;
+    assert_int_equal(confusion_init(&confusion, names, EXAMPLES, NULL), BERTH_OK);
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        confusion_count(&confusion, pairs[i][0], pairs[i][1]);
+    }
+    confusion_log(&confusion, 1, &log);
+    assert_string_equal(logged.text, "fifth fifth 3; last first 2; first fifth 1; fifth first 1; ");
+}
+
 static void what_does_not_fit_is_reported(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
@@ -569,12 +620,14 @@ int main(void) {
         FIXTURE_TEST(the_order_of_labels_is_noted),
         FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),
         FIXTURE_TEST(a_head_for_other_classes_starts_anew),
+        FIXTURE_TEST(a_head_for_another_problem_starts_anew),
         FIXTURE_TEST(a_head_for_choices_starts_anew),
         FIXTURE_TEST(numbers_are_regressed),
         FIXTURE_TEST(whole_numbers_are_classes_unless_told),
         FIXTURE_TEST(mnli_has_two_files),
         FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
         FIXTURE_TEST(a_run_does_not_resume_with_other_classes),
+        cmocka_unit_test(many_classes_take_no_memory),
         FIXTURE_TEST(what_does_not_fit_is_reported),
     };
     return cmocka_run_group_tests_name("classify", tests, NULL, NULL);

@@ -441,6 +441,16 @@ static void test_auto_leaves_the_setting(void **state) {
     assert_int_equal(config.wall_clock_breakdown, 1);
 }
 
+// What the file has wrong is not the command line's, which overrides it.
+static void test_errors_of_overridden_keys(void **state) {
+    struct berth_config config;
+    struct berth_error error;
+    option_defaults(&config);
+    set(&config, "train_batch_size", "8");
+    assert_int_equal(apply(&config, "{\"train_batch_size\":0}", &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "ds.json: key \"train_batch_size\": "));
+}
+
 static void refuse(const char *text, enum berth_status status, const char *part,
                    const char *other) {
     struct berth_config config;
@@ -454,6 +464,8 @@ static void refuse(const char *text, enum berth_status status, const char *part,
 
 static void test_errors_name_file_and_key(void **state) {
     refuse("{\"train_batch_sise\":8}", BERTH_CONFIG, "train_batch_sise", "\"train_batch_size\"");
+    refuse("{\"train_batch_size\":8,\"flops_profiler timers\":{}}", BERTH_CONFIG, // two names
+           "flops_profiler timers", "");
     refuse("{\"train_batch_size\":8,\"comets\":{}}", BERTH_CONFIG, "comets", "\"comet\"");
     refuse("{\"train_batch_size\":8,\"nebula\":{}}", BERTH_CONFIG, "nebula",
            "no known key has a similar name");
@@ -645,6 +657,7 @@ int main(void) {
         SCRATCH_TEST(test_without_a_scheduler),
         SCRATCH_TEST(test_auto_is_the_runs_own),
         SCRATCH_TEST(test_auto_leaves_the_setting),
+        SCRATCH_TEST(test_errors_of_overridden_keys),
         SCRATCH_TEST(test_errors_name_file_and_key),
         SCRATCH_TEST(test_missing_file),
     };

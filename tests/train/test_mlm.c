@@ -185,8 +185,9 @@ static void test_the_model(void **state) {
                      BERTH_OK);
     assert_int_equal(file_read(fixture_path("scored", "eval_results.txt"), 4096, &b, &length, NULL),
                      BERTH_OK);
-    *strstr(a, "global_step") = *strstr(b, "global_step") = '\0'; // the keys are sorted
-    assert_string_equal(a, b);
+    const char *step = strstr(a, "global_step"); // an evaluation has none
+    assert_memory_equal(a, b, (size_t)(step - a));
+    assert_string_equal(strchr(step, '\n') + 1, b + (step - a));
     memory_free(a);
     memory_free(b);
 }

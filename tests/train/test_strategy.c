@@ -111,6 +111,11 @@ static void test_no_evaluation_before_the_end(void **state) {
         assert_non_null(strstr(error.message, need[0]));
         assert_non_null(strstr(error.message, no[0]));
     }
+    struct berth_config config = WITH("early_stopping_patience", "3");
+    struct berth_error error;
+    option_apply_defaults(&config, JOB_PRETRAIN); // which evaluates only at the end
+    assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, ": set --eval_steps or --evaluate_every_epoch true"));
     settled(WITH("eval_strategy", "no"));
     settled(
         WITH("evaluate_every_epoch", "false", "eval_steps", "2", "load_best_model_at_end", "true"));

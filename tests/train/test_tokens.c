@@ -257,20 +257,24 @@ static void what_is_predicted_later_is_read_before_training(void **state) {
 }
 
 // Gives the model the names LABEL_0 to LABEL_11.
+static void set_key(const char *folder, const char *key, json *value) {
+    const char *path = fixture_path(folder, "config.json");
+    json *config;
+    assert_int_equal(json_read_file(path, &config, NULL), BERTH_OK);
+    json_set(config, key, value);
+    assert_int_equal(json_write_file(config, JSON_INDENT_2_SORTED, path, NULL), BERTH_OK);
+    json_free(config);
+}
+
 static void set_placeholders(void) {
-    json *config, *names = json_new_object();
-    assert_int_equal(json_read_file(in_folder("model/config.json"), &config, NULL), BERTH_OK);
+    json *names = json_new_object();
     for (int i = 0; i < 12; i++) {
         char number[8], name[16];
         snprintf(number, sizeof number, "%d", i);
         snprintf(name, sizeof name, "LABEL_%d", i);
         json_set(names, number, json_new_text(name));
     }
-    json_set(config, "id2label", names);
-    assert_int_equal(
-        json_write_file(config, JSON_INDENT_2_SORTED, in_folder("model/config.json"), NULL),
-        BERTH_OK);
-    json_free(config);
+    set_key("model", "id2label", names);
 }
 
 // LABEL_10 and the number 10 are the class 10 of a model with such names, and its head remains.
@@ -305,6 +309,19 @@ static void placeholders_keep_their_head(void **state) {
         fixture_assert_holds(fixture_path(output, "config.json"), entry);
         model = "out-0";
     }
+}
+
+// The same names, but classes that applied independently.
+static void a_head_for_another_problem_starts_anew(void **state) {
+    struct fixture_run first = tag_run("first");
+    first.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    set_key("first", "problem_type", json_new_text("multi_label_classification"));
+    struct fixture_run again = tag_run("again");
+    again.config.model_name_or_path = fixture_keep("first");
+    again.config.max_steps = 1;
+    fixture_expect(&again, BERTH_OK, "warning: the model is multi-label, but ");
+    fixture_assert_holds(fixture_path("again", "config.json"), "\"single_label_classification\"");
 }
 
 static void what_does_not_fit_is_reported(void **state) {
@@ -421,6 +438,7 @@ int main(void) {
         FIXTURE_TEST(frozen_weights_stay),
         FIXTURE_TEST(what_is_predicted_later_is_read_before_training),
         FIXTURE_TEST(placeholders_keep_their_head),
+        FIXTURE_TEST(a_head_for_another_problem_starts_anew),
         FIXTURE_TEST(what_does_not_fit_is_reported),
         FIXTURE_TEST(a_text_is_tagged_in_memory),
     };

@@ -297,8 +297,7 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
                                .order = data->order + data->cuts[step],
                                .count = count,
                                .step = step,
-                               .learning_rate = bench->settings->config->learning_rate,
-                               .stop = bench->settings->stop};
+                               .learning_rate = bench->settings->config->learning_rate};
     return update_run(&bench->updater, &args, update, error);
 }
 
@@ -413,7 +412,6 @@ static enum berth_status measure_step(struct bench *bench, int64_t step,
 
 static enum berth_status measure(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
-    const struct bench_settings *settings = bench->settings;
     const size_t updates = (size_t)bench->data.updates;
     struct sums sums = {0};
     bench->step_seconds = memory_array(updates, sizeof *bench->step_seconds);
@@ -422,9 +420,6 @@ static enum berth_status measure(struct bench *bench, struct bench_figures *figu
     }
     read_peak(bench);
     for (int64_t step = 0; step < bench->data.updates; step++) {
-        if (settings->stop != NULL && *settings->stop != 0) {
-            return error_set(error, BERTH_INTERRUPTED, "stopped on request");
-        }
         TRY(forecasts(bench) ? record_step(bench, step, error)
                              : measure_step(bench, step, figures, &sums, error));
         log_progress(&bench->log, trains(bench) ? "train" : "predict", step + 1,

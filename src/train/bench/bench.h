@@ -38,7 +38,6 @@ struct bench_settings {
     const char *replay_compute;
     const struct bench_cluster *cluster; // only for BENCH_RANKS
     struct berth_log log;                // receives the plan and notes
-    const volatile int *stop;
 };
 
 // The cluster of a forecast: BENCH_RANKS measures on this machine what rank 0 computes, and

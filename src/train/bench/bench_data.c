@@ -295,7 +295,7 @@ static enum berth_status read_instances(struct bench_data *data,
                                         const struct bench_settings *settings,
                                         struct berth_error *error) {
     const struct berth_config *config = settings->config;
-    const int asked = option_is_given(config, option_find("max_seq_length"));
+    const int asked = option_name_is_given(config, "max_seq_length");
     const int64_t updates = settings->steps + settings->warm_up_steps;
     struct bench_shards shards = {.path = settings->data,
                                   .tokens = settings->update_sequences > 0
@@ -351,7 +351,9 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     // Checked before searching for a vocabulary next to the data.
     if (settings->data != NULL) {
         TRY_DONE(data->task != NULL
-                     ? file_require(settings->data, "a file to train on", error)
+                     ? file_require(settings->data,
+                                    data->task == &task_squad ? "a SQuAD file" : "a table of texts",
+                                    error)
                      : path_require(settings->data, "a shard or a folder of shards", error));
     }
     TRY_DONE(read_shape(data, settings, error));

@@ -79,7 +79,7 @@ static void note_unused(const struct berth_config *config, const struct state_sh
     const char *where =
         option_is_independent(config) ? "with independent workers" : "in one process";
     for (size_t i = 0; i < sizeof names / sizeof *names && sharding->size == 1; i++) {
-        if (option_is_chosen(config, option_find(names[i]))) {
+        if (option_name_is_chosen(config, names[i])) {
             log_note(log, "%s has no effect %s", names[i], where);
         }
     }
@@ -88,7 +88,7 @@ static void note_unused(const struct berth_config *config, const struct state_sh
                       "supported; use --zero_stage 2 with several processes");
     }
     if (sharding->size > 1 && sharding->stage == 0 &&
-        option_is_chosen(config, option_find("allgather_bucket_size"))) {
+        option_name_is_chosen(config, "allgather_bucket_size")) {
         log_note(log, "allgather_bucket_size has no effect with zero_stage 0: every process "
                       "updates all weights");
     }

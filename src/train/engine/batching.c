@@ -70,7 +70,7 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
     int64_t micro = config->per_device_train_batch_size;
     int64_t accumulation = config->gradient_accumulation_steps;
     b->update_sequences = config->train_batch_size;
-    if (micro > 0 && !option_is_chosen(config, option_find("train_batch_size"))) {
+    if (micro > 0 && !option_name_is_chosen(config, "train_batch_size")) {
         int64_t steps = accumulation > 0 ? accumulation : 1;
         if (__builtin_mul_overflow(micro, steps, &b->update_sequences) ||
             __builtin_mul_overflow(b->update_sequences, ranks, &b->update_sequences)) {

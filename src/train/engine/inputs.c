@@ -162,7 +162,7 @@ static enum berth_status check_vocabulary(const struct model_files *files, const
 }
 
 static int length_is_chosen(const struct berth_config *config) {
-    return option_is_chosen(config, option_find("max_seq_length"));
+    return option_name_is_chosen(config, "max_seq_length");
 }
 
 enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,

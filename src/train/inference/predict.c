@@ -90,6 +90,7 @@ void predictor_done(struct predictor *predictor) {
 struct predict_job {
     const struct task *task;
     enum task_use use; // TASK_PREDICT or TASK_VALIDATE
+    char title[64];    // "predict squad"
     struct berth_config config;
     struct berth_log log;
     const volatile int *stop;
@@ -101,7 +102,6 @@ struct predict_job {
 
 static void report(const struct predict_job *job, const struct infer_result *timing,
                    const struct berth_run_result *result, double seconds) {
-    char text[64];
     struct berth_field fields[BERTH_METRICS_MAX + 10] = {
         log_integer("eval_samples", job->evaluation.set.examples),
         log_integer("eval_features", timing->sequences),
@@ -117,8 +117,7 @@ static void report(const struct predict_job *job, const struct infer_result *tim
     fields[count++] = log_real("total_seconds", seconds);
     fields[count++] = log_integer("peak_rss_bytes", (int64_t)machine_peak_resident());
     fields[count++] = log_text("output_dir", job->config.output_dir);
-    snprintf(text, sizeof text, "predict %s", job->task->name);
-    log_fields(&job->log, BERTH_RECORD_SUMMARY, text, fields, count);
+    log_fields(&job->log, BERTH_RECORD_SUMMARY, job->title, fields, count);
 }
 
 static void fill_result(const struct predict_job *job, const struct infer_result *timing,
@@ -242,10 +241,10 @@ enum berth_status predict(const struct predict_args *args, struct berth_run_resu
                               .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    char what[64];
-    snprintf(what, sizeof what, "%s %s", job.use == TASK_PREDICT ? "predict" : "evaluate",
+    snprintf(job.title, sizeof job.title, "%s %s", job.use == TASK_PREDICT ? "predict" : "evaluate",
              job.task->name);
-    enum berth_status status = machine_comm_open(what, args->config, &job.log, &job.comm, error);
+    enum berth_status status =
+        machine_comm_open(job.title, args->config, &job.log, &job.comm, error);
     if (status == BERTH_OK) {
         status = run(&job, result, error);
     }

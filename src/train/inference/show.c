@@ -92,6 +92,12 @@ static enum berth_status select_samples(const struct show_args *args, struct sho
                                         struct berth_error *error) {
     const struct berth_selection *samples = &args->samples;
     int64_t all = (int64_t)show->part.count, first = samples->random ? 0 : samples->first;
+    if (all == 0) { // a file has questions, but Keras's rules leave some out
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: all its questions are left out by Keras's rules; a larger "
+                         "--max_seq_length than %lld may keep some",
+                         show->config.predict_file, (long long)show->config.max_seq_length);
+    }
     if (first < 0 || first >= all) {
         return error_set(error, BERTH_USAGE, "sample %lld does not exist: %s has samples 0 to %lld",
                          (long long)first, show->config.predict_file, (long long)all - 1);

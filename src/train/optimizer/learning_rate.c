@@ -265,8 +265,8 @@ double schedule_rate(const struct schedule *schedule, int64_t step) {
 }
 
 void schedule_settle_warmup(struct berth_config *config) {
-    if (config->warmup_steps == 0 && option_is_given(config, option_find("warmup_steps")) &&
-        !option_is_given(config, option_find("warmup_proportion"))) {
+    if (config->warmup_steps == 0 && option_name_is_given(config, "warmup_steps") &&
+        !option_name_is_given(config, "warmup_proportion")) {
         config->warmup_proportion = 0;
     }
 }

@@ -506,7 +506,7 @@ enum berth_status progress_restore(struct progress *progress, const struct progr
     }
     found.log = json_copy_deep(entries);
     if (found.log == NULL) {
-        return error_no_memory(error, 0, "the log's progress");
+        return error_no_memory(error, 0, "the run's log");
     }
     json_free(progress->log);
     *progress = found;

@@ -11,10 +11,6 @@
 
 #define SAVE_STEPS 500 // the Trainer's default
 
-static int is_given(const struct berth_config *config, const char *name) {
-    return option_is_given(config, option_find(name));
-}
-
 static int is(const char *strategy, const char *name) {
     return strategy != NULL && strcmp(strategy, name) == 0;
 }
@@ -23,7 +19,7 @@ static int is(const char *strategy, const char *name) {
 
 static void note_unused(const struct berth_config *config, const char *name, const char *strategy,
                         const struct berth_log *log) {
-    if (is_given(config, name)) {
+    if (option_name_is_given(config, name)) {
         log_note(log, "%s has no effect with %s", name, strategy);
     }
 }
@@ -79,9 +75,10 @@ static enum berth_status check_evaluations(const struct berth_config *config,
     if (needing == NULL || config->evaluate_every_epoch || config->eval_steps != 0) {
         return BERTH_OK;
     }
-    return error_set(error, BERTH_CONFIG, "--%s needs evaluations before the end: omit %s", needing,
-                     is(config->eval_strategy, "no") ? "--eval_strategy no"
-                                                     : "--evaluate_every_epoch false");
+    return error_set(error, BERTH_CONFIG, "--%s needs evaluations before the end: %s", needing,
+                     is(config->eval_strategy, "no")
+                         ? "omit --eval_strategy no"
+                         : "set --eval_steps or --evaluate_every_epoch true");
 }
 
 // Notes a combination that the Trainer refuses.
@@ -154,7 +151,7 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
     }
     for (size_t i = 0; i < count; i++) {
         const int declined = strcmp(requests[i], "do_eval") == 0 && !config->do_eval;
-        if (is_given(config, requests[i]) && !declined) {
+        if (option_name_is_given(config, requests[i]) && !declined) {
             log_warning(log, "%s has no effect, because there is nothing to evaluate on: %s",
                         requests[i], where);
         }

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "core/words.h"
 #include "train/settings/deepspeed_keys.h"
 #include "train/settings/recipes.h"
 
@@ -34,21 +35,19 @@ static int has_key(const struct reading *r, const char *key) {
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
     const struct option_row *row = option_find(name);
-    if (option_is_given(&r->before, row)) {
-        struct berth_config file = r->before;
-        char own[128], other[128];
-        TRY(option_set(&file, row, text, error));
-        option_print(&r->before, row, own, sizeof own);
-        option_print(&file, row, other, sizeof other);
-        if (strcmp(own, other) != 0 && has_key(r, key)) {
-            log_note(r->log, "%s: %s on the command line overrides %s %s of %s", name, own, key,
-                     other, r->path);
-        }
-        return BERTH_OK;
+    const int is_typed = option_is_given(&r->before, row);
+    struct berth_config file = r->before;
+    if (option_set(is_typed ? &file : r->config, row, text, error) != BERTH_OK) {
+        return error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
     }
-    enum berth_status status = option_set(r->config, row, text, error);
-    return status == BERTH_OK ? BERTH_OK
-                              : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
+    char own[128], other[128];
+    option_print(&r->before, row, own, sizeof own);
+    option_print(&file, row, other, sizeof other);
+    if (is_typed && strcmp(own, other) != 0 && has_key(r, key)) {
+        log_note(r->log, "%s: %s on the command line overrides %s %s of %s", name, own, key, other,
+                 r->path);
+    }
+    return BERTH_OK;
 }
 
 static int is_whole(double number) {
@@ -92,7 +91,7 @@ static enum berth_status apply_row(struct reading *r, const char *name, struct b
 }
 
 static int is_given(const struct reading *r, const char *name) {
-    return option_is_given(&r->before, option_find(name));
+    return option_name_is_given(&r->before, name);
 }
 
 // --- the file's own keys ------------------------------------------------------------------------
@@ -205,16 +204,12 @@ static enum berth_status find_optimizer(const struct reading *r,
 static enum berth_status apply_parameter(struct reading *r, const struct option_row *row,
                                          const struct deepspeed_optimizer *optimizer,
                                          struct berth_error *error) {
-    const char *lacks = optimizer->lacks;
-    char other[OPTION_NAME_SIZE];
-    while (option_next_name(&lacks, other)) {
-        if (strcmp(other, strrchr(row->deepspeed, '.') + 1) == 0) {
-            return deepspeed_value(r->root, row->deepspeed) == NULL
-                       ? BERTH_OK
-                       : error_set(error, BERTH_CONFIG,
-                                   "%s: key \"%s\" does not belong to optimizer %s", r->path,
-                                   row->deepspeed, optimizer->type);
-        }
+    if (words_contain(optimizer->lacks, ' ', strrchr(row->deepspeed, '.') + 1)) {
+        return deepspeed_value(r->root, row->deepspeed) == NULL
+                   ? BERTH_OK
+                   : error_set(error, BERTH_CONFIG,
+                               "%s: key \"%s\" does not belong to optimizer %s", r->path,
+                               row->deepspeed, optimizer->type);
     }
     return optimizer->decoupled && strcmp(row->name, "adam_w_mode") == 0
                ? set_row(r, row->name, "optimizer.type", "true", error)

@@ -206,16 +206,6 @@ int deepspeed_is_in_section(const char *path, const char *section, const char **
     return strchr(*name, '.') == NULL;
 }
 
-static int is_among(const char *name, const char *names) {
-    char other[OPTION_NAME_SIZE];
-    while (option_next_name(&names, other)) {
-        if (strcmp(name, other) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 // Fills in type and use; returns 0 if the key is unknown.
 static int find(struct key *key) {
     static const enum key_type types[] = {[OPTION_INTEGER] = KEY_INTEGER,
@@ -224,7 +214,8 @@ static int find(struct key *key) {
                                           [OPTION_TEXT] = KEY_TEXT};
     for (size_t i = 0; i < deepspeed_keys_count; i++) {
         const struct deepspeed_keys *keys = &deepspeed_keys[i];
-        if (strcmp(keys->section, key->section) == 0 && is_among(key->name, keys->names)) {
+        if (strcmp(keys->section, key->section) == 0 &&
+            words_contain(keys->names, ' ', key->name)) {
             key->type = keys->type;
             key->use = keys->use;
             return 1;

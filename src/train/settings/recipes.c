@@ -4,6 +4,7 @@
 #include "train/settings/recipes.h"
 
 #include "core/options.h"
+#include "core/words.h"
 
 #include <string.h>
 
@@ -234,20 +235,17 @@ static const struct setting rivals[] = {
     {"per_device_train_batch_size", "train_batch_size"},
 };
 
-static int is_chosen(const struct berth_config *config, const char *name) {
-    return option_is_chosen(config, option_find(name));
-}
-
 // Whether the user chose a setting, by its own name or an equivalent one.
 static int is_decided(const struct berth_config *config, const char *name) {
-    int decided = is_chosen(config, name);
+    int decided = option_name_is_chosen(config, name);
     for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
-        decided |= strcmp(rivals[i].name, name) == 0 && is_chosen(config, rivals[i].value);
+        decided |=
+            strcmp(rivals[i].name, name) == 0 && option_name_is_chosen(config, rivals[i].value);
     }
     // Two of the batch sizes determine the third.
     return decided || (strcmp(name, "train_batch_size") == 0 &&
-                       is_chosen(config, "per_device_train_batch_size") &&
-                       is_chosen(config, "gradient_accumulation_steps"));
+                       option_name_is_chosen(config, "per_device_train_batch_size") &&
+                       option_name_is_chosen(config, "gradient_accumulation_steps"));
 }
 
 // The recipe for the job, if a name has several; NULL: none.
@@ -262,14 +260,7 @@ static const struct recipe *find_recipe(const char *name, unsigned job) {
 }
 
 static int overrides_file(const struct recipe *recipe, const struct setting *setting) {
-    const char *names = recipe->overrides_file;
-    char name[OPTION_NAME_SIZE];
-    while (option_next_name(&names, name)) {
-        if (strcmp(name, setting->name) == 0) {
-            return 1;
-        }
-    }
-    return 0;
+    return words_contain(recipe->overrides_file, ' ', setting->name);
 }
 
 int recipe_is_fp32(const char *name, unsigned job) {

@@ -119,12 +119,12 @@ void class_names_done(struct class_names *names) {
     *names = (struct class_names){.model = NULL};
 }
 
-int class_names_has(const struct class_names *names, const char *name) {
+size_t class_names_find(const struct class_names *names, const char *name) {
     size_t i = 0;
     while (i < names->count && strcmp(names->list[i], name) != 0) {
         i++;
     }
-    return i < names->count;
+    return i;
 }
 
 int class_names_are_placeholders(const struct class_names *names) {
@@ -141,6 +141,51 @@ void class_names_note_order(const char *path, const char *const *labels, size_t 
              "%s: the model's classes have no names; its classes, from 0 on, are assumed to be %s; "
              "to name them, set id2label in its config.json",
              path, list);
+}
+
+// --- the head of a model to be trained -----------------------------------------------------------
+
+static enum bert_problem problem_of(const struct pair_dataset *dataset) {
+    return dataset->target == PAIR_REAL          ? BERT_REGRESSION
+           : dataset->target == PAIR_MULTI_LABEL ? BERT_MULTI_LABEL
+                                                 : BERT_CLASSES;
+}
+
+static const char *title_of(enum bert_problem problem) {
+    return problem == BERT_REGRESSION    ? "a regression"
+           : problem == BERT_MULTI_LABEL ? "multi-label"
+                                         : "single-label";
+}
+
+// Classes that are placeholders may not have been trained.
+static int is_other_problem(const struct class_names *names, const struct model_files *files,
+                            const struct pair_dataset *dataset) {
+    return !class_names_are_placeholders(names) && files->shape.problem != problem_of(dataset);
+}
+
+int class_names_are_comparable(const struct class_names *names, const struct model_files *files,
+                               const struct pair_dataset *dataset) {
+    return dataset->target != PAIR_REAL && names->count == dataset->label_count &&
+           !is_other_problem(names, files, dataset);
+}
+
+void class_names_settle_head(struct task_set *set, const struct class_names *names,
+                             const struct task_open *args, const struct pair_dataset *dataset,
+                             int are_same) {
+    const int real = dataset->target == PAIR_REAL;
+    const size_t outputs = real ? 1 : dataset->label_count;
+    const int differ =
+        !real && !are_same && (names->count == outputs || !class_names_are_placeholders(names));
+    set->new_head = differ || args->files->shape.num_labels != (int64_t)outputs;
+    if (differ && is_other_problem(names, args->files, dataset)) {
+        log_warning(args->log, "the model is %s, but %s is %s: its head is newly initialised",
+                    title_of(args->files->shape.problem), set->path, title_of(problem_of(dataset)));
+    } else if (differ) {
+        log_warning(args->log,
+                    "the model's classes (\"%s\", ...) differ from those of %s: its head is newly "
+                    "initialised",
+                    names->list[0], set->path);
+    }
 }
 
 // --- weights ------------------------------------------------------------------------------------

@@ -21,11 +21,21 @@ void class_names_done(struct class_names *names);
 // Makes the labels of a data set the classes of the model.
 enum berth_status class_names_set(struct model_files *files, const struct pair_dataset *dataset,
                                   struct berth_error *error);
+// Whether the labels of a training set can be the model's classes: there are as many, and, unless
+// the classes are placeholders, the problem is the same.
+int class_names_are_comparable(const struct class_names *names, const struct model_files *files,
+                               const struct pair_dataset *dataset);
+// Sets set->new_head if the model's head has another number of outputs or, with a warning, is for
+// other classes; `are_same`: the labels of the training set are its classes.
+void class_names_settle_head(struct task_set *set, const struct class_names *names,
+                             const struct task_open *args, const struct pair_dataset *dataset,
+                             int are_same);
 // BERTH_CONFIG if the checkpoint in `folder` has other classes than the model, or the same in
 // another order. No effect if the model has no classes.
 enum berth_status class_names_check(const struct model_files *files, const char *folder,
                                     struct berth_error *error);
-int class_names_has(const struct class_names *names, const char *name);
+// The index of a class; names->count: there is none of that name.
+size_t class_names_find(const struct class_names *names, const char *name);
 // 1 for LABEL_0, LABEL_1, ..., and without names.
 int class_names_are_placeholders(const struct class_names *names);
 // Logs that the labels of the file `path` were taken in order for such classes.

@@ -98,6 +98,18 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
     return part->path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
+// A named task has its own columns and labels.
+static void note_without_effect(const struct task_open *args) {
+    static const char *const names[] = {"text_column", "text_pair_column", "label_column",
+                                        "problem_type"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (option_name_is_chosen(args->config, names[i])) {
+            log_note(args->log, "%s has no effect with task_name %s", names[i],
+                     args->config->task_name);
+        }
+    }
+}
+
 // Adds the mismatched file of a split, if there is one.
 static enum berth_status add_mismatched(struct classify *own, const struct berth_config *config,
                                         enum glue_split split, struct berth_error *error) {
@@ -127,6 +139,9 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
     const char *file = task_file(config, args->use);
     if (config->task_name != NULL) {
         TRY(glue_task_find(config->task_name, &own->task, error));
+    }
+    if (own->task != NULL && args->use != TASK_VALIDATE) { // the training set notes it
+        note_without_effect(args);
     }
     if (file != NULL) {
         return add_part(own, file, "", error);
@@ -198,7 +213,7 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     int training = args->use == TASK_TRAIN;
     int64_t limit = training ? args->config->max_train_samples : args->config->max_eval_samples;
     TRY(settings_of(own, part, args, &settings, error));
-    settings.has_class_minus_one = class_names_has(&own->names, "-1");
+    settings.has_class_minus_one = class_names_find(&own->names, "-1") < own->names.count;
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
     TRY(check_types(own, &part->dataset, args->files, error));
     if (part->dataset.skipped_rows > 0) {

@@ -6,6 +6,7 @@
 
 #include "data/pairs/glue_tasks.h"
 #include "data/pairs/pair_features.h"
+#include "metrics/results.h"
 #include "train/tasks/class_names.h"
 
 // One file of a set: MNLI's development and test sets have two.
@@ -45,8 +46,12 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
 enum berth_status classify_match_labels(struct classify *own, const struct task_open *args,
                                         struct berth_error *error);
 
-// --- results (classify_results.c); functions of struct task --------------------------------------
+// --- results (classify_results.c) ----------------------------------------------------------------
 
+struct results_predictions classify_predictions(const struct classify *own,
+                                                const struct classify_part *part);
+
+// Functions of struct task:
 enum berth_status classify_score(const struct task_set *set, struct task_score *score,
                                  struct berth_error *error);
 // classify_details.c

@@ -2,7 +2,6 @@
 // What reports show about an evaluation of classes besides its scores: the confusion matrix and
 // sample answers. Not for regressions and multi-label models.
 #include "core/memory.h"
-#include "metrics/results.h"
 #include "train/tasks/classify.h"
 #include "train/tasks/confusion.h"
 #include "train/tasks/samples.h"
@@ -11,42 +10,29 @@ static const char *name_of(const struct classify *own, int64_t index) {
     return own->names.list[index];
 }
 
-struct predicted {
-    struct results_predictions all;
-    const struct pair_feature *features;
-    const struct pair_example *examples;
-};
-
-static struct predicted predicted_of(const struct classify *own) {
-    const struct classify_part *part = &own->parts[0];
-    return (struct predicted){.all = {.logits = own->logits + part->first * own->width,
-                                      .count = part->features.count,
-                                      .width = own->width,
-                                      .labels = own->names.list},
-                              .features = part->features.features,
-                              .examples = part->dataset.examples};
-}
-
 static enum berth_status log_confusion(const struct classify *own, int64_t step,
                                        const struct berth_log *log, struct berth_error *error) {
-    const struct predicted predicted = predicted_of(own);
+    const struct classify_part *part = &own->parts[0];
+    const struct results_predictions predicted = classify_predictions(own, part);
     struct confusion confusion;
-    TRY(confusion_init(&confusion, own->names.list, own->width, error));
-    for (size_t i = 0; i < predicted.all.count; i++) {
-        const int32_t label = predicted.features[i].label;
+    TRY(confusion_init(&confusion, own->names.list, predicted.count, error));
+    for (size_t i = 0; i < predicted.count; i++) {
+        const int32_t label = part->features.features[i].label;
         if (label >= 0) {
-            confusion_count(&confusion, label, results_predicted_class(&predicted.all, i));
+            confusion_count(&confusion, label, results_predicted_class(&predicted, i));
         }
     }
-    return confusion_log(&confusion, step, log, error);
+    confusion_log(&confusion, step, log);
+    return BERTH_OK;
 }
 
-static void log_sample(const struct classify *own, const struct predicted *predicted,
-                       const float *scores, size_t index, int64_t step,
+static void log_sample(const struct classify *own, const float *scores, size_t index, int64_t step,
                        const struct berth_log *log) {
-    const int32_t found = results_predicted_class(&predicted->all, index);
-    const int32_t label = predicted->features[index].label;
-    const struct pair_example *example = &predicted->examples[index];
+    const struct classify_part *part = &own->parts[0];
+    const struct results_predictions predicted = classify_predictions(own, part);
+    const int32_t found = results_predicted_class(&predicted, index);
+    const int32_t label = part->features.features[index].label;
+    const struct pair_example *example = &part->dataset.examples[index];
     const struct sample sample = {.question = example->text,
                                   .context = example->pair,
                                   .predicted = name_of(own, found),
@@ -62,19 +48,20 @@ static void log_sample(const struct classify *own, const struct predicted *predi
 
 static enum berth_status log_samples(const struct classify *own, int64_t step,
                                      const struct berth_log *log, struct berth_error *error) {
-    const struct predicted predicted = predicted_of(own);
-    struct sample_rank *ranks = memory_array(predicted.all.count, sizeof *ranks);
+    const struct classify_part *part = &own->parts[0];
+    const struct results_predictions predicted = classify_predictions(own, part);
+    struct sample_rank *ranks = memory_array(predicted.count, sizeof *ranks);
     float *scores = memory_array(own->width, sizeof *scores);
     size_t count = 0;
     if (ranks == NULL || scores == NULL) {
         memory_free(ranks);
         memory_free(scores);
-        return error_no_memory(error, predicted.all.count * sizeof *ranks, "the sample answers");
+        return error_no_memory(error, predicted.count * sizeof *ranks, "the sample answers");
     }
-    for (size_t i = 0; i < predicted.all.count; i++) {
-        const int32_t found = results_predicted_class(&predicted.all, i);
-        const int32_t label = predicted.features[i].label;
-        results_scores(RESULTS_SOFTMAX, predicted.all.logits + i * own->width, own->width, scores);
+    for (size_t i = 0; i < predicted.count; i++) {
+        const int32_t found = results_predicted_class(&predicted, i);
+        const int32_t label = part->features.features[i].label;
+        results_scores(RESULTS_SOFTMAX, predicted.logits + i * own->width, own->width, scores);
         if (label >= 0) {
             ranks[count++] = (struct sample_rank){found == label ? 0 : (double)scores[found], i};
         }
@@ -82,9 +69,8 @@ static enum berth_status log_samples(const struct classify *own, int64_t step,
     count = samples_choose(ranks, count);
     for (size_t i = 0; i < count; i++) {
         const size_t index = ranks[i].example;
-        results_scores(RESULTS_SOFTMAX, predicted.all.logits + index * own->width, own->width,
-                       scores);
-        log_sample(own, &predicted, scores, index, step, log);
+        results_scores(RESULTS_SOFTMAX, predicted.logits + index * own->width, own->width, scores);
+        log_sample(own, scores, index, step, log);
     }
     memory_free(scores);
     memory_free(ranks);

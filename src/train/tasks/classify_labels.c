@@ -33,34 +33,19 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
                                          const struct task_open *args, struct berth_error *error) {
     struct classify_part *part = &own->parts[0];
     struct pair_dataset *dataset = &part->dataset;
-    int real = dataset->target == PAIR_REAL, is_multi_label = dataset->target == PAIR_MULTI_LABEL;
-    own->is_multi_label = is_multi_label;
-    if (!real && !is_multi_label && dataset->label_count < 2) {
+    own->is_multi_label = dataset->target == PAIR_MULTI_LABEL;
+    if (dataset->target == PAIR_CLASS && dataset->label_count < 2) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: every example has the same label; there is nothing to learn",
                          part->path);
     }
     TRY(classify_read_names(&own->names, args->files, error));
     const struct class_names *names = &own->names;
-    int64_t before = args->files->shape.num_labels;
-    const enum bert_problem problem = real             ? BERT_REGRESSION
-                                      : is_multi_label ? BERT_MULTI_LABEL
-                                                       : BERT_CLASSES;
-    int64_t wanted = real ? 1 : (int64_t)dataset->label_count;
-    const int has_names = !real && !class_names_are_placeholders(names);
-    const int same_count = !real && names->count == dataset->label_count;
-    const int same_classes = same_count && (!has_names || args->files->shape.problem == problem) &&
-                             pairs_relabel(dataset, names->list, names->count, NULL) == BERTH_OK;
-    if (same_classes && has_names) {
+    const int are_same = class_names_are_comparable(names, args->files, dataset) &&
+                         pairs_relabel(dataset, names->list, names->count, NULL) == BERTH_OK;
+    class_names_settle_head(set, names, args, dataset, are_same);
+    if (are_same && !class_names_are_placeholders(names)) {
         return BERTH_OK;
-    }
-    const int differ = (has_names || same_count) && !same_classes;
-    set->new_head = before != wanted || differ;
-    if (differ) {
-        log_warning(args->log,
-                    "the model's classes (\"%s\", ...) differ from those of %s: its head is newly "
-                    "initialised",
-                    names->list[0], part->path);
     }
     class_names_done(&own->names);
     TRY(class_names_set(args->files, dataset, error));

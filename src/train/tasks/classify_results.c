@@ -2,14 +2,13 @@
 // Turns logits into the benchmark's scores and the files that the original programs write.
 #include "core/memory.h"
 #include "metrics/glue_metrics.h"
-#include "metrics/results.h"
 #include "train/tasks/classify.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static struct results_predictions predictions_of(const struct classify *own,
-                                                 const struct classify_part *part) {
+struct results_predictions classify_predictions(const struct classify *own,
+                                                const struct classify_part *part) {
     return (struct results_predictions){.logits = own->logits + part->first * own->width,
                                         .count = part->features.count,
                                         .width = own->width,
@@ -33,7 +32,7 @@ static void outcome_done(struct outcome *outcome) {
 
 static enum berth_status outcome_init(struct outcome *outcome, const struct classify *own,
                                       const struct classify_part *part, struct berth_error *error) {
-    struct results_predictions predictions = predictions_of(own, part);
+    struct results_predictions predictions = classify_predictions(own, part);
     size_t count = predictions.count;
     *outcome = (struct outcome){.classes = memory_array(count, sizeof *outcome->classes),
                                 .labels = memory_array(count, sizeof *outcome->labels),
@@ -159,7 +158,7 @@ enum berth_status classify_score(const struct task_set *set, struct task_score *
 
 static enum berth_status write_part(const struct classify *own, const struct classify_part *part,
                                     const char *folder, struct berth_error *error) {
-    struct results_predictions predictions = predictions_of(own, part);
+    struct results_predictions predictions = classify_predictions(own, part);
     char name[128];
     snprintf(name, sizeof name, "test_results%s.tsv", part->suffix);
     TRY(results_write_probabilities(folder, name, &predictions, error));

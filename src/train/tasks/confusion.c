@@ -5,33 +5,49 @@
 
 #include <stdlib.h>
 
-struct cell {
-    int64_t count;
-    size_t expected, predicted;
-};
+static int compare_classes(const void *a, const void *b) {
+    const struct confusion_cell *left = a, *right = b;
+    if (left->expected != right->expected) {
+        return left->expected < right->expected ? -1 : 1;
+    }
+    return left->predicted < right->predicted ? -1 : left->predicted > right->predicted;
+}
 
 // The most frequent first; among equals by the classes' order.
-static int compare(const void *a, const void *b) {
-    const struct cell *left = a, *right = b;
+static int compare_counts(const void *a, const void *b) {
+    const struct confusion_cell *left = a, *right = b;
     if (left->count != right->count) {
         return left->count > right->count ? -1 : 1;
     }
-    return left->expected != right->expected ? (left->expected < right->expected ? -1 : 1)
-                                             : (left->predicted < right->predicted ? -1 : 1);
+    return compare_classes(a, b);
 }
 
 enum berth_status confusion_init(struct confusion *confusion, const char *const *names,
-                                 size_t classes, struct berth_error *error) {
-    const size_t count = classes * classes;
-    *confusion = (struct confusion){
-        .names = names, .classes = classes, .counts = memory_array_zeroed(count, sizeof(int64_t))};
-    return confusion->counts != NULL
-               ? BERTH_OK
-               : error_no_memory(error, count * sizeof(int64_t), "the confusion matrix");
+                                 size_t examples, struct berth_error *error) {
+    *confusion = (struct confusion){.names = names,
+                                    .cells = memory_array(examples, sizeof *confusion->cells)};
+    return confusion->cells != NULL ? BERTH_OK
+                                    : error_no_memory(error, examples * sizeof *confusion->cells,
+                                                      "the confusion matrix");
 }
 
-static void log_cell(const struct confusion *confusion, const struct cell *cell, int64_t step,
-                     const struct berth_log *log) {
+// Adds up the cells of the same classes.
+static void combine(struct confusion *confusion) {
+    struct confusion_cell *cells = confusion->cells;
+    size_t count = 0;
+    qsort(cells, confusion->count, sizeof *cells, compare_classes);
+    for (size_t i = 0; i < confusion->count; i++) {
+        if (count > 0 && compare_classes(&cells[count - 1], &cells[i]) == 0) {
+            cells[count - 1].count += cells[i].count;
+        } else {
+            cells[count++] = cells[i];
+        }
+    }
+    confusion->count = count;
+}
+
+static void log_cell(const struct confusion *confusion, const struct confusion_cell *cell,
+                     int64_t step, const struct berth_log *log) {
     const struct berth_field fields[] = {log_integer("step", step),
                                          log_text("expected", confusion->names[cell->expected]),
                                          log_text("predicted", confusion->names[cell->predicted]),
@@ -39,23 +55,12 @@ static void log_cell(const struct confusion *confusion, const struct cell *cell,
     log_fields(log, BERTH_RECORD_DETAIL, "confusion", fields, sizeof fields / sizeof *fields);
 }
 
-enum berth_status confusion_log(struct confusion *confusion, int64_t step,
-                                const struct berth_log *log, struct berth_error *error) {
-    const size_t count = confusion->classes * confusion->classes;
-    struct cell *cells = memory_array(count, sizeof *cells);
-    for (size_t i = 0; i < count && cells != NULL; i++) {
-        cells[i] =
-            (struct cell){confusion->counts[i], i / confusion->classes, i % confusion->classes};
+void confusion_log(struct confusion *confusion, int64_t step, const struct berth_log *log) {
+    combine(confusion);
+    qsort(confusion->cells, confusion->count, sizeof *confusion->cells, compare_counts);
+    for (size_t i = 0; i < confusion->count; i++) {
+        log_cell(confusion, &confusion->cells[i], step, log);
     }
-    memory_free(confusion->counts);
-    confusion->counts = NULL;
-    if (cells == NULL) {
-        return error_no_memory(error, count * sizeof *cells, "the confusion matrix");
-    }
-    qsort(cells, count, sizeof *cells, compare);
-    for (size_t i = 0; i < count && cells[i].count > 0; i++) {
-        log_cell(confusion, &cells[i], step, log);
-    }
-    memory_free(cells);
-    return BERTH_OK;
+    memory_free(confusion->cells);
+    *confusion = (struct confusion){.names = NULL};
 }

@@ -151,7 +151,7 @@ static void note_loss(const struct embed *own, const struct task_open *args) {
     const char *loss = loss_of(own, args->config);
     const struct bert_embedding *embedding = &args->files->shape.embedding;
     for (size_t i = 0; i < sizeof loss_options / sizeof *loss_options; i++) {
-        if (option_is_chosen(args->config, option_find(loss_options[i].option)) &&
+        if (option_name_is_chosen(args->config, loss_options[i].option) &&
             strcmp(loss, loss_options[i].loss) != 0) {
             log_note(args->log, "%s has no effect with the loss %s", loss_options[i].option, loss);
         }

@@ -123,7 +123,7 @@ static void note_without_effect(const struct task_open *args, const struct part 
         log_note(args->log, "text_column has no effect: %s is not a table", part->path);
     }
     if (args->use == TASK_TRAIN && config->validation_file != NULL &&
-        option_is_chosen(config, option_find("validation_split_percentage"))) {
+        option_name_is_chosen(config, "validation_split_percentage")) {
         log_note(args->log, "validation_split_percentage has no effect with validation_file");
     }
 }
@@ -234,13 +234,14 @@ static enum berth_status write_results(const struct task_set *set,
                                        struct berth_error *error) {
     const struct task_score *score = results->score;
     const struct berth_field fields[] = {
-        log_integer("global_step", results->step),
         log_real("eval_accuracy", score->items[0].value),
         log_real("eval_loss", score->loss),
         log_real("perplexity", score->items[1].value),
+        log_integer("global_step", results->step),
     };
+    const size_t count = sizeof fields / sizeof *fields - (results->is_training ? 0 : 1);
     (void)set;
-    return results_write_eval_text(results->folder, fields, sizeof fields / sizeof *fields, error);
+    return results_write_eval_text(results->folder, fields, count, error);
 }
 
 const struct task task_mlm = {.name = "mlm",

@@ -24,13 +24,9 @@ struct pretrain {
 
 // --- settings -----------------------------------------------------------------------------------
 
-static int is_chosen(const struct berth_config *config, const char *name) {
-    return option_is_chosen(config, option_find(name));
-}
-
 static enum berth_status settle_training(struct berth_config *config, struct berth_error *error) {
-    const int epochs_decide =
-        is_chosen(config, "num_train_epochs") && !is_chosen(config, "max_steps");
+    const int epochs_decide = option_name_is_chosen(config, "num_train_epochs") &&
+                              !option_name_is_chosen(config, "max_steps");
     option_apply_defaults(config, JOB_PRETRAIN);
     config->max_steps = epochs_decide ? 0 : config->max_steps;
     return task_need(config->input_dir, "input_dir", "", error);
@@ -52,7 +48,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
 // The row length in the settings; 0: that of the shards, which must not exceed the model's
 // positions.
 static int length_of(const struct berth_config *config) {
-    return is_chosen(config, "max_seq_length") ? (int)config->max_seq_length : 0;
+    return option_name_is_chosen(config, "max_seq_length") ? (int)config->max_seq_length : 0;
 }
 
 // The folder of the held-out sequences, and which of its files to use.
@@ -212,7 +208,9 @@ static enum berth_status write_results(const struct task_set *set,
     struct berth_field fields[BERTH_METRICS_MAX + 2];
     size_t count = 0;
     (void)set;
-    fields[count++] = log_integer("global_step", results->step);
+    if (results->is_training) {
+        fields[count++] = log_integer("global_step", results->step);
+    }
     fields[count++] = log_real("loss", score->loss);
     for (size_t i = 0; i < score->count; i++) {
         fields[count++] = log_real(score->items[i].name, score->items[i].value);

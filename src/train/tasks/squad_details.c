@@ -17,16 +17,10 @@ static enum berth_status rank(const struct squad_dataset *dataset,
                               const struct squad_result *result, size_t index,
                               struct sample_rank *rank, struct berth_error *error) {
     struct squad_match match;
-    *rank = (struct sample_rank){.example = index};
-    if (result->prediction == NULL) { // Keras's rules may give none
-        rank->badness = 1;
-        return BERTH_OK;
-    }
     TRY(squad_match_example(&dataset->examples[index], result->prediction, dataset->version_2,
                             &match, error));
-    const double chance =
-        result->count > 0 ? result->candidates[squad_result_chosen(result)].probability : 1;
-    rank->badness = (1 - match.f1) * chance;
+    const double chance = result->candidates[squad_result_chosen(result)].probability;
+    *rank = (struct sample_rank){(1 - match.f1) * chance, index};
     return BERTH_OK;
 }
 
@@ -35,23 +29,19 @@ static enum berth_status log_sample(const struct squad_dataset *dataset,
                                     const struct berth_log *log, struct berth_error *error) {
     const struct squad_example *example = &dataset->examples[index];
     const struct squad_answer *wanted = example->answer_count > 0 ? &example->answers[0] : NULL;
-    struct squad_match match = {0};
+    const struct squad_candidate *chosen = &result->candidates[squad_result_chosen(result)];
+    struct squad_match match;
     struct sample sample = {.question = example->question,
                             .context = example->context,
-                            .predicted = result->prediction != NULL ? result->prediction : "",
+                            .predicted = result->prediction,
                             .expected = wanted != NULL ? wanted->text : "",
-                            .predicted_begin = -1,
-                            .predicted_end = -1,
+                            .predicted_begin = chosen->begin,
+                            .predicted_end = chosen->end,
                             .expected_begin = -1,
-                            .expected_end = -1};
+                            .expected_end = -1,
+                            .probability = chosen->probability};
     TRY(squad_match_example(example, sample.predicted, dataset->version_2, &match, error));
     sample.score = 100 * match.f1;
-    if (result->count > 0) {
-        const struct squad_candidate *chosen = &result->candidates[squad_result_chosen(result)];
-        sample.probability = chosen->probability;
-        sample.predicted_begin = chosen->begin;
-        sample.predicted_end = chosen->end;
-    }
     if (wanted != NULL && !wanted->misplaced && wanted->start >= 0) {
         sample.expected_begin = wanted->start;
         sample.expected_end = wanted->start + utf8_count(wanted->text, strlen(wanted->text));

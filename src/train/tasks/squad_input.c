@@ -102,7 +102,7 @@ enum berth_status squad_input_follow_model(struct berth_config *config,
     if (!named) {
         return BERTH_OK;
     }
-    if (option_is_given(config, option_find("features"))) {
+    if (option_name_is_given(config, "features")) {
         if (is_set_to(config->features, "keras") != keras) {
             log_warning(log, "features %s, but the model was trained with features %s",
                         config->features, keras ? "keras" : "google");
@@ -113,7 +113,7 @@ enum berth_status squad_input_follow_model(struct berth_config *config,
         config->features = "keras";
         log_note(log, "features: keras, as the model was trained");
     }
-    if (keras && !option_is_given(config, option_find("keras_end"))) {
+    if (keras && !option_name_is_given(config, "keras_end")) {
         config->keras_end = exclusive ? "exclusive" : "inclusive";
     }
     return BERTH_OK;
@@ -259,9 +259,9 @@ enum berth_status squad_input_open(struct squad_input *input, const struct squad
         squad_input_done(input);
         return status;
     }
-    input->seconds = clock_now() - begin;
     log_note(args->log, "%s: %" PRId64 " questions, %zu features, %zu tokens in %.2f s", args->path,
-             input->examples, input->features.count, input->features.token_count, input->seconds);
+             input->examples, input->features.count, input->features.token_count,
+             clock_now() - begin);
     return BERTH_OK;
 }
 

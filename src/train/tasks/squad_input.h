@@ -37,7 +37,6 @@ struct squad_input {
     struct squad_feature_set features;
     int64_t examples; // questions of the file, even if the data set does not hold them
                       // (squad_input_open)
-    double seconds;   // time for reading and featurising
 };
 
 struct squad_input_args {

@@ -15,6 +15,7 @@
 #include "data/tagging/tagged.h"
 #include "data/tagging/word_windows.h"
 #include "metrics/entities.h"
+#include "metrics/results.h"
 #include "train/tasks/class_names.h"
 
 #include <math.h>
@@ -70,21 +71,14 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
                          dataset->name);
     }
     TRY(class_names_read(names, args->files, error));
-    const int same_count = names->count == dataset->tag_count;
-    const int same_classes =
-        same_count && tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
-    if (same_classes && dataset->tag_names == names->list) {
+    struct pair_dataset view = view_of(dataset);
+    const int are_same = class_names_are_comparable(names, args->files, &view) &&
+                         tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
+    class_names_settle_head(set, names, args, &view, are_same);
+    if (are_same && dataset->tag_names == names->list) {
         return BERTH_OK;
     }
-    const int differ = !same_classes && (same_count || !class_names_are_placeholders(names));
-    set->new_head = differ || args->files->shape.num_labels != (int64_t)dataset->tag_count;
-    if (differ) {
-        log_warning(args->log,
-                    "the model's classes (\"%s\", ...) differ from those of %s: its head is newly "
-                    "initialised",
-                    names->list[0], dataset->name);
-    }
-    const struct pair_dataset view = view_of(dataset);
+    view = view_of(dataset);
     TRY(class_names_set(args->files, &view, error));
     TRY(class_names_read(names, args->files, error));
     return tagged_renumber(dataset, names->list, names->count, error);
@@ -142,7 +136,7 @@ static enum berth_status read_words(struct tokens *own, const struct task_open *
 struct word_window_rule tokens_window_rule(const struct berth_config *config,
                                            const struct tokenizer *tokenizer) {
     const int64_t room = config->max_seq_length - 2;
-    const int is_asked = option_is_chosen(config, option_find("doc_stride"));
+    const int is_asked = option_name_is_chosen(config, "doc_stride");
     const int64_t stride = is_asked ? config->doc_stride : room / 2;
     return (struct word_window_rule){.max_seq_length = config->max_seq_length,
                                      .stride = stride < room ? stride : room,
@@ -174,11 +168,8 @@ static enum berth_status make_windows(struct tokens *own, const struct task_open
 
 // The class of words that have no tokens: "O", or the first one.
 static int32_t outside_class(const struct class_names *names) {
-    size_t i = 0;
-    while (i < names->count && strcmp(names->list[i], "O") != 0) {
-        i++;
-    }
-    return i < names->count ? (int32_t)i : 0;
+    const size_t found = class_names_find(names, "O");
+    return found < names->count ? (int32_t)found : 0;
 }
 
 static enum berth_status allocate_results(struct tokens *own, struct berth_error *error) {
@@ -229,14 +220,6 @@ static void done(void *own) {
 
 // --- predictions --------------------------------------------------------------------------------
 
-int32_t tokens_best_class(const float *logits, size_t classes) {
-    int32_t best = 0;
-    for (size_t k = 1; k < classes; k++) {
-        best = logits[k] > logits[best] ? (int32_t)k : best;
-    }
-    return best;
-}
-
 static void receive(void *set, size_t index, const float *logits, int64_t count) {
     struct tokens *own = ((struct task_set *)set)->own;
     const struct word_window *window = &own->windows.windows[index];
@@ -244,7 +227,7 @@ static void receive(void *set, size_t index, const float *logits, int64_t count)
     for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
         const float *row = logits + own->windows.positions[i] * own->width;
         const uint32_t word = own->windows.words[i];
-        own->predicted[word] = tokens_best_class(row, own->width);
+        own->predicted[word] = results_best_class(row, own->width);
         own->probabilities[word] =
             (float)exp(-task_cross_entropy(row, own->width, own->predicted[word]));
         if (own->windows.classes[i] >= 0) {
@@ -298,7 +281,7 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
 static enum berth_status detail(const struct task_set *set, int64_t step,
                                 const struct berth_log *log, struct berth_error *error) {
     const struct tokens *own = set->own;
-    const struct tokens_result found = {&own->dataset, own->names.list, own->width, own->predicted,
+    const struct tokens_result found = {&own->dataset, own->names.list, own->predicted,
                                         own->probabilities};
     return own->dataset.tags != NULL ? tokens_details_log(&found, step, log, error) : BERTH_OK;
 }

@@ -13,15 +13,11 @@
 struct word_window_rule tokens_window_rule(const struct berth_config *config,
                                            const struct tokenizer *tokenizer);
 
-// The class with the largest logit; among equals the first.
-int32_t tokens_best_class(const float *logits, size_t classes);
-
 // The result of an evaluation: each word's class and the model's probability of it, NaN for a word
 // without tokens. [dataset->word_count]
 struct tokens_result {
     const struct tagged_dataset *dataset; // with tags
     const char *const *names;             // [classes]
-    size_t classes;
     const int32_t *predicted;
     const float *probabilities;
 };

@@ -14,11 +14,12 @@
 static enum berth_status log_confusion(const struct tokens_result *found, int64_t step,
                                        const struct berth_log *log, struct berth_error *error) {
     struct confusion confusion;
-    TRY(confusion_init(&confusion, found->names, found->classes, error));
+    TRY(confusion_init(&confusion, found->names, found->dataset->word_count, error));
     for (size_t i = 0; i < found->dataset->word_count; i++) {
         confusion_count(&confusion, found->dataset->tags[i], found->predicted[i]);
     }
-    return confusion_log(&confusion, step, log, error);
+    confusion_log(&confusion, step, log);
+    return BERTH_OK;
 }
 
 static size_t sentence_of(const struct tagged_dataset *dataset, size_t word) {
