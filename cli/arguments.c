@@ -505,3 +505,14 @@ double cli_real(const struct cli_call *call, const char *name) {
 int cli_flag(const struct cli_call *call, const char *name) {
     return parsed(call, name).flag;
 }
+
+enum berth_status cli_apply_cased(struct cli_call *call, struct berth_error *error) {
+    if (cli_flag(call, "cased")) {
+        if (call->config.do_lower_case > 0) {
+            return error_set(error, BERTH_USAGE,
+                             "--cased and --do_lower_case true contradict each other: give one");
+        }
+        call->config.do_lower_case = 0;
+    }
+    return BERTH_OK;
+}

@@ -148,7 +148,7 @@ struct cli_call {
     size_t argument_count;
     const char *const *list; // [list_count] words of the verb's CLI_LIST
     size_t list_count;
-    int download_only; // fetch the model and exit
+    int download_only; // fetch the model and the data, and exit
     struct cli_legacy legacy;
     struct cli_bing_bert bing_bert;
     struct cli_launcher launcher;
@@ -230,6 +230,8 @@ const char *cli_value(const struct cli_call *call, const char *name);
 int64_t cli_integer(const struct cli_call *call, const char *name);
 double cli_real(const struct cli_call *call, const char *name);
 int cli_flag(const struct cli_call *call, const char *name);
+// Own option --cased: sets do_lower_case to false; BERTH_USAGE if it was set to true.
+enum berth_status cli_apply_cased(struct cli_call *call, struct berth_error *error);
 
 // Whether the word is a boolean value: "true", "no", ...
 int cli_is_truth_word(const char *word);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth fetch: downloads models and data. The only verb that uses the network.
+#include "api/fetching.h"
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -93,8 +94,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     return fetch(call, call->arguments[0], &settings, error);
 }
 
-static enum berth_status download(struct cli_call *call, const char *name,
-                                  struct berth_error *error) {
+static enum berth_status download_named(struct cli_call *call, const char *name,
+                                        struct berth_error *error) {
     const struct berth_fetch_settings settings = {.retries = -1};
     if (dir_exists(name) || file_exists(name)) {
         cli_note(call, "%s already exists; nothing to download", name);
@@ -104,12 +105,21 @@ static enum berth_status download(struct cli_call *call, const char *name,
 }
 
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error) {
-    const char *model = call->config.model_name_or_path, *data = call->config.train_file;
-    if (model == NULL) {
+    const struct berth_config *config = &call->config;
+    const char *const data[] = {config->train_file, config->validation_file, config->predict_file};
+    const struct known_set *last = NULL;
+    if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--download_only needs --model NAME");
     }
-    TRY(download(call, model, error));
-    return data != NULL && strncmp(data, "squad", 5) == 0 ? download(call, data, error) : BERTH_OK;
+    TRY(download_named(call, config->model_name_or_path, error));
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
+        const struct known_set *known = data[i] != NULL ? fetch_find_known(data[i]) : NULL;
+        if (known != NULL && known != last) {
+            TRY(download_named(call, data[i], error));
+            last = known;
+        }
+    }
+    return BERTH_OK;
 }
 
 const struct cli_verb cli_fetch = {
@@ -128,7 +138,7 @@ const struct cli_verb cli_fetch = {
              "are obeyed. With HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE or (data sets and URLs) "
              "HF_DATASETS_OFFLINE nothing is downloaded: the path in the cache is printed, or the "
              "exit code is 69 if there is none. No other verb downloads, except --download_only of "
-             "finetune, predict and show, which fetches --model and ends.",
+             "finetune, predict and show, which fetches --model and the data sets named, and ends.",
     CLI_OWN_OPTIONS(options),
     .arguments_min = 1,
     .arguments_max = 1,

@@ -222,9 +222,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         return BERTH_OK;
     }
     call->config.no_progress |= !terminal_is(STDERR_FILENO);
-    if (cli_flag(call, "cased")) {
-        call->config.do_lower_case = 0;
-    }
+    TRY(cli_apply_cased(call, error));
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     enum berth_status status =
         berth_prepare(&call->config, &input, berth_reporter_log(reporter),
