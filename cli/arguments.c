@@ -32,6 +32,12 @@ static int find_own(const struct cli_verb *verb, const char *name) {
 }
 
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
+    for (size_t i = 0; i < verb->option_count; i++) {
+        const struct option_row *own = &verb->options[i];
+        if (option_is_named(own, row->name) || option_is_named(row, own->name)) {
+            return 0;
+        }
+    }
     return (row->jobs & verb->jobs) != 0 || strcmp(row->name, "quiet") == 0;
 }
 

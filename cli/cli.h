@@ -159,7 +159,8 @@ struct cli_call {
 // option.
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error);
-// Whether the row is an option of the verb.
+// Whether the row of the option table is an option of the verb; an own option replaces a row that
+// has its name.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
 // The name in a word "--name" or "-n"; NULL: it is no option.
 const char *cli_option_name(const char *word);
