@@ -216,6 +216,8 @@ enum berth_status cli_find_files(struct cli_call *call, struct berth_error *erro
 void *cli_own(void *block);
 // Frees all of them.
 void cli_free_owned(void);
+// Whether berth_fetch knows a data set of that name.
+int cli_is_data_set(const char *name);
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 

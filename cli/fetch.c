@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth fetch: downloads models and data. The only verb that uses the network.
-#include "api/fetching.h"
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -94,8 +93,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     return fetch(call, call->arguments[0], &settings, error);
 }
 
-static enum berth_status download_named(struct cli_call *call, const char *name,
-                                        struct berth_error *error) {
+static enum berth_status download(struct cli_call *call, const char *name,
+                                  struct berth_error *error) {
     const struct berth_fetch_settings settings = {.retries = -1};
     if (dir_exists(name) || file_exists(name)) {
         cli_note(call, "%s already exists; nothing to download", name);
@@ -104,19 +103,28 @@ static enum berth_status download_named(struct cli_call *call, const char *name,
     return fetch(call, name, &settings, error);
 }
 
+int cli_is_data_set(const char *name) {
+    static const char *const names[] = {"squad", "squad-v1.1", "squad_v2", "squad-v2.0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error) {
     const struct berth_config *config = &call->config;
     const char *const data[] = {config->train_file, config->validation_file, config->predict_file};
-    const struct known_set *last = NULL;
+    const char *last = "";
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--download_only needs --model NAME");
     }
-    TRY(download_named(call, config->model_name_or_path, error));
+    TRY(download(call, config->model_name_or_path, error));
     for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
-        const struct known_set *known = data[i] != NULL ? fetch_find_known(data[i]) : NULL;
-        if (known != NULL && known != last) {
-            TRY(download_named(call, data[i], error));
-            last = known;
+        if (data[i] != NULL && cli_is_data_set(data[i]) && strcmp(data[i], last) != 0) {
+            TRY(download(call, data[i], error));
+            last = data[i];
         }
     }
     return BERTH_OK;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flags of the original scripts that are not rows of the option table (BingBertSquad, run_squad,
 // run_pretraining, run_qa). Some set a row; others have no effect (ignored.c), which a note says.
-#include "api/fetching.h"
 #include "cli.h"
 #include "core/number.h"
 #include "core/words.h"
@@ -51,7 +50,7 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
                                      const char *value, struct berth_error *error) {
     static const char *const rows[] = {"train_file", "validation_file", "predict_file"};
     const int trains = (call->verb->jobs & JOB_TRAIN) != 0;
-    if (fetch_find_known(value) == NULL ||
+    if (!cli_is_data_set(value) ||
         (call->verb->jobs & (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_SHOW)) == 0) {
         return error_set(error, BERTH_USAGE,
                          "option %s: \"%s\" is not available; expected squad or squad_v2 for "
