@@ -34,7 +34,7 @@ static enum berth_status set_text(struct cli_call *call, const struct legacy *le
     return BERTH_OK;
 }
 
-// choose_half decides when the device is known.
+// choose_half decides when --device was read, too.
 static enum berth_status set_half(struct cli_call *call, const struct legacy *legacy,
                                   const char *value, struct berth_error *error) {
     TRY(set_answer(call, legacy, value, error));
@@ -234,7 +234,7 @@ static const struct legacy legacies[] = {
      .set = set_answer},
     {.option = {SWITCH("fp16"), .aliases = "amp", GROUP,
                 .offset = offsetof(struct cli_call, legacy.fp16),
-                .help = "fp16 runs as bf16 on the CPU"},
+                .help = "fp16 runs as bf16 unless --device names a GPU"},
      .set = set_half},
     {.option = {SWITCH("bf16"), .aliases = "autocast hmp", GROUP, .help = "--precision bf16"},
      .setting = "precision",
@@ -515,7 +515,8 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
 
 // --- combinations of flags -----------------------------------------------------------------------
 
-// fp16 on a GPU, whose loss scale is dynamic unless loss_scale says otherwise; bf16 elsewhere.
+// fp16 on a GPU that is named, whose loss scale is dynamic unless loss_scale says otherwise; bf16
+// elsewhere.
 static enum berth_status choose_half(struct cli_call *call, struct berth_error *error) {
     const char *device = call->config.device;
     const int is_gpu = device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
@@ -524,7 +525,7 @@ static enum berth_status choose_half(struct cli_call *call, struct berth_error *
     }
     cli_note(call, "%s",
              is_gpu ? "--fp16: fp16 on the GPU, with a dynamic loss_scale unless it is given"
-                    : "--fp16: fp16 runs as bf16 on the CPU");
+                    : "--fp16: fp16 runs as bf16 unless --device names a GPU");
     return is_gpu ? cli_set(call, "precision", "fp16", error) : BERTH_OK;
 }
 
