@@ -32,6 +32,12 @@ static int find_own(const struct cli_verb *verb, const char *name) {
 }
 
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
+    for (size_t i = 0; i < verb->option_count; i++) {
+        const struct option_row *own = &verb->options[i];
+        if (option_is_named(own, row->name) || option_is_named(row, own->name)) {
+            return 0;
+        }
+    }
     return (row->jobs & verb->jobs) != 0 || strcmp(row->name, "quiet") == 0;
 }
 
@@ -504,4 +510,15 @@ double cli_real(const struct cli_call *call, const char *name) {
 
 int cli_flag(const struct cli_call *call, const char *name) {
     return parsed(call, name).flag;
+}
+
+enum berth_status cli_apply_cased(struct cli_call *call, struct berth_error *error) {
+    if (cli_flag(call, "cased")) {
+        if (call->config.do_lower_case > 0) {
+            return error_set(error, BERTH_USAGE,
+                             "--cased and --do_lower_case true contradict each other: give one");
+        }
+        call->config.do_lower_case = 0;
+    }
+    return BERTH_OK;
 }

@@ -6,8 +6,10 @@
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/number.h"
-#include "model/config.h"
+#include "core/words.h"
+#include "model/folder.h"
 #include "report/html.h"
+#include "rows.h"
 #include "train/bench/bench_ops.h"
 #include "train/machine/machine.h"
 
@@ -19,7 +21,7 @@
 
 static const struct option_row options[] = {
     {CLI_TEXT("config", "base"), .unit = "NAME|FILE", .aliases = "config_file",
-     .help = "model geometry: tiny, minilm, base, large, or a config.json"},
+     .help = "model geometry: tiny, minilm, base, large, or a config.json or its folder"},
     {CLI_TEXT("data", NULL), .unit = "FILE|DIR", .aliases = "train_file predict_file input_dir",
      .help = "train, predict: SQuAD file whose lengths to use (or --task_name and --data_dir); "
              "pretrain: HDF5 shard, or folder of shards"},
@@ -134,19 +136,10 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
 
 // --- gemm and ops --------------------------------------------------------------------------------
 
-static enum berth_status read_config(const char *name, struct bert_config *config,
-                                     struct berth_error *error) {
-    if (strpbrk(name, "./") != NULL) {
-        return bert_config_read(name, config, error);
-    }
-    return bert_config_builtin(name, config, error);
-}
-
 static enum berth_status make_geometry(const struct cli_call *call, struct bench_geometry *geometry,
                                        struct berth_error *error) {
-    const char *name = cli_value(call, "config");
     struct bert_config config = {0};
-    TRY(read_config(name, &config, error));
+    TRY(folder_read_shape(cli_value(call, "config"), &config, error));
     int64_t rows = cli_integer(call, "rows");
     int64_t length = cli_integer(call, "length");
     *geometry = (struct bench_geometry){.rows = batch_round(rows),
@@ -538,23 +531,32 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
 
 // --- the verb ------------------------------------------------------------------------------------
 
-#define OPERATIONS "config rows length repeats only"
-#define UPDATES "config data update_tokens update_sequences steps warm_up_steps pad_to"
+#define MACHINE "json report quiet device threads instructions tf32 "
+#define OPERATIONS MACHINE "config rows length repeats only precision"
+#define UPDATES                                                                                    \
+    MACHINE "config data update_tokens update_sequences steps warm_up_steps pad_to max_seq_length" \
+            " seed precision"
+#define TASKS " vocab_file task_name data_dir doc_stride max_query_length"
+#define TRAINING                                                                                   \
+    " gradient_checkpointing hidden_dropout_prob attention_probs_dropout_prob zero_stage"          \
+    " virtual_ranks communication_data_type overlap_comm gpu_exchange reduce_bucket_size"          \
+    " allgather_bucket_size replica_check_steps"
+#define PROCESSES " no_exchange comm comm_timeout"
 
 static const struct benchmark {
     const char *name;
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
     enum cli_processes processes;
-    const char *options; // the verb's own ones that have an effect, beside json
+    const char *options; // those that have an effect
 } benchmarks[] = {
-    {"peak", run_peak, CLI_FIRST, "seconds"},
+    {"peak", run_peak, CLI_FIRST, MACHINE "seconds"},
     {"gemm", run_gemm, CLI_FIRST, OPERATIONS},
     {"ops", run_ops, CLI_FIRST, OPERATIONS},
-    {"train", run_train, CLI_DIVIDED, UPDATES " no_exchange replay_compute"},
-    {"predict", run_predict, CLI_FIRST, UPDATES},
-    {"pretrain", run_pretrain, CLI_DIVIDED, UPDATES " no_exchange"},
+    {"train", run_train, CLI_DIVIDED, UPDATES TASKS TRAINING PROCESSES " replay_compute"},
+    {"predict", run_predict, CLI_FIRST, UPDATES TASKS},
+    {"pretrain", run_pretrain, CLI_DIVIDED, UPDATES TRAINING PROCESSES},
     {"ranks", run_ranks, CLI_FIRST,
-     UPDATES " hosts ranks_per_host link_gbit link_delay_us save_times"},
+     UPDATES TASKS TRAINING " hosts ranks_per_host link_gbit link_delay_us save_times"},
 };
 
 static const struct benchmark *benchmark_of(const struct cli_call *call) {
@@ -571,28 +573,30 @@ static enum cli_processes processes_of(const struct cli_call *call) {
     return benchmark != NULL ? benchmark->processes : CLI_EACH;
 }
 
-// The first benchmark in which the verb's own option has an effect.
+static int has_effect(const struct benchmark *benchmark, const char *option) {
+    return words_contain(benchmark->options, ' ', option);
+}
+
+// The first benchmark in which the option has an effect.
 static const struct benchmark *benchmark_with(const char *option) {
-    size_t i = 0;
-    while (!option_is_named(&(struct option_row){.name = "json", .aliases = benchmarks[i].options},
-                            option)) {
-        i++;
+    const struct benchmark *benchmark = benchmarks;
+    while (!has_effect(benchmark, option)) {
+        benchmark++;
     }
-    return &benchmarks[i];
+    return benchmark;
 }
 
 // Notes options without effect. Refuses files of times, which would not be written or read.
 static enum berth_status check_unused(const struct cli_call *call,
                                       const struct benchmark *benchmark,
                                       struct berth_error *error) {
-    static const struct option_row files = {.name = "save_times", .aliases = "replay_compute"};
-    const struct option_row used = {.name = "json", .aliases = benchmark->options};
-    for (size_t i = 0; i < call->verb->option_count; i++) {
-        const char *name = call->verb->options[i].name;
-        if (!cli_is_given(call, name) || option_is_named(&used, name)) {
+    const struct option_row *row;
+    for (size_t i = 0; (row = cli_row_next(call->verb, &i)) != NULL;) {
+        const char *name = row->name;
+        if (!cli_is_given(call, name) || has_effect(benchmark, name)) {
             continue;
         }
-        if (option_is_named(&files, name)) {
+        if (words_contain("save_times replay_compute", ' ', name)) {
             return error_set(error, BERTH_USAGE, "--%s is for `berth bench %s`", name,
                              benchmark_with(name)->name);
         }

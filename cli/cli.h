@@ -148,7 +148,7 @@ struct cli_call {
     size_t argument_count;
     const char *const *list; // [list_count] words of the verb's CLI_LIST
     size_t list_count;
-    int download_only; // fetch the model and exit
+    int download_only; // fetch the model and the data, and exit
     struct cli_legacy legacy;
     struct cli_bing_bert bing_bert;
     struct cli_launcher launcher;
@@ -159,7 +159,8 @@ struct cli_call {
 // option.
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error);
-// Whether the row is an option of the verb.
+// Whether the row of the option table is an option of the verb; an own option replaces a row that
+// has its name.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
 // The name in a word "--name" or "-n"; NULL: it is no option.
 const char *cli_option_name(const char *word);
@@ -215,6 +216,8 @@ enum berth_status cli_find_files(struct cli_call *call, struct berth_error *erro
 void *cli_own(void *block);
 // Frees all of them.
 void cli_free_owned(void);
+// Whether berth_fetch knows a data set of that name.
+int cli_is_data_set(const char *name);
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 
@@ -230,6 +233,8 @@ const char *cli_value(const struct cli_call *call, const char *name);
 int64_t cli_integer(const struct cli_call *call, const char *name);
 double cli_real(const struct cli_call *call, const char *name);
 int cli_flag(const struct cli_call *call, const char *name);
+// Own option --cased: sets do_lower_case to false; BERTH_USAGE if it was set to true.
+enum berth_status cli_apply_cased(struct cli_call *call, struct berth_error *error);
 
 // Whether the word is a boolean value: "true", "no", ...
 int cli_is_truth_word(const char *word);

@@ -8,6 +8,7 @@
 #include "core/json_line.h"
 #include "core/launcher.h"
 #include "core/options.h"
+#include "core/words.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -86,16 +87,6 @@ static int find_proc_line(const char *path, const char *key, char *value, size_t
     return found;
 }
 
-static int has_word(const char *text, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
-        if ((at == text || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static void put_processor(struct facts *facts) {
     static const char *const wanted[] = {"sse2",     "avx2",     "fma",         "avx512f",
                                          "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni",
@@ -107,7 +98,7 @@ static void put_processor(struct facts *facts) {
     }
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         size_t used = strlen(found);
-        if (has_word(flags, wanted[i])) {
+        if (words_contain(flags, ' ', wanted[i])) {
             snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? " " : "", wanted[i]);
         }
     }

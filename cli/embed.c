@@ -11,8 +11,8 @@ static const struct option_row options[] = {
     {CLI_TEXT("output", NULL), .unit = "FILE", .shown = "JSON lines on standard output",
      .help = "file for the embeddings: .npy, or JSON lines under any other name"},
     {CLI_TEXT("pooling", NULL), .unit = "HOW", .shown = "as in the model's folder, else mean",
-     .help = "how to combine the tokens of a text: mean, cls, max, mean_sqrt_len_tokens, "
-             "weightedmean or lasttoken"},
+     .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
+     .help = "how to combine the tokens of a text"},
     {CLI_ROW(OPTION_FLAG, "normalize", "auto"), BETWEEN(-1, 1),
      .shown = "as in the model's folder, else true", .help = "scale every embedding to length 1"},
 };
@@ -37,21 +37,14 @@ static const char *const pooling_names[] = {[BERTH_POOL_MEAN] = "mean",
                                             [BERTH_POOL_MEAN_SQRT_LENGTH] = "mean_sqrt_len_tokens",
                                             [BERTH_POOL_WEIGHTED_MEAN] = "weightedmean",
                                             [BERTH_POOL_LAST] = "lasttoken"};
-#define POOLINGS (sizeof pooling_names / sizeof *pooling_names)
 
-static enum berth_status read_pooling(const char *pooling, int *number, struct berth_error *error) {
-    *number = -1;
-    for (size_t i = 0; pooling != NULL && i < POOLINGS; i++) {
-        if (strcmp(pooling_names[i], pooling) == 0) {
-            *number = (int)i;
-        }
+// -1: as in the model's folder.
+static int read_pooling(const char *pooling) {
+    int number = pooling != NULL ? BERTH_POOL_LAST : -1;
+    while (number >= 0 && strcmp(pooling_names[number], pooling) != 0) {
+        number--;
     }
-    return pooling == NULL || *number >= 0
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "option pooling: expected one of mean, cls, max, mean_sqrt_len_tokens, "
-                           "weightedmean, lasttoken, found \"%s\"",
-                           pooling);
+    return number;
 }
 
 // An output may replace what an earlier call wrote, but not the texts.
@@ -70,15 +63,14 @@ static enum berth_status check_output(const struct job *job, struct berth_error 
     return file_check_kind(job->output, &kinds[job->npy], error);
 }
 
-static enum berth_status read_options(struct job *job, struct berth_error *error) {
-    struct cli_call *call = job->call;
+static void read_options(struct job *job) {
+    const struct cli_call *call = job->call;
     const char *output = cli_value(call, "output");
-    TRY(read_pooling(cli_value(call, "pooling"), &job->embed.pooling, error));
+    job->embed.pooling = read_pooling(cli_value(call, "pooling"));
     job->embed.normalize = cli_flag(call, "normalize");
     job->output = output;
     job->npy =
         output != NULL && strlen(output) > 4 && strcmp(output + strlen(output) - 4, ".npy") == 0;
-    return BERTH_OK;
 }
 
 // --- texts --------------------------------------------------------------------------------------
@@ -187,10 +179,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct job job = {.call = call, .writer = {.descriptor = -1}};
     job.embed = (struct berth_embed_job){
         .read = read_texts, .begin = begin, .put = put, .end = end, .context = &job};
-    enum berth_status status = read_options(&job, error);
-    if (status == BERTH_OK) {
-        status = berth_embed(&call->config, cli_log(call), &job.embed, error);
-    }
+    read_options(&job);
+    enum berth_status status = berth_embed(&call->config, cli_log(call), &job.embed, error);
     file_writer_abort(&job.writer);
     json_line_done(&job.line);
     cli_lines_done(&job.lines);

@@ -103,13 +103,31 @@ static enum berth_status download(struct cli_call *call, const char *name,
     return fetch(call, name, &settings, error);
 }
 
+int cli_is_data_set(const char *name) {
+    static const char *const names[] = {"squad", "squad-v1.1", "squad_v2", "squad-v2.0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error) {
-    const char *model = call->config.model_name_or_path, *data = call->config.train_file;
-    if (model == NULL) {
+    const struct berth_config *config = &call->config;
+    const char *const data[] = {config->train_file, config->validation_file, config->predict_file};
+    const char *last = "";
+    if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--download_only needs --model NAME");
     }
-    TRY(download(call, model, error));
-    return data != NULL && strncmp(data, "squad", 5) == 0 ? download(call, data, error) : BERTH_OK;
+    TRY(download(call, config->model_name_or_path, error));
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
+        if (data[i] != NULL && cli_is_data_set(data[i]) && strcmp(data[i], last) != 0) {
+            TRY(download(call, data[i], error));
+            last = data[i];
+        }
+    }
+    return BERTH_OK;
 }
 
 const struct cli_verb cli_fetch = {
@@ -128,7 +146,7 @@ const struct cli_verb cli_fetch = {
              "are obeyed. With HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE or (data sets and URLs) "
              "HF_DATASETS_OFFLINE nothing is downloaded: the path in the cache is printed, or the "
              "exit code is 69 if there is none. No other verb downloads, except --download_only of "
-             "finetune, predict and show, which fetches --model and ends.",
+             "finetune, predict and show, which fetches --model and the data sets named, and ends.",
     CLI_OWN_OPTIONS(options),
     .arguments_min = 1,
     .arguments_max = 1,

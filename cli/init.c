@@ -4,7 +4,7 @@
 
 static const struct option_row options[] = {
     {CLI_TEXT("config", NULL), .unit = "NAME|FILE", .aliases = "config_name config_file",
-     .help = "model geometry: tiny, minilm, base, large, or a config.json"},
+     .help = "model geometry: tiny, minilm, base, large, or a config.json or its folder"},
     {CLI_TEXT("output", NULL), .unit = "DIR", .aliases = "output_dir",
      .help = "folder for the model"},
     {CLI_INTEGER("seed", "42"), BETWEEN(0, 9e15), .unit = "N", .help = "seed of the weights"},

@@ -80,10 +80,6 @@ static void put_data_json(struct json_line *line, const struct berth_data_info *
     json_line_close(line, '}');
 }
 
-static double percent(int64_t part, int64_t whole) {
-    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
-}
-
 static void print_data(const struct berth_data_info *info) {
     printf("%" PRId64 " instance%s of %" PRId64 " to %" PRId64 " tokens in %" PRId64
            " row%s of %" PRId64 " file%s",
@@ -91,11 +87,12 @@ static void print_data(const struct berth_data_info *info) {
            info->rows, number_plural(info->rows), info->files, number_plural(info->files));
     if (info->max_seq_length > 0) {
         printf(", rows of %" PRId64 " tokens %.1f %% full", info->max_seq_length,
-               percent(info->tokens, info->rows * info->max_seq_length));
+               number_percent(info->tokens, info->rows * info->max_seq_length));
     }
     printf("\n%.1f %% of the tokens predicted, %.1f %% of the instances with a random second "
            "segment\n",
-           percent(info->predictions, info->tokens), percent(info->random_next, info->instances));
+           number_percent(info->predictions, info->tokens),
+           number_percent(info->random_next, info->instances));
 }
 
 // --- verb ----------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ static enum berth_status set_text(struct cli_call *call, const struct legacy *le
     return BERTH_OK;
 }
 
-// choose_half decides when the device is known.
+// choose_half decides when --device was read, too.
 static enum berth_status set_half(struct cli_call *call, const struct legacy *legacy,
                                   const char *value, struct berth_error *error) {
     TRY(set_answer(call, legacy, value, error));
@@ -50,7 +50,7 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
                                      const char *value, struct berth_error *error) {
     static const char *const rows[] = {"train_file", "validation_file", "predict_file"};
     const int trains = (call->verb->jobs & JOB_TRAIN) != 0;
-    if (strncmp(value, "squad", 5) != 0 ||
+    if (!cli_is_data_set(value) ||
         (call->verb->jobs & (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_SHOW)) == 0) {
         return error_set(error, BERTH_USAGE,
                          "option %s: \"%s\" is not available; expected squad or squad_v2 for "
@@ -230,11 +230,11 @@ static const struct legacy legacies[] = {
                 .help = "in fine-tuning on SQuAD: evaluate on validation_file"},
      .set = set_answer},
     {.option = {SWITCH("download_only"), GROUP, .offset = offsetof(struct cli_call, download_only),
-                .help = "download the model and stop"},
+                .help = "download the model and the data named squad or squad_v2, and stop"},
      .set = set_answer},
     {.option = {SWITCH("fp16"), .aliases = "amp", GROUP,
                 .offset = offsetof(struct cli_call, legacy.fp16),
-                .help = "fp16 runs as bf16 on the CPU"},
+                .help = "fp16 runs as bf16 unless --device names a GPU"},
      .set = set_half},
     {.option = {SWITCH("bf16"), .aliases = "autocast hmp", GROUP, .help = "--precision bf16"},
      .setting = "precision",
@@ -515,7 +515,8 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
 
 // --- combinations of flags -----------------------------------------------------------------------
 
-// fp16 on a GPU, whose loss scale is dynamic unless loss_scale says otherwise; bf16 elsewhere.
+// fp16 on a GPU that is named, whose loss scale is dynamic unless loss_scale says otherwise; bf16
+// elsewhere.
 static enum berth_status choose_half(struct cli_call *call, struct berth_error *error) {
     const char *device = call->config.device;
     const int is_gpu = device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
@@ -524,7 +525,7 @@ static enum berth_status choose_half(struct cli_call *call, struct berth_error *
     }
     cli_note(call, "%s",
              is_gpu ? "--fp16: fp16 on the GPU, with a dynamic loss_scale unless it is given"
-                    : "--fp16: fp16 runs as bf16 on the CPU");
+                    : "--fp16: fp16 runs as bf16 unless --device names a GPU");
     return is_gpu ? cli_set(call, "precision", "fp16", error) : BERTH_OK;
 }
 

@@ -120,23 +120,19 @@ static void print_pages(const struct berth_prepare_result *result) {
            result->xml_bytes, result->text_bytes, result->files, number_plural(result->files));
 }
 
-static double percent(int64_t part, int64_t whole) {
-    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
-}
-
 static void print_instances(const struct berth_prepare_result *result) {
     printf("%" PRId64 " instance%s, rows %.1f %% full, %.1f %% with a random second segment\n",
            result->instances, number_plural(result->instances), 100 * result->fill,
-           percent(result->random_next, result->instances));
+           number_percent(result->random_next, result->instances));
     printf("lengths, from the shortest eighth to the longest:");
     for (size_t i = 0; i < sizeof result->lengths / sizeof *result->lengths; i++) {
-        printf(" %.1f", percent(result->lengths[i], result->instances));
+        printf(" %.1f", number_percent(result->lengths[i], result->instances));
     }
     puts(" %");
     printf("%" PRId64 " predictions: %.1f %% masked, %.1f %% kept, %.1f %% replaced\n",
-           result->predictions, percent(result->masked, result->predictions),
-           percent(result->kept, result->predictions),
-           percent(result->replaced, result->predictions));
+           result->predictions, number_percent(result->masked, result->predictions),
+           number_percent(result->kept, result->predictions),
+           number_percent(result->replaced, result->predictions));
 }
 
 // --- speed ---------------------------------------------------------------------------------------
@@ -222,9 +218,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         return BERTH_OK;
     }
     call->config.no_progress |= !terminal_is(STDERR_FILENO);
-    if (cli_flag(call, "cased")) {
-        call->config.do_lower_case = 0;
-    }
+    TRY(cli_apply_cased(call, error));
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     enum berth_status status =
         berth_prepare(&call->config, &input, berth_reporter_log(reporter),

@@ -17,18 +17,8 @@ static const struct option_row always[] = {
      .help = "this help; with all options, those of a group, or one of them; -h for short"}};
 #define ALWAYS_COUNT (sizeof always / sizeof *always)
 
-static int is_own(const struct cli_verb *verb, const char *name) {
-    for (size_t i = 0; i < verb->option_count; i++) {
-        if (option_is_named(&verb->options[i], name)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-// Whether the row of the option table is the verb's; an own option replaces it.
 static int is_settable(const struct cli_verb *verb, const struct option_row *row) {
-    return row != NULL && !is_own(verb, row->name) && cli_row_applies(verb, row);
+    return row != NULL && cli_row_applies(verb, row);
 }
 
 // The row at `index` of all rows; NULL: it does not apply to the verb. *ended: there are no more.

@@ -70,12 +70,17 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
     return status;
 }
 
+// Predictions after training begin when the model is already saved.
+static const char *training_follows(const struct berth_config *config) {
+    const int predicts = config->do_predict < 0 ? config->predict_file != NULL : config->do_predict;
+    return config->skip_checkpoint ? "finishing this update; nothing is saved (skip_checkpoint)"
+           : predicts ? "finishing this update and saving; unfinished predictions are dropped"
+                      : "finishing this update and saving";
+}
+
 static enum berth_status train(struct cli_call *call, struct berth_error *error) {
     struct berth_run_result result = {0};
-    const char *follows = call->config.skip_checkpoint
-                              ? "finishing this update; nothing is saved (skip_checkpoint)"
-                              : "finishing this update and saving";
-    TRY(run_job(call, berth_train, follows, &result, error));
+    TRY(run_job(call, berth_train, training_follows(&call->config), &result, error));
     return cli_reports() ? cli_script_conclude(call, error) : BERTH_OK;
 }
 
@@ -111,7 +116,9 @@ static enum berth_status predict_trained(struct cli_call *call, struct berth_err
                         : config->do_predict                           ? evaluate_and_predict
                                                                        : berth_evaluate;
     struct berth_run_result result = {0};
-    return run_job(call, job, nothing_written, &result, error);
+    return run_job(call, job,
+                   job == evaluate_and_predict ? "nothing more will be written" : nothing_written,
+                   &result, error);
 }
 
 // --- the official scores of SQuAD ---------------------------------------------------------------

@@ -81,21 +81,17 @@ static enum berth_status put_line(struct job *job, const char *text, size_t leng
     return BERTH_OK;
 }
 
-// The id of the token that `piece` consists of.
-static enum berth_status find_special(const struct job *job, const char *piece,
-                                      struct berth_token *token, struct berth_error *error) {
-    struct berth_token *tokens;
+// [CLS] and [SEP], the input of a model for a text without tokens.
+static enum berth_status find_special(struct job *job, struct berth_error *error) {
+    const struct berth_text empty = {.text = ""};
+    struct berth_input_token *tokens;
     size_t count;
-    TRY(berth_tokenizer_encode(job->tokenizer, piece, strlen(piece), &tokens, &count, NULL, error));
-    int found = count == 1;
-    if (found) {
-        *token = tokens[0];
-        token->start = token->end = 0;
-    }
-    berth_tokens_free(tokens);
-    return found ? BERTH_OK
-                 : error_set(error, BERTH_BAD_DATA,
-                             "the vocabulary has no %s, which --special needs", piece);
+    TRY(berth_tokenizer_encode_pair(job->tokenizer, &empty, 4, &tokens, &count, NULL, error));
+    job->cls = tokens[0].token;
+    job->sep = tokens[1].token;
+    job->cls.start = job->cls.end = job->sep.start = job->sep.end = 0;
+    berth_input_tokens_free(tokens);
+    return BERTH_OK;
 }
 
 #define LINE_LIMIT ((size_t)1 << 28) // bytes; checked while a line is read
@@ -137,23 +133,13 @@ static enum berth_status put_all(struct job *job, FILE *input, struct berth_erro
 
 static enum berth_status prepare(struct job *job, struct cli_call *call,
                                  struct berth_error *error) {
-    if (cli_flag(call, "cased")) {
-        if (call->config.do_lower_case > 0) {
-            return error_set(error, BERTH_USAGE,
-                             "--cased and --do_lower_case true contradict each other: give one");
-        }
-        call->config.do_lower_case = 0;
-    }
+    TRY(cli_apply_cased(call, error));
     TRY(berth_tokenizer_open(&call->config, &job->tokenizer, error));
     job->ids = cli_flag(call, "ids");
     job->offsets = cli_flag(call, "offsets");
     job->special = cli_flag(call, "special");
     job->flush = terminal_is(STDOUT_FILENO);
-    if (job->special) {
-        TRY(find_special(job, "[CLS]", &job->cls, error));
-        TRY(find_special(job, "[SEP]", &job->sep, error));
-    }
-    return BERTH_OK;
+    return job->special ? find_special(job, error) : BERTH_OK;
 }
 
 static enum berth_status run_on(struct job *job, struct cli_call *call, FILE *input,

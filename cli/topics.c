@@ -57,21 +57,22 @@ static const struct cli_entry environment[] = {
     {"RANK and WORLD_SIZE, OMPI_COMM_WORLD_..., PMI_..., PMIX_RANK, SLURM_...",
      "set by launchers: the number of processes and the rank of this one"}};
 
-static const struct cli_entry exit_codes[] = {{"0", "success"},
-                                              {"1", "the run failed"},
-                                              {"2", "wrong arguments"},
-                                              {"65", "bad data"},
-                                              {"66", "missing input"},
-                                              {"69", "not available"},
-                                              {"70", "internal error or out of memory"},
-                                              {"73", "cannot create output"},
-                                              {"74", "I/O error"},
-                                              {"75", "stopped by SIGUSR1"},
-                                              {"78", "bad configuration"},
-                                              {"129", "SIGHUP"},
-                                              {"130", "Ctrl-C"},
-                                              {"143", "SIGTERM"},
-                                              {"152", "SIGXCPU"}};
+static const struct cli_entry exit_codes[] = {
+    {"0", "success"},
+    {"1", "the run failed"},
+    {"2", "wrong arguments"},
+    {"65", "bad data"},
+    {"66", "missing input"},
+    {"69", "not available"},
+    {"70", "internal error or out of memory"},
+    {"73", "cannot create output"},
+    {"74", "I/O error"},
+    {"75", "stopped by SIGUSR1, or any signal to one of several processes"},
+    {"78", "bad configuration"},
+    {"129", "SIGHUP"},
+    {"130", "Ctrl-C"},
+    {"143", "SIGTERM"},
+    {"152", "SIGXCPU"}};
 
 static const struct cli_entry formats[] = {
     {NULL, "A model is a folder or a file of weights in it. Berth recognises a file by its first "

@@ -268,7 +268,7 @@ struct berth_config {
     const char *save_format;            /* formats of the result, separated by commas: "hf" (always
                                            written), "torch" (pytorch_model.bin), "nvidia"
                                            (ckpt_<step>.pt, also with every checkpoint),
-                                           "tensorflow" (model.ckpt-<step>); NULL: "hf" */
+                                           "tensorflow" (model.ckpt-<step>) */
     const char *save_strategy;          /* "no", "epoch", "steps" or "best"; NULL: decided by
                                            save_steps */
     int load_best_model_at_end;         /* the result is the best evaluated model, not the last
@@ -327,7 +327,7 @@ struct berth_config {
                              written at the end */
 
     const char *spike_policy; /* "none", "warn", "skip" or "rollback": what to do with an update
-                                 whose loss or gradient norm is a spike; NULL: none */
+                                 whose loss or gradient norm is a spike */
     double spike_factor;      /* a spike is above this many times the running mean */
 
     const char *profile;        /* "a:b": record where the time of updates a to b goes; NULL: no */
@@ -339,7 +339,7 @@ struct berth_config {
     int tf32; /* round the operands of fp32 products to TF32, on devices that do */
 
     const char *steps_rule; /* what num_train_epochs means for the schedule: "run", "epochs" or
-                               "examples"; NULL: "run" */
+                               "examples" */
     int warmup_round_up;    /* the number of updates that warmup_proportion makes is rounded up */
 };
 
@@ -959,7 +959,7 @@ enum berth_status berth_inspect_data(const char *path, struct berth_data_info *i
 enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error);
 
 /* Writes a Hugging Face folder with random weights. `name_or_file` is tiny, minilm, base, large or
- * the path of a config.json. */
+ * the path of a config.json or its folder. */
 enum berth_status berth_init_model(const char *name_or_file, const char *output_dir, int64_t seed,
                                    struct berth_error *error);
 

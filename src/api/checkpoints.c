@@ -173,14 +173,6 @@ enum berth_status berth_verify(const char *path, int64_t *files, struct berth_er
 
 // --- init ----------------------------------------------------------------------------------------
 
-static enum berth_status read_shape(const char *name_or_file, struct bert_config *config,
-                                    struct berth_error *error) {
-    if (strchr(name_or_file, '/') != NULL || strchr(name_or_file, '.') != NULL) {
-        return bert_config_read(name_or_file, config, error);
-    }
-    return bert_config_builtin(name_or_file, config, error);
-}
-
 static enum berth_status write_weights(const char *folder, const struct bert_config *config,
                                        const struct param_table *table, uint64_t seed,
                                        struct berth_error *error) {
@@ -231,7 +223,7 @@ enum berth_status berth_init_model(const char *name_or_file, const char *output_
     struct bert_config config = {0};
     REQUIRE(name_or_file, error);
     REQUIRE(output_dir, error);
-    TRY(read_shape(name_or_file, &config, error));
+    TRY(folder_read_shape(name_or_file, &config, error));
     enum berth_status status;
     TRY_DONE(check_free(output_dir, error));
     TRY_DONE(write_model(output_dir, &config, (uint64_t)seed, error));

@@ -6,12 +6,22 @@
 #include "core/memory.h"
 #include "core/words.h"
 #include "metrics/squad_metrics.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/inference/predict.h"
 #include "train/job/workers.h"
 #include "train/settings/deepspeed.h"
+#include "train/settings/recipes.h"
 
 #include <math.h>
 #include <string.h>
+
+// Where to write the result: `result`, or `ignored` if it is NULL; set to what a failure returns.
+static struct berth_run_result *clear_result(struct berth_run_result *result,
+                                             struct berth_run_result *ignored) {
+    result = result != NULL ? result : ignored;
+    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
+    return result;
+}
 
 static enum berth_status find_task(const char *name, const struct task **task,
                                    struct berth_error *error) {
@@ -27,6 +37,16 @@ static enum berth_status find_task(const char *name, const struct task **task,
     return error_set(error, BERTH_USAGE, "unknown task \"%s\"; expected one of %s", name, names);
 }
 
+// Another run must not replace the model while it is converted.
+static enum berth_status save_formats(const struct berth_config *config, int64_t steps,
+                                      const struct berth_log *log, struct berth_error *error) {
+    struct file_lock lock = {.descriptor = -1};
+    TRY(output_lock(config, &lock, error));
+    enum berth_status status = save_formats_write(config, steps, log, error);
+    file_lock_release(&lock);
+    return status;
+}
+
 // Predicts the test set with the new model and the settings of its training.
 static enum berth_status predict_trained(const struct task *task, const struct berth_config *config,
                                          struct berth_log log, const volatile int *stop,
@@ -36,12 +56,14 @@ static enum berth_status predict_trained(const struct task *task, const struct b
     if (own.deepspeed_config != NULL) {
         TRY(deepspeed_apply(&own, own.deepspeed_config, &silent, error));
     }
+    TRY(recipe_apply(&own, config, task->jobs, error));
     own.model_name_or_path = own.output_dir;
-    own.vocab_file = NULL; // the model's folder has it
+    own.config_file = own.vocab_file = NULL; // the model's folder has both
     own.overwrite_output_dir = 1;
     const struct predict_args args = {
         .task = task, .use = TASK_PREDICT, .config = &own, .log = log, .stop = stop};
-    return predict(&args, NULL, error);
+    struct berth_run_result ignored; // the caller gets training's
+    return predict(&args, clear_result(NULL, &ignored), error);
 }
 
 enum berth_status berth_train(const char *task, const struct berth_config *config,
@@ -49,14 +71,14 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
                               struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
-    result = result != NULL ? result : &ignored;
+    result = clear_result(result, &ignored);
     REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
     TRY(save_formats_check(config->save_format, error));
     TRY(workers_train(found, config, log, stop, result, error));
     if (!config->dry_run && launch_find().rank == 0) {
-        TRY(save_formats_write(config, result->steps, &log, error));
+        TRY(save_formats(config, result->steps, &log, error));
     }
     return found->predicts_separately && !config->dry_run && task_predicts(config)
                ? predict_trained(found, config, log, stop, error)
@@ -67,6 +89,8 @@ enum berth_status berth_predict(const char *task, const struct berth_config *con
                                 struct berth_log log, const volatile int *stop,
                                 struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
+    struct berth_run_result ignored;
+    result = clear_result(result, &ignored);
     REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
@@ -79,6 +103,8 @@ enum berth_status berth_evaluate(const char *task, const struct berth_config *co
                                  struct berth_log log, const volatile int *stop,
                                  struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
+    struct berth_run_result ignored;
+    result = clear_result(result, &ignored);
     REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));

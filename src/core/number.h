@@ -34,6 +34,11 @@ static inline const char *number_plural(int64_t number) {
     return number == 1 ? "" : "s";
 }
 
+// 0 of nothing.
+static inline double number_percent(int64_t part, int64_t whole) {
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
 // snprintf and vsnprintf in the "C" locale.
 int number_format(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

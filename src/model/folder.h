@@ -40,6 +40,10 @@ char *folder_config_path(const char *path);
 // Reads that file; BERTH_NO_INPUT if neither exists.
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error);
+// Reads the configuration of the folder or file `name`, or else fills in the built-in shape of that
+// name.
+enum berth_status folder_read_shape(const char *name, struct bert_config *config,
+                                    struct berth_error *error);
 
 // Whether the folder holds weights of any format.
 enum berth_status folder_holds_weights(const char *folder, int *found, struct berth_error *error);

@@ -4,6 +4,7 @@
 #include "berth.h"
 #include "core/harness.h"
 
+#include <math.h>
 #include <string.h>
 
 #define GOLDEN BERTH_TEST_SOURCE_DIR "/tests/golden/"
@@ -88,6 +89,21 @@ static void jobs(void **state) {
     NEEDS(berth_evaluate_squad, "predictions_path", "a", NULL, NULL, 0, silent, &text);
     NEEDS(berth_show_squad, "config", NULL, samples, silent, see, NULL);
     NEEDS(berth_show_squad, "visit", &config, samples, silent, NULL, NULL);
+}
+
+// What a job returns if it fails before it begins.
+static void results(void **state) {
+    static enum berth_status (*const functions[])(
+        const char *task, const struct berth_config *config, struct berth_log log,
+        const volatile int *stop, struct berth_run_result *result,
+        struct berth_error *error) = {berth_train, berth_predict, berth_evaluate};
+    const struct berth_config config = config_of(NULL);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        struct berth_run_result result = {.steps = 7, .final_loss = 7, .metric_count = 7};
+        assert_int_equal(functions[i]("sqaud", &config, silent, NULL, &result, NULL), BERTH_USAGE);
+        assert_true(result.steps == 0 && result.metric_count == 0);
+        assert_true(isnan(result.final_loss) && isnan(result.mfu));
+    }
 }
 
 static void questions(void **state) {
@@ -276,12 +292,19 @@ static void data_for_pretraining(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings),     cmocka_unit_test(reports),
-        cmocka_unit_test(jobs),         cmocka_unit_test(questions),
-        cmocka_unit_test(classes),      cmocka_unit_test(tags),
-        cmocka_unit_test(embeddings),   cmocka_unit_test(embedding_jobs),
-        cmocka_unit_test(masked_words), cmocka_unit_test(tokens),
-        cmocka_unit_test(files),        cmocka_unit_test(data_for_pretraining),
+        cmocka_unit_test(settings),
+        cmocka_unit_test(reports),
+        cmocka_unit_test(jobs),
+        cmocka_unit_test(results),
+        cmocka_unit_test(questions),
+        cmocka_unit_test(classes),
+        cmocka_unit_test(tags),
+        cmocka_unit_test(embeddings),
+        cmocka_unit_test(embedding_jobs),
+        cmocka_unit_test(masked_words),
+        cmocka_unit_test(tokens),
+        cmocka_unit_test(files),
+        cmocka_unit_test(data_for_pretraining),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,12 @@ done
 COLUMNS=200 run serve --help all # the server's description, not that of one of its models
 expect_out "[auto; for embeddings and masked words, fp32]"
 expect_out "embeddings: as in the model folder, else 256; others: 512"
+[ "$(grep -c '^  --model' "$out")" -eq 1 ] || fail "two options for the model"
+for words in --model_name_or_path --comm --no_progress; do # a server has models of its own, and one process
+    run serve --model none "$words" self
+    expect_code 2
+    expect_err "unknown option $words"
+done
 COLUMNS=200 run bench --help
 expect_out "[the first *vocab*.txt in the folder that --config names, in the data's folder, or in the folder"
 COLUMNS=200 run prepare --help

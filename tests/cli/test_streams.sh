@@ -23,8 +23,15 @@ tokenize 'Hello, wörld!' --offsets
 same 'hello:0-5 ,:5-6 world:7-12 !:12-13'
 tokenize 'hi' --special --ids --offsets
 same '2:0-0 37:0-1 40:1-2 3:0-0'
+tokenize 'hi' --special --tokenizer google
+same '[CLS] h ##i [SEP]'
 tokenize 'Hi' --cased
 same '[UNK]'
+for verb in tokenize "prepare --text none --output none"; do
+    run $verb --vocab "$vocab" --cased --do_lower_case true
+    expect_code 2
+    expect_err '--cased and --do_lower_case true contradict each other: give one'
+done
 tokenize 'the [MASK] is [mask]' --split_special
 expect_no "$out" '[MASK]'
 tokenize 'in [MASK] in[MASK]' --tokenizer google --no_split_special

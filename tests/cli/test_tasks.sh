@@ -127,6 +127,12 @@ expect_out 'labels                           4 classes ("B-LOC", "B-PER", "I-PER
 run $own --output mine --test_file reviews.csv
 expect_code 0
 [ "$(wc -l <mine/predict_results.txt)" -eq 4 ] || fail "not the three rows of the test file"
+# The settings of a recipe also apply to the prediction.
+{ echo text,label; printf 'hello world %.0s' {1..200}; echo ,good; } >long.csv
+run $own --output recipe --recipe intel --train_batch_size 2 --test_file long.csv
+expect_code 0
+run predict classify --model recipe --input long.csv --text-column text --max_seq_length 512 --output whole --threads 1
+cmp -s recipe/test_results.tsv whole/test_results.tsv || fail "predicted with another max_seq_length"
 run $own --output mine2 --test_file reviews.csv --do_predict false
 expect_code 0
 [ ! -e mine2/test_results.tsv ] || fail "--do_predict false predicts"

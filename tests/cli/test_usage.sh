@@ -54,6 +54,10 @@ expect_no "$err" 'has no effect'
 refused 'is for `berth bench ranks`' bench peak --data f --save_times t
 expect_err 'note: --data has no effect in `berth bench peak`'
 refused '--data_dir is missing' bench train --task mrpc
+refused 'no built-in' bench gemm --config huge --zero_stage 2 --vocab v --threads 1 --tf32
+expect_err 'note: --zero_stage has no effect in `berth bench gemm`'
+expect_err 'note: --vocab_file has no effect in `berth bench gemm`'
+expect_no "$err" '--t'
 
 # Missing and malformed values.
 refused 'option --model_name_or_path is required' finetune squad --train x
@@ -240,6 +244,11 @@ missing 66 "$work/none" finetune squad --model "$work/model" --train "$work/none
 missing 66 "$work/none" answer --model "$work/none" --question Who --context Ada.
 missing 66 "$work/none" answer --model "$work/model" --question Who --context-file "$work/none"
 missing 2 "nonsense" init --config nonsense --output "$work/new"
+mkdir "$work/bare" # a folder is not a name
+for verb in "bench gemm" "bench pretrain --input_dir $work/bare" "init --output $work/new"; do
+    missing 66 'bare/config.json: no such file' $verb --config "$work/bare"
+    missing 66 'bare.json: No such file' $verb --config "$work/bare.json"
+done
 printf '{"other": "Oslo"}' >"$work/others.json"
 missing 65 "are these predictions for another data set?" evaluate squad "$work/data.json" \
     "$work/others.json"

@@ -182,7 +182,7 @@ for mpi in "${mpis[@]}"; do
     wait $!
     code=$?
     [ "$code" -ne 0 ] && [ "$code" -ne 124 ] || fail "exit code $code"
-    once "stopped on request; nothing was written"
+    once "stopped on request; no predictions were written"
     [ ! -e stopped/predictions.json ] || fail "something was written"
     rm -rf stopped
 done

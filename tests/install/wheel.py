@@ -86,6 +86,7 @@ def check_errors(model: berth.Model):
     expect(error.status == 2 and "threads" in str(error), f"an unknown setting: {error}")
     refuses("one text", TypeError, model.embed, "text")
     refuses("a NUL", ValueError, model.embed, ["a\0b"])
+    refuses("a task that is no text", AttributeError, berth.train, {}, print)
     expect(refuses("a question without words", berth.Error, model.answer, "", CONTEXT).status == 2, "no words")
 
 
@@ -158,7 +159,23 @@ def check_training():
     program("finetune", "squad", *words, "--output_dir", SCRATCH / "program")
     weights = [(SCRATCH / folder / "model.safetensors").read_bytes() for folder in ("library", "program")]
     expect(weights[0] == weights[1], "training gives other weights than the program")
+    check_files(settings)
     expect(refuses("an unknown task", berth.Error, berth.train, settings, "nonsense").status == 2, "an unknown task")
+
+
+def check_files(settings: dict):
+    """Files that settings name are written, and names that are not UTF-8 do not end the run."""
+    output = SCRATCH / os.fsdecode(b"caf\xe9")
+    records, settings = [], {**settings, "json_summary": "summary.jsonl", "logging_dir": "scalars"}
+    berth.train({**settings, "output_dir": output}, log=records.append)
+    lines = [json.loads(line) for line in pathlib.Path("summary.jsonl").read_text(errors="replace").splitlines()]
+    expect([line["kind"] for line in lines] == [record["kind"] for record in records if record["kind"] != "progress"],
+           f"records of json_summary {lines}")
+    expect(len(list(pathlib.Path("scalars").iterdir())) == 1, "no file for TensorBoard")
+    expect((output / "model.safetensors").exists(), "no model in a folder whose name is not UTF-8")
+    refused = refuses("a folder as json_summary", berth.Error, berth.train,
+                      {**settings, "output_dir": SCRATCH / "none", "json_summary": SCRATCH})
+    expect("json_summary" in str(refused), f"a folder as json_summary: {refused}")
 
 
 def check_interrupt():

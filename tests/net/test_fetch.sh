@@ -104,6 +104,13 @@ expect_code 0
 run predict squad --model model --download_only
 expect_code 0
 expect_err "nothing to download"
+for data in "predict squad --input squad_v2" "finetune squad --train own.json --dev squad_v2"; do
+    HF_DATASETS_OFFLINE=1 run $data --model model --download_only
+    expect_code 69
+    expect_err "squad_v2"
+done
+run finetune squad --model model --train squad/train-v1.1.json --download_only
+expect_code 0
 run predict squad --download_only
 expect_code 2
 run answer --model acme/tiny --question "Where?" --context "Ada lived in Oslo." --download_only

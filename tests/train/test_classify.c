@@ -246,6 +246,20 @@ static void an_unusable_test_file_is_reported_before_training(void **state) {
     assert_true(file_exists(fixture_path("out", "predict_results.json")));
 }
 
+// The configuration from which training started has other classes.
+static void a_trained_model_predicts_by_its_own_classes(void **state) {
+    write_own_files();
+    struct fixture_run run = own_run("out");
+    run.config.config_file = fixture_keep("model/config.json");
+    run.config.predict_file = fixture_keep("dev.csv");
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    struct fixture_run again = own_prediction("out", "dev.csv", "again");
+    assert_int_equal(fixture_execute(&again), BERTH_OK);
+    assert_same_file(fixture_path("out", "predict_results.txt"),
+                     fixture_path("again", "predict_results.txt"));
+}
+
 static void write_numbered(const char *name, const char *before, int first) {
     FILE *file = create(name);
     fprintf(file, "review,verdict\n");
@@ -616,6 +630,7 @@ int main(void) {
         FIXTURE_TEST(own_classes_are_learnt),
         FIXTURE_TEST(a_column_without_labels_is_predicted),
         FIXTURE_TEST(an_unusable_test_file_is_reported_before_training),
+        FIXTURE_TEST(a_trained_model_predicts_by_its_own_classes),
         FIXTURE_TEST(placeholders_keep_their_head),
         FIXTURE_TEST(the_order_of_labels_is_noted),
         FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),

@@ -356,6 +356,16 @@ static void test_fp16_runs_as_such_on_a_gpu(void **state) {
     assert_int_equal(config.precision, BERTH_FP16);
     assert_string_equal(config.loss_scale, "dynamic");
     assert_null(strstr(notes, "bf16"));
+    option_defaults(&config); // the device is chosen later
+    set(&config, "precision", "fp16");
+    assert_int_equal(
+        apply(&config, "{\"train_batch_size\":8,\"fp16\":{\"enabled\":true,\"loss_scale\":128}}",
+              &error),
+        BERTH_OK);
+    assert_int_equal(config.precision, BERTH_FP16);
+    assert_string_equal(config.loss_scale, "static");
+    assert_true(config.init_loss_scale == 128);
+    assert_null(strstr(notes, "fp16"));
 }
 
 static void test_command_line_wins_and_says_so(void **state) {

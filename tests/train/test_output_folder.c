@@ -180,6 +180,31 @@ static void test_overwriting_leaves_nothing_of_a_run(void **state) {
     assert_true(file_exists(fixture_path("out", "model.safetensors"))); // until it is replaced
 }
 
+static void count_locked(void *context, const struct berth_record *record) {
+    if (record->text != NULL && strstr(record->text, "also contains the result") != NULL) {
+        *(int *)context += file_exists(in_folder("out/.lock"));
+    }
+}
+
+// Also BERTH_IO unless the folder is locked when the result has been written in another format.
+static enum berth_status train_locked(const char *task, const struct berth_config *config,
+                                      struct berth_log log, const volatile int *stop,
+                                      struct berth_run_result *result, struct berth_error *error) {
+    int locked = 0;
+    log = (struct berth_log){.write = count_locked, .context = &locked};
+    TRY(berth_train(task, config, log, stop, result, error));
+    return locked == 1 ? BERTH_OK : BERTH_IO;
+}
+
+static void test_other_formats_are_written_under_the_lock(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_format = "torch";
+    run.config.max_steps = 1;
+    run.job = train_locked;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_false(file_exists(in_folder("out/.lock")));
+}
+
 // Runs and predictions, including dry ones, whose inputs are missing too: counts those that do not
 // report that the output cannot be created.
 static int wrong_refusals(const char *output) {
@@ -265,6 +290,7 @@ int main(void) {
         FIXTURE_TEST(test_start_from_a_checkpoint_that_goes),
         FIXTURE_TEST(test_overwriting_the_model_it_starts_from),
         FIXTURE_TEST(test_overwriting_leaves_nothing_of_a_run),
+        FIXTURE_TEST(test_other_formats_are_written_under_the_lock),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
         FIXTURE_TEST(test_read_only_output_is_reported_before_anything_is_read),
         FIXTURE_TEST(test_bad_input_leaves_no_folder),

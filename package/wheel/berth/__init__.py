@@ -129,6 +129,9 @@ _SIGNATURES = {  # name: what it returns, what it takes
     "berth_tokenizer_encode_pair": (c_int, [c_void_p, POINTER(_Text), c_size_t, POINTER(POINTER(_InputToken)),
                                             POINTER(c_size_t), POINTER(c_int), POINTER(_Error)]),
     "berth_input_tokens_free": (None, [POINTER(_InputToken)]),
+    "berth_reporter_open": (c_int, [c_void_p, c_int, POINTER(c_void_p), POINTER(_Error)]),
+    "berth_reporter_log": (_Log, [c_void_p]),
+    "berth_reporter_close": (None, [c_void_p]),
     "berth_train": (c_int, [c_char_p, c_void_p, _Log, POINTER(c_int), POINTER(_Result), POINTER(_Error)]),
 }
 
@@ -203,11 +206,15 @@ _KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "val
 Log = Callable[[dict], None]
 
 
+def _text(text: Optional[bytes]) -> Optional[str]:
+    return text.decode(errors="replace") if text else None  # a path may not be UTF-8
+
+
 def _record(record: _Record) -> dict:
     kind = _KINDS[record.kind] if record.kind < len(_KINDS) else f"kind {record.kind}"  # a newer library's
-    values = {"kind": kind, "text": record.text.decode() if record.text else None}
+    values = {"kind": kind, "text": _text(record.text)}
     for field in record.fields[:record.field_count]:
-        text = field.text.decode() if field.text else None
+        text = _text(field.text)
         values[field.key.decode()] = (field.integer, field.real, text)[field.type]
     return values
 
@@ -221,13 +228,15 @@ class _Writer:
     """Gives the library's records to `log`, or its warnings to Python. An exception cannot pass through the library: the
     first one is kept, `stop` is set, and no further record is given."""
 
-    def __init__(self, log: Optional[Log], stop: Optional[c_int] = None):
-        self.log, self.stop, self.failure = log or _warn, stop, None
+    def __init__(self, log: Optional[Log], stop: Optional[c_int] = None, files: Optional["_Files"] = None):
+        self.log, self.stop, self.files, self.failure = log or _warn, stop, files, None
         self.argument = _Log(_Write(self._write))
 
     def _write(self, _, record):
         if self.failure is None:
             try:
+                if self.files is not None:
+                    self.files.write(record)
                 self.log(_record(record[0]))
             except BaseException as failure:  # whatever it is, ctypes would only print it
                 self.failure = failure
@@ -237,6 +246,25 @@ class _Writer:
     def check(self):
         if self.failure is not None:
             raise self.failure
+
+
+class _Files:
+    """The library's reporter, which writes what the settings name (json_summary, logging_dir); what it has for people
+    goes nowhere. The first record opens it: of several processes only the first one gets records."""
+
+    def __init__(self, config: _Config):
+        self.config, self.handle = config, c_void_p()
+        self.nowhere = open(os.devnull, "wb")
+
+    def write(self, record):
+        if not self.handle:
+            _call(_library.berth_reporter_open, self.config.handle, self.nowhere.fileno(), byref(self.handle))
+            self.log = _library.berth_reporter_log(self.handle)
+        self.log.write(self.log.context, record)
+
+    def close(self):
+        _library.berth_reporter_close(self.handle)
+        self.nowhere.close()
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -381,25 +409,27 @@ def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dic
     """Trains as `berth finetune TASK` or `berth pretrain` (task "pretrain", "mlm") does with these options.
 
     Returns steps, final_loss, samples_per_second, tokens_per_second and the metrics of the last evaluation. `log` gets
-    each record of the run as a dict with its "kind"; without it, the library's warnings are Python's. Ctrl-C finishes
-    the update and saves; the KeyboardInterrupt follows. An exception of `log` does the same. If the save
-    fails, its error is raised instead.
+    each record of the run as a dict with its "kind", as do the files of json_summary and logging_dir; without `log`, the
+    library's warnings are Python's. Ctrl-C finishes the update and saves; the KeyboardInterrupt follows. An exception
+    of `log` does the same. If the save fails, its error is raised instead.
     """
     config, stop, result, failures = _Config(settings), c_int(0), _Result(), []
-    writer, done = _Writer(log, stop), threading.Event()
+    files, done = _Files(config), threading.Event()
+    writer = _Writer(log, stop, files)
 
     def work():
         try:
             _call(_library.berth_train, _bytes(task), config.handle, writer.argument, byref(stop), byref(result))
-        except Error as error:
+        except BaseException as error:  # a thread's would only be printed
             failures.append(error)
         finally:
             done.set()
 
     threading.Thread(target=work).start()  # Python handles signals in its main thread only
     interrupted = _wait(done, stop)
+    files.close()
     failure = failures[0] if failures else None
-    if failure is not None and failure.status != _INTERRUPTED:
+    if failure is not None and getattr(failure, "status", None) != _INTERRUPTED:
         raise failure from writer.failure
     writer.check()
     if interrupted:

@@ -74,20 +74,6 @@ static enum berth_status open_tokenizer(struct bench_data *data,
     return BERTH_OK;
 }
 
-static enum berth_status read_shape(struct bench_data *data, const struct bench_settings *settings,
-                                    struct berth_error *error) {
-    if (dir_exists(settings->geometry)) {
-        char *path = folder_config_path(settings->geometry);
-        enum berth_status status = path != NULL ? bert_config_read(path, &data->files.shape, error)
-                                                : path_no_memory(error);
-        memory_free(path);
-        return status;
-    }
-    return file_exists(settings->geometry)
-               ? bert_config_read(settings->geometry, &data->files.shape, error)
-               : bert_config_builtin(settings->geometry, &data->files.shape, error);
-}
-
 // --- shards -------------------------------------------------------------------------------------
 
 static enum berth_status read_file(const struct bench_shards *shards, const char *path,
@@ -356,7 +342,7 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
                                     error)
                      : path_require(settings->data, "a shard or a folder of shards", error));
     }
-    TRY_DONE(read_shape(data, settings, error));
+    TRY_DONE(folder_read_shape(settings->geometry, &data->files.shape, error));
     TRY_DONE(data->task != NULL ? read_task(data, settings, &config, error)
                                 : read_instances(data, settings, error));
     data->source = data->real;

@@ -157,7 +157,8 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
                                  .stop = job->stop};
     TRY(evaluation_predict(&job->evaluation, &how, &timing, &score, error));
     if (timing.stopped) {
-        return error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written");
+        return error_set(error, BERTH_INTERRUPTED, "stopped on request; no %s were written",
+                         job->use == TASK_PREDICT ? "predictions" : "scores");
     }
     struct task_results results = {.use = job->use,
                                    .folder = job->config.output_dir,
@@ -231,7 +232,6 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
 
 enum berth_status predict(const struct predict_args *args, struct berth_run_result *result,
                           struct berth_error *error) {
-    struct berth_run_result ignored;
     struct predict_job job = {.task = args->task,
                               .use = args->use,
                               .config = *args->config,
@@ -239,8 +239,6 @@ enum berth_status predict(const struct predict_args *args, struct berth_run_resu
                               .stop = args->stop,
                               .comm = comm_self(),
                               .lock = {.descriptor = -1}};
-    result = result != NULL ? result : &ignored;
-    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
     snprintf(job.title, sizeof job.title, "%s %s", job.use == TASK_PREDICT ? "predict" : "evaluate",
              job.task->name);
     enum berth_status status =

@@ -45,7 +45,8 @@ struct predict_args {
 };
 
 // Implements berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE). Processes that were
-// started together divide the prediction; rank 0 reports and writes.
+// started together divide the prediction; rank 0 reports and writes. *result is filled in; the
+// caller has set it to what a failure returns.
 enum berth_status predict(const struct predict_args *args, struct berth_run_result *result,
                           struct berth_error *error);
 

@@ -329,10 +329,7 @@ enum berth_status workers_train(const struct task *task, const struct berth_conf
                                 struct berth_log log, const volatile int *stop,
                                 struct berth_run_result *result, struct berth_error *error) {
     struct training_job_args args = {.task = task, .config = config, .log = log};
-    struct berth_run_result ignored;
     char job[64];
-    result = result != NULL ? result : &ignored;
-    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
     snprintf(job, sizeof job, "train %s", task->name);
     TRY(machine_comm_open(job, config, &args.log, &args.comm, error));
     args.peers = args.comm;

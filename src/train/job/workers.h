@@ -12,7 +12,7 @@
 #include "core/log.h"
 #include "train/tasks/task.h"
 
-// Implements berth_train.
+// Implements berth_train. *result is filled in; the caller has set it to what a failure returns.
 enum berth_status workers_train(const struct task *task, const struct berth_config *config,
                                 struct berth_log log, const volatile int *stop,
                                 struct berth_run_result *result, struct berth_error *error);

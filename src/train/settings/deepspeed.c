@@ -395,7 +395,9 @@ static enum berth_status apply_static_scale(struct reading *r, struct berth_erro
 static enum berth_status apply_loss_scale(struct reading *r, struct berth_error *error) {
     const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
     if (r->config->precision == BERTH_BF16) {
-        log_note(r->log, "%s: fp16 runs as bf16 on the CPU, with the loss scaling of the file",
+        log_note(r->log,
+                 "%s: fp16 runs as bf16 unless --device names a GPU, with the loss scaling of "
+                 "the file",
                  r->path);
     }
     return fixed != NULL && json_as_real(fixed) != 0 ? apply_static_scale(r, error)
@@ -409,10 +411,11 @@ static int has_auto_precision(const struct reading *r) {
            deepspeed_is_auto(r->root, "bfloat16.enabled");
 }
 
-// Only GPUs support fp16.
+// Only GPUs support fp16; which device "auto" is, is not known yet.
 static int has_fp16(const struct reading *r) {
     const char *device = r->config->device;
-    return device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
+    return r->config->precision == BERTH_FP16 ||
+           (device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0);
 }
 
 static enum berth_status apply_precision(struct reading *r, struct berth_error *error) {

@@ -9,8 +9,8 @@
 // - "auto", from transformers' integration, leaves the setting unchanged.
 // - Without a scheduler the rate is constant, unless the command line names a schedule or a
 //   warm-up. A file with "auto" is for the Trainer, whose schedule then applies.
-// - fp16 runs as bf16 on the CPU, which is logged, with the file's loss scaling, dynamic by
-//   default. Keys for several processes are type-checked and logged.
+// - fp16 runs as bf16 unless the settings name a GPU or fp16, which is logged, with the file's loss
+//   scaling, dynamic by default. Keys for several processes are type-checked and logged.
 // - TensorBoard's folder is not a setting of a job: the reporter reads it (deepspeed_logging_dir).
 //   Leaves out, and refuses by name: optimizers other than Adam, AdamW and Lamb, and the schedules
 //   OneCycle and LRRangeTest.
