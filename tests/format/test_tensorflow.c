@@ -91,6 +91,16 @@ static void assert_integers(const struct tensor_file *file) {
     assert_int_equal(tensor_file_read(file, empty, truth, NULL), BERTH_OK);
 }
 
+// Equal offsets would mean shared data, as of tied weights.
+static void assert_no_overlap(const struct tensor_file *file) {
+    for (size_t i = 0; i < file->count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            const struct tensor_entry *a = &file->entries[i], *b = &file->entries[k];
+            assert_true(a->end <= b->begin || b->end <= a->begin);
+        }
+    }
+}
+
 // One data file, and three.
 static void test_reads_tensorflows(void **state) {
     (void)state;
@@ -103,6 +113,7 @@ static void test_reads_tensorflows(void **state) {
         assert_int_equal(file.ignored_keys, 0);
         assert_floats(&file);
         assert_integers(&file);
+        assert_no_overlap(&file);
         tensor_file_close(&file);
     }
 }

@@ -42,8 +42,7 @@ static struct deepspeed_location *find_location(const struct deepspeed_checkpoin
     return entry != NULL ? &checkpoint->locations[entry - checkpoint->entries] : NULL;
 }
 
-// Tensors of the shards get offsets after those of the model's file, so that equal offsets identify
-// shared tensors, as in any container.
+// Tensors of the shards get offsets after those of the model's file.
 static void set_location(const struct deepspeed_checkpoint *checkpoint,
                          struct deepspeed_location *location,
                          const struct deepspeed_location *source, uint64_t elements) {
