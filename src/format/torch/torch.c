@@ -127,8 +127,10 @@ static enum berth_status add_tensor(struct walk *walk, const struct pickle_value
         char *name = walk->file->names + walk->name_bytes;
         memcpy(name, walk->path, length);
         *entry = (struct tensor_entry){.name = name};
-        *view = (struct torch_view){.value = value};
+        *view = (struct torch_view){0};
         TRY(fill_entry(walk, &tensor, entry, view));
+        uint32_t *number = &walk->file->numbers[value - walk->file->pickle.values];
+        *number = *number > 0 ? *number : (uint32_t)walk->count + 1;
     }
     walk->count++;
     walk->name_bytes += length;
@@ -207,7 +209,9 @@ static enum berth_status list_tensors(struct torch_file *file, struct berth_erro
     file->names = memory_new(walk.name_bytes);
     file->entries = memory_array(walk.count, sizeof *file->entries);
     file->views = memory_array(walk.count, sizeof *file->views);
-    if (file->names == NULL || file->entries == NULL || file->views == NULL) {
+    file->numbers = memory_array_zeroed(file->pickle.count, sizeof *file->numbers);
+    if (file->names == NULL || file->entries == NULL || file->views == NULL ||
+        file->numbers == NULL) {
         return error_no_memory(error, walk.count * (sizeof *file->entries + sizeof *file->views),
                                file->archive.file.path);
     }
@@ -256,18 +260,15 @@ void torch_close(struct torch_file *file) {
     memory_free(file->storages);
     memory_free(file->entries);
     memory_free(file->views);
+    memory_free(file->numbers);
     memory_free(file->names);
     *file = (struct torch_file){.archive.file.descriptor = -1};
 }
 
 const struct tensor_entry *torch_tensor(const struct torch_file *file,
                                         const struct pickle_value *value) {
-    for (size_t i = 0; i < file->count; i++) {
-        if (file->views[i].value == value) {
-            return &file->entries[i];
-        }
-    }
-    return NULL;
+    const uint32_t number = value != NULL ? file->numbers[value - file->pickle.values] : 0;
+    return number > 0 ? &file->entries[number - 1] : NULL;
 }
 
 // --- data ---------------------------------------------------------------------------------------
