@@ -331,6 +331,11 @@ static void test_find(void **state) {
     scratch_write("a \"\\.index", "");
     scratch_write("checkpoint", "model_checkpoint_path: \"a \\\"\\\\\"\n");
     assert_found("a \"\\.index");
+    scratch_write("\xC3\xA9\\7.index", "");
+    scratch_write("checkpoint", "model_checkpoint_path: \"\\303\\251\\\\\\067\"\n");
+    assert_found("\xC3\xA9\\7.index");
+    scratch_write("checkpoint", "model_checkpoint_path: \"\xC3\xA9\\\\7\"\n");
+    assert_found("\xC3\xA9\\7.index");
 }
 
 static void test_find_reads_what_is_written(void **state) {
