@@ -33,7 +33,7 @@ struct tensor_format {
     // Called also after `open` failed. The caller owns the container's memory.
     void (*close)(void *container);
     // Finds the newest file of the format in a folder with other files: *path is newly allocated,
-    // NULL when there is none. find is NULL for formats with fixed file names (folder.c).
+    // NULL when there is none. find is NULL for formats with fixed file names (src/model/folder_weights.c).
     enum berth_status (*find)(const char *folder, char **path, struct berth_error *error);
 };
 #define TENSOR_HEAD_BYTES 64
