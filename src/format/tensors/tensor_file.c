@@ -125,6 +125,20 @@ enum berth_status tensor_file_read(const struct tensor_file *file, const struct 
     return file->format->read(file, entry, 0, (size_t)(entry->end - entry->begin), to, error);
 }
 
+#define PIECE_BYTES 32768
+
+// tensor_convert when `from` may be at the end of `to`'s own memory.
+static void convert_within(const struct tensor_entry *entry, const char *from, size_t count,
+                           float *to) {
+    char piece[PIECE_BYTES];
+    const size_t size = tensor_dtype_size(entry->dtype), most = sizeof piece / size;
+    for (size_t done = 0, now; done < count; done += now) {
+        now = count - done < most ? count - done : most;
+        memcpy(piece, from + done * size, now * size);
+        tensor_convert(entry->dtype, piece, now, to + done);
+    }
+}
+
 enum berth_status tensor_file_read_f32(const struct tensor_file *file,
                                        const struct tensor_entry *entry, int64_t first,
                                        int64_t count, float *to, struct berth_error *error) {
@@ -138,13 +152,18 @@ enum berth_status tensor_file_read_f32(const struct tensor_file *file,
         return file->format->read(file, entry, (uint64_t)first * size, (size_t)count * size, to,
                                   error);
     }
-    char buffer[32768];
-    int64_t per_buffer = (int64_t)(sizeof buffer / size);
-    for (int64_t done = 0; done < count; done += per_buffer) {
-        int64_t now = count - done < per_buffer ? count - done : per_buffer;
-        TRY(file->format->read(file, entry, (uint64_t)(first + done) * size, (size_t)now * size,
-                               buffer, error));
-        tensor_convert(entry->dtype, buffer, (size_t)now, to + done);
+    // As much at a time as fits into the rest of `to`, at its end: a part of a transposed tensor is
+    // spread over most of the file's bytes.
+    char small[PIECE_BYTES];
+    const size_t total = (size_t)count;
+    for (size_t done = 0, now; done < total; done += now) {
+        const size_t left = total - done, fits = left * sizeof *to / size;
+        const int is_small = left <= sizeof small / size;
+        now = is_small || fits > left ? left : fits;
+        char *from = is_small ? small : (char *)(to + total) - now * size;
+        TRY(file->format->read(file, entry, ((uint64_t)first + done) * size, now * size, from,
+                               error));
+        convert_within(entry, from, now, to + done);
     }
     return BERTH_OK;
 }
