@@ -111,8 +111,8 @@ static int compare_names(const void *a, const void *b) {
 }
 
 // BundleHeaderProto: one data file, little-endian (0, which is not written), version 1.
-static void put_header(struct sorted_table_writer *table, struct protobuf_writer *message) {
-    protobuf_clear(message);
+static void put_header(struct sorted_table_writer *table, struct buffer *message) {
+    buffer_clear(message);
     protobuf_put_varint(message, 1, 1);
     size_t version = protobuf_begin(message, 3);
     protobuf_put_varint(message, 1, 1);
@@ -121,9 +121,9 @@ static void put_header(struct sorted_table_writer *table, struct protobuf_writer
 }
 
 // BundleEntryProto; zeros are not written, as in proto3.
-static void put_entry(struct sorted_table_writer *table, struct protobuf_writer *message,
+static void put_entry(struct sorted_table_writer *table, struct buffer *message,
                       const struct tensorflow_index_entry *tensor) {
-    protobuf_clear(message);
+    buffer_clear(message);
     protobuf_put_varint(message, 1, tensorflow_dtype_number(tensor->dtype));
     size_t shape = protobuf_begin(message, 2);
     for (int i = 0; i < tensor->rank; i++) {
@@ -146,23 +146,21 @@ static void put_entry(struct sorted_table_writer *table, struct protobuf_writer 
 
 static enum berth_status make_index(struct tensorflow_writer *writer,
                                     struct sorted_table_writer *table, struct berth_error *error) {
-    struct protobuf_writer message = {0};
-    int failed = 0;
+    struct buffer message = {0};
     if (writer->count > 0) {
         qsort(writer->tensors, writer->count, sizeof *writer->tensors, compare_names);
     }
     put_header(table, &message);
     for (size_t i = 0; i < writer->count; i++) {
-        failed |= message.failed;
         put_entry(table, &message, &writer->tensors[i]);
         if (i > 0 && strcmp(writer->tensors[i - 1].name, writer->tensors[i].name) == 0) {
-            protobuf_done(&message);
+            buffer_done(&message);
             return error_set(error, BERTH_INTERNAL, "cannot write %s: duplicate tensor \"%s\"",
                              writer->prefix, writer->tensors[i].name);
         }
     }
-    failed |= message.failed;
-    protobuf_done(&message);
+    const int failed = message.failed;
+    buffer_done(&message);
     sorted_table_finish(table);
     return failed || table->bytes.failed ? error_no_memory(error, table->bytes.length, "an index")
                                          : BERTH_OK;
