@@ -11,24 +11,29 @@
 
 // --- opening ------------------------------------------------------------------------------------
 
+enum berth_status tensor_file_head(const char *path, unsigned char head[TENSOR_HEAD_BYTES],
+                                   size_t *length, struct berth_error *error) {
+    struct file_reader reader;
+    TRY(file_reader_open(&reader, path, error));
+    *length = reader.size < TENSOR_HEAD_BYTES ? (size_t)reader.size : TENSOR_HEAD_BYTES;
+    const enum berth_status status = file_reader_at(&reader, 0, head, *length, error);
+    file_reader_close(&reader);
+    return status;
+}
+
 static enum berth_status recognise(struct tensor_file *file, struct berth_error *error) {
     const struct tensor_formats *formats = file->formats;
     unsigned char head[TENSOR_HEAD_BYTES];
-    struct file_reader reader;
-    TRY(file_reader_open(&reader, file->path, error));
-    size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
-    enum berth_status status = file_reader_at(&reader, 0, head, length, error);
-    file_reader_close(&reader);
-    for (size_t i = 0; status == BERTH_OK && i < formats->count; i++) {
+    size_t length;
+    TRY(tensor_file_head(file->path, head, &length, error));
+    for (size_t i = 0; i < formats->count; i++) {
         if (formats->rows[i]->recognise(file->path, head, length)) {
             file->format = formats->rows[i];
             return BERTH_OK;
         }
     }
-    return status != BERTH_OK
-               ? status
-               : error_set(error, BERTH_BAD_DATA, "%s: unknown format of weights (known: %s)",
-                           file->path, formats->names);
+    return error_set(error, BERTH_BAD_DATA, "%s: unknown format of weights (known: %s)", file->path,
+                     formats->names);
 }
 
 static int compare_names(const void *a, const void *b) {

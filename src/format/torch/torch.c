@@ -5,6 +5,7 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "format/archive/deflate.h"
 #include "format/torch/torch_layout.h"
 
 #include <inttypes.h>
@@ -83,6 +84,11 @@ static enum berth_status check_numbers(const struct walk *walk,
     return tensor_error(walk, problem);
 }
 
+// In bytes; also of types that are only copied.
+static size_t element_size(const struct tensor_entry *entry) {
+    return tensor_dtype_bits(entry->dtype_name) / 8;
+}
+
 static enum berth_status fill_entry(const struct walk *walk, const struct pickle_tensor *tensor,
                                     struct tensor_entry *entry, struct torch_view *view) {
     const struct torch_file *file = walk->file;
@@ -91,7 +97,7 @@ static enum berth_status fill_entry(const struct walk *walk, const struct pickle
     const uint64_t unit = tensor_dtype_bits(tensor->storage.dtype_name) / 8;
     TRY(check_numbers(walk, tensor));
     tensor_dtype_parse(tensor->dtype_name, entry);
-    size = tensor_dtype_bits(entry->dtype_name) / 8;
+    size = element_size(entry);
     entry->rank = tensor->rank;
     memcpy(entry->shape, tensor->shape, sizeof entry->shape);
     view->storage = torch_find_storage(file, tensor->storage.key);
@@ -226,12 +232,8 @@ static enum berth_status list_tensors(struct torch_file *file, struct berth_erro
 static enum berth_status open_layout(struct torch_file *file, const char *path,
                                      enum pickle_trust trust, struct berth_error *error) {
     unsigned char head[TENSOR_HEAD_BYTES];
-    struct file_reader reader;
-    TRY(file_reader_open(&reader, path, error));
-    size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
-    enum berth_status status = file_reader_at(&reader, 0, head, length, error);
-    file_reader_close(&reader);
-    TRY(status);
+    size_t length;
+    TRY(tensor_file_head(path, head, &length, error));
     if (torch_is_zip(head, length)) {
         return torch_open_zip(file, path, trust, error);
     }
@@ -291,7 +293,7 @@ static enum berth_status check_storage(const struct torch_file *file,
         uint64_t left = storage->size - done;
         size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
         TRY(file_reader_at(&file->archive.file, storage->begin + done, buffer, now, error));
-        crc = zip_crc(crc, buffer, now);
+        crc = deflate_crc32(crc, buffer, now);
     }
     return crc == storage->crc ? BERTH_OK : checksum_error(file, entry, error);
 }
@@ -306,7 +308,7 @@ static enum berth_status read_block(const struct torch_file *file, const struct 
         TRY(check_storage(file, entry, error));
     }
     TRY(file_reader_at(&file->archive.file, entry->begin + first, to, bytes, error));
-    return !storage->has_crc || !whole || zip_crc(0, to, bytes) == storage->crc
+    return !storage->has_crc || !whole || deflate_crc32(0, to, bytes) == storage->crc
                ? BERTH_OK
                : checksum_error(file, entry, error);
 }
@@ -383,7 +385,7 @@ static void find_span(struct strides *walk, int64_t first, int64_t last, int64_t
 // the offset of the first byte of `span`.
 static enum berth_status copy_runs(struct strides *walk, const char *span, int64_t base,
                                    size_t bytes, char *to, struct berth_error *error) {
-    size_t size = tensor_dtype_bits(walk->entry->dtype_name) / 8;
+    size_t size = element_size(walk->entry);
     for (size_t done = 0; done < bytes; next_run(walk)) {
         uint64_t from = (uint64_t)(walk->offset + walk->within - base) * size;
         size_t now = (size_t)(walk->run - walk->within) * size;
@@ -402,7 +404,7 @@ static enum berth_status copy_runs(struct strides *walk, const char *span, int64
 static enum berth_status read_strided(const struct torch_file *file,
                                       const struct tensor_entry *entry, uint64_t first,
                                       size_t bytes, void *to, struct berth_error *error) {
-    size_t size = tensor_dtype_bits(entry->dtype_name) / 8;
+    size_t size = element_size(entry);
     struct strides walk = {
         .file = file, .entry = entry, .stride = file->views[entry - file->entries].stride};
     int64_t element = (int64_t)(first / size), low, high;
