@@ -5,6 +5,7 @@
 // Leaves out slices of partitioned variables, big-endian files, quantized types and strings.
 #include "format/tensorflow/tensorflow.h"
 
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "core/words.h"

@@ -2,6 +2,7 @@
 // Finds the newest bundle of a folder. The file `checkpoint` is a CheckpointState in protocol
 // buffers' text format; its line model_checkpoint_path: "..." names the newest prefix, often with a
 // path on the machine that wrote it: only its last part counts.
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
 #include "format/tensorflow/tensorflow.h"
