@@ -8,16 +8,16 @@
 #include "format/tensorflow/tfrecord.h"
 #include "instances.h"
 
-static void frame_all(struct protobuf_writer *file, const uint8_t *bytes, size_t size) {
+static void frame_all(struct buffer *file, const uint8_t *bytes, size_t size) {
     for (size_t at = 0; at + 2 <= size;) {
         size_t length = bytes[at] | (size_t)bytes[at + 1] << 8;
         unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
         at += 2;
         length = length < size - at ? length : size - at;
         tfrecord_frame(bytes + at, length, header, footer);
-        protobuf_raw(file, header, sizeof header);
-        protobuf_raw(file, bytes + at, length);
-        protobuf_raw(file, footer, sizeof footer);
+        buffer_put(file, header, sizeof header);
+        buffer_put(file, bytes + at, length);
+        buffer_put(file, footer, sizeof footer);
         at += length;
     }
 }
@@ -26,12 +26,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
     struct instances read = {0};
     struct berth_error error = {0};
-    struct protobuf_writer framed = {0};
+    struct buffer framed = {0};
     int longest = input.settings & 2 ? 16 : 0;
     if (input.settings & 1) {
         frame_all(&framed, input.bytes, input.size);
     } else {
-        protobuf_raw(&framed, input.bytes, input.size);
+        buffer_put(&framed, input.bytes, input.size);
     }
     const char *path = fuzz_file(framed.bytes, framed.length);
     fuzz_failing_begin(input.fail_at);
@@ -44,6 +44,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require_same_count(pretraining_measure_tfrecord, path, longest, &read, status == BERTH_OK);
     }
     instances_done(&read);
-    protobuf_done(&framed);
+    buffer_done(&framed);
     return 0;
 }

@@ -64,15 +64,15 @@ static void fill(int file, const void *bytes, size_t size) {
 
 // --- indexes ------------------------------------------------------------------------------------
 
-static void put_block(struct protobuf_writer *table, const void *bytes, size_t size, char type) {
+static void put_block(struct buffer *table, const void *bytes, size_t size, char type) {
     size_t begin = table->length;
-    protobuf_raw(table, bytes, size);
-    protobuf_raw(table, &type, 1);
-    protobuf_raw_fixed32(table,
-                         crc32c_mask(crc32c(0, table->bytes + begin, table->length - begin)));
+    buffer_put(table, bytes, size);
+    buffer_put(table, &type, 1);
+    buffer_put_number(table, crc32c_mask(crc32c(0, table->bytes + begin, table->length - begin)),
+                      4);
 }
 
-static void put_handle(struct protobuf_writer *to, size_t begin, size_t size) {
+static void put_handle(struct buffer *to, size_t begin, size_t size) {
     protobuf_raw_varint(to, begin);
     protobuf_raw_varint(to, size);
 }
@@ -80,8 +80,8 @@ static void put_handle(struct protobuf_writer *to, size_t begin, size_t size) {
 static const char no_entries[8] = {0, 0, 0, 0, 1, 0, 0, 0};
 
 // A table around one data block; its index key is greater than every name in text.
-static void wrap_block(struct protobuf_writer *table, const uint8_t *block, size_t size) {
-    struct protobuf_writer index = {0}, value = {0};
+static void wrap_block(struct buffer *table, const uint8_t *block, size_t size) {
+    struct buffer index = {0}, value = {0};
     put_block(table, block, size, 0);
     size_t empty = table->length;
     put_block(table, no_entries, sizeof no_entries, 0);
@@ -89,21 +89,21 @@ static void wrap_block(struct protobuf_writer *table, const uint8_t *block, size
     protobuf_raw_varint(&index, 0);
     protobuf_raw_varint(&index, 1);
     protobuf_raw_varint(&index, value.length);
-    protobuf_raw(&index, "\xff", 1);
-    protobuf_raw(&index, value.bytes, value.length);
-    protobuf_raw(&index, no_entries, sizeof no_entries);
+    buffer_put(&index, "\xff", 1);
+    buffer_put(&index, value.bytes, value.length);
+    buffer_put(&index, no_entries, sizeof no_entries);
     size_t begin = table->length;
     put_block(table, index.bytes, index.length, 0);
-    protobuf_clear(&value);
+    buffer_clear(&value);
     put_handle(&value, empty, sizeof no_entries);
     put_handle(&value, begin, index.length);
     static const char zeros[40];
-    protobuf_raw(&value, zeros, sizeof zeros - value.length);
-    protobuf_raw(table, value.bytes, value.length);
-    protobuf_raw_fixed32(table, 0x8b80fb57u);
-    protobuf_raw_fixed32(table, 0xdb477524u);
-    protobuf_done(&index);
-    protobuf_done(&value);
+    buffer_put(&value, zeros, sizeof zeros - value.length);
+    buffer_put(table, value.bytes, value.length);
+    buffer_put_number(table, 0x8b80fb57u, 4);
+    buffer_put_number(table, 0xdb477524u, 4);
+    buffer_done(&index);
+    buffer_done(&value);
 }
 
 static void build_table(struct sorted_table_writer *table, const uint8_t *bytes, size_t size) {
@@ -124,7 +124,7 @@ static void build_table(struct sorted_table_writer *table, const uint8_t *bytes,
 }
 
 static void write_index(unsigned form, const uint8_t *bytes, size_t size) {
-    struct protobuf_writer wrapped = {0};
+    struct buffer wrapped = {0};
     struct sorted_table_writer entries = {0};
     if (form == 0) {
         fill(files.index, bytes, size);
@@ -135,7 +135,7 @@ static void write_index(unsigned form, const uint8_t *bytes, size_t size) {
         build_table(&entries, bytes, size);
         fill(files.index, entries.bytes.bytes, entries.bytes.length);
     }
-    protobuf_done(&wrapped);
+    buffer_done(&wrapped);
     sorted_table_writer_done(&entries);
 }
 

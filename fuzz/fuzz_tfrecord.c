@@ -7,15 +7,15 @@
 #include "format/tensorflow/tfrecord.h"
 #include "input.h"
 
-static void frame_all(struct protobuf_writer *file, const uint8_t *bytes, size_t size) {
+static void frame_all(struct buffer *file, const uint8_t *bytes, size_t size) {
     for (size_t at = 0; at < size;) {
         size_t length = bytes[at++];
         length = length < size - at ? length : size - at;
         unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
         tfrecord_frame(bytes + at, length, header, footer);
-        protobuf_raw(file, header, sizeof header);
-        protobuf_raw(file, bytes + at, length);
-        protobuf_raw(file, footer, sizeof footer);
+        buffer_put(file, header, sizeof header);
+        buffer_put(file, bytes + at, length);
+        buffer_put(file, footer, sizeof footer);
         at += length;
     }
     file->length -= file->length > 0;
@@ -73,11 +73,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = fuzz_input_of(data, size);
     struct tfrecord_reader reader;
     struct berth_error error = {0};
-    struct protobuf_writer framed = {0};
+    struct buffer framed = {0};
     if (input.settings & 1) {
         frame_all(&framed, input.bytes, input.size);
     } else {
-        protobuf_raw(&framed, input.bytes, input.size);
+        buffer_put(&framed, input.bytes, input.size);
     }
     const char *path = fuzz_file(framed.bytes, framed.length);
     size_t good = 0;
@@ -89,6 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     require(!fuzz_failing_stop(input.fail_at) || error.status == BERTH_NO_MEMORY);
     skip_records(path, good);
-    protobuf_done(&framed);
+    buffer_done(&framed);
     return 0;
 }

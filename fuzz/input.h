@@ -74,7 +74,7 @@ static inline int fuzz_failing_end(unsigned fail_at, enum berth_status status,
 }
 
 // The path of a memory file with the bytes; all runs share one file.
-static inline const char *fuzz_file(const uint8_t *bytes, size_t size) {
+static inline const char *fuzz_file(const void *bytes, size_t size) {
     static int file = -1;
     static char path[64];
     if (file < 0) {

@@ -26,12 +26,12 @@
 
 // Event {1 wall_time, 2 step, 3 file_version, 5 summary}; Summary {1 value: {1 tag, 2
 // simple_value}}
-void event_put_version(struct protobuf_writer *message, double wall_time) {
+void event_put_version(struct buffer *message, double wall_time) {
     protobuf_put_double(message, 1, wall_time);
     protobuf_put_text(message, 3, "brain.Event:2");
 }
 
-void event_put_scalars(struct protobuf_writer *message, double wall_time, int64_t step,
+void event_put_scalars(struct buffer *message, double wall_time, int64_t step,
                        const struct event_scalar *scalars, size_t count) {
     protobuf_put_double(message, 1, wall_time);
     protobuf_put_varint(message, 2, (uint64_t)step);
@@ -70,21 +70,21 @@ static struct histogram count_values(const double *values, size_t count) {
     return h;
 }
 
-static void put_packed(struct protobuf_writer *message, uint32_t number, const double *values) {
+static void put_packed(struct buffer *message, uint32_t number, const double *values) {
     size_t packed = protobuf_begin(message, number);
     for (int i = 0; i < BUCKETS; i++) {
         uint64_t bits;
         memcpy(&bits, &values[i], sizeof bits);
-        protobuf_raw_fixed32(message, (uint32_t)bits);
-        protobuf_raw_fixed32(message, (uint32_t)(bits >> 32));
+        buffer_put_number(message, (uint32_t)bits, 4);
+        buffer_put_number(message, (uint32_t)(bits >> 32), 4);
     }
     protobuf_end(message, packed);
 }
 
 // Appends an Event with a histogram of `count` > 0 values, in 30 buckets of equal width from the
 // minimum to the maximum.
-static void put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
-                          const char *tag, const double *values, size_t count) {
+static void put_histogram(struct buffer *message, double wall_time, int64_t step, const char *tag,
+                          const double *values, size_t count) {
     const struct histogram h = count_values(values, count);
     double limits[BUCKETS];
     for (int i = 0; i < BUCKETS; i++) {
@@ -116,13 +116,13 @@ static double wall_time(void) {
 // Frames the message and appends it to the output buffer.
 static void frame(struct event_file *file) {
     unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
-    struct protobuf_writer *message = &file->message;
+    struct buffer *message = &file->message;
     tfrecord_frame(message->bytes, message->length, header, footer);
-    protobuf_raw(&file->out, header, sizeof header);
-    protobuf_raw(&file->out, message->bytes, message->length);
-    protobuf_raw(&file->out, footer, sizeof footer);
+    buffer_put(&file->out, header, sizeof header);
+    buffer_put(&file->out, message->bytes, message->length);
+    buffer_put(&file->out, footer, sizeof footer);
     file->out.failed |= message->failed;
-    protobuf_clear(message);
+    buffer_clear(message);
 }
 
 // --- the file -----------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ static enum berth_status begin_file(struct event_file *file, struct berth_error 
 }
 
 static enum berth_status write_out(struct event_file *file, struct berth_error *error) {
-    const unsigned char *at = file->out.bytes;
+    const char *at = file->out.bytes;
     size_t left = file->out.length;
     if (file->out.failed) {
         return error_no_memory(error, left, "an event");
@@ -190,7 +190,7 @@ static enum berth_status write_out(struct event_file *file, struct berth_error *
             left -= (size_t)written;
         }
     }
-    protobuf_clear(&file->out);
+    buffer_clear(&file->out);
     return BERTH_OK;
 }
 
@@ -199,8 +199,8 @@ void event_file_close(struct event_file *file) {
         close(file->descriptor);
     }
     memory_free(file->folder);
-    protobuf_done(&file->message);
-    protobuf_done(&file->out);
+    buffer_done(&file->message);
+    buffer_done(&file->out);
     *file = (struct event_file){.descriptor = -1};
 }
 

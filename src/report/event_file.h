@@ -31,7 +31,7 @@ struct event_file {
     int failed;     // a write has failed; further records are ignored
     int by_steps;   // the axis of samples has updates
     int64_t batch_size;
-    struct protobuf_writer message, out; // buffers for the record being written
+    struct buffer message, out; // buffers for the record being written
 };
 
 // `folder` NULL: write nothing. The folder and the file are created with the first scalar, so a run
@@ -50,8 +50,8 @@ struct event_scalar {
     double value;
 };
 // Appends an Event with the version of the format, the first of a file, or one with scalars.
-void event_put_version(struct protobuf_writer *message, double wall_time);
-void event_put_scalars(struct protobuf_writer *message, double wall_time, int64_t step,
+void event_put_version(struct buffer *message, double wall_time);
+void event_put_scalars(struct buffer *message, double wall_time, int64_t step,
                        const struct event_scalar *scalars, size_t count);
 
 #endif

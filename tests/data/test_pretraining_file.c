@@ -251,7 +251,7 @@ static void test_damaged_tfrecord(void **state) {
 #define CUT INT64_MIN // a number that put_list writes as one byte among packed floats
 
 // Appends a feature with a list of numbers, packed or not; kind 2: floats, 3: integers.
-static void put_list(struct protobuf_writer *to, const char *name, uint32_t kind, int packed,
+static void put_list(struct buffer *to, const char *name, uint32_t kind, int packed,
                      const int64_t *numbers, size_t count) {
     size_t entry = protobuf_begin(to, 1);
     protobuf_put_text(to, 1, name);
@@ -261,7 +261,7 @@ static void put_list(struct protobuf_writer *to, const char *name, uint32_t kind
         if (packed && (kind == 3 || numbers[i] == CUT)) {
             protobuf_raw_varint(to, numbers[i] == CUT ? 1 : (uint64_t)numbers[i]);
         } else if (packed) {
-            protobuf_raw_fixed32(to, numbers[i] != 0 ? 0x3f800000u : 0);
+            buffer_put_number(to, numbers[i] != 0 ? 0x3f800000u : 0, 4);
         } else if (kind == 3) {
             protobuf_put_varint(to, 1, (uint64_t)numbers[i]);
         } else {
@@ -296,7 +296,7 @@ static const struct record good_record[RECORD_COLUMNS] = {
     {"next_sentence_labels", 3, 1, {1}}};
 
 static void write_record(const struct record *columns, int packed) {
-    struct protobuf_writer message = {0};
+    struct buffer message = {0};
     struct file_writer file;
     size_t features = protobuf_begin(&message, 1);
     for (size_t i = 0; i < RECORD_COLUMNS; i++) {
@@ -309,7 +309,7 @@ static void write_record(const struct record *columns, int packed) {
     assert_int_equal(file_writer_open(&file, scratch("a"), NULL), BERTH_OK);
     assert_int_equal(tfrecord_put(&file, message.bytes, message.length, NULL), BERTH_OK);
     assert_int_equal(file_writer_commit(&file, NULL), BERTH_OK);
-    protobuf_done(&message);
+    buffer_done(&message);
 }
 
 static void test_records_of_others(void **state) {

@@ -5,6 +5,7 @@
 
 #include "core/buffer.h"
 #include "core/scratch.h"
+#include "format/archive/deflate.h"
 #include "format/archive/zip.h"
 
 // Bytes, which may contain NUL, with their length: RAW("\x80\x02N.") is a pickle.
@@ -33,7 +34,7 @@ struct archive {
 
 static inline void archive_add(struct archive *archive, const char *name, const void *data,
                                size_t length) {
-    uint32_t crc = zip_crc(0, data, length);
+    uint32_t crc = deflate_crc32(0, data, length);
     uint64_t header = archive->file.length;
     for (int local = 0; local < 2; local++) { // the record, then the local header
         struct buffer *bytes = local ? &archive->file : &archive->directory;

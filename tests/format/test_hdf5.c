@@ -330,6 +330,26 @@ static void test_more_data_sets_than_a_node_holds(void **state) {
     hdf5_close(&file);
 }
 
+// Many links may refer to one name, so long names would take much memory.
+static void test_long_names(void **state) {
+    (void)state;
+    for (size_t length = 1024; length <= 1025; length++) {
+        char name[1026] = "";
+        const struct hdf5_column column = {memset(name, 'n', length), TENSOR_I8, 0};
+        struct hdf5_writer writer;
+        struct hdf5_file file;
+        struct berth_error error = {0};
+        assert_int_equal(hdf5_writer_open(&writer, &column, 1, 4, NULL), BERTH_OK);
+        assert_int_equal(hdf5_writer_put(&writer, 0, "x", 1, NULL), BERTH_OK);
+        assert_int_equal(hdf5_writer_commit(&writer, scratch("a"), NULL), BERTH_OK);
+        hdf5_writer_done(&writer);
+        assert_int_equal(hdf5_open(&file, scratch("a"), &error),
+                         length == 1024 ? BERTH_OK : BERTH_BAD_DATA);
+        assert_true(length == 1024 || strstr(error.message, "more than 1,024 bytes") != NULL);
+        hdf5_close(&file);
+    }
+}
+
 static void test_unequal_columns(void **state) {
     (void)state;
     const struct hdf5_column columns[] = {{"a", TENSOR_I8, 0}, {"b", TENSOR_I8, 0}};
@@ -610,6 +630,7 @@ int main(void) {
         SCRATCH_TEST(test_reads_ours),
         SCRATCH_TEST(test_a_filter_twice),
         SCRATCH_TEST(test_more_data_sets_than_a_node_holds),
+        SCRATCH_TEST(test_long_names),
         SCRATCH_TEST(test_unequal_columns),
         SCRATCH_TEST(test_every_truncation),
         SCRATCH_TEST(test_a_soft_link),

@@ -36,6 +36,7 @@ static void test_errors_have_line_and_column(void **state) {
         {"[\"abc\n\"]", "line 1, column 5"},
         {"{'a': 1}", "line 1, column 2"},
         {"[1e999]", "real number overflow"},
+        {"[99999999999999999999, 99999999999999999999 x", "line 1, column 45 (byte 45)"},
         {"// comment\n1", "line 1, column 1"},
         {"\xef\xbb\xbf{", "line 1"},
         {"\xef\xbb\xbf\xef\xbb\xbf{}", "line 1"},
@@ -192,6 +193,24 @@ static void test_children_and_types(void **state) {
     assert_true(json_as_real(json_member(value, "huge")) == 1000000000000000019884624838656.0);
     json_free(value);
     json_free(NULL);
+}
+
+// Only those integers become reals that do not fit.
+static void test_integers_beyond_64_bits(void **state) {
+    (void)state;
+    json *value = parse("[1, 9223372036854775807, -9223372036854775808, 9223372036854775808, "
+                        "-9223372036854775809, 17293822569102704640, 1e3, "
+                        "\"\\\"99999999999999999999\", 99999999999999999999]");
+    char *written = json_write(value, JSON_COMPACT);
+    assert_string_equal(written,
+                        "[1, 9223372036854775807, -9223372036854775808, 9.223372036854776e+18, "
+                        "-9.223372036854776e+18, 1.7293822569102705e+19, 1000.0, "
+                        "\"\\\"99999999999999999999\", 1e+20]");
+    memory_free(written);
+    json_free(value);
+    value = parse("99999999999999999999");
+    assert_true(json_as_real(value) == 1e20);
+    json_free(value);
 }
 
 static void test_entries_come_in_file_order(void **state) {
@@ -407,6 +426,7 @@ int main(void) {
         SCRATCH_TEST(test_depth_is_bounded),
         SCRATCH_TEST(test_children_and_types),
         SCRATCH_TEST(test_entries_come_in_file_order),
+        SCRATCH_TEST(test_integers_beyond_64_bits),
         SCRATCH_TEST(test_typed_members),
         SCRATCH_TEST(test_styles),
         SCRATCH_TEST(test_reals_are_pythons),

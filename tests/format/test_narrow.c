@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 to f16 and bf16, for every number of the narrow types: it survives a round trip, and numbers
-// between two neighbours are rounded to the nearer one, midpoints to the even one.
+// Conversions of numbers. f32 to f16 and bf16, for every number of the narrow types: it survives a
+// round trip, and numbers between two neighbours are rounded to the nearer one, midpoints to the
+// even one.
 #include "core/harness.h"
-#include "format/tensors/tensor.h"
+#include "format/tensors/tensor_file.h"
 
 #include <math.h>
 #include <string.h>
@@ -77,11 +78,64 @@ static void test_hidden_payload(void **state) {
     assert_true(isnan(widen(TENSOR_BF16, narrow(TENSOR_BF16, value))));
 }
 
+// --- reading as f32 -----------------------------------------------------------------------------
+
+static size_t reads;
+
+// Element i of the tensor is i.
+static enum berth_status read_counted(const struct tensor_file *file,
+                                      const struct tensor_entry *entry, uint64_t first,
+                                      size_t bytes, void *to, struct berth_error *error) {
+    const size_t size = tensor_dtype_size(entry->dtype);
+    reads++;
+    for (size_t i = 0; i < bytes / size; i++) {
+        const double number = (double)(first / size + i);
+        const float single = (float)number;
+        if (size == 2) {
+            tensor_narrow(entry->dtype, &single, 1, (char *)to + 2 * i);
+        } else {
+            memcpy((char *)to + size * i, size == 8 ? (const void *)&number : &single, size);
+        }
+    }
+    return BERTH_OK;
+}
+
+// Each read of a part of a transposed tensor costs as much as one of the whole.
+static void test_few_reads(void **state) {
+    (void)state;
+    enum { COUNT = 40000 };
+    static const struct {
+        enum tensor_dtype dtype;
+        size_t most;
+    } cases[] = {{TENSOR_F32, 1}, {TENSOR_BF16, 1}, {TENSOR_F16, 1}, {TENSOR_F64, 5}};
+    static const struct tensor_format format = {.name = "test", .read = read_counted};
+    const struct tensor_file file = {.format = &format, .path = "test"};
+    static float numbers[COUNT + 1];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct tensor_entry entry = {.name = "x", .dtype = cases[c].dtype};
+        for (int64_t first = 0, count = COUNT; count > 0; first += 3, count /= 3) {
+            reads = 0;
+            numbers[count] = -1;
+            assert_int_equal(tensor_file_read_f32(&file, &entry, first, count, numbers, NULL),
+                             BERTH_OK);
+            assert_in_range(reads, 1, cases[c].most);
+            for (int64_t i = 0; i < count; i++) {
+                const float exact = (float)(first + i);
+                const int is_half = tensor_dtype_size(entry.dtype) == 2;
+                assert_true(numbers[i] ==
+                            (is_half ? widen(entry.dtype, narrow(entry.dtype, exact)) : exact));
+            }
+            assert_true(numbers[count] == -1);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f16),
         cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_hidden_payload),
+        cmocka_unit_test(test_few_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

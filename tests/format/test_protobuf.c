@@ -27,7 +27,7 @@ static void assert_end(struct protobuf_reader *reader) {
     assert_false(more);
 }
 
-static void assert_writes(const struct protobuf_writer *writer, const char *bytes, size_t length) {
+static void assert_writes(const struct buffer *writer, const char *bytes, size_t length) {
     assert_false(writer->failed);
     assert_int_equal(writer->length, length);
     assert_memory_equal(writer->bytes, bytes, length);
@@ -40,13 +40,13 @@ static void test_examples(void **state) {
     (void)state;
     static const char number[] = "\x08\x96\x01", text[] = "\x12\x07testing",
                       nested[] = "\x1a\x03\x08\x96\x01";
-    struct protobuf_writer writer = {0};
+    struct buffer writer = {0};
     protobuf_put_varint(&writer, 1, 150);
     assert_writes(&writer, number, 3);
-    protobuf_clear(&writer);
+    buffer_clear(&writer);
     protobuf_put_text(&writer, 2, "testing");
     assert_writes(&writer, text, 9);
-    protobuf_clear(&writer);
+    buffer_clear(&writer);
     size_t begun = protobuf_begin(&writer, 3);
     protobuf_put_varint(&writer, 1, 150);
     protobuf_end(&writer, begun);
@@ -60,12 +60,12 @@ static void test_examples(void **state) {
     assert_true(field.number == 1 && field.wire == PROTOBUF_VARINT && field.value == 150);
     assert_end(&inner);
     assert_end(&reader);
-    protobuf_done(&writer);
+    buffer_done(&writer);
 }
 
 static void test_every_wire_type(void **state) {
     (void)state;
-    struct protobuf_writer writer = {0};
+    struct buffer writer = {0};
     protobuf_put_double(&writer, 1, 1.0);
     protobuf_put_float(&writer, 2, -2.5f);
     protobuf_put_fixed64(&writer, 3, 0x0102030405060708u);
@@ -88,13 +88,13 @@ static void test_every_wire_type(void **state) {
     assert_true((int64_t)next(&reader).value == -1);
     assert_int_equal(next(&reader).number, (1u << 29) - 1);
     assert_end(&reader);
-    protobuf_done(&writer);
+    buffer_done(&writer);
 }
 
 // Bare numbers of every length, and nested messages with a length of every size.
 static void test_round_trips(void **state) {
     (void)state;
-    struct protobuf_writer writer = {0};
+    struct buffer writer = {0};
     uint64_t at = 0, values[200];
     for (size_t i = 0; i < 200; i++) {
         values[i] = ((uint64_t)rng_draw(1, 1, &at) << 32 | rng_draw(1, 1, &at)) >> i % 64;
@@ -109,10 +109,10 @@ static void test_round_trips(void **state) {
     assert_end(&reader);
     static const size_t sizes[] = {0, 1, 127, 128, 16383, 16384, 70000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        protobuf_clear(&writer);
+        buffer_clear(&writer);
         size_t begun = protobuf_begin(&writer, 9);
         for (size_t k = 0; k < sizes[i]; k++) {
-            protobuf_raw(&writer, "x", 1);
+            buffer_put(&writer, "x", 1);
         }
         protobuf_end(&writer, begun);
         protobuf_put_varint(&writer, 1, 5);
@@ -121,12 +121,12 @@ static void test_round_trips(void **state) {
         assert_int_equal(next(&reader).value, 5);
         assert_end(&reader);
     }
-    protobuf_done(&writer);
+    buffer_done(&writer);
 }
 
 static void test_memory_runs_out(void **state) {
     (void)state;
-    struct protobuf_writer writer = {0};
+    struct buffer writer = {0};
     memory_fail_at(1, 1);
     size_t begun = protobuf_begin(&writer, 1);
     protobuf_put_text(&writer, 2, "text");
@@ -134,7 +134,7 @@ static void test_memory_runs_out(void **state) {
     memory_fail_at(0, 0);
     assert_true(writer.failed);
     assert_int_equal(writer.length, 0);
-    protobuf_done(&writer);
+    buffer_done(&writer);
 }
 
 // --- invalid messages ----------------------------------------------------------------------------

@@ -61,6 +61,9 @@ static void test_reading(void **state) {
         assert_int_equal(tensor_file_read(&file, entry, &number, NULL), BERTH_OK);
         assert_int_equal(tensor_file_read_f32(&file, entry, 0, 1, &converted, NULL), BERTH_OK);
         assert_true(number == numbers[i] && converted == numbers[i]);
+        // Equal offsets would mean shared data, as of tied weights.
+        assert_int_equal(entry->begin, i * sizeof number);
+        assert_int_equal(entry->end, (i + 1) * sizeof number);
     }
     tensor_file_close(&file);
     write_index("{}"); // an empty model is valid

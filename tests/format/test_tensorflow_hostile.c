@@ -132,8 +132,8 @@ static void test_a_missing_file_of_data(void **state) {
 // --- hand-made indexes --------------------------------------------------------------------------
 
 // The message of a valid entry: F32, shape [1], 4 bytes "abcd"; cases replace parts of it.
-static void put_entry(struct protobuf_writer *message) {
-    protobuf_clear(message);
+static void put_entry(struct buffer *message) {
+    buffer_clear(message);
     protobuf_put_varint(message, 1, 1);
     size_t shape = protobuf_begin(message, 2), dimension = protobuf_begin(message, 2);
     protobuf_put_varint(message, 1, 1);
@@ -169,7 +169,7 @@ static void assert_message(const char *part) {
     }
 }
 
-static void write_one(const char *name, const struct protobuf_writer *message) {
+static void write_one(const char *name, const struct buffer *message) {
     struct sorted_table_writer table = {0};
     put_header(&table, GOOD_HEADER, 6);
     sorted_table_put(&table, name, message->bytes, message->length);
@@ -202,23 +202,23 @@ static void test_headers(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sorted_table_writer table = {0};
-        struct protobuf_writer message = {0};
+        struct buffer message = {0};
         put_entry(&message);
         put_header(&table, cases[i].bytes, cases[i].length);
         sorted_table_put(&table, "x", message.bytes, message.length);
         write_index(&table);
         assert_message(cases[i].part);
-        protobuf_done(&message);
+        buffer_done(&message);
     }
     struct sorted_table_writer table = {0};
     write_index(&table);
     assert_message("missing header");
-    struct protobuf_writer message = {0};
+    struct buffer message = {0};
     put_entry(&message);
     sorted_table_put(&table, "x", message.bytes, message.length);
     write_index(&table);
     assert_message("missing header");
-    protobuf_done(&message);
+    buffer_done(&message);
 }
 
 // Entries with the given bytes as fields; the checksum of "abcd" is appended.
@@ -272,23 +272,23 @@ static void test_entries(void **state) {
         {"\x08\x01\x12\xff\xff\xff\xff\x0f", 8, "expected 4294967295 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct protobuf_writer message = {0};
-        protobuf_raw(&message, cases[i].bytes, cases[i].length);
+        struct buffer message = {0};
+        buffer_put(&message, cases[i].bytes, cases[i].length);
         protobuf_put_fixed32(&message, 6, crc32c_mask(crc32c(0, "abcd", 4)));
         write_one("x", &message);
         assert_message(cases[i].part);
-        protobuf_done(&message);
+        buffer_done(&message);
     }
-    struct protobuf_writer message = {0};
-    protobuf_raw(&message, "\x08\x01\x28\x04", 4);
+    struct buffer message = {0};
+    buffer_put(&message, "\x08\x01\x28\x04", 4);
     write_one("x", &message);
     assert_message("missing data type or checksum");
-    protobuf_done(&message);
+    buffer_done(&message);
 }
 
 static void test_unknown_fields_are_counted(void **state) {
     (void)state;
-    struct protobuf_writer message = {0};
+    struct buffer message = {0};
     struct tensor_file file;
     put_entry(&message);
     protobuf_put_varint(&message, 8, 1);
@@ -297,7 +297,7 @@ static void test_unknown_fields_are_counted(void **state) {
     assert_int_equal(tensor_file_open(&file, scratch("a.index"), NULL), BERTH_OK);
     assert_int_equal(file.ignored_keys, 2);
     tensor_file_close(&file);
-    protobuf_done(&message);
+    buffer_done(&message);
 }
 
 static void test_keys(void **state) {
@@ -314,7 +314,7 @@ static void test_keys(void **state) {
         {"x\x1b[2J", "y", "control character 27 at offset 1"},
         {"x", "x\x7f", "control character 127"},
     };
-    struct protobuf_writer message = {0};
+    struct buffer message = {0};
     put_entry(&message);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sorted_table_writer table = {0};
@@ -324,42 +324,42 @@ static void test_keys(void **state) {
         write_index(&table);
         assert_message(cases[i].part);
     }
-    protobuf_done(&message);
+    buffer_done(&message);
 }
 
 // --- hand-made tables ---------------------------------------------------------------------------
 
 // Appends a block to the table, with the correct checksum.
-static void put_block(struct protobuf_writer *table, const void *bytes, size_t length, char type) {
+static void put_block(struct buffer *table, const void *bytes, size_t length, char type) {
     size_t begin = table->length;
-    protobuf_raw(table, bytes, length);
-    protobuf_raw(table, &type, 1);
-    protobuf_raw_fixed32(table,
-                         crc32c_mask(crc32c(0, table->bytes + begin, table->length - begin)));
+    buffer_put(table, bytes, length);
+    buffer_put(table, &type, 1);
+    buffer_put_number(table, crc32c_mask(crc32c(0, table->bytes + begin, table->length - begin)),
+                      4);
 }
 
-static void put_footer(struct protobuf_writer *table, const void *handles, size_t length) {
+static void put_footer(struct buffer *table, const void *handles, size_t length) {
     static const char zeros[40];
-    protobuf_raw(table, handles, length);
-    protobuf_raw(table, zeros, sizeof zeros - length);
-    protobuf_raw_fixed32(table, 0x8b80fb57u);
-    protobuf_raw_fixed32(table, 0xdb477524u);
+    buffer_put(table, handles, length);
+    buffer_put(table, zeros, sizeof zeros - length);
+    buffer_put_number(table, 0x8b80fb57u, 4);
+    buffer_put_number(table, 0xdb477524u, 4);
 }
 
 #define NO_ENTRIES "\0\0\0\0\1\0\0\0" // a block without entries
 
 // A table of one data block of up to 100 bytes, with its index.
 static void write_table(const void *block, size_t length, char type) {
-    struct protobuf_writer table = {0}, index = {0}, footer = {0};
+    struct buffer table = {0}, index = {0}, footer = {0};
     put_block(&table, block, length, type);
     size_t empty = table.length;
     put_block(&table, NO_ENTRIES, 8, 0);
-    protobuf_raw(&index, "\0\1\2\x7e\0", 5);
+    buffer_put(&index, "\0\1\2\x7e\0", 5);
     index.bytes[4] = (unsigned char)length;
-    protobuf_raw(&index, "\0", 1);
+    buffer_put(&index, "\0", 1);
     index.bytes[4] = 0; // the handle: begin, size
     index.bytes[5] = (unsigned char)length;
-    protobuf_raw(&index, NO_ENTRIES, 8);
+    buffer_put(&index, NO_ENTRIES, 8);
     size_t begin = table.length;
     put_block(&table, index.bytes, index.length, 0);
     protobuf_raw_varint(&footer, empty);
@@ -368,9 +368,9 @@ static void write_table(const void *block, size_t length, char type) {
     protobuf_raw_varint(&footer, index.length);
     put_footer(&table, footer.bytes, footer.length);
     scratch_write_bytes("a.index", table.bytes, table.length);
-    protobuf_done(&table);
-    protobuf_done(&index);
-    protobuf_done(&footer);
+    buffer_done(&table);
+    buffer_done(&index);
+    buffer_done(&footer);
 }
 
 #define HEADER_ENTRY "\0\0\2\x08\1" // the key "", a bundle of one file
@@ -419,13 +419,13 @@ static void test_blocks(void **state) {
 // Footers and indexes with wrong handles.
 static void write_handles(const void *index, size_t index_length, const void *footer,
                           size_t footer_length) {
-    struct protobuf_writer table = {0};
+    struct buffer table = {0};
     put_block(&table, HEADER_ENTRY NO_ENTRIES, 13, 0); // 0 to 18
     put_block(&table, NO_ENTRIES, 8, 0);               // 18 to 31
     put_block(&table, index, index_length, 0);         // 31 to 36 + its length
     put_footer(&table, footer, footer_length);
     scratch_write_bytes("a.index", table.bytes, table.length);
-    protobuf_done(&table);
+    buffer_done(&table);
 }
 
 static void test_handles(void **state) {
@@ -475,31 +475,31 @@ static void test_handles(void **state) {
 static void write_two(const char *first, const char *separator, const char *second,
                       const char *last) {
     static const char entry[] = "\x08\x01\x12\x04\x12\x02\x08\x00\x35\xd8\xea\x82\xa2";
-    struct protobuf_writer table = {0}, block = {0}, footer = {0};
-    protobuf_raw(&block, HEADER_ENTRY "\0\1\x0d", 8);
-    protobuf_raw(&block, first, 1);
-    protobuf_raw(&block, entry, 13);
-    protobuf_raw(&block, NO_ENTRIES, 8);
+    struct buffer table = {0}, block = {0}, footer = {0};
+    buffer_put(&block, HEADER_ENTRY "\0\1\x0d", 8);
+    buffer_put(&block, first, 1);
+    buffer_put(&block, entry, 13);
+    buffer_put(&block, NO_ENTRIES, 8);
     put_block(&table, block.bytes, block.length, 0);
     size_t first_size = block.length, second_begin = table.length;
-    protobuf_clear(&block);
-    protobuf_raw(&block, "\0\1\x0d", 3);
-    protobuf_raw(&block, second, 1);
-    protobuf_raw(&block, entry, 13);
-    protobuf_raw(&block, NO_ENTRIES, 8);
+    buffer_clear(&block);
+    buffer_put(&block, "\0\1\x0d", 3);
+    buffer_put(&block, second, 1);
+    buffer_put(&block, entry, 13);
+    buffer_put(&block, NO_ENTRIES, 8);
     put_block(&table, block.bytes, block.length, 0);
     size_t second_size = block.length, empty = table.length;
     put_block(&table, NO_ENTRIES, 8, 0);
-    protobuf_clear(&block);
-    protobuf_raw(&block, "\0\1\2", 3);
-    protobuf_raw(&block, separator, 1);
+    buffer_clear(&block);
+    buffer_put(&block, "\0\1\2", 3);
+    buffer_put(&block, separator, 1);
     protobuf_raw_varint(&block, 0);
     protobuf_raw_varint(&block, first_size);
-    protobuf_raw(&block, "\0\1\2", 3);
-    protobuf_raw(&block, last, 1);
+    buffer_put(&block, "\0\1\2", 3);
+    buffer_put(&block, last, 1);
     protobuf_raw_varint(&block, second_begin);
     protobuf_raw_varint(&block, second_size);
-    protobuf_raw(&block, NO_ENTRIES, 8);
+    buffer_put(&block, NO_ENTRIES, 8);
     size_t index = table.length;
     put_block(&table, block.bytes, block.length, 0);
     protobuf_raw_varint(&footer, empty);
@@ -509,9 +509,9 @@ static void write_two(const char *first, const char *separator, const char *seco
     put_footer(&table, footer.bytes, footer.length);
     scratch_write_bytes("a.index", table.bytes, table.length);
     scratch_write("a.data-00000-of-00001", "");
-    protobuf_done(&table);
-    protobuf_done(&block);
-    protobuf_done(&footer);
+    buffer_done(&table);
+    buffer_done(&block);
+    buffer_done(&footer);
 }
 
 static void test_separators(void **state) {
@@ -540,7 +540,7 @@ static void test_names_without_end(void **state) {
     (void)state;
     enum { COUNT = 70000 };
     struct sorted_table_writer table = {0};
-    struct protobuf_writer message = {0};
+    struct buffer message = {0};
     char name[1024];
     put_entry(&message);
     put_header(&table, GOOD_HEADER, 6);
@@ -551,27 +551,27 @@ static void test_names_without_end(void **state) {
     }
     write_index(&table);
     assert_message("the names of the tensors exceed");
-    protobuf_done(&message);
+    buffer_done(&message);
 }
 
 static void test_a_key_that_is_too_long(void **state) {
     (void)state;
-    struct protobuf_writer block = {0}, table = {0};
-    protobuf_raw(&block, HEADER_ENTRY "\0\x81\x08\0", 9); // 1025 bytes
+    struct buffer block = {0}, table = {0};
+    buffer_put(&block, HEADER_ENTRY "\0\x81\x08\0", 9); // 1025 bytes
     for (int i = 0; i < 1025; i++) {
-        protobuf_raw(&block, "x", 1);
+        buffer_put(&block, "x", 1);
     }
-    protobuf_raw(&block, NO_ENTRIES, 8);
+    buffer_put(&block, NO_ENTRIES, 8);
     put_block(&table, block.bytes, block.length, 0);
     size_t empty = table.length;
     put_block(&table, NO_ENTRIES, 8, 0);
     size_t index = table.length, block_length = block.length;
-    protobuf_clear(&block);
-    protobuf_raw(&block, "\0\1\3z\0", 5);
+    buffer_clear(&block);
+    buffer_put(&block, "\0\1\3z\0", 5);
     protobuf_raw_varint(&block, block_length);
-    protobuf_raw(&block, NO_ENTRIES, 8);
+    buffer_put(&block, NO_ENTRIES, 8);
     put_block(&table, block.bytes, block.length, 0);
-    struct protobuf_writer footer = {0};
+    struct buffer footer = {0};
     protobuf_raw_varint(&footer, empty);
     protobuf_raw_varint(&footer, 8);
     protobuf_raw_varint(&footer, index);
@@ -579,9 +579,9 @@ static void test_a_key_that_is_too_long(void **state) {
     put_footer(&table, footer.bytes, footer.length);
     scratch_write_bytes("a.index", table.bytes, table.length);
     assert_message("longer than 1024 bytes");
-    protobuf_done(&footer);
-    protobuf_done(&table);
-    protobuf_done(&block);
+    buffer_done(&footer);
+    buffer_done(&table);
+    buffer_done(&block);
 }
 
 static void test_an_index_that_is_too_large(void **state) {
@@ -594,13 +594,13 @@ static void test_an_index_that_is_too_large(void **state) {
 // Sizes without data cost nothing: the entry claims 2^40 bytes.
 static void test_announced_sizes(void **state) {
     (void)state;
-    struct protobuf_writer message = {0};
-    protobuf_raw(&message, "\x08\x04\x12\x09\x12\x07\x08\x80\x80\x80\x80\x80\x20", 13);
+    struct buffer message = {0};
+    buffer_put(&message, "\x08\x04\x12\x09\x12\x07\x08\x80\x80\x80\x80\x80\x20", 13);
     protobuf_put_varint(&message, 5, (uint64_t)1 << 40);
     protobuf_put_fixed32(&message, 6, 0);
     write_one("x", &message);
     assert_message("the tensors need 1099511627776 bytes, the file has 4");
-    protobuf_done(&message);
+    buffer_done(&message);
 }
 
 int main(void) {

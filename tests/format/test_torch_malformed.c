@@ -400,7 +400,7 @@ static void write_with_descriptor(size_t gap, size_t size_bytes, uint32_t change
     memset(archive.file.bytes + 14, 0, 12);
     if (gap >= 16) {
         buffer_put(&archive.file, "PK\7\10", 4);
-        buffer_put_number(&archive.file, zip_crc(0, pickle.bytes, pickle.length) ^ change, 4);
+        buffer_put_number(&archive.file, deflate_crc32(0, pickle.bytes, pickle.length) ^ change, 4);
         buffer_put_number(&archive.file, pickle.length, size_bytes);
         buffer_put_number(&archive.file, pickle.length, size_bytes);
     }

@@ -200,14 +200,14 @@ static void test_weights_are_the_golden_files(void **state) {
 // as if it were a matrix.
 static enum berth_status read_with_shape(struct model *model, const char *name, int64_t rows,
                                          int64_t cols, struct berth_error *error) {
-    struct tensorflow_writer writer;
-    assert_int_equal(tensorflow_writer_open(&writer, scratch("model.ckpt"), NULL), BERTH_OK);
+    struct tensor_out *tensors = memory_array(model->table.count, sizeof *tensors);
+    char(*google_names)[96] = memory_array(model->table.count, sizeof *google_names);
     for (size_t i = 0; i < model->table.count; i++) {
         const struct param *param = &model->table.params[i];
-        char google[96];
-        int transposed =
-            name_for(&names_tensorflow, param->name, google, sizeof google) == NAME_TRANSPOSED;
-        struct tensor_out tensor = {
+        char *google = google_names[i];
+        int transposed = name_for(&names_tensorflow, param->name, google, sizeof *google_names) ==
+                         NAME_TRANSPOSED;
+        tensors[i] = (struct tensor_out){
             .name = google,
             .dtype = TENSOR_F32,
             .rank = param->rank,
@@ -218,13 +218,15 @@ static enum berth_status read_with_shape(struct model *model, const char *name, 
             if (param->rank == 1) {
                 strcpy(strrchr(google, '/'), "/kernel");
             }
-            tensor.rank = 2;
-            tensor.shape[0] = rows;
-            tensor.shape[1] = cols;
+            tensors[i].rank = 2;
+            tensors[i].shape[0] = rows;
+            tensors[i].shape[1] = cols;
         }
-        assert_int_equal(tensorflow_writer_put(&writer, &tensor, NULL), BERTH_OK);
     }
-    assert_int_equal(tensorflow_writer_commit(&writer, NULL), BERTH_OK);
+    assert_int_equal(tensorflow_write(scratch("model.ckpt"), tensors, model->table.count, NULL),
+                     BERTH_OK);
+    memory_free(tensors);
+    memory_free(google_names);
     folder_report_done(&model->report);
     float *read = memory_array((size_t)model->table.total, sizeof *read);
     enum berth_status status = folder_read_weights(scratch_folder, &model->config, &model->table, 7,

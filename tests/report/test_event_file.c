@@ -19,9 +19,9 @@
 
 // --- the bytes ----------------------------------------------------------------------------------
 
-static void put(struct file_writer *writer, struct protobuf_writer *message) {
+static void put(struct file_writer *writer, struct buffer *message) {
     assert_int_equal(tfrecord_put(writer, message->bytes, message->length, NULL), BERTH_OK);
-    protobuf_clear(message);
+    buffer_clear(message);
 }
 
 static void test_bytes_are_tensorflows(void **state) {
@@ -30,7 +30,7 @@ static void test_bytes_are_tensorflows(void **state) {
         int64_t step;
         double loss;
     } events[] = {{10, 2.5}, {20, -0.0625}, {(int64_t)1 << 40, INFINITY}};
-    struct protobuf_writer message = {0};
+    struct buffer message = {0};
     struct file_writer writer;
     assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
     event_put_version(&message, 1.0);
@@ -41,7 +41,7 @@ static void test_bytes_are_tensorflows(void **state) {
         put(&writer, &message);
     }
     assert_int_equal(file_writer_commit(&writer, NULL), BERTH_OK);
-    protobuf_done(&message);
+    buffer_done(&message);
     assert_same_file(scratch("a"), REFERENCE);
 }
 

@@ -13,7 +13,7 @@
 enum { FEATURES = 1, ENTRY = 1, KEY = 1, VALUE = 2, FLOATS = 2, INTEGERS = 3, ITEMS = 1 };
 
 struct record {
-    struct protobuf_writer message, list;
+    struct buffer message, list;
     const struct instances *from;
     const struct instance *instance;
     int length, predictions;
@@ -21,7 +21,7 @@ struct record {
 
 // Writes a feature of type FLOATS or INTEGERS with the packed numbers in record->list.
 static void put_feature(struct record *record, const char *name, uint32_t kind) {
-    struct protobuf_writer *message = &record->message;
+    struct buffer *message = &record->message;
     size_t entry = protobuf_begin(message, ENTRY);
     protobuf_put_text(message, KEY, name);
     size_t value = protobuf_begin(message, VALUE), list = protobuf_begin(message, kind);
@@ -29,8 +29,7 @@ static void put_feature(struct record *record, const char *name, uint32_t kind) 
     protobuf_end(message, list);
     protobuf_end(message, value);
     protobuf_end(message, entry);
-    record->message.failed |= record->list.failed;
-    protobuf_clear(&record->list);
+    buffer_clear(&record->list);
 }
 
 // Writes numbers, padded with zeros to `width` of them.
@@ -61,7 +60,7 @@ static void put_predictions(struct record *record) {
     put_feature(record, "masked_lm_positions", INTEGERS);
     put_padded(record, "masked_lm_ids", record->from->labels + instance->predictions, count, width);
     for (size_t i = 0; i < width; i++) {
-        protobuf_raw_fixed32(&record->list, i < count ? one : 0);
+        buffer_put_number(&record->list, i < count ? one : 0, 4);
     }
     put_feature(record, "masked_lm_weights", FLOATS);
 }
@@ -76,7 +75,7 @@ static enum berth_status put_record(struct record *record, struct file_writer *f
             "an instance has %d tokens and %d masked positions, but records have %d and %d",
             instance->length, instance->prediction_count, record->length, record->predictions);
     }
-    protobuf_clear(&record->message);
+    buffer_clear(&record->message);
     size_t features = protobuf_begin(&record->message, FEATURES);
     put_padded(record, "input_ids", record->from->tokens + instance->tokens, instance->length,
                (size_t)record->length);
@@ -85,7 +84,7 @@ static enum berth_status put_record(struct record *record, struct file_writer *f
     put_predictions(record);
     put_padded(record, "next_sentence_labels", &is_random, 1, 1);
     protobuf_end(&record->message, features);
-    if (record->message.failed) {
+    if (record->message.failed || record->list.failed) {
         return error_no_memory(error, record->message.length, "a record");
     }
     return tfrecord_put(file, record->message.bytes, record->message.length, error);
@@ -103,8 +102,8 @@ enum berth_status pretraining_write_tfrecord(const char *path, const struct inst
         record.instance = &instances->items[i];
         status = put_record(&record, &file, error);
     }
-    protobuf_done(&record.message);
-    protobuf_done(&record.list);
+    buffer_done(&record.message);
+    buffer_done(&record.list);
     if (status == BERTH_OK) {
         return file_writer_commit(&file, error);
     }

@@ -29,10 +29,6 @@ static const uint32_t end_signature = 0x06054b50, locator_signature = 0x07064b50
                       end64_signature = 0x06064b50, record_signature = 0x02014b50,
                       local_signature = 0x04034b50, descriptor_signature = 0x08074b50;
 
-uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length) {
-    return deflate_crc32(crc, bytes, length);
-}
-
 static enum berth_status zip_error(const struct zip *zip, uint64_t offset, const char *problem,
                                    struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: zip archive, byte %" PRIu64 ": %s", zip->file.path,
@@ -369,7 +365,7 @@ enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry
         uint64_t left = entry->size - done;
         size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
         TRY(file_reader_at(&zip->file, entry->begin + done, buffer, now, error));
-        crc = zip_crc(crc, buffer, now);
+        crc = deflate_crc32(crc, buffer, now);
         done += now;
     }
     return crc == entry->crc

@@ -40,8 +40,6 @@ const struct zip_entry *zip_find(const struct zip *zip, const char *name);
 // Checks the CRC of an entry's data, if the archive has any.
 enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry,
                             struct berth_error *error);
-// Continues a CRC-32, which starts with 0.
-uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length);
 
 // Writes an archive atomically, with the data aligned to 64 bytes. After a failed call, call abort;
 // it is allowed after commit, too.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes zip archives in torch's layout: CRC and sizes after the data, so that the data is read
 // once, and data aligned by a padding field "FB" in the local header.
+#include "format/archive/deflate.h"
 #include "format/archive/zip.h"
 
 #include <string.h>
@@ -94,7 +95,7 @@ static enum berth_status put_data(struct zip_writer *writer, struct entry *entry
     for (uint64_t done = 0; done < entry->size; done += CHUNK_BYTES) {
         uint64_t left = entry->size - done;
         size_t now = (size_t)(left < CHUNK_BYTES ? left : CHUNK_BYTES);
-        entry->crc = zip_crc(entry->crc, data + done, now);
+        entry->crc = deflate_crc32(entry->crc, data + done, now);
         TRY(file_writer_put(&writer->file, data + done, now, error));
     }
     writer->offset += entry->size;

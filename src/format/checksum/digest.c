@@ -41,7 +41,7 @@ static int begin(EVP_MD_CTX *context, enum digest_kind kind, uint64_t length) {
            (kind != DIGEST_GIT_BLOB || EVP_DigestUpdate(context, head, (size_t)used + 1) == 1);
 }
 
-// `good`: whether libcrypto has succeeded so far.
+// `succeeded`: whether libcrypto has so far.
 static enum berth_status finish(EVP_MD_CTX *context, enum digest_kind kind, int succeeded,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     unsigned char digest[EVP_MAX_MD_SIZE];

@@ -130,17 +130,23 @@ static enum berth_status check_complete(const struct shards *shards, const char 
     return BERTH_OK;
 }
 
+// Moves the offsets of each file after those of the files before it.
 static enum berth_status list_entries(struct shards *shards, const char *index,
                                       struct berth_error *error) {
     size_t count = 0;
+    uint64_t base = 0, end = 0;
     shards->entries = memory_array(shards->entry_count, sizeof *shards->entries);
     shards->owners = memory_array(shards->entry_count, sizeof *shards->owners);
     if (shards->entries == NULL || shards->owners == NULL) {
         return error_no_memory(error, shards->entry_count * sizeof *shards->entries, index);
     }
-    for (size_t i = 0; i < shards->count; i++) {
+    for (size_t i = 0; i < shards->count; i++, base = end) {
         for (size_t k = 0; k < shards->files[i].count; k++, count++) {
-            shards->entries[count] = shards->files[i].entries[k];
+            struct tensor_entry *entry = &shards->entries[count];
+            *entry = shards->files[i].entries[k];
+            entry->begin += base;
+            entry->end += base;
+            end = entry->end > end ? entry->end : end;
             shards->owners[count] = &shards->files[i];
         }
     }

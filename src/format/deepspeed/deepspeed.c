@@ -42,18 +42,12 @@ static struct deepspeed_location *find_location(const struct deepspeed_checkpoin
     return entry != NULL ? &checkpoint->locations[entry - checkpoint->entries] : NULL;
 }
 
-// Tensors of the shards get offsets after those of the model's file, so that equal offsets identify
-// shared tensors, as in any container.
 static void set_location(const struct deepspeed_checkpoint *checkpoint,
                          struct deepspeed_location *location,
                          const struct deepspeed_location *source, uint64_t elements) {
     struct tensor_entry *entry = &checkpoint->entries[location - checkpoint->locations];
-    uint64_t before = checkpoint->states.archive.file.size;
-    for (size_t i = 0; i < source->group * checkpoint->rank_count; i++) {
-        before += checkpoint->partitions[i]->end - checkpoint->partitions[i]->begin;
-    }
     tensor_dtype_parse("F32", entry);
-    entry->begin = before + source->first * sizeof(float);
+    entry->begin = checkpoint->group_begins[source->group] + source->first * sizeof(float);
     entry->end = entry->begin + elements * sizeof(float);
     *location = *source;
 }
@@ -242,6 +236,7 @@ static void close_file(void *container) {
     }
     memory_free(checkpoint->shards);
     memory_free(checkpoint->partitions);
+    memory_free(checkpoint->group_begins);
     memory_free(checkpoint->checked);
     memory_free(checkpoint->by_name);
     memory_free(checkpoint->entries);

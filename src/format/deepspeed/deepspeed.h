@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads DeepSpeed checkpoints: the text file DIR/latest names a tag;
 // DIR/TAG/mp_rank_00_model_states.pt is a PyTorch file whose "module" is the model in its training
-// precision. With ZeRO stages 1 and 2 each rank also writes
+// precision. With ZeRO stages 1 and 2, and with its BF16_Optimizer, each rank also writes
 // [bf16_]zero_pp_rank_<r>_mp_rank_00_optim_states.pt with its partition of the fp32 master
 // weights; these are then read instead.
 //

@@ -29,7 +29,8 @@ struct deepspeed_checkpoint {
     struct deepspeed_shard *shards; // sorted by rank
     size_t rank_count, group_count;
     const struct tensor_entry **partitions; // [group_count][rank_count]
-    atomic_uchar *checked; // [group_count][rank_count] whether its CRC has been checked
+    uint64_t *group_begins; // offsets of the groups' flat buffers, after those of the model's file
+    atomic_uchar *checked;  // [group_count][rank_count] whether its CRC has been checked
     struct tensor_entry *entries;
     struct deepspeed_location *locations;
     size_t count;

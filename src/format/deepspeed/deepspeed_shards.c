@@ -137,9 +137,9 @@ static enum berth_status check_shard(const struct deepspeed_checkpoint *checkpoi
                                      const struct deepspeed_shard *shard,
                                      struct berth_error *error) {
     const struct pickle *pickle = &shard->file.pickle;
-    int64_t stage, count;
-    if (!read_number(pickle, pickle_member(pickle, shard->state, "zero_stage"), &stage) ||
-        stage < 0) {
+    const struct pickle_value *named = pickle_member(pickle, shard->state, "zero_stage");
+    int64_t stage = 1, count; // BF16_Optimizer writes shards as of stage 1, but no stage
+    if (named != NULL && (!read_number(pickle, named, &stage) || stage < 0)) {
         return deepspeed_error(shard->path, "optimizer_state_dict.zero_stage", "ZeRO stage 1 or 2",
                                error);
     }
@@ -201,12 +201,20 @@ enum berth_status deepspeed_open_shards(struct deepspeed_checkpoint *checkpoint,
     }
     checkpoint->partitions = memory_array_zeroed(groups, ranks * sizeof *checkpoint->partitions);
     checkpoint->checked = memory_array_zeroed(groups, ranks * sizeof *checkpoint->checked);
-    if (checkpoint->partitions == NULL || checkpoint->checked == NULL) {
+    checkpoint->group_begins = memory_array(groups, sizeof *checkpoint->group_begins);
+    if (checkpoint->partitions == NULL || checkpoint->checked == NULL ||
+        checkpoint->group_begins == NULL) {
         return error_no_memory(error, groups * ranks * sizeof *checkpoint->partitions,
                                checkpoint->states.archive.file.path);
     }
-    for (size_t i = 0; i < groups * ranks; i++) {
-        TRY(find_partition(checkpoint, i / ranks, i % ranks, error));
+    uint64_t begin = checkpoint->states.archive.file.size;
+    for (size_t group = 0; group < groups; group++) {
+        checkpoint->group_begins[group] = begin;
+        for (size_t rank = 0; rank < ranks; rank++) {
+            TRY(find_partition(checkpoint, group, rank, error));
+            const struct tensor_entry *entry = checkpoint->partitions[group * ranks + rank];
+            begin += entry->end - entry->begin;
+        }
     }
     return BERTH_OK;
 }

@@ -45,14 +45,13 @@ static void put_text(struct out *out, const char *text) {
     put(out, text, length);
 }
 
-static void pad(struct out *out, uint32_t alignment) {
-    static const char zeros[64];
-    uint64_t left = (alignment - out->position % alignment) % alignment;
-    while (left > 0) {
-        size_t bytes = left < sizeof zeros ? (size_t)left : sizeof zeros;
-        put(out, zeros, bytes);
-        left -= bytes;
-    }
+static uint64_t align(uint64_t position) {
+    return (position + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT;
+}
+
+static void pad(struct out *out) {
+    static const char zeros[GGUF_ALIGNMENT];
+    put(out, zeros, (size_t)(align(out->position) - out->position));
 }
 
 // --- key-values ---------------------------------------------------------------------------------
@@ -164,50 +163,39 @@ static void put_data(struct out *out, const struct gguf_tensor *tensor) {
 
 // --- the file -----------------------------------------------------------------------------------
 
-static uint64_t align(uint64_t position, uint32_t alignment) {
-    return (position + alignment - 1) / alignment * alignment;
-}
-
-static void put_header(struct out *out, const struct gguf_content *content, uint32_t alignment) {
-    int has_alignment = alignment != GGUF_ALIGNMENT;
+static void put_header(struct out *out, const struct gguf_content *content) {
     put(out, "GGUF", 4);
     put_number(out, GGUF_VERSION, 4);
     put_number(out, content->tensor_count, 8);
-    put_number(out, content->value_count + (size_t)has_alignment, 8);
+    put_number(out, content->value_count, 8);
     for (size_t i = 0; i < content->value_count; i++) {
         put_value(out, &content->values[i]);
     }
-    if (has_alignment) {
-        put_value(out, &(struct gguf_value){
-                           .key = "general.alignment", .type = GGUF_U32, .integer = alignment});
-    }
 }
 
-static void put_tensors(struct out *out, const struct gguf_content *content, uint32_t alignment) {
+static void put_tensors(struct out *out, const struct gguf_content *content) {
     uint64_t offset = 0;
     for (size_t i = 0; i < content->tensor_count; i++) {
         const struct gguf_tensor *tensor = &content->tensors[i];
         put_description(out, tensor, offset);
-        offset =
-            align(offset + tensor_out_elements(&tensor->tensor) * tensor_dtype_size(tensor->stored),
-                  alignment);
+        offset = align(offset +
+                       tensor_out_elements(&tensor->tensor) * tensor_dtype_size(tensor->stored));
     }
-    pad(out, alignment);
+    pad(out);
     for (size_t i = 0; i < content->tensor_count; i++) {
         put_data(out, &content->tensors[i]);
-        pad(out, alignment);
+        pad(out);
     }
 }
 
 enum berth_status gguf_write(const char *path, const struct gguf_content *content,
                              struct berth_error *error) {
-    uint32_t alignment = content->alignment != 0 ? content->alignment : GGUF_ALIGNMENT;
     for (size_t i = 0; i < content->tensor_count; i++) {
         TRY(check_tensor(path, &content->tensors[i], error));
     }
     struct out out = {.error = error};
     TRY(file_writer_open(&out.writer, path, error));
-    put_header(&out, content, alignment);
-    put_tensors(&out, content, alignment);
+    put_header(&out, content);
+    put_tensors(&out, content);
     return file_writer_commit(&out.writer, error);
 }

@@ -47,11 +47,10 @@ struct gguf_tensor {
 };
 
 struct gguf_content {
-    const struct gguf_value *values; // general.alignment is added automatically
+    const struct gguf_value *values;
     size_t value_count;
     const struct gguf_tensor *tensors; // keys and names are distinct
     size_t tensor_count;
-    uint32_t alignment; // a multiple of 8; 0: GGUF_ALIGNMENT
 };
 
 // Writes atomically, without a copy of the data; converts it in batches where requested. A

@@ -48,7 +48,7 @@ static uint32_t element_type(enum tensor_dtype dtype) {
 
 // --- the graph ----------------------------------------------------------------------------------
 
-static void put_attribute(struct protobuf_writer *writer, const struct onnx_attribute *attribute) {
+static void put_attribute(struct buffer *writer, const struct onnx_attribute *attribute) {
     size_t begun = protobuf_begin(writer, NODE_ATTRIBUTE);
     protobuf_put_text(writer, ATTRIBUTE_NAME, attribute->name);
     if (attribute->kind == ONNX_REAL) {
@@ -66,7 +66,7 @@ static void put_attribute(struct protobuf_writer *writer, const struct onnx_attr
     protobuf_end(writer, begun);
 }
 
-static void put_names(struct protobuf_writer *writer, uint32_t number, const char *const *names,
+static void put_names(struct buffer *writer, uint32_t number, const char *const *names,
                       size_t limit) {
     for (size_t i = 0; i < limit && names[i] != NULL; i++) {
         protobuf_put_text(writer, number, names[i]);
@@ -74,7 +74,7 @@ static void put_names(struct protobuf_writer *writer, uint32_t number, const cha
 }
 
 void onnx_add_node(struct onnx_graph *graph, const struct onnx_node *node) {
-    struct protobuf_writer *writer = &graph->nodes;
+    struct buffer *writer = &graph->nodes;
     size_t begun = protobuf_begin(writer, GRAPH_NODE);
     put_names(writer, NODE_INPUT, node->inputs, ONNX_NODE_INPUTS);
     put_names(writer, NODE_OUTPUT, node->outputs, ONNX_NODE_OUTPUTS);
@@ -86,7 +86,7 @@ void onnx_add_node(struct onnx_graph *graph, const struct onnx_node *node) {
     protobuf_end(writer, begun);
 }
 
-static void describe_tensor(struct protobuf_writer *writer, const struct tensor_out *tensor) {
+static void describe_tensor(struct buffer *writer, const struct tensor_out *tensor) {
     for (int i = 0; i < tensor->rank; i++) {
         protobuf_put_varint(writer, TENSOR_DIMENSION, (uint64_t)tensor->shape[i]);
     }
@@ -112,8 +112,7 @@ void onnx_add_weight(struct onnx_graph *graph, const struct tensor_out *tensor) 
     graph->weights[graph->weight_count++] = *tensor;
 }
 
-static void put_value(struct protobuf_writer *writer, uint32_t number,
-                      const struct onnx_value *value) {
+static void put_value(struct buffer *writer, uint32_t number, const struct onnx_value *value) {
     size_t begun = protobuf_begin(writer, number);
     protobuf_put_text(writer, VALUE_NAME, value->name);
     size_t type = protobuf_begin(writer, VALUE_TYPE);
@@ -144,10 +143,10 @@ void onnx_add_output(struct onnx_graph *graph, const struct onnx_value *value) {
 }
 
 void onnx_graph_done(struct onnx_graph *graph) {
-    protobuf_done(&graph->nodes);
-    protobuf_done(&graph->constants);
-    protobuf_done(&graph->inputs);
-    protobuf_done(&graph->outputs);
+    buffer_done(&graph->nodes);
+    buffer_done(&graph->constants);
+    buffer_done(&graph->inputs);
+    buffer_done(&graph->outputs);
     memory_free(graph->weights);
     *graph = (struct onnx_graph){0};
 }
@@ -159,22 +158,21 @@ struct weights {
     const struct onnx_graph *graph;
     const char *location; // name of the data file, without its folder; NULL: in the model's file
     uint64_t position;    // within the data file
-    struct protobuf_writer header; // of the current weight: everything but its numbers
-    int failed;                    // out of memory for a header
+    struct buffer header; // of the current weight: everything but its numbers
 };
 
 static int is_external(const struct weights *weights, const struct tensor_out *tensor) {
     return weights->location != NULL && tensor_out_bytes(tensor) >= EXTERNAL_MIN_BYTES;
 }
 
-static void put_entry(struct protobuf_writer *writer, const char *key, const char *value) {
+static void put_entry(struct buffer *writer, const char *key, const char *value) {
     size_t begun = protobuf_begin(writer, TENSOR_EXTERNAL);
     protobuf_put_text(writer, ENTRY_KEY, key);
     protobuf_put_text(writer, ENTRY_VALUE, value);
     protobuf_end(writer, begun);
 }
 
-static void put_number_entry(struct protobuf_writer *writer, const char *key, uint64_t number) {
+static void put_number_entry(struct buffer *writer, const char *key, uint64_t number) {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, number);
     put_entry(writer, key, text);
@@ -184,10 +182,11 @@ static uint64_t align(uint64_t position) {
     return (position + EXTERNAL_ALIGNMENT - 1) / EXTERNAL_ALIGNMENT * EXTERNAL_ALIGNMENT;
 }
 
+// Encodes a weight's header; returns the number of bytes that follow it in the model's file.
 static uint64_t put_header(struct weights *weights, const struct tensor_out *tensor) {
-    struct protobuf_writer *header = &weights->header;
+    struct buffer *header = &weights->header;
     uint64_t bytes = tensor_out_bytes(tensor);
-    protobuf_clear(header);
+    buffer_clear(header);
     describe_tensor(header, tensor);
     if (!is_external(weights, tensor)) {
         protobuf_raw_varint(header, TENSOR_RAW << 3 | PROTOBUF_BYTES);
@@ -200,13 +199,6 @@ static uint64_t put_header(struct weights *weights, const struct tensor_out *ten
     protobuf_put_varint(header, TENSOR_LOCATION, LOCATION_EXTERNAL);
     weights->position = align(weights->position + bytes);
     return 0;
-}
-
-// Encodes a weight's header; returns the number of bytes that follow it in the model's file.
-static uint64_t encode_weight(struct weights *weights, const struct tensor_out *tensor) {
-    uint64_t numbers = put_header(weights, tensor);
-    weights->failed |= weights->header.failed;
-    return numbers;
 }
 
 static size_t varint_size(uint64_t value) {
@@ -223,7 +215,7 @@ static uint64_t measure_weights(struct weights *weights) {
     uint64_t total = 0;
     weights->position = 0;
     for (size_t i = 0; i < weights->graph->weight_count; i++) {
-        uint64_t numbers = encode_weight(weights, &weights->graph->weights[i]);
+        uint64_t numbers = put_header(weights, &weights->graph->weights[i]);
         uint64_t message = weights->header.length + numbers;
         total += 1 + varint_size(message) + message;
     }
@@ -232,20 +224,20 @@ static uint64_t measure_weights(struct weights *weights) {
 
 static void write_weights(struct weights *weights, struct file_writer *file,
                           struct berth_error *error) {
-    struct protobuf_writer begin = {0};
+    struct buffer begin = {0};
     weights->position = 0;
     for (size_t i = 0; i < weights->graph->weight_count; i++) {
         const struct tensor_out *tensor = &weights->graph->weights[i];
-        uint64_t numbers = encode_weight(weights, tensor);
-        protobuf_clear(&begin);
+        uint64_t numbers = put_header(weights, tensor);
+        buffer_clear(&begin);
         protobuf_raw_varint(&begin, GRAPH_INITIALISER << 3 | PROTOBUF_BYTES);
         protobuf_raw_varint(&begin, weights->header.length + numbers);
-        weights->failed |= begin.failed;
+        weights->header.failed |= begin.failed;
         (void)file_writer_put(file, begin.bytes, begin.length, error);
         (void)file_writer_put(file, weights->header.bytes, weights->header.length, error);
         (void)file_writer_put(file, tensor->data, (size_t)numbers, error);
     }
-    protobuf_done(&begin);
+    buffer_done(&begin);
 }
 
 static enum berth_status write_data_file(const struct weights *weights, const char *path,
@@ -267,8 +259,7 @@ static enum berth_status write_data_file(const struct weights *weights, const ch
 // --- the file -----------------------------------------------------------------------------------
 
 // Encodes what precedes the nodes; the graph's length is known.
-static void put_head(struct protobuf_writer *head, const struct onnx_model *model,
-                     uint64_t graph_bytes) {
+static void put_head(struct buffer *head, const struct onnx_model *model, uint64_t graph_bytes) {
     protobuf_put_varint(head, MODEL_IR_VERSION, (uint64_t)model->ir_version);
     protobuf_put_text(head, MODEL_PRODUCER, "berth");
     size_t begun = protobuf_begin(head, MODEL_OPSET);
@@ -286,7 +277,7 @@ static uint64_t measure_graph(struct weights *weights) {
            graph->outputs.length + measure_weights(weights);
 }
 
-static void put_buffer(struct file_writer *file, const struct protobuf_writer *part,
+static void put_buffer(struct file_writer *file, const struct buffer *part,
                        struct berth_error *error) {
     (void)file_writer_put(file, part->bytes, part->length, error);
 }
@@ -296,8 +287,7 @@ static enum berth_status no_memory(const char *path, struct berth_error *error) 
 }
 
 static enum berth_status write_model_file(struct weights *weights, const char *path,
-                                          const struct protobuf_writer *head,
-                                          struct berth_error *error) {
+                                          const struct buffer *head, struct berth_error *error) {
     const struct onnx_graph *graph = weights->graph;
     struct file_writer file;
     TRY(file_writer_open(&file, path, error));
@@ -307,7 +297,7 @@ static enum berth_status write_model_file(struct weights *weights, const char *p
     write_weights(weights, &file, error);
     put_buffer(&file, &graph->inputs, error);
     put_buffer(&file, &graph->outputs, error);
-    if (weights->failed) {
+    if (weights->header.failed) {
         file_writer_abort(&file);
         return no_memory(path, error);
     }
@@ -318,10 +308,10 @@ static enum berth_status write_model_file(struct weights *weights, const char *p
 static enum berth_status write_files(struct weights *weights, const char *path,
                                      const char *data_path, const struct onnx_model *model,
                                      struct berth_error *error) {
-    struct protobuf_writer head = {0};
+    struct buffer head = {0};
     put_head(&head, model, measure_graph(weights));
     enum berth_status status = BERTH_OK;
-    if (head.failed || weights->failed) {
+    if (head.failed || weights->header.failed) {
         status = no_memory(path, error);
         goto done;
     }
@@ -333,7 +323,7 @@ done:
     if (status != BERTH_OK && weights->location != NULL) {
         (void)file_remove(data_path, NULL);
     }
-    protobuf_done(&head);
+    buffer_done(&head);
     return status;
 }
 
@@ -369,7 +359,7 @@ enum berth_status onnx_write(const char *path, const struct onnx_model *model,
         weights.location = path_name(data_path);
     }
     enum berth_status status = write_files(&weights, path, data_path, model, error);
-    protobuf_done(&weights.header);
+    buffer_done(&weights.header);
     memory_free(data_path);
     return status;
 }

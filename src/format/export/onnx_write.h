@@ -17,7 +17,7 @@
 
 // Zero-initialise; onnx_graph_done frees it. onnx_write reports it when a graph ran out of memory.
 struct onnx_graph {
-    struct protobuf_writer nodes, constants, inputs, outputs; // encoded
+    struct buffer nodes, constants, inputs, outputs; // encoded
     struct tensor_out *weights;
     size_t weight_count, weight_capacity;
     int failed;

@@ -60,7 +60,8 @@ static enum berth_status put_symbol(struct group *group, struct hdf5_cursor *cur
         memchr(text, '\0', group->names_length - (size_t)name) == NULL) {
         return hdf5_error(group->file, address, "a name is outside the group's name heap", error);
     }
-    return hdf5_links_put(group->links, text, strlen((const char *)text), header, error);
+    return hdf5_links_put(group->file, group->links, text, strlen((const char *)text), header,
+                          error);
 }
 
 static enum berth_status read_symbols(struct group *group, uint64_t address,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes HDF5 files of data sets, as h5py and NVIDIA's and Habana's scripts do.
 //
-// Reads superblock 0 to 3 and, in the root group, data sets of little-endian integers and floats of
-// 1 to 8 bytes, compact, contiguous or chunked (gzip and shuffle filters; chunks indexed by a
-// B-tree, or the newest format's single chunk, implicit index or fixed array). Ignores nested
-// groups, attributes and soft links, and skips a user block. Files are untrusted: every address is
-// checked against the file's size, no byte of the metadata is read more than twice, and the
-// decompressed size of a chunk is bounded by its stored size. Reading takes memory for the
+// Reads superblock 0 to 3 and, in the root group, data sets of little-endian integers of 1 to 8
+// bytes and floats of 2 to 8, compact, contiguous or chunked (gzip and shuffle filters; chunks
+// indexed by a B-tree, or the newest format's single chunk, implicit index or fixed array). Ignores
+// nested groups, attributes and soft links, and skips a user block. Files are untrusted: every
+// address is checked against the file's size, no byte of the metadata is read more than twice, and
+// the decompressed size of a chunk is bounded by its stored size. Reading takes memory for the
 // requested rows plus at most 10 MiB to continue from there, however large a chunk is. Writes
 // superblock 0 and one chunked data set per column, shuffled and compressed as by h5py with
 // compression="gzip", shuffle=True.

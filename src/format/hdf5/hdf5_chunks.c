@@ -146,8 +146,7 @@ static enum berth_status read_implicit(struct index *index, struct berth_error *
     return BERTH_OK;
 }
 
-// A fixed array: `size` bytes per entry, in one run or in pages of `page` entries with a checksum
-// each.
+// A fixed array: entries in one run, or in pages with a checksum each.
 struct fixed {
     size_t entry_bytes;
     uint64_t count, page_entries, block_address;

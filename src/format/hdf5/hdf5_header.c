@@ -81,7 +81,8 @@ static enum berth_status read_type(struct header *header, struct hdf5_cursor *cu
         bits != 8 * size || dtype == TENSOR_OTHER) {
         return header_error(
             header, cursor,
-            "unsupported data type: expected little-endian integers or floats of 1 to 8 bytes",
+            "unsupported data type: expected little-endian integers of 1 to 8 bytes or floats of "
+            "2 to 8",
             error);
     }
     header->object->set.dtype = dtype;
@@ -225,7 +226,8 @@ static enum berth_status read_link(struct header *header, struct hdf5_cursor *cu
         memchr(name, '\0', (size_t)length) != NULL) {
         return header_error(header, cursor, "damaged group entry", error);
     }
-    return hdf5_links_put(header->object->links, name, (size_t)length, address, error);
+    return hdf5_links_put(header->file, header->object->links, name, (size_t)length, address,
+                          error);
 }
 
 static enum berth_status read_continuation(struct header *header, struct hdf5_cursor *cursor,

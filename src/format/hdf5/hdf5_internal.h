@@ -46,8 +46,11 @@ struct hdf5_links {
     struct hdf5_link *items;
     size_t count, capacity;
 };
-enum berth_status hdf5_links_put(struct hdf5_links *links, const unsigned char *name, size_t length,
-                                 uint64_t header, struct berth_error *error);
+#define HDF5_NAME_MAX 1024 // bytes: many links of a group may refer to one name
+// Copies the name; `header` is the address of the object's header.
+enum berth_status hdf5_links_put(const struct hdf5_file *file, struct hdf5_links *links,
+                                 const unsigned char *name, size_t length, uint64_t header,
+                                 struct berth_error *error);
 void hdf5_links_done(struct hdf5_links *links);
 
 // The kinds of chunk index.

@@ -74,9 +74,13 @@ enum berth_status hdf5_read_metadata(struct hdf5_file *file, uint64_t address, u
 
 // --- links --------------------------------------------------------------------------------------
 
-enum berth_status hdf5_links_put(struct hdf5_links *links, const unsigned char *name, size_t length,
-                                 uint64_t header, struct berth_error *error) {
+enum berth_status hdf5_links_put(const struct hdf5_file *file, struct hdf5_links *links,
+                                 const unsigned char *name, size_t length, uint64_t header,
+                                 struct berth_error *error) {
     size_t needed = links->count + 1;
+    if (length > HDF5_NAME_MAX) {
+        return hdf5_error(file, header, "an object with a name of more than 1,024 bytes", error);
+    }
     struct hdf5_link *grown = memory_grow(links->items, &links->capacity, needed, sizeof *grown);
     if (grown == NULL) {
         return error_no_memory(error, needed * sizeof *grown, "the list of data sets");

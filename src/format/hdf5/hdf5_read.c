@@ -226,9 +226,10 @@ static enum berth_status convert(const struct hdf5_file *file, const struct hdf5
     for (size_t i = 0; i < count; i++) {
         int64_t number = integer_at(from + i * size, size, is_signed);
         if (number < INT32_MIN || number > INT32_MAX) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: data set %s: a number exceeds 32 bits: the file is damaged",
-                             file->file.path, set->name);
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s: data set %s: a number exceeds 32 bits, so it is no id, mask or position",
+                file->file.path, set->name);
         }
         to[i] = (int32_t)number;
     }

@@ -244,7 +244,7 @@ static void put_message(struct buffer *bytes, uint64_t type, uint64_t length, ui
     put(bytes, flags, 4);
 }
 
-// Writes a B-tree node up to its first key. Siblings: NOWHERE.
+// Writes a B-tree node up to its siblings.
 static void put_node_head(struct buffer *bytes, uint64_t type, uint64_t level, uint64_t entries) {
     buffer_put_text(bytes, "TREE");
     put(bytes, type, 1);

@@ -65,6 +65,61 @@ static int can_allocate_text(size_t length) {
     return buffer != NULL;
 }
 
+// The length of the character, or of the escape up to its letter, that the text begins with.
+static size_t unit_length(const char *bytes, size_t length) {
+    return bytes[0] == '\\' && length > 1 ? 2 : 1;
+}
+
+// The length of the number that the text begins with; 0: none.
+static size_t number_length(const char *bytes, size_t length) {
+    size_t end = 0;
+    while (end < length && bytes[end] != '\0' &&
+           strchr(end == 0 ? "-0123456789" : "-+.0123456789eE", bytes[end]) != NULL) {
+        end++;
+    }
+    return end;
+}
+
+static int is_integer_beyond_64_bits(const char *number, size_t length) {
+    const size_t sign = number[0] == '-', digits = length - sign;
+    const char *limit = sign ? "9223372036854775808" : "9223372036854775807";
+    for (size_t i = sign; i < length; i++) {
+        if (number[i] < '0' || number[i] > '9') {
+            return 0;
+        }
+    }
+    return digits > strlen(limit) ||
+           (digits == strlen(limit) && memcmp(number + sign, limit, digits) > 0);
+}
+
+// Copies the text and makes integers beyond 64 bits reals, by ".0".
+static void mark_long_integers(struct buffer *to, const char *bytes, size_t length) {
+    int in_string = 0;
+    for (size_t i = 0, taken; i < length; i += taken) {
+        const size_t number = in_string ? 0 : number_length(bytes + i, length - i);
+        taken = number > 0 ? number : unit_length(bytes + i, length - i);
+        in_string ^= bytes[i] == '"';
+        buffer_put(to, bytes + i, taken);
+        if (number > 0 && is_integer_beyond_64_bits(bytes + i, number)) {
+            buffer_put_text(to, ".0");
+        }
+    }
+}
+
+// Parses a text in which jansson found a number out of range.
+static json *parse_long_integers(const char *bytes, size_t length, size_t flags,
+                                 json_error_t *problem) {
+    struct buffer text = {0};
+    mark_long_integers(&text, bytes, length);
+    json *value = text.failed ? NULL : json_loadb(text.bytes, text.length, flags, problem);
+    problem->text[0] = text.failed ? '\0' : problem->text[0];
+    buffer_done(&text);
+    if (value == NULL && problem->text[0] != '\0') { // the error's position, without the ".0"
+        value = json_loadb(bytes, length, flags | JSON_DECODE_INT_AS_REAL, problem);
+    }
+    return value;
+}
+
 static enum berth_status parse(const char *name, const char *bytes, size_t length, json **value,
                                struct berth_error *error) {
     TRY(refuse_nul(name, bytes, length, error));
@@ -80,7 +135,7 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
     *value = json_loadb(bytes, length, flags, &problem);
     if (*value == NULL && json_error_code(&problem) == json_error_numeric_overflow) {
         // Tokenizer settings use integers such as 1000000000000000019884624838656 for "no limit".
-        *value = json_loadb(bytes, length, flags | JSON_DECODE_INT_AS_REAL, &problem);
+        *value = parse_long_integers(bytes, length, flags, &problem);
     }
     if (*value != NULL) {
         return BERTH_OK;
@@ -151,9 +206,7 @@ static void replace_python_words(struct buffer *to, const char *bytes, size_t le
     int in_string = 0;
     for (size_t i = 0; i < length;) {
         const char *word = in_string ? NULL : python_word(bytes + i, length - i);
-        const size_t taken = word != NULL                         ? strlen(word)
-                             : bytes[i] == '\\' && i + 1 < length ? 2
-                                                                  : 1;
+        const size_t taken = word != NULL ? strlen(word) : unit_length(bytes + i, length - i);
         in_string ^= bytes[i] == '"';
         buffer_put(to, word != NULL ? "null" : bytes + i, word != NULL ? 4 : taken);
         i += taken;

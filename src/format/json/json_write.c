@@ -203,7 +203,6 @@ enum berth_status json_write_file(const json *value, enum json_style style, cons
         (void)file_writer_put(&writer, text, strlen(text), error);
         (void)file_writer_put(&writer, "\n", 1, error);
         status = file_writer_commit(&writer, error);
-        file_writer_abort(&writer);
     }
     memory_free(text);
     return status;

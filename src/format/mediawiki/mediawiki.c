@@ -21,6 +21,7 @@
 
 enum field { FIELD_NONE, FIELD_BASE, FIELD_NAMESPACE, FIELD_TITLE, FIELD_NS, FIELD_ID, FIELD_TEXT };
 
+// A page's id precedes its revisions, whose ids have other parents.
 static const struct element {
     const char *name, *parent;
     int depth; // of the element; 0 for the root
@@ -91,7 +92,6 @@ static void stop_no_memory(struct mediawiki_reader *reader) {
 // --- fields -------------------------------------------------------------------------------------
 
 static void begin_field(struct mediawiki_reader *reader, enum field field) {
-    // The page's id comes first; those of its revisions have other parents.
     reader->field = field;
     buffer_clear(&reader->fields[field]);
     if (field == FIELD_TEXT) {
@@ -339,7 +339,7 @@ static size_t xml_character(const char *bytes, size_t left) {
 static size_t valid_prefix(const char *bytes, size_t length) {
     size_t valid = 0;
     while (valid < length) {
-        if (bytes[valid] >= 0x20) { // signed: ASCII alone
+        if ((signed char)bytes[valid] >= 0x20) { // ASCII alone
             valid++;
             continue;
         }

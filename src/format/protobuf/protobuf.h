@@ -4,6 +4,7 @@
 #ifndef BERTH_FORMAT_PROTOBUF_H
 #define BERTH_FORMAT_PROTOBUF_H
 
+#include "core/buffer.h"
 #include "core/error.h"
 
 #include <stddef.h>
@@ -49,30 +50,17 @@ enum berth_status protobuf_varint(struct protobuf_reader *reader, uint64_t *valu
 
 // --- writing ------------------------------------------------------------------------------------
 
-// Zero-initialise. Running out of memory sets `failed`; the bytes are then incomplete.
-struct protobuf_writer {
-    unsigned char *bytes;
-    size_t length, capacity;
-    int failed;
-};
-
-void protobuf_put_varint(struct protobuf_writer *writer, uint32_t number, uint64_t value);
-void protobuf_put_fixed32(struct protobuf_writer *writer, uint32_t number, uint32_t value);
-void protobuf_put_fixed64(struct protobuf_writer *writer, uint32_t number, uint64_t value);
-void protobuf_put_float(struct protobuf_writer *writer, uint32_t number, float value);
-void protobuf_put_double(struct protobuf_writer *writer, uint32_t number, double value);
-void protobuf_put_bytes(struct protobuf_writer *writer, uint32_t number, const void *bytes,
-                        size_t length);
-void protobuf_put_text(struct protobuf_writer *writer, uint32_t number, const char *text);
+void protobuf_put_varint(struct buffer *to, uint32_t number, uint64_t value);
+void protobuf_put_fixed32(struct buffer *to, uint32_t number, uint32_t value);
+void protobuf_put_fixed64(struct buffer *to, uint32_t number, uint64_t value);
+void protobuf_put_float(struct buffer *to, uint32_t number, float value);
+void protobuf_put_double(struct buffer *to, uint32_t number, double value);
+void protobuf_put_bytes(struct buffer *to, uint32_t number, const void *bytes, size_t length);
+void protobuf_put_text(struct buffer *to, uint32_t number, const char *text);
 // A nested message: its content is written between begin and end. `end` takes begin's result.
-size_t protobuf_begin(struct protobuf_writer *writer, uint32_t number);
-void protobuf_end(struct protobuf_writer *writer, size_t begun);
+size_t protobuf_begin(struct buffer *to, uint32_t number);
+void protobuf_end(struct buffer *to, size_t begun);
 // Without a field's number.
-void protobuf_raw_varint(struct protobuf_writer *writer, uint64_t value);
-void protobuf_raw_fixed32(struct protobuf_writer *writer, uint32_t value);
-void protobuf_raw(struct protobuf_writer *writer, const void *bytes, size_t length);
-
-void protobuf_clear(struct protobuf_writer *writer); // empties it and keeps the memory
-void protobuf_done(struct protobuf_writer *writer);
+void protobuf_raw_varint(struct buffer *to, uint64_t value);
 
 #endif

@@ -70,8 +70,8 @@ enum berth_status sorted_table_next(struct sorted_table *table, struct sorted_ta
 
 // A block in progress.
 struct sorted_table_builder {
-    struct protobuf_writer bytes;
-    struct protobuf_writer restarts;
+    struct buffer bytes;
+    struct buffer restarts;
     int entries_since_restart, restart_interval;
     struct sorted_table_key last;
 };
@@ -80,7 +80,7 @@ struct sorted_table_builder {
 // SORTED_TABLE_KEY_LIMIT bytes each), finish; then `bytes` holds the file, byte for byte as
 // TensorFlow writes it.
 struct sorted_table_writer {
-    struct protobuf_writer bytes; // failed: out of memory
+    struct buffer bytes; // failed: out of memory
     struct sorted_table_builder data, index;
     size_t block_begin, block_size; // of the last data block, until its index entry is written
     int begun, index_is_due;

@@ -27,9 +27,9 @@ static void set_key(struct sorted_table_key *key, const char *bytes, size_t leng
 }
 
 static void begin_block(struct sorted_table_builder *block, int restart_interval) {
-    protobuf_clear(&block->bytes);
-    protobuf_clear(&block->restarts);
-    protobuf_raw_fixed32(&block->restarts, 0);
+    buffer_clear(&block->bytes);
+    buffer_clear(&block->restarts);
+    buffer_put_number(&block->restarts, 0, 4);
     block->entries_since_restart = 0;
     block->restart_interval = restart_interval;
     block->last.length = 0;
@@ -41,14 +41,14 @@ static void add_entry(struct sorted_table_builder *block, const char *key, size_
     if (block->entries_since_restart < block->restart_interval) {
         shared = shared_bytes(&block->last, key, key_length);
     } else {
-        protobuf_raw_fixed32(&block->restarts, (uint32_t)block->bytes.length);
+        buffer_put_number(&block->restarts, (uint32_t)block->bytes.length, 4);
         block->entries_since_restart = 0;
     }
     protobuf_raw_varint(&block->bytes, shared);
     protobuf_raw_varint(&block->bytes, key_length - shared);
     protobuf_raw_varint(&block->bytes, length);
-    protobuf_raw(&block->bytes, key + shared, key_length - shared);
-    protobuf_raw(&block->bytes, value, length);
+    buffer_put(&block->bytes, key + shared, key_length - shared);
+    buffer_put(&block->bytes, value, length);
     set_key(&block->last, key, key_length);
     block->entries_since_restart++;
 }
@@ -61,16 +61,16 @@ static size_t block_size(const struct sorted_table_builder *block) {
 // Appends the block and its trailer to the file.
 static void write_block(struct sorted_table_writer *writer,
                         const struct sorted_table_builder *block) {
-    struct protobuf_writer *bytes = &writer->bytes;
+    struct buffer *bytes = &writer->bytes;
     size_t begin = bytes->length;
     bytes->failed |= block->bytes.failed || block->restarts.failed;
-    protobuf_raw(bytes, block->bytes.bytes, block->bytes.length);
-    protobuf_raw(bytes, block->restarts.bytes, block->restarts.length);
-    protobuf_raw_fixed32(bytes, (uint32_t)(block->restarts.length / 4));
-    protobuf_raw(bytes, "", 1); // not compressed
+    buffer_put(bytes, block->bytes.bytes, block->bytes.length);
+    buffer_put(bytes, block->restarts.bytes, block->restarts.length);
+    buffer_put_number(bytes, (uint32_t)(block->restarts.length / 4), 4);
+    buffer_put(bytes, "", 1); // not compressed
     if (!bytes->failed) {
         uint32_t checksum = crc32c(0, bytes->bytes + begin, bytes->length - begin);
-        protobuf_raw_fixed32(bytes, crc32c_mask(checksum));
+        buffer_put_number(bytes, crc32c_mask(checksum), 4);
     }
 }
 
@@ -98,7 +98,7 @@ static size_t shorten_above(struct sorted_table_key *key) {
     return key->length;
 }
 
-static void put_handle(struct protobuf_writer *to, size_t begin, size_t size) {
+static void put_handle(struct buffer *to, size_t begin, size_t size) {
     protobuf_raw_varint(to, begin);
     protobuf_raw_varint(to, size);
 }
@@ -106,12 +106,12 @@ static void put_handle(struct protobuf_writer *to, size_t begin, size_t size) {
 // Writes the index entry of the last block; `next` is the key after it, or NULL.
 static void put_index(struct sorted_table_writer *writer, const char *next, size_t next_length) {
     struct sorted_table_key key = writer->data.last;
-    struct protobuf_writer handle = {0};
+    struct buffer handle = {0};
     size_t length = next != NULL ? shorten_below(&key, next, next_length) : shorten_above(&key);
     put_handle(&handle, writer->block_begin, writer->block_size);
     writer->bytes.failed |= handle.failed;
     add_entry(&writer->index, (const char *)key.bytes, length, handle.bytes, handle.length);
-    protobuf_done(&handle);
+    buffer_done(&handle);
     writer->index_is_due = 0;
 }
 
@@ -145,12 +145,10 @@ void sorted_table_put(struct sorted_table_writer *writer, const char *key, const
 }
 
 void sorted_table_finish(struct sorted_table_writer *writer) {
-    struct protobuf_writer *bytes = &writer->bytes;
+    struct buffer *bytes = &writer->bytes;
     begin_table(writer);
     if (writer->data.bytes.length > 0 && !writer->index_is_due) {
         flush(writer);
-    } else {
-        bytes->failed |= writer->data.bytes.failed;
     }
     if (writer->index_is_due) {
         put_index(writer, NULL, 0);
@@ -165,16 +163,16 @@ void sorted_table_finish(struct sorted_table_writer *writer) {
     put_handle(bytes, empty_begin, empty_size);
     put_handle(bytes, index_begin, index_size);
     static const char zeros[FOOTER_HANDLES];
-    protobuf_raw(bytes, zeros, FOOTER_HANDLES - (bytes->length - footer));
-    protobuf_raw_fixed32(bytes, (uint32_t)MAGIC);
-    protobuf_raw_fixed32(bytes, (uint32_t)(MAGIC >> 32));
+    buffer_put(bytes, zeros, FOOTER_HANDLES - (bytes->length - footer));
+    buffer_put_number(bytes, (uint32_t)MAGIC, 4);
+    buffer_put_number(bytes, (uint32_t)(MAGIC >> 32), 4);
 }
 
 void sorted_table_writer_done(struct sorted_table_writer *writer) {
-    protobuf_done(&writer->bytes);
-    protobuf_done(&writer->data.bytes);
-    protobuf_done(&writer->data.restarts);
-    protobuf_done(&writer->index.bytes);
-    protobuf_done(&writer->index.restarts);
+    buffer_done(&writer->bytes);
+    buffer_done(&writer->data.bytes);
+    buffer_done(&writer->data.restarts);
+    buffer_done(&writer->index.bytes);
+    buffer_done(&writer->index.restarts);
     *writer = (struct sorted_table_writer){0};
 }

@@ -5,6 +5,7 @@
 // Leaves out slices of partitioned variables, big-endian files, quantized types and strings.
 #include "format/tensorflow/tensorflow.h"
 
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "core/words.h"
@@ -65,6 +66,7 @@ unsigned tensorflow_dtype_number(enum tensor_dtype dtype) {
 struct extra {
     uint32_t shard;
     uint32_t checksum; // not masked
+    uint64_t base;     // the bytes in the shards before its own
     int is_text;
     atomic_uchar verified;
     size_t name_offset; // in `names`
@@ -470,6 +472,19 @@ static enum berth_status check_shards(const struct bundle *bundle, const uint64_
     return BERTH_OK;
 }
 
+// Moves the offsets of each shard after those of the shards before it. `ends` become their sums.
+static void move_offsets(struct bundle *bundle, uint64_t *ends) {
+    for (uint64_t i = 1; i < bundle->shard_count; i++) {
+        ends[i] += ends[i - 1];
+    }
+    for (size_t i = 0; i < bundle->count; i++) {
+        struct extra *extra = &bundle->extras[i];
+        extra->base = extra->shard > 0 ? ends[extra->shard - 1] : 0;
+        bundle->entries[i].begin += extra->base;
+        bundle->entries[i].end += extra->base;
+    }
+}
+
 static enum berth_status open_shards(struct bundle *bundle, struct berth_error *error) {
     enum berth_status status = BERTH_OK;
     uint64_t *ends = memory_array_zeroed(bundle->shard_count, sizeof *ends);
@@ -489,6 +504,7 @@ static enum berth_status open_shards(struct bundle *bundle, struct berth_error *
         ends[shard] = bundle->entries[i].end > ends[shard] ? bundle->entries[i].end : ends[shard];
     }
     TRY_DONE(check_shards(bundle, ends, error));
+    move_offsets(bundle, ends);
 done:
     memory_free(ends);
     return status;
@@ -510,18 +526,25 @@ static enum berth_status compare_checksum(const struct bundle *bundle, size_t i,
     return BERTH_OK;
 }
 
+// Reads bytes [first, first + bytes) of a tensor.
+static enum berth_status read_bytes(const struct bundle *bundle, size_t i, uint64_t first,
+                                    size_t bytes, void *to, struct berth_error *error) {
+    const struct extra *extra = &bundle->extras[i];
+    return file_reader_at(&bundle->shards[extra->shard],
+                          bundle->entries[i].begin - extra->base + first, to, bytes, error);
+}
+
 // Reads the whole tensor to verify its checksum.
 static enum berth_status verify(const struct bundle *bundle, size_t i, struct berth_error *error) {
     const struct tensor_entry *entry = &bundle->entries[i];
-    const struct file_reader *shard = &bundle->shards[bundle->extras[i].shard];
     char buffer[BUFFER_BYTES];
     uint32_t crc = 0;
-    for (uint64_t position = entry->begin; position < entry->end;) {
-        uint64_t left = entry->end - position;
+    for (uint64_t done = 0; done < entry->end - entry->begin;) {
+        uint64_t left = entry->end - entry->begin - done;
         size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
-        TRY(file_reader_at(shard, position, buffer, now, error));
+        TRY(read_bytes(bundle, i, done, now, buffer, error));
         crc = crc32c(crc, buffer, now);
-        position += now;
+        done += now;
     }
     return compare_checksum(bundle, i, crc, error);
 }
@@ -543,8 +566,7 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
     if (!verified && !whole) {
         TRY(verify(bundle, i, error));
     }
-    const struct file_reader *shard = &bundle->shards[bundle->extras[i].shard];
-    TRY(file_reader_at(shard, entry->begin + first, to, bytes, error));
+    TRY(read_bytes(bundle, i, first, bytes, to, error));
     return verified || !whole ? BERTH_OK : compare_checksum(bundle, i, crc32c(0, to, bytes), error);
 }
 

@@ -9,7 +9,6 @@
 #define BERTH_FORMAT_TENSORFLOW_H
 
 #include "core/error.h"
-#include "core/file.h"
 #include "format/tensors/tensor_file.h"
 
 #include <stddef.h>
@@ -26,28 +25,10 @@ enum berth_status tensorflow_find(const char *folder, char **path, struct berth_
 
 // --- writing ------------------------------------------------------------------------------------
 
-// A bundle in progress, written tensor by tensor, so that only one need be in memory. Commit first
-// removes an old index under PREFIX, then publishes the data, the index and `checkpoint`, in this
-// order, so that an index never belongs to other data.
-struct tensorflow_writer {
-    char *prefix;
-    struct file_writer data;
-    uint64_t data_bytes;
-    struct tensorflow_index_entry *tensors;
-    size_t count, capacity;
-};
-enum berth_status tensorflow_writer_open(struct tensorflow_writer *writer, const char *prefix,
-                                         struct berth_error *error);
-// Writes a tensor's bytes immediately. Names may come in any order; they are distinct, not empty
-// and at most 1024 bytes. After a failure, call abort.
-enum berth_status tensorflow_writer_put(struct tensorflow_writer *writer,
-                                        const struct tensor_out *tensor, struct berth_error *error);
-// A commit that fails aborts.
-enum berth_status tensorflow_writer_commit(struct tensorflow_writer *writer,
-                                           struct berth_error *error);
-void tensorflow_writer_abort(struct tensorflow_writer *writer); // allowed after commit
-
-// Writes a whole bundle, with the tensors sorted by name as in TensorFlow's files.
+// Writes a whole bundle, with the tensors sorted by name as in TensorFlow's files. Names are
+// distinct, not empty and at most 1024 bytes. First removes an old index under PREFIX, then
+// publishes the data, the index and `checkpoint`, in this order, so that an index never belongs to
+// other data.
 enum berth_status tensorflow_write(const char *prefix, const struct tensor_out *tensors,
                                    size_t count, struct berth_error *error);
 

@@ -2,6 +2,7 @@
 // Finds the newest bundle of a folder. The file `checkpoint` is a CheckpointState in protocol
 // buffers' text format; its line model_checkpoint_path: "..." names the newest prefix, often with a
 // path on the machine that wrote it: only its last part counts.
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
 #include "format/tensorflow/tensorflow.h"
@@ -12,6 +13,20 @@
 #define STATE_KEY "model_checkpoint_path:"
 #define INDEX_ENDING ".index"
 
+// Decodes the character or escape at `at` to *to; returns what follows it. Older TensorFlow writes
+// bytes beyond ASCII in octal ("\303\251").
+static char *unescape(char *at, char *to) {
+    const int is_escape = *at == '\\' && at[1] != '\0';
+    unsigned code = 0;
+    int digits = 0;
+    at += is_escape;
+    for (; is_escape && digits < 3 && at[digits] >= '0' && at[digits] <= '7'; digits++) {
+        code = 8 * code + (unsigned)(at[digits] - '0');
+    }
+    *to = digits > 0 ? (char)code : *at;
+    return at + (digits > 0 ? digits : 1);
+}
+
 // Unquotes the string that begins at `at`, in place; "" when there is no quoted string.
 static char *unquote(char *at) {
     at += strspn(at, " \t");
@@ -19,9 +34,8 @@ static char *unquote(char *at) {
         return at + strlen(at);
     }
     char *begin = ++at, *to = begin;
-    for (; *at != '\0' && *at != '"' && *at != '\n'; at++) {
-        at += *at == '\\' && at[1] != '\0';
-        *to++ = *at;
+    while (*at != '\0' && *at != '"' && *at != '\n') {
+        at = unescape(at, to++);
     }
     *to = '\0';
     return begin;

@@ -31,7 +31,9 @@ struct tensor_entry {
     enum tensor_dtype dtype;
     int rank;
     int64_t shape[TENSOR_MAX_RANK];
-    uint64_t begin, end; // offsets in the container's data, in bytes
+    // Offsets in bytes, counted through all files of the container: two tensors have the same ones
+    // only if they are the same bytes.
+    uint64_t begin, end;
 };
 
 // Counts the elements of a shape from an untrusted file; 0 when they exceed INT64_MAX.

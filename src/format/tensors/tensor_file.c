@@ -11,24 +11,29 @@
 
 // --- opening ------------------------------------------------------------------------------------
 
+enum berth_status tensor_file_head(const char *path, unsigned char head[TENSOR_HEAD_BYTES],
+                                   size_t *length, struct berth_error *error) {
+    struct file_reader reader;
+    TRY(file_reader_open(&reader, path, error));
+    *length = reader.size < TENSOR_HEAD_BYTES ? (size_t)reader.size : TENSOR_HEAD_BYTES;
+    const enum berth_status status = file_reader_at(&reader, 0, head, *length, error);
+    file_reader_close(&reader);
+    return status;
+}
+
 static enum berth_status recognise(struct tensor_file *file, struct berth_error *error) {
     const struct tensor_formats *formats = file->formats;
     unsigned char head[TENSOR_HEAD_BYTES];
-    struct file_reader reader;
-    TRY(file_reader_open(&reader, file->path, error));
-    size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
-    enum berth_status status = file_reader_at(&reader, 0, head, length, error);
-    file_reader_close(&reader);
-    for (size_t i = 0; status == BERTH_OK && i < formats->count; i++) {
+    size_t length;
+    TRY(tensor_file_head(file->path, head, &length, error));
+    for (size_t i = 0; i < formats->count; i++) {
         if (formats->rows[i]->recognise(file->path, head, length)) {
             file->format = formats->rows[i];
             return BERTH_OK;
         }
     }
-    return status != BERTH_OK
-               ? status
-               : error_set(error, BERTH_BAD_DATA, "%s: unknown format of weights (known: %s)",
-                           file->path, formats->names);
+    return error_set(error, BERTH_BAD_DATA, "%s: unknown format of weights (known: %s)", file->path,
+                     formats->names);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -125,6 +130,20 @@ enum berth_status tensor_file_read(const struct tensor_file *file, const struct 
     return file->format->read(file, entry, 0, (size_t)(entry->end - entry->begin), to, error);
 }
 
+#define PIECE_BYTES 32768
+
+// tensor_convert when `from` may be at the end of `to`'s own memory.
+static void convert_within(const struct tensor_entry *entry, const char *from, size_t count,
+                           float *to) {
+    char piece[PIECE_BYTES];
+    const size_t size = tensor_dtype_size(entry->dtype), most = sizeof piece / size;
+    for (size_t done = 0, now; done < count; done += now) {
+        now = count - done < most ? count - done : most;
+        memcpy(piece, from + done * size, now * size);
+        tensor_convert(entry->dtype, piece, now, to + done);
+    }
+}
+
 enum berth_status tensor_file_read_f32(const struct tensor_file *file,
                                        const struct tensor_entry *entry, int64_t first,
                                        int64_t count, float *to, struct berth_error *error) {
@@ -138,13 +157,18 @@ enum berth_status tensor_file_read_f32(const struct tensor_file *file,
         return file->format->read(file, entry, (uint64_t)first * size, (size_t)count * size, to,
                                   error);
     }
-    char buffer[32768];
-    int64_t per_buffer = (int64_t)(sizeof buffer / size);
-    for (int64_t done = 0; done < count; done += per_buffer) {
-        int64_t now = count - done < per_buffer ? count - done : per_buffer;
-        TRY(file->format->read(file, entry, (uint64_t)(first + done) * size, (size_t)now * size,
-                               buffer, error));
-        tensor_convert(entry->dtype, buffer, (size_t)now, to + done);
+    // As much at a time as fits into the rest of `to`, at its end: a part of a transposed tensor is
+    // spread over most of the file's bytes.
+    char small[PIECE_BYTES];
+    const size_t total = (size_t)count;
+    for (size_t done = 0, now; done < total; done += now) {
+        const size_t left = total - done, fits = left * sizeof *to / size;
+        const int is_small = left <= sizeof small / size;
+        now = is_small || fits > left ? left : fits;
+        char *from = is_small ? small : (char *)(to + total) - now * size;
+        TRY(file->format->read(file, entry, ((uint64_t)first + done) * size, now * size, from,
+                               error));
+        convert_within(entry, from, now, to + done);
     }
     return BERTH_OK;
 }

@@ -33,10 +33,14 @@ struct tensor_format {
     // Called also after `open` failed. The caller owns the container's memory.
     void (*close)(void *container);
     // Finds the newest file of the format in a folder with other files: *path is newly allocated,
-    // NULL when there is none. find is NULL for formats with fixed file names (folder.c).
+    // NULL when there is none. find is NULL for formats with fixed file names
+    // (src/model/folder_weights.c).
     enum berth_status (*find)(const char *folder, char **path, struct berth_error *error);
 };
 #define TENSOR_HEAD_BYTES 64
+// Reads the first bytes of a file; *length is less than TENSOR_HEAD_BYTES only if the file is.
+enum berth_status tensor_file_head(const char *path, unsigned char head[TENSOR_HEAD_BYTES],
+                                   size_t *length, struct berth_error *error);
 
 struct tensor_formats {
     const struct tensor_format *const *rows; // the first that recognises a file opens it

@@ -73,7 +73,7 @@ struct pickle {
                                              // unknown class; NULL: no such object
 };
 
-// The location of a pickle: bytes [begin, end) of a file. Messages begin with "<path>: <what>byte
+// The location of a pickle: bytes [begin, end) of a file. Messages begin with "<path>: <part>byte
 // <offset from origin>".
 struct pickle_source {
     const struct file_reader *file;

@@ -32,7 +32,7 @@ struct machine {
     struct berth_error *error;
 };
 
-// The error "<path>: <what>byte <opcode's>: <opcode's name>: <formatted>".
+// The error "<path>: <part>byte <opcode's>: <opcode's name>: <formatted>".
 enum berth_status machine_error(const struct machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // As memory_grow; NULL: BERTH_NO_MEMORY, with the error filled.

@@ -5,6 +5,7 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "format/archive/deflate.h"
 #include "format/torch/torch_layout.h"
 
 #include <inttypes.h>
@@ -83,6 +84,11 @@ static enum berth_status check_numbers(const struct walk *walk,
     return tensor_error(walk, problem);
 }
 
+// In bytes; also of types that are only copied.
+static size_t element_size(const struct tensor_entry *entry) {
+    return tensor_dtype_bits(entry->dtype_name) / 8;
+}
+
 static enum berth_status fill_entry(const struct walk *walk, const struct pickle_tensor *tensor,
                                     struct tensor_entry *entry, struct torch_view *view) {
     const struct torch_file *file = walk->file;
@@ -91,7 +97,7 @@ static enum berth_status fill_entry(const struct walk *walk, const struct pickle
     const uint64_t unit = tensor_dtype_bits(tensor->storage.dtype_name) / 8;
     TRY(check_numbers(walk, tensor));
     tensor_dtype_parse(tensor->dtype_name, entry);
-    size = tensor_dtype_bits(entry->dtype_name) / 8;
+    size = element_size(entry);
     entry->rank = tensor->rank;
     memcpy(entry->shape, tensor->shape, sizeof entry->shape);
     view->storage = torch_find_storage(file, tensor->storage.key);
@@ -127,8 +133,10 @@ static enum berth_status add_tensor(struct walk *walk, const struct pickle_value
         char *name = walk->file->names + walk->name_bytes;
         memcpy(name, walk->path, length);
         *entry = (struct tensor_entry){.name = name};
-        *view = (struct torch_view){.value = value};
+        *view = (struct torch_view){0};
         TRY(fill_entry(walk, &tensor, entry, view));
+        uint32_t *number = &walk->file->numbers[value - walk->file->pickle.values];
+        *number = *number > 0 ? *number : (uint32_t)walk->count + 1;
     }
     walk->count++;
     walk->name_bytes += length;
@@ -207,7 +215,9 @@ static enum berth_status list_tensors(struct torch_file *file, struct berth_erro
     file->names = memory_new(walk.name_bytes);
     file->entries = memory_array(walk.count, sizeof *file->entries);
     file->views = memory_array(walk.count, sizeof *file->views);
-    if (file->names == NULL || file->entries == NULL || file->views == NULL) {
+    file->numbers = memory_array_zeroed(file->pickle.count, sizeof *file->numbers);
+    if (file->names == NULL || file->entries == NULL || file->views == NULL ||
+        file->numbers == NULL) {
         return error_no_memory(error, walk.count * (sizeof *file->entries + sizeof *file->views),
                                file->archive.file.path);
     }
@@ -222,12 +232,8 @@ static enum berth_status list_tensors(struct torch_file *file, struct berth_erro
 static enum berth_status open_layout(struct torch_file *file, const char *path,
                                      enum pickle_trust trust, struct berth_error *error) {
     unsigned char head[TENSOR_HEAD_BYTES];
-    struct file_reader reader;
-    TRY(file_reader_open(&reader, path, error));
-    size_t length = reader.size < sizeof head ? (size_t)reader.size : sizeof head;
-    enum berth_status status = file_reader_at(&reader, 0, head, length, error);
-    file_reader_close(&reader);
-    TRY(status);
+    size_t length;
+    TRY(tensor_file_head(path, head, &length, error));
     if (torch_is_zip(head, length)) {
         return torch_open_zip(file, path, trust, error);
     }
@@ -256,18 +262,15 @@ void torch_close(struct torch_file *file) {
     memory_free(file->storages);
     memory_free(file->entries);
     memory_free(file->views);
+    memory_free(file->numbers);
     memory_free(file->names);
     *file = (struct torch_file){.archive.file.descriptor = -1};
 }
 
 const struct tensor_entry *torch_tensor(const struct torch_file *file,
                                         const struct pickle_value *value) {
-    for (size_t i = 0; i < file->count; i++) {
-        if (file->views[i].value == value) {
-            return &file->entries[i];
-        }
-    }
-    return NULL;
+    const uint32_t number = value != NULL ? file->numbers[value - file->pickle.values] : 0;
+    return number > 0 ? &file->entries[number - 1] : NULL;
 }
 
 // --- data ---------------------------------------------------------------------------------------
@@ -290,7 +293,7 @@ static enum berth_status check_storage(const struct torch_file *file,
         uint64_t left = storage->size - done;
         size_t now = left < sizeof buffer ? (size_t)left : sizeof buffer;
         TRY(file_reader_at(&file->archive.file, storage->begin + done, buffer, now, error));
-        crc = zip_crc(crc, buffer, now);
+        crc = deflate_crc32(crc, buffer, now);
     }
     return crc == storage->crc ? BERTH_OK : checksum_error(file, entry, error);
 }
@@ -305,7 +308,7 @@ static enum berth_status read_block(const struct torch_file *file, const struct 
         TRY(check_storage(file, entry, error));
     }
     TRY(file_reader_at(&file->archive.file, entry->begin + first, to, bytes, error));
-    return !storage->has_crc || !whole || zip_crc(0, to, bytes) == storage->crc
+    return !storage->has_crc || !whole || deflate_crc32(0, to, bytes) == storage->crc
                ? BERTH_OK
                : checksum_error(file, entry, error);
 }
@@ -382,7 +385,7 @@ static void find_span(struct strides *walk, int64_t first, int64_t last, int64_t
 // the offset of the first byte of `span`.
 static enum berth_status copy_runs(struct strides *walk, const char *span, int64_t base,
                                    size_t bytes, char *to, struct berth_error *error) {
-    size_t size = tensor_dtype_bits(walk->entry->dtype_name) / 8;
+    size_t size = element_size(walk->entry);
     for (size_t done = 0; done < bytes; next_run(walk)) {
         uint64_t from = (uint64_t)(walk->offset + walk->within - base) * size;
         size_t now = (size_t)(walk->run - walk->within) * size;
@@ -401,7 +404,7 @@ static enum berth_status copy_runs(struct strides *walk, const char *span, int64
 static enum berth_status read_strided(const struct torch_file *file,
                                       const struct tensor_entry *entry, uint64_t first,
                                       size_t bytes, void *to, struct berth_error *error) {
-    size_t size = tensor_dtype_bits(entry->dtype_name) / 8;
+    size_t size = element_size(entry);
     struct strides walk = {
         .file = file, .entry = entry, .stride = file->views[entry - file->entries].stride};
     int64_t element = (int64_t)(first / size), low, high;

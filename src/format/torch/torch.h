@@ -34,7 +34,6 @@ struct torch_storage {
 };
 
 struct torch_view {
-    const struct pickle_value *value;
     const struct torch_storage *storage;
     int64_t stride[TENSOR_MAX_RANK]; // in elements
     int contiguous;                  // row-major without gaps
@@ -48,6 +47,7 @@ struct torch_file {
     struct tensor_entry *entries; // in the order of the dictionaries; begin, end: file offsets
     struct torch_view *views;     // of the same tensors
     size_t count;
+    uint32_t *numbers; // of each pickled value's first entry, from 1; 0: none
     char *names;
 };
 
