@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth prepare: makes data for pre-training.
 #include "cli.h"
+#include "core/file.h"
 #include "core/json_line.h"
 #include "core/number.h"
 #include "core/terminal.h"
@@ -219,6 +220,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     }
     call->config.no_progress |= !terminal_is(STDERR_FILENO);
     TRY(cli_apply_cased(call, error));
+    file_limit_raise(); // for shards that are written at the same time
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     enum berth_status status =
         berth_prepare(&call->config, &input, berth_reporter_log(reporter),

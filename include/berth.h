@@ -1075,8 +1075,8 @@ struct berth_prepare_input {
         *texts; /* [text_count] files or folders of files; an empty line ends an article */
     size_t text_count;
     int64_t file_size; /* maximum bytes of one file of the dump's text; 0: 100 MiB */
-    const char *name;  /* of the corpus in the files' names; NULL: by the sources. With a name the
-                          stages after the shards need no source */
+    const char *name;  /* of the corpus in the files' names, without /; NULL: by the sources. With a
+                          name the stages after the shards need no source */
     const char *sentences; /* text with one sentence per line and an empty line after each document,
                               for output_file: files, folders of files *.txt and patterns, separated
                               by commas; NULL: none */

@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "core/utf8.h"
 #include "data/stages/instance_stage.h"
 #include "data/stages/pack_stage.h"
 #include "data/stages/shard_stage.h"
@@ -91,6 +92,11 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     }
     if (job->config.output_dir == NULL) {
         return error_set(error, BERTH_USAGE, "output_dir is missing");
+    }
+    if (input->name != NULL && (*input->name == '\0' || strchr(input->name, '/') != NULL)) {
+        return error_set(error, BERTH_USAGE,
+                         "name: expected the beginning of files' names, without /, found \"%.*s\"",
+                         UTF8_SHOWN(input->name, 80));
     }
     job->name = input->name != NULL     ? input->name
                 : input->text_count > 0 ? "corpus"

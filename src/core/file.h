@@ -51,6 +51,11 @@ enum berth_status file_check_size(const char *path, uint64_t bytes, struct berth
 enum berth_status file_probe(enum berth_status status, const struct berth_error *own,
                              struct berth_error *error);
 
+// How many descriptors this process may have open at a time; SIZE_MAX: any number. A program, not
+// the library, may raise the limit to the most that the system allows it.
+size_t file_limit(void);
+void file_limit_raise(void);
+
 // --- writing ------------------------------------------------------------------------------------
 
 // Writes `path` atomically: open creates a temporary file next to it (PATH.PID.N.tmp); commit

@@ -5,6 +5,7 @@
 #ifndef BERTH_CORE_RNG_H
 #define BERTH_CORE_RNG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 // Kernels draw the same numbers.
@@ -104,6 +105,16 @@ static inline uint32_t rng_below(uint64_t seed, uint32_t stream, uint64_t *index
         word = rng_draw(seed, stream, index);
     } while (word >= limit);
     return word % bound;
+}
+
+// Puts the numbers in a random order, with the draws of the stream from the first on.
+static inline void rng_shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t count) {
+    uint64_t index = 0;
+    for (size_t i = count; i-- > 1;) {
+        const uint32_t j = rng_below(seed, stream, &index, (uint32_t)i + 1), number = numbers[i];
+        numbers[i] = numbers[j];
+        numbers[j] = number;
+    }
 }
 
 #endif

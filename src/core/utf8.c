@@ -64,6 +64,11 @@ size_t utf8_valid_prefix(const char *text, size_t length) {
     return at;
 }
 
+size_t utf8_text_prefix(const char *text, size_t length) {
+    const char *nul = memchr(text, '\0', length);
+    return utf8_valid_prefix(text, nul != NULL ? (size_t)(nul - text) : length);
+}
+
 int64_t utf8_count(const char *text, size_t length) {
     int64_t count = 0;
     for (size_t i = 0; i < length; i++) {

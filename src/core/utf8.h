@@ -43,6 +43,9 @@ static inline size_t utf8_character(const char *text, size_t length) {
 // The length of the longest well-formed prefix: `length` when all is well-formed.
 size_t utf8_valid_prefix(const char *text, size_t length);
 
+// The length of the longest prefix that is text: well-formed, without a NUL.
+size_t utf8_text_prefix(const char *text, size_t length);
+
 static inline int utf8_is_valid(const char *text, size_t length) {
     return utf8_valid_prefix(text, length) == length;
 }

@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #define TICK_NANOSECONDS 100000000
@@ -113,14 +112,6 @@ static enum berth_status check_loading(struct loader *loader, struct berth_error
 }
 
 // --- serving -------------------------------------------------------------------------------------
-
-static void raise_descriptor_limit(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
 
 // Large blocks go back to the system when they are freed. By default glibc keeps ever larger ones,
 // so that memory would grow with each loading of the models.
@@ -319,7 +310,7 @@ static enum berth_status run(struct server *server, const sigset_t *set,
 enum berth_status server_run(const struct server_settings *settings, struct berth_error *error) {
     struct server server = {.settings = settings};
     sigset_t set;
-    raise_descriptor_limit();
+    file_limit_raise();
     return_large_blocks();
     block_signals(&set);
     enum berth_status status = run(&server, &set, error);

@@ -41,7 +41,8 @@ char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t 
         is_first = 0;
     }
     buffer_put_byte(&text, '\0');
-    char *copy = text.failed ? NULL : memory_string(text.bytes);
-    buffer_done(&text);
-    return copy;
+    if (text.failed) {
+        buffer_done(&text);
+    }
+    return text.bytes;
 }

@@ -62,7 +62,8 @@ static enum berth_status set_specials(struct tokenizer *tokenizer, const char *c
     }
     tokenizer->specials = memory_array(SPECIALS + added_count, sizeof *tokenizer->specials);
     if (tokenizer->specials == NULL) {
-        return error_no_memory(error, added_count * sizeof *tokenizer->specials, "the tokenizer");
+        return error_no_memory(error, (SPECIALS + added_count) * sizeof *tokenizer->specials,
+                               "the tokenizer");
     }
     add_specials(tokenizer, special_names, SPECIALS, &kept);
     add_specials(tokenizer, added, added_count, &kept);
@@ -166,6 +167,12 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     return id < 0 || (size_t)id >= vocabulary->count ? NULL
                                                      : vocabulary->text + vocabulary->starts[id];
+}
+
+void tokenizer_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues) {
+    for (size_t i = 0; i < tokenizer_size(tokenizer); i++) {
+        continues[i] = strncmp(tokenizer_piece(tokenizer, (int32_t)i), "##", 2) == 0;
+    }
 }
 
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length) {

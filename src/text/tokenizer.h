@@ -85,6 +85,8 @@ struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer
 const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count);
 // The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL if the id is out of range.
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
+// Sets continues[i], for each of the tokenizer_size ids, to whether piece i continues a word.
+void tokenizer_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues);
 // The id of a piece, or -1.
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length);
 

@@ -5,7 +5,6 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
-#include "text/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,21 +29,14 @@ static enum berth_status check_bytes(const char *name, const char *bytes, size_t
                          "token; save the vocabulary as UTF-8 without a byte order mark",
                          name);
     }
-    size_t bad = utf8_valid_prefix(bytes, length);
-    if (bad < length) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: byte %zu (line %zu): not UTF-8; save the vocabulary as UTF-8", name,
-                         bad, count_byte(bytes, bad, '\n') + 1);
-    }
-    const char *nul = memchr(bytes, '\0', length);
-    if (nul != NULL) {
-        size_t at = (size_t)(nul - bytes);
-        return error_set(
-            error, BERTH_BAD_DATA,
-            "%s: byte %zu (line %zu): a NUL byte; expected a text file with one token per line",
-            name, at, count_byte(bytes, at, '\n') + 1);
-    }
-    return BERTH_OK;
+    const size_t bad = utf8_text_prefix(bytes, length);
+    return bad == length
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: byte %zu (line %zu): %s", name, bad,
+                           count_byte(bytes, bad, '\n') + 1,
+                           bytes[bad] == '\0'
+                               ? "a NUL byte; expected a text file with one token per line"
+                               : "not UTF-8; save the vocabulary as UTF-8");
 }
 
 // Whether every line ends in CR LF; the last one may have no line end.

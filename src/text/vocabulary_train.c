@@ -4,7 +4,6 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "text/pair_table.h"
-#include "text/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -209,6 +209,7 @@ static void missing_settings_of_jobs_are_named(void **state) {
     struct berth_error error;
     struct berth_config config;
     struct berth_prepare_input input = {.text_count = 1};
+    const struct berth_prepare_input named = {.extracted = "text", .name = "a/b"};
     struct berth_vocab_settings words = {.text_count = 1};
     const struct berth_selection samples = {.count = 1};
     berth_config_init(&config);
@@ -223,6 +224,18 @@ static void missing_settings_of_jobs_are_named(void **state) {
             berth_train("squat", &config, log, NULL, NULL, &error));
     REFUSED("--", berth_show_squad(&config, samples, log, see, NULL, &error));
     REFUSED("text 1", berth_prepare(&config, &input, log, NULL, NULL, &error));
+    config.train_file = "texts.csv";
+    config.text_pair_column = "b";
+    REFUSED("text_column", berth_train("embed", &config, log, NULL, NULL, &error));
+    REFUSED("text_column", berth_train("classify", &config, log, NULL, NULL, &error));
+    config.text_pair_column = NULL;
+    config.negative_column = "c";
+    REFUSED("text_column", berth_train("embed", &config, log, NULL, NULL, &error));
+    config.train_file = config.negative_column = NULL;
+    REFUSED("output_dir", berth_prepare(&config, &named, log, NULL, NULL, &error));
+    config.output_dir = "out";
+    REFUSED("found \"a/b\"", berth_prepare(&config, &named, log, NULL, NULL, &error));
+    config.output_dir = NULL;
     REFUSED("text 1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
 }
 

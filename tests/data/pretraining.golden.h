@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made by dev/goldens/pretraining_instances.py with CPython's random.
-// Three of 700 random(), seven randint(), the CRC-32 of a shuffle and five samples.
+// Three of 700 random(), seven randint(), the CRC-32 of a shuffle.
 static const struct {
     uint64_t seed;
     double reals[3];
@@ -10,19 +10,19 @@ static const struct {
     {0u,
      {0x1.5ac15dbdf4f08p-4, 0x1.7e79dc5d158e4p-3, 0x1.d2ddb2f8ffab0p-5},
      {0, 233, 640444, 319467365, 2630696474, 956510363993, 866411423970506021},
-     0x8a18fd18u},
+     0xdd753969u},
     {12345u,
      {0x1.74d82752b64bap-1, 0x1.cb77a5bb3f75ap-2, 0x1.067bc42594970p-5},
      {-3, 571, 592686, 99002018, 7661537796, 649479465172, 925692348925235809},
-     0xa3e33737u},
+     0x02935610u},
     {4294967297u,
      {0x1.c76b35950469bp-1, 0x1.49c805ad007e7p-1, 0x1.fd6cb434b764ep-2},
      {2, 804, 308971, 484922969, 6006612588, 619123673892, 343974667680151740},
-     0x76c00ee4u},
+     0xca7d98d8u},
     {18446744073709551615u,
      {0x1.12270dc14930cp-3, 0x1.f43fb9f94f408p-2, 0x1.307ecceed6100p-1},
      {-2, 469, 657813, 810260145, 1497153416, 33139775891, 25895059867532670},
-     0x3cdd1925u},
+     0xa3ed3fb9u},
 };
 
 // Made-up documents, settings, and all instances: their number and CRC-32.

@@ -12,10 +12,9 @@ static void test_python_random(void **state) {
     (void)state;
     static const int64_t highs[] = {
         10, 1000, 1000000, 1000000000, 10000000000, 1000000000000, 1000000000000000000};
-    static const uint32_t samples[][2] = {{5, 3}, {21, 5}, {22, 5}, {100, 30}, {1000, 30}};
     for (size_t i = 0; i < sizeof random_goldens / sizeof *random_goldens; i++) {
         struct python_random random;
-        uint32_t order[50], sample[30];
+        uint32_t order[50];
         python_random_seed(&random, random_goldens[i].seed);
         for (int j = 0; j < 700; j++) {
             double number = python_random_real(&random);
@@ -29,13 +28,7 @@ static void test_python_random(void **state) {
             order[j] = j;
         }
         python_random_shuffle(&random, order, 50);
-        uint32_t crc = deflate_crc32(0, order, sizeof order);
-        for (int j = 0; j < 5; j++) {
-            assert_int_equal(python_random_sample(&random, samples[j][0], samples[j][1], sample),
-                             0);
-            crc = deflate_crc32(crc, sample, samples[j][1] * sizeof *sample);
-        }
-        assert_int_equal(crc, random_goldens[i].crc);
+        assert_int_equal(deflate_crc32(0, order, sizeof order), random_goldens[i].crc);
     }
 }
 

@@ -165,7 +165,7 @@ static unsigned char pieces[WORDS];
 
 static struct word_masks masks_of(const struct text_sequences *all, double probability, int whole) {
     struct tokenizer *tokenizer = open_words();
-    word_masks_find_continuations(tokenizer, pieces);
+    tokenizer_find_continuations(tokenizer, pieces);
     struct word_masks masks = {.all = all,
                                .rules = {.seed = 3,
                                          .probability = probability,

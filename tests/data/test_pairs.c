@@ -8,6 +8,7 @@
 #include "data/pairs/glue_tasks.h"
 #include "data/pairs/pair_labels.h"
 #include "data/pairs/pairs.h"
+#include "data/pairs/text_examples.h"
 #include "data/pairs_fixture.h"
 #include "data/squad_fixture.h"
 #include "data/tables/label_names.h"
@@ -366,6 +367,10 @@ static void takes_several_labels(void **state) {
                 "t: line 1, column \"l\": expected an array of strings or numbers");
     assert_says(failure("{\"a\":\"x\",\"l\":[\"q\",null]}\n", &settings),
                 "expected an array of strings or numbers");
+    assert_says(
+        failure("{\"a\":\"x\",\"l\":[\"q\"]}\n{\"a\":\"x\",\"l\":[[\"q\",\"p\"]]}\n", &settings),
+        "t: line 2, column \"l\": expected a string or a number, found an object, or an array in "
+        "an array");
     assert_says(failure("{\"a\":\"x\",\"l\":[]}\n", &settings), "t: no example has a label");
 }
 
@@ -416,6 +421,40 @@ static void guesses_columns(void **state) {
     const struct pair_settings settings = {.target = PAIR_CLASS};
     assert_says(failure("label\tid\n0\t1\n", &settings), "no text column besides the label");
     assert_says(failure("a\tb\n0\t1\n", &settings), "label_column: no column \"label\"");
+}
+
+// Without names of texts, a score that is named is no text; nor is one of the usual names.
+static void guesses_columns_of_embeddings(void **state) {
+    static const struct {
+        const char *head, *score;
+        size_t texts;
+        const char *found; // the column of the score
+    } cases[] = {{"id,a,b,score", NULL, 2, "score"},
+                 {"a,b,similarity", "similarity", 2, "similarity"},
+                 {"a,similarity,b", "similarity", 2, "similarity"},
+                 {"a,b,0.5", NULL, 3, NULL}};
+    const struct text_example_settings wrong = {.score = "similar"};
+    struct text_examples examples;
+    struct berth_error error;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct text_example_settings settings = {.score = cases[i].score};
+        char text[128];
+        snprintf(text, sizeof text, "%s\n%s1,0.5,1\n", cases[i].head, i == 0 ? "0," : "");
+        scratch_write("t.csv", text);
+        assert_int_equal(text_examples_read(scratch("t.csv"), &settings, &examples, NULL),
+                         BERTH_OK);
+        assert_int_equal(examples.texts, cases[i].texts);
+        assert_int_equal(examples.has_scores, cases[i].found != NULL);
+        if (cases[i].found != NULL) {
+            assert_string_equal(examples.score_column, cases[i].found);
+        }
+        text_examples_done(&examples);
+    }
+    assert_int_equal(text_examples_read(scratch("t.csv"), &wrong, &examples, &error),
+                     BERTH_BAD_DATA);
+    assert_says(error.message, "label_column: no column \"similar\"");
+    text_examples_done(&examples);
 }
 
 // Of many known labels the first are named.
@@ -610,6 +649,7 @@ int main(void) {
         cmocka_unit_test(takes_several_labels),
         cmocka_unit_test(refuses_vectors),
         cmocka_unit_test(guesses_columns),
+        SCRATCH_TEST(guesses_columns_of_embeddings),
         cmocka_unit_test(shortens_lists_of_labels),
         cmocka_unit_test(knows_its_tasks),
         SCRATCH_TEST(finds_files_in_folders),

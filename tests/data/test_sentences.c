@@ -76,6 +76,8 @@ static void test_rules(void **state) {
         {"यह राम है। वह सीता है॥ अंत", "|यह राम है।|वह सीता है॥|अंत"},
         {"هل تعرف؟ نعم. یہ ہے۔ وہ", "|هل تعرف؟|نعم.|یہ ہے۔|وہ"},
         {"क।ख", "|क।ख"},
+        {"ہے۔x ہے۔。x ہے。۔x", "|ہے۔x ہے۔。|x ہے。۔|x"},
+        {"好。।”x 好।。.x 好।.x", "|好。।”x 好।。.|x 好।.x"},
         {"See pp. 5 and 6. See pp. The end.", "|See pp. 5 and 6.|See pp.|The end."},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -97,6 +99,25 @@ static char *article(const char *file, int id) {
         *c = *c == '\n' ? ' ' : *c;
     }
     return text;
+}
+
+// Marks that end nothing are read once, not again from each of them on.
+static void test_many_marks(void **state) {
+    (void)state;
+    enum { MARKS = 1000000 };
+    static const char mark[] = "۔";
+    const size_t size = strlen(mark), length = MARKS * size + 1;
+    char *text = memory_new(length);
+    for (size_t i = 0; i < MARKS; i++) {
+        memcpy(text + i * size, mark, size);
+    }
+    text[length - 1] = 'x';
+    struct sentences sentences = {.text = text, .length = length};
+    const char *begin;
+    size_t found;
+    assert_true(sentences_next(&sentences, &begin, &found));
+    assert_int_equal(found, length);
+    memory_free(text);
 }
 
 struct score {
@@ -152,6 +173,7 @@ static void test_marks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_rules),
+        cmocka_unit_test(test_many_marks),
         SCRATCH_TEST(test_marks),
     };
     return cmocka_run_group_tests_name("sentences", tests, NULL, NULL);

@@ -286,6 +286,38 @@ static void assert_sequences(const char *path, enum shard_use use, int64_t expec
     shard_list_done(&list);
 }
 
+// What a name says of a file's use, whatever the corpus is called.
+static void test_names_of_parts(void **state) {
+    static const struct {
+        const char *name;
+        enum pretraining_part part;
+    } cases[] = {{"c_training_0.hdf5", PART_TRAINING},
+                 {"pretraining_0.hdf5", PART_TRAINING},
+                 {"c_test_0.hdf5", PART_TEST},
+                 {"test0.tfrecord", PART_TEST},
+                 {"c-testing.hdf5", PART_TEST},
+                 {"my_test_corpus_training_0.hdf5", PART_TRAINING},
+                 {"my_training_set_test_0.hdf5", PART_TEST},
+                 {"enwiki-latest_0.hdf5", PART_ANY},
+                 {"other.hdf5", PART_ANY},
+                 {"", PART_ANY}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(pretraining_part_of(cases[i].name), cases[i].part);
+    }
+}
+
+// A folder of held-out files only is said to be one.
+static void test_only_held_out(void **state) {
+    struct berth_error error;
+    struct shard_list list;
+    (void)state;
+    put_shard("c_test_0.hdf5", 0, 3);
+    assert_int_equal(shard_list_open(&list, scratch("."), SHARD_TRAIN, 16, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "\"test\" in their names, which are held out: 1");
+    shard_list_done(&list);
+}
+
 // The files of a folder are selected by name.
 static void test_names(void **state) {
     put_shard("c_training_0.hdf5", 0, 3);
@@ -518,6 +550,8 @@ int main(void) {
         SCRATCH_TEST(test_files_by_rank),
         SCRATCH_TEST(test_orders_within_a_file_by_rank),
         SCRATCH_TEST(test_positions),
+        SCRATCH_TEST(test_names_of_parts),
+        SCRATCH_TEST(test_only_held_out),
         SCRATCH_TEST(test_names),
         SCRATCH_TEST(test_names_of_files),
         SCRATCH_TEST(test_packed_rows_count_as_sequences),

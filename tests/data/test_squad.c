@@ -91,6 +91,25 @@ static void takes_numbers_as_ids(void **state) {
     squad_dataset_done(&set);
 }
 
+// An empty object of answers means an impossible question, unless the question says otherwise.
+static void flat_records_may_say_that_there_is_an_answer(void **state) {
+    static const struct {
+        const char *member;
+        int impossible;
+    } cases[] = {{"", 1}, {",\"is_impossible\":true", 1}, {",\"is_impossible\":false", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "[{\"id\":\"a\",\"question\":\"?\",\"context\":\"c\","
+                 "\"answers\":{\"text\":[],\"answer_start\":[]}%s}]",
+                 cases[i].member);
+        struct squad_dataset set = fixture_dataset_of(text);
+        assert_int_equal(set.examples[0].impossible, cases[i].impossible);
+        assert_int_equal(set.version_2, 1);
+        squad_dataset_done(&set);
+    }
+}
+
 static void check_flat(const char *text, size_t count) {
     struct squad_dataset set = fixture_dataset_of(text);
     assert_int_equal(set.count, count);
@@ -371,14 +390,23 @@ static void reads_the_real_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_nested_files),       cmocka_unit_test(reads_version_2),
-        cmocka_unit_test(finds_the_version),        cmocka_unit_test(takes_numbers_as_ids),
-        cmocka_unit_test(reads_flat_records),       cmocka_unit_test(keeps_the_first_examples),
-        cmocka_unit_test(marks_misplaced_answers),  cmocka_unit_test(lets_white_space_differ),
-        cmocka_unit_test(names_what_is_wrong),      cmocka_unit_test(refuses_every_prefix),
-        cmocka_unit_test(refuses_lines_cut_inside), cmocka_unit_test(survives_missing_memory),
-        cmocka_unit_test(tells_missing_files),      cmocka_unit_test(reads_json_without_memory),
-        SCRATCH_TEST(scoring_needs_no_positions),   cmocka_unit_test(finds_equal_ids),
+        cmocka_unit_test(reads_nested_files),
+        cmocka_unit_test(reads_version_2),
+        cmocka_unit_test(finds_the_version),
+        cmocka_unit_test(takes_numbers_as_ids),
+        cmocka_unit_test(reads_flat_records),
+        cmocka_unit_test(flat_records_may_say_that_there_is_an_answer),
+        cmocka_unit_test(keeps_the_first_examples),
+        cmocka_unit_test(marks_misplaced_answers),
+        cmocka_unit_test(lets_white_space_differ),
+        cmocka_unit_test(names_what_is_wrong),
+        cmocka_unit_test(refuses_every_prefix),
+        cmocka_unit_test(refuses_lines_cut_inside),
+        cmocka_unit_test(survives_missing_memory),
+        cmocka_unit_test(tells_missing_files),
+        cmocka_unit_test(reads_json_without_memory),
+        SCRATCH_TEST(scoring_needs_no_positions),
+        cmocka_unit_test(finds_equal_ids),
         cmocka_unit_test(reads_the_real_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,23 @@ static void test_files(void **state) {
     assert_file_holds(scratch("to/wiki_training_1.txt"), "One.\nTwo.\nThree\n\nSix.\n\n");
 }
 
+// No shard is made of only some of the articles.
+static void test_fewer_articles(void **state) {
+    (void)state;
+    const struct shard_plan plan = {1, 0, 0, 7};
+    uint16_t shards[] = {0, 0};
+    const struct shard_assignment assignment = {shards, 2};
+    const struct shard_target all = {scratch("to"), "wiki", 0, 1};
+    struct shard_writer writer;
+    struct berth_error error;
+    assert_int_equal(shard_writer_open(&writer, &plan, &assignment, &all, NULL), BERTH_OK);
+    put(&writer, "One.");
+    assert_int_equal(shard_writer_commit(&writer, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "fewer than the 2 articles counted before");
+    shard_writer_done(&writer);
+    assert_true(dir_is_empty(scratch("to")));
+}
+
 // Shards made one by one equal those made together.
 static void test_some_shards(void **state) {
     (void)state;
@@ -112,6 +129,7 @@ static void test_failures(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_files),
+        SCRATCH_TEST(test_fewer_articles),
         SCRATCH_TEST(test_some_shards),
         SCRATCH_TEST(test_failures),
     };

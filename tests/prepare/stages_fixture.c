@@ -22,7 +22,8 @@ static int reports(const struct pipeline *pipeline) {
 }
 
 struct pipeline pipeline_default(const char *folder) {
-    return (struct pipeline){.folder = folder,
+    return (struct pipeline){.input = "articles.txt",
+                             .folder = folder,
                              .threads = 1,
                              .shards = SHARDS,
                              .articles = ARTICLES,
@@ -71,7 +72,7 @@ enum berth_status make_shards(const struct pipeline *pipeline, struct berth_erro
     const char *const paths[] = {articles};
     const struct berth_log silent = {NULL, NULL};
     pipeline_path(folder, pipeline, "text");
-    copy_scratch(articles, "articles.txt");
+    copy_scratch(articles, pipeline->input);
     struct shard_stage stage = {.sources = {{CORPUS_TEXT, paths, 1}},
                                 .source_count = 1,
                                 .folder = folder,

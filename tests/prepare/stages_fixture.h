@@ -29,6 +29,7 @@ extern const char pipeline_vocabulary[];
 
 // The settings of a run.
 struct pipeline {
+    const char *input; // a file of articles
     const char *folder;
     int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
     uint64_t seed;
@@ -40,7 +41,7 @@ struct pipeline pipeline_default(const char *folder);
 // The path of `name` in the run's folder.
 void pipeline_path(char path[512], const struct pipeline *pipeline, const char *name);
 
-// articles.txt, which all runs read.
+// articles.txt, which runs read unless `input` names another file.
 void write_articles(int count);
 
 // Each stage, with checks of what it counts; pipeline_run: all of them, but no packs of TFRecord.

@@ -72,6 +72,21 @@ static void test_text(void **state) {
     buffer_done(&all);
 }
 
+// All files of a folder are read, however deep they are, but not those of a loop of links.
+static void test_deep_folders(void **state) {
+    (void)state;
+    assert_int_equal(dir_make(scratch("top/en/2024/01/02"), NULL), BERTH_OK);
+    scratch_write("top/en/2024/01/02/a.txt", "Deep.\n");
+    scratch_write("top/b.txt", "Flat.\n");
+    assert_articles(CORPUS_TEXT, scratch("top"), "Flat.\n--\nDeep.\n--\n");
+    assert_int_equal(symlink("..", scratch("top/en/up")), 0);
+    struct corpus *corpus;
+    struct berth_error error;
+    const char *const paths[] = {scratch("top")};
+    assert_int_equal(corpus_open(CORPUS_TEXT, paths, 1, &corpus, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "is there a link to a folder above it?");
+}
+
 // Lines and white space as in Python, a byte order mark, and an end of a line anywhere in a window.
 static void test_lines(void **state) {
     (void)state;
@@ -228,6 +243,7 @@ static void test_without_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {SCRATCH_TEST(test_extracted),
                                        SCRATCH_TEST(test_text),
+                                       SCRATCH_TEST(test_deep_folders),
                                        SCRATCH_TEST(test_lines),
                                        SCRATCH_TEST(test_line_end_at_window),
                                        SCRATCH_TEST(test_books),

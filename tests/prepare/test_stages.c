@@ -13,6 +13,7 @@
 #include "stages_fixture.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static void test_threads(void **state) {
@@ -245,6 +246,52 @@ static void test_lost_lock(void **state) {
     stage_close(&stage);
     assert_file_holds(scratch("made/.lock"), "another");
     assert_file_holds(scratch("made/manifest.json"), "another");
+}
+
+// A shard that is being written is an open file: no more at a time than the process may have.
+static void test_few_descriptors(void **state) {
+    (void)state;
+    struct rlimit before;
+    struct pipeline pipeline = pipeline_default("whole");
+    pipeline.articles = 3000;
+    pipeline.shards = 1024;
+    write_articles(pipeline.articles);
+    assert_int_equal(make_shards(&pipeline, NULL), BERTH_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit few = {64, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_int_equal(file_limit(), 64);
+    pipeline.folder = "other";
+    struct berth_error error = {.message = ""};
+    const enum berth_status status = make_shards(&pipeline, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_string_equal(error.message, "");
+    assert_int_equal(status, BERTH_OK);
+    struct buffer wanted = {0};
+    read_tree(scratch("whole"), &wanted);
+    assert_tree("other", &wanted);
+    buffer_done(&wanted);
+}
+
+// The files' last words before the number decide, not the corpus's name.
+static void test_names_of_corpora(void **state) {
+    (void)state;
+    static const char *const names[] = {"my_test_corpus", "my_training_set"};
+    const char *const paths[] = {scratch("articles.txt")};
+    const struct berth_log silent = {NULL, NULL};
+    write_articles(ARTICLES);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct shard_stage stage = {.sources = {{CORPUS_TEXT, paths, 1}},
+                                    .source_count = 1,
+                                    .folder = scratch(names[i]),
+                                    .name = names[i],
+                                    .plan = {3, 2, 0.3, 7},
+                                    .threads = 1,
+                                    .comm = comm_self()};
+        assert_int_equal(shard_stage_run(&stage, &silent, NULL, NULL), BERTH_OK);
+        assert_int_equal(stage.training, 3);
+        assert_int_equal(stage.test, 2);
+    }
 }
 
 static size_t listed_files(const char *manifest) {
@@ -690,6 +737,8 @@ int main(void) {
                                        STAGES_TEST(test_bad_packs),
                                        STAGES_TEST(test_empty_files),
                                        STAGES_TEST(test_lost_lock),
+                                       STAGES_TEST(test_few_descriptors),
+                                       STAGES_TEST(test_names_of_corpora),
                                        STAGES_TEST(test_manifest_of_many_files),
                                        STAGES_TEST(test_absurd_counts)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include "stages_fixture.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 // The pipeline of each rank of a job, and its result.
@@ -178,9 +179,40 @@ static void test_failures_of_ranks(void **state) {
     buffer_done(&wanted);
 }
 
+// The ranks' copies of a file of the same size have different numbers of articles, which the digest
+// of the first bytes does not show.
+static void assert_copies_refused(const char *const copies[2], const char *layout) {
+    const struct pipeline pipeline = pipeline_default("other");
+    struct team team = team_of(&pipeline);
+    team.pipelines[0].input = copies[0];
+    team.pipelines[1].input = copies[1];
+    assert_int_equal(team_run(&team, layout), BERTH_BAD_DATA);
+    assert_message_has(&team.errors[0], "must not change during the run, and must be the same");
+    assert_false(file_exists(scratch(A_SHARD)));
+    remove_other();
+}
+
+static void test_copies_of_ranks_differ(void **state) {
+    (void)state;
+    char *text;
+    size_t length;
+    write_articles(10 * ARTICLES);
+    assert_int_equal(file_read(scratch("articles.txt"), 1 << 20, &text, &length, NULL), BERTH_OK);
+    assert_true(length > 8192);
+    for (char *at = text + 4096; (at = strstr(at, "\n\n")) != NULL;) {
+        at[1] = 'x';
+    }
+    assert_int_equal(mkdir(scratch("copy"), 0777), 0);
+    scratch_write_bytes("copy/articles.txt", text, length);
+    memory_free(text);
+    assert_copies_refused((const char *const[]){"articles.txt", "copy/articles.txt"}, "1x2");
+    assert_copies_refused((const char *const[]){"copy/articles.txt", "articles.txt"}, "1x2");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {STAGES_TEST(test_ranks), STAGES_TEST(test_killed_ranks),
                                        STAGES_TEST(test_ranks_end_together),
-                                       STAGES_TEST(test_failures_of_ranks)};
+                                       STAGES_TEST(test_failures_of_ranks),
+                                       STAGES_TEST(test_copies_of_ranks_differ)};
     return cmocka_run_group_tests_name("stages, ranks", tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "core/scratch.h"
 #include "data/corpus/corpus.h"
 #include "data/wikipedia/wikipedia.h"
+#include "data/wikipedia/wikipedia_files.h"
 #include "interrupted.h"
 
 #include <bzlib.h>
@@ -588,6 +589,30 @@ static void test_other_folders(void **state) {
     buffer_done(&wanted);
 }
 
+// No file is written over when the names are used up.
+static void test_names_used_up(void **state) {
+    (void)state;
+    const struct wikipedia_settings settings = {.dump = scratch("x.xml"),
+                                                .folder = scratch("full"),
+                                                .file_size = FILE_SIZE,
+                                                .threads = 1,
+                                                .comm = comm_self()};
+    const struct wikipedia_article article = {
+        .url = "u", .title = "T", .text = "Text.\n", .length = strlen("Text.\n")};
+    struct wikipedia_files files = {.lock.descriptor = -1, .writer.descriptor = -1};
+    struct berth_error error;
+    scratch_write("x.xml", "<mediawiki>");
+    assert_int_equal(wikipedia_files_open(&files, &settings, NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("full/AA"), NULL), BERTH_OK);
+    scratch_write("full/AA/wiki_00", "first");
+    files.state.count = WIKIPEDIA_FILES_MAX;
+    assert_int_equal(wikipedia_files_put(&files, &article, &error), BERTH_CONFIG);
+    assert_message_has(&error, "more than 67600 files: choose a larger file size");
+    files.state.count = 0;
+    wikipedia_files_close(&files);
+    assert_file_holds(scratch("full/AA/wiki_00"), "first");
+}
+
 // --- the real sample ----------------------------------------------------------------------------
 
 static size_t count(const char *text, const char *word) {
@@ -657,6 +682,7 @@ int main(void) {
                                        SCRATCH_TEST(test_ranks_without_memory),
                                        SCRATCH_TEST(test_tidies_up),
                                        SCRATCH_TEST(test_other_folders),
+                                       SCRATCH_TEST(test_names_used_up),
                                        SCRATCH_TEST(test_sample)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

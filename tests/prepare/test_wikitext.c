@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wikitext to plain text: what is kept and dropped, unclosed markup and markup nested 10,000 deep,
 // and the guarantees of wikitext.h for every text, however broken.
+#include "core/foreign_locale.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/wikipedia/wikitext.h"
@@ -251,6 +252,39 @@ static void test_deep_nesting(void **state) {
     wikitext_done(&wikitext);
 }
 
+// A variant is looked for in the first bytes only, so that many starts before as many ends are
+// read in linear time.
+static void test_long_variants(void **state) {
+    (void)state;
+    struct wikitext wikitext = make();
+    for (int is_long = 0; is_long < 2; is_long++) {
+        char text[4096];
+        const char *plain;
+        size_t length;
+        snprintf(text, sizeof text, "a-{%0*d|b}-c", is_long ? 2100 : 2000, 0);
+        assert_int_equal(wikitext_clean(&wikitext, text, strlen(text), &plain, &length, NULL),
+                         BERTH_OK);
+        assert_true(length > 2 && memcmp(plain + length - 3, is_long ? "-c\n" : "bc\n", 3) == 0);
+    }
+    wikitext_done(&wikitext);
+}
+
+// Elements, schemes and prefixes are known in every locale.
+static void test_locale(void **state) {
+    (void)state;
+    static const char text[] = "Kept<DIV>gone<LI>gone</LI></DIV> <MATH>x</MATH> [[WIKT:a]].";
+    struct wikitext wikitext = make();
+    const char *plain;
+    size_t length;
+    foreign_locale_set();
+    assert_int_equal(wikitext_clean(&wikitext, text, strlen(text), &plain, &length, NULL),
+                     BERTH_OK);
+    setlocale(LC_ALL, "C");
+    assert_int_equal(length, strlen("Kept formula_1 a.\n"));
+    assert_memory_equal(plain, "Kept formula_1 a.\n", length);
+    wikitext_done(&wikitext);
+}
+
 static void test_without_memory(void **state) {
     (void)state;
     static const char text[] = "== A ==\n[[b|c]] {{nowrap|d}} &amp; {{x|{{y}}}}\n'''e''' end.\n";
@@ -282,8 +316,9 @@ static void test_without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases), cmocka_unit_test(test_guarantees),
+        cmocka_unit_test(test_cases),         cmocka_unit_test(test_guarantees),
         cmocka_unit_test(test_random_markup), cmocka_unit_test(test_deep_nesting),
+        cmocka_unit_test(test_long_variants), cmocka_unit_test(test_locale),
         cmocka_unit_test(test_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

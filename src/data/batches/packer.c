@@ -46,19 +46,13 @@ uint64_t packer_checksum(const struct packer_source *source) {
 }
 
 void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order) {
-    uint64_t index = 0;
     // The upper bits of the epoch go into the key, so that orders repeat only after 2^32 epochs.
     uint64_t key = seed ^ (uint64_t)epoch >> 16 << 48;
     uint32_t stream = PACKER_STREAM ^ (uint32_t)(epoch & 0xFFFF);
     for (size_t i = 0; i < count; i++) {
         order[i] = (uint32_t)i;
     }
-    for (size_t i = count; i > 1; i--) {
-        uint32_t other = rng_below(key, stream, &index, (uint32_t)i);
-        uint32_t kept = order[i - 1];
-        order[i - 1] = order[other];
-        order[other] = kept;
-    }
+    rng_shuffle(key, stream, order, count);
 }
 
 enum berth_status packer_init(struct packer *packer, const struct batch_extent *limits,

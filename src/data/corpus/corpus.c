@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define FOLDER_DEPTH 2
+#define FOLDER_DEPTH 32 // a link to a folder above never ends
 #define WINDOW_BYTES ((size_t)256 << 10)
 
 struct corpus {
@@ -65,6 +65,12 @@ static int is_corpus_file(const struct corpus *corpus, const char *name) {
 static enum berth_status add_folder(struct corpus *corpus, const char *folder, int depth,
                                     struct berth_error *error) {
     char **names;
+    if (depth > FOLDER_DEPTH) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected folders nested at most %d deep, found more; is there a link "
+                         "to a folder above it?",
+                         folder, FOLDER_DEPTH);
+    }
     TRY(dir_list(folder, &names, error));
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
@@ -72,9 +78,7 @@ static enum berth_status add_folder(struct corpus *corpus, const char *folder, i
         if (path == NULL) {
             status = path_no_memory(error);
         } else if (dir_exists(path)) {
-            status = depth < FOLDER_DEPTH && names[i][0] != '.'
-                         ? add_folder(corpus, path, depth + 1, error)
-                         : BERTH_OK;
+            status = names[i][0] != '.' ? add_folder(corpus, path, depth + 1, error) : BERTH_OK;
             memory_free(path);
         } else if (is_corpus_file(corpus, names[i])) {
             status = add_file(corpus, path, error);
@@ -204,15 +208,9 @@ static enum berth_status fill_window(struct corpus *corpus, struct berth_error *
 
 // --- articles -----------------------------------------------------------------------------------
 
-// The offset of the first NUL or ill-formed UTF-8 sequence; `length` if there is none.
-static size_t valid_prefix(const char *text, size_t length) {
-    const char *nul = memchr(text, '\0', length);
-    return utf8_valid_prefix(text, nul != NULL ? (size_t)(nul - text) : length);
-}
-
 enum berth_status corpus_check_text(const char *path, uint64_t offset, const char *text,
                                     size_t length, struct berth_error *error) {
-    const size_t valid = valid_prefix(text, length);
+    const size_t valid = utf8_text_prefix(text, length);
     return valid == length
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,

@@ -215,30 +215,35 @@ static size_t wide_mark_at(const char *text, size_t length, int *needs_blank) {
     return 0;
 }
 
-// Like end_after for a mark of another script; no abbreviation contains these. After a closing
-// quotation mark the sentence continues unless white space follows: 「...。」と言った。
-static const char *end_after_wide(const char *at, const char *end) {
-    int needs_blank = 0;
-    size_t size = wide_mark_at(at, (size_t)(end - at), &needs_blank);
-    if (size == 0) {
-        return NULL;
-    }
-    for (int unused; size > 0; size = wide_mark_at(at, (size_t)(end - at), &unused)) {
-        at += size;
-        while (at < end && is_end_mark(*at)) {
-            at++;
+// Like end_after for the marks from `*at` on, of which the first is of another script; no
+// abbreviation contains these. After a closing quotation mark the sentence continues unless white
+// space follows: 「...。」と言った。 Moves *at to the last byte of marks that do not end the
+// sentence.
+static const char *end_after_wide(const char **at, const char *end) {
+    const char *past = *at;
+    int needs_blank = 1, one_needs_blank;
+    size_t size;
+    while ((size = wide_mark_at(past, (size_t)(end - past), &one_needs_blank)) > 0) {
+        needs_blank &= one_needs_blank;
+        past += size;
+        while (past < end && is_end_mark(*past)) {
+            past++;
         }
     }
-    for (; (size = closing_at(at, (size_t)(end - at))) > 0; needs_blank = 1) {
-        at += size;
+    if (past == *at) {
+        return NULL;
     }
-    const int is_wide_blank = end - at >= 3 && memcmp(at, "\xe3\x80\x80", 3) == 0; // U+3000
-    return at == end || is_blank(*at) || is_wide_blank || !needs_blank ? at : NULL;
+    *at = past - 1;
+    for (; (size = closing_at(past, (size_t)(end - past))) > 0; needs_blank = 1) {
+        past += size;
+    }
+    const int is_wide_blank = end - past >= 3 && memcmp(past, "\xe3\x80\x80", 3) == 0; // U+3000
+    return past == end || is_blank(*past) || is_wide_blank || !needs_blank ? past : NULL;
 }
 
 static const char *find_end(const char *begin, const char *end) {
     for (const char *at = begin; at < end; at++) {
-        const char *stop = (*at & 0x80) != 0 ? end_after_wide(at, end)
+        const char *stop = (*at & 0x80) != 0 ? end_after_wide(&at, end)
                            : is_end_mark(*at) && (at == begin || !is_end_mark(at[-1]))
                                ? end_after(begin, at, end)
                                : NULL;

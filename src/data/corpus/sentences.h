@@ -14,8 +14,8 @@ struct sentences {
     size_t line_end; // of the current line; searched for once per line
 };
 
-// Finds the next sentence, without surrounding white space; *begin points into the text. Returns 0
-// at the end.
+// Finds the next sentence, without surrounding ASCII white space; *begin points into the text.
+// Returns 0 at the end.
 int sentences_next(struct sentences *sentences, const char **begin, size_t *length);
 
 #endif

@@ -38,7 +38,7 @@ static enum berth_status check_plan(const struct shard_plan *plan, uint64_t coun
         error, BERTH_CONFIG,
         "%" PRIu64
         " articles in %u training and %u test shards with a test fraction of %g: expected 1 to %d "
-        "and 0 to %d shards, a fraction from 0 to below 1, and fewer than 2^32 articles",
+        "and 0 to %d shards, a fraction from 0 to below 1, and fewer than 2^32 - 1 articles",
         count, plan->training, plan->test, plan->test_fraction, SHARDS_LIMIT, SHARDS_LIMIT);
 }
 
@@ -87,8 +87,7 @@ static size_t move_test_articles(const struct shard_plan *plan, const uint32_t *
     return tests;
 }
 
-// --- training or test shards
-// -------------------------------------------------------------------------
+// --- training or test shards ---------------------------------------------------------------------
 
 struct load {
     uint64_t sentences;

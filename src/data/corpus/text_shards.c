@@ -57,13 +57,18 @@ enum berth_status shard_writer_open(struct shard_writer *writer, const struct sh
     return status;
 }
 
+static enum berth_status error_changed(const struct shard_writer *writer, const char *than,
+                                       struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: the corpora have %s than the %" PRIu64
+                     " articles counted before; they must not change during the run",
+                     writer->target.folder, than, writer->assignment->count);
+}
+
 enum berth_status shard_writer_put(struct shard_writer *writer, const char *text, size_t length,
                                    struct berth_error *error) {
     if (writer->articles == writer->assignment->count) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: the corpora have more than the %" PRIu64
-                         " articles counted before; they must not change during the run",
-                         writer->target.folder, writer->assignment->count);
+        return error_changed(writer, "more", error);
     }
     uint16_t shard = writer->assignment->shards[writer->articles++];
     size_t i = (size_t)shard - writer->target.first; // wraps below first
@@ -92,15 +97,14 @@ static void forget_files(struct shard_writer *writer) {
 }
 
 enum berth_status shard_writer_commit(struct shard_writer *writer, struct berth_error *error) {
-    for (size_t i = 0; i < writer->target.count; i++) {
-        enum berth_status status = file_writer_commit(&writer->files[i], error);
-        if (status != BERTH_OK) {
-            shard_writer_abort(writer);
-            return status;
-        }
+    enum berth_status status = writer->articles == writer->assignment->count
+                                   ? BERTH_OK
+                                   : error_changed(writer, "fewer", error);
+    for (size_t i = 0; i < writer->target.count && status == BERTH_OK; i++) {
+        status = file_writer_commit(&writer->files[i], error);
     }
-    forget_files(writer);
-    return BERTH_OK;
+    shard_writer_abort(writer);
+    return status;
 }
 
 void shard_writer_abort(struct shard_writer *writer) {

@@ -37,7 +37,8 @@ struct shard_writer {
 };
 // Creates the folder; borrows `assignment`, which is for the plan's shards. A file appears
 // complete, at commit, or not at all. End with commit, which aborts on failure, or with abort; the
-// counts stay until shard_writer_done.
+// counts stay until shard_writer_done. Commit with fewer articles than were assigned is
+// BERTH_BAD_DATA.
 enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,
                                     const struct shard_assignment *assignment,
                                     const struct shard_target *target, struct berth_error *error);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/masked/text_lines.h"
 
+#include "core/caseless.h"
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
-#include "data/tables/caseless.h"
 #include "text/python.h"
 
 #include <string.h>
@@ -16,14 +16,14 @@
 
 static enum berth_status check_text(const char *path, const char *bytes, size_t length,
                                     struct berth_error *error) {
-    const size_t valid = utf8_valid_prefix(bytes, length), text = strlen(bytes);
-    if (valid == length && text == length && length > 0) {
-        return BERTH_OK;
+    const size_t valid = utf8_text_prefix(bytes, length);
+    if (length == 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: the file is empty", path);
     }
-    return length == 0 ? error_set(error, BERTH_BAD_DATA, "%s: the file is empty", path)
-                       : error_set(error, BERTH_BAD_DATA,
-                                   "%s: byte %zu is %s; expected text in UTF-8 or UTF-16", path,
-                                   valid < text ? valid : text, valid < text ? "not UTF-8" : "NUL");
+    return valid == length ? BERTH_OK
+                           : error_set(error, BERTH_BAD_DATA,
+                                       "%s: byte %zu is %s; expected text in UTF-8 or UTF-16", path,
+                                       valid, bytes[valid] == '\0' ? "NUL" : "not UTF-8");
 }
 
 static size_t count_lines(const char *text, size_t length) {

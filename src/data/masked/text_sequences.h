@@ -4,8 +4,8 @@
 //
 //   lines   [CLS] line [SEP], truncated to max_length; lines without tokens are dropped
 //   blocks  [CLS] line [SEP] [CLS] line [SEP] ..., empty lines included, cut every max_length
-//   tokens.
-//           Every 1,000 lines a new block begins, and the incomplete last block is dropped.
+//           tokens. Every 1,000 lines a new block begins, and the incomplete last block is
+//           dropped.
 //
 // Masks are chosen later (word_masks.h).
 #ifndef BERTH_DATA_TEXT_SEQUENCES_H

@@ -168,9 +168,3 @@ uint64_t word_masks_bytes(uint64_t sequences, uint64_t tokens) {
     return sequences * (sizeof(size_t) + sizeof(int32_t)) +
            tokens * (2 * sizeof(int32_t) + sizeof(uint16_t));
 }
-
-void word_masks_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues) {
-    for (size_t i = 0; i < tokenizer_size(tokenizer); i++) {
-        continues[i] = strncmp(tokenizer_piece(tokenizer, (int32_t)i), "##", 2) == 0;
-    }
-}

@@ -63,8 +63,4 @@ struct packer_sequence word_masks_get(const void *masks, size_t index);
 
 // The memory in bytes for copies of `sequences` sequences with `tokens` tokens in total.
 uint64_t word_masks_bytes(uint64_t sequences, uint64_t tokens);
-
-// Fills continues[tokenizer_size] for struct word_mask_rules.
-void word_masks_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues);
-
 #endif

@@ -193,15 +193,6 @@ static enum berth_status mix(struct planner *planner, struct berth_error *error)
 
 // --- assigning sequences -------------------------------------------------------------------------
 
-static void shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t count) {
-    uint64_t index = 0;
-    for (size_t i = count; i-- > 1;) {
-        uint32_t j = rng_below(seed, stream, &index, (uint32_t)i + 1), number = numbers[i];
-        numbers[i] = numbers[j];
-        numbers[j] = number;
-    }
-}
-
 // Sorts the instances by length: those of length n are order[starts[n], starts[n + 1]).
 static void sort_by_length(const struct instances *instances, const int64_t *histogram, int length,
                            size_t *starts, uint32_t *order) {
@@ -226,7 +217,7 @@ static void order_rows(const struct packing *packing, uint64_t seed, uint32_t *r
             rows[at++] = (uint32_t)i;
         }
     }
-    shuffle(seed, STREAM_ROWS, rows, count);
+    rng_shuffle(seed, STREAM_ROWS, rows, count);
 }
 
 struct assignment {
@@ -274,8 +265,8 @@ static enum berth_status assign_sequences(struct packing *packing,
         sort_by_length(instances, histogram, packing->length, assignment.starts, assignment.order);
         memcpy(assignment.next, assignment.starts, lengths * sizeof *assignment.next);
         for (int i = 1; i <= packing->length; i++) {
-            shuffle(seed + (uint64_t)i, STREAM_SEQUENCES, assignment.order + assignment.starts[i],
-                    (size_t)histogram[i]);
+            rng_shuffle(seed + (uint64_t)i, STREAM_SEQUENCES,
+                        assignment.order + assignment.starts[i], (size_t)histogram[i]);
         }
         order_rows(packing, seed, assignment.rows, rows);
         assign_rows(packing, &assignment, rows);

@@ -4,11 +4,11 @@
 // id2label are the data card's.
 #include "data/pairs/glue_tasks.h"
 
+#include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "core/words.h"
-#include "data/tables/caseless.h"
 
 #include <stdio.h>
 #include <string.h>

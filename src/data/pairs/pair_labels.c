@@ -4,10 +4,10 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 #include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,8 +49,8 @@ static enum berth_status check_classes(const struct pair_dataset *dataset, const
                 const char *name = dataset->labels[list[k]];
                 return error_set(error, BERTH_BAD_DATA,
                                  "%s: line %zu: the model has no label \"%.*s\"; expected %s%s",
-                                 dataset->name, example->line, table_shown(name), name, expected,
-                                 dataset->label_remedy);
+                                 dataset->name, example->line, UTF8_SHOWN(name, TABLE_SHOWN),
+                                 expected, dataset->label_remedy);
             }
         }
     }

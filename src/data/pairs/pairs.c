@@ -5,6 +5,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 #include "data/pairs/pair_labels.h"
 #include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
@@ -142,10 +143,10 @@ static enum berth_status read_rows(struct reader *reader) {
         TRY(read_row(reader, row));
     }
     if (reader->dataset->count == 0) {
-        return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: none of the %zu rows has \"%.*s\" in column \"%s\"",
-                         reader->table->name, rows, table_shown(reader->settings->filter_value),
-                         reader->settings->filter_value, reader->settings->filter_column);
+        return error_set(
+            reader->error, BERTH_BAD_DATA, "%s: none of the %zu rows has \"%.*s\" in column \"%s\"",
+            reader->table->name, rows, UTF8_SHOWN(reader->settings->filter_value, TABLE_SHOWN),
+            reader->settings->filter_column);
     }
     return BERTH_OK;
 }
@@ -236,14 +237,14 @@ static enum berth_status read_values(struct reader *reader) {
         const char *text = reader->texts[i];
         if (!number_parse_real(text, value)) {
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected a number, found \"%.*s\"%s", table_shown(text), text,
+                               "expected a number, found \"%.*s\"%s", UTF8_SHOWN(text, TABLE_SHOWN),
                                reader->dataset->label_remedy);
         }
         if (settings->min < settings->max &&
             !(*value >= settings->min && *value <= settings->max)) {
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
                                "expected a number from %g to %g, found %.*s", settings->min,
-                               settings->max, table_shown(text), text);
+                               settings->max, UTF8_SHOWN(text, TABLE_SHOWN));
         }
     }
     return BERTH_OK;
@@ -435,8 +436,8 @@ static enum berth_status read_classes(struct reader *reader) {
             const struct label_names classes = {names, settings->label_count};
             label_names_list(&classes, known, sizeof known);
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "unknown label \"%.*s\"; expected one of %s", table_shown(text),
-                               text, known);
+                               "unknown label \"%.*s\"; expected one of %s",
+                               UTF8_SHOWN(text, TABLE_SHOWN), known);
         }
         reader->dataset->examples[i].label = label;
     }

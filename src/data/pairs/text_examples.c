@@ -24,13 +24,19 @@ static int is_one_of(const char *name, const char *const *names, size_t count) {
     return 0;
 }
 
-static enum berth_status guess_columns(const struct table *table, struct columns *columns,
-                                       struct berth_error *error) {
+static int is_score(const char *name, const struct text_example_settings *settings) {
     static const char *const scores[] = {"score", "scores", "label", "labels"};
+    return settings->score != NULL ? strcmp(name, settings->score) == 0
+                                   : is_one_of(name, scores, sizeof scores / sizeof *scores);
+}
+
+static enum berth_status guess_columns(const struct table *table,
+                                       const struct text_example_settings *settings,
+                                       struct columns *columns, struct berth_error *error) {
     static const char *const numbers[] = {"id", "idx"};
     size_t found = 0;
     for (size_t i = 0; i < table->column_count; i++) {
-        if (is_one_of(table->columns[i], scores, sizeof scores / sizeof *scores)) {
+        if (is_score(table->columns[i], settings)) {
             columns->score = i;
         } else if (!is_one_of(table->columns[i], numbers, sizeof numbers / sizeof *numbers)) {
             columns->texts[found < TEXT_EXAMPLE_MAX ? found : 0] = i;
@@ -51,16 +57,17 @@ static enum berth_status find_columns(const struct table *table,
                                       struct columns *columns, struct berth_error *error) {
     static const char *const names[] = {"text_column", "text_pair_column", "negative_column"};
     columns->score = NO_COLUMN;
+    if (settings->score != NULL) {
+        TRY(table_column(table, "label_column", settings->score, &columns->score, error));
+    }
     if (settings->texts[0] == NULL) {
-        return guess_columns(table, columns, error);
+        return guess_columns(table, settings, columns, error);
     }
     for (size_t i = 0; i < TEXT_EXAMPLE_MAX && settings->texts[i] != NULL; i++) {
         TRY(table_column(table, names[i], settings->texts[i], &columns->texts[i], error));
         columns->count++;
     }
-    return settings->score == NULL
-               ? BERTH_OK
-               : table_column(table, "label_column", settings->score, &columns->score, error);
+    return BERTH_OK;
 }
 
 static enum berth_status read_row(const struct table *table, size_t row,

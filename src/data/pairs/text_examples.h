@@ -11,12 +11,12 @@
 
 #define TEXT_EXAMPLE_MAX 3
 
-// The columns of the texts and of the score. If texts[0] is NULL, they are those of
-// sentence-transformers: the score is the column score, scores, label or labels; the texts are the
-// other columns, in order, except id and idx.
+// The columns of the texts and of the score. If texts[0] is NULL, so are the others, and the
+// columns are those of sentence-transformers: the score, unless it is named, is the column score,
+// scores, label or labels; the texts are the other columns, in order, except id and idx.
 struct text_example_settings {
     const char *texts[TEXT_EXAMPLE_MAX]; // the third NULL: pairs
-    const char *score;                   // NULL: none
+    const char *score;                   // NULL: none, or by its name as above
 };
 
 struct text_example {

@@ -37,8 +37,7 @@ static struct span span_of(const struct maker *maker, size_t first, size_t end) 
     return (struct span){tokens_of(maker, first), (size_t)(sentences[end] - sentences[first])};
 }
 
-// --- memory
-// ---------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 static enum berth_status no_memory(size_t count, size_t size, struct berth_error *error) {
     return error_no_memory(error, count * size, "pre-training instances");

@@ -70,3 +70,20 @@ int pretraining_is_file(const char *name) {
     }
     return is_numbered_part(name);
 }
+
+static int begins_with(const char *text, const char *word) {
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+enum pretraining_part pretraining_part_of(const char *name) {
+    enum pretraining_part part = PART_ANY;
+    for (int was_letter = 0, is_letter; *name != '\0'; name++, was_letter = is_letter) {
+        is_letter = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z');
+        if (begins_with(name, "training")) {
+            part = PART_TRAINING;
+        } else if (!was_letter && begins_with(name, "test")) {
+            part = PART_TEST;
+        }
+    }
+    return part;
+}

@@ -5,11 +5,10 @@
 //   plain       input_ids [N, S] i32, input_mask [N, S] i8, segment_ids [N, S] i8,
 //               masked_lm_positions [N, P] i32 and masked_lm_ids [N, P] i32 (padded with zeros),
 //               next_sentence_labels [N] i8 (1: random)
-//   packed      input_ids [N, S] i32, input_mask [N, S] i32 (1, 2, 3: index of the sequence; 0:
-//   padding),
-//               segment_ids [N, S] i8, positions [N, S] i32 (starting at 0 in each sequence),
-//               masked_lm_positions and masked_lm_ids [N, P + K] i32, next_sentence_positions
-//               [N, K] i32 (of each [CLS]), next_sentence_labels [N, K] i8,
+//   packed      input_ids [N, S] i32, input_mask [N, S] i32 (1, 2, 3: index of the sequence;
+//               0: padding), segment_ids [N, S] i8, positions [N, S] i32 (starting at 0 in each
+//               sequence), masked_lm_positions and masked_lm_ids [N, P + K] i32,
+//               next_sentence_positions [N, K] i32 (of each [CLS]), next_sentence_labels [N, K] i8,
 //               next_sentence_weights [N, K] i32 (1: used)
 #ifndef BERTH_DATA_PRETRAINING_FILE_H
 #define BERTH_DATA_PRETRAINING_FILE_H
@@ -32,6 +31,11 @@ enum berth_status pretraining_write_hdf5(const char *path, const struct instance
 enum berth_status pretraining_write_tfrecord(const char *path, const struct instances *instances,
                                              int max_seq_length, int max_predictions,
                                              struct berth_error *error);
+
+// What a file is for, by its name: "training", or "test" that no letter precedes ("latest" says
+// nothing); the last of them decides.
+enum pretraining_part { PART_ANY, PART_TRAINING, PART_TEST };
+enum pretraining_part pretraining_part_of(const char *name);
 
 // A row of a packed file: indices of instances, PRETRAINING_NONE in unused slots.
 #define PRETRAINING_NONE UINT32_MAX

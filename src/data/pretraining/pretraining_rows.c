@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/pretraining/pretraining_rows.h"
 
-#include "core/memory.h"
 #include "core/number.h"
 
 #include <inttypes.h>

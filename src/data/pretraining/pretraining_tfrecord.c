@@ -2,7 +2,6 @@
 // Writes instances as TFRecord: one tf.train.Example each, with packed lists and the features in a
 // fixed order.
 #include "core/file.h"
-#include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "format/protobuf/protobuf.h"
 #include "format/tensorflow/tfrecord.h"

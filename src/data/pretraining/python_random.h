@@ -24,7 +24,5 @@ uint64_t python_random_below(struct python_random *random, uint64_t bound);
 int64_t python_random_between(struct python_random *random, int64_t low, int64_t high);
 // shuffle() of count numbers.
 void python_random_shuffle(struct python_random *random, uint32_t *numbers, size_t count);
-// sample(range(from), count) into to[count]; count <= from. Returns 0, or -1 when out of memory.
-int python_random_sample(struct python_random *random, uint32_t from, uint32_t count, uint32_t *to);
 
 #endif

@@ -8,10 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-// Whether any of the names contains `part`.
-static int any_name_contains(char **names, const char *part) {
+static int any_is_for_training(char **names) {
     for (; *names != NULL; names++) {
-        if (pretraining_is_file(*names) && strstr(*names, part) != NULL) {
+        if (pretraining_is_file(*names) && pretraining_part_of(*names) == PART_TRAINING) {
             return 1;
         }
     }
@@ -19,14 +18,11 @@ static int any_name_contains(char **names, const char *part) {
 }
 
 static int is_for_use(const char *name, enum shard_use use, int training_is_named) {
-    int test = strstr(name, "test") != NULL, training = strstr(name, "training") != NULL;
-    if (!pretraining_is_file(name)) {
-        return 0;
-    }
+    const enum pretraining_part part = pretraining_part_of(name);
     if (use == SHARD_TRAIN) {
-        return training_is_named ? training : !test;
+        return training_is_named ? part == PART_TRAINING : part != PART_TEST;
     }
-    return use == SHARD_ANY || (test && !training);
+    return use == SHARD_ANY || part == PART_TEST;
 }
 
 // Takes ownership of `path`; shard_list_done frees it.
@@ -66,16 +62,21 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
                                     enum shard_use use, int max_seq_length,
                                     struct berth_error *error) {
     size_t count = 0;
-    int training_is_named = any_name_contains(names, "training");
+    int training_is_named = any_is_for_training(names);
     while (names[count] != NULL) {
         count++;
     }
     TRY(reserve(list, count, error));
     for (size_t i = 0; i < count; i++) {
+        if (!pretraining_is_file(names[i])) {
+            continue;
+        }
         if (is_for_use(names[i], use, training_is_named)) {
             char *path = path_join(folder, names[i]);
             TRY(path != NULL ? add_shard(list, path, max_seq_length, error)
                              : path_no_memory(error));
+        } else {
+            list->set_aside++;
         }
     }
     return BERTH_OK;
@@ -120,6 +121,12 @@ enum berth_status shard_list_open(struct shard_list *list, const char *path, enu
                                   int max_seq_length, struct berth_error *error) {
     *list = (struct shard_list){0};
     TRY(add_list(list, path, use, max_seq_length, error));
+    if (use == SHARD_TRAIN && list->count == 0 && list->set_aside > 0) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no shards found for training; files of pre-training instances with "
+                         "\"test\" in their names, which are held out: %zu",
+                         path, list->set_aside);
+    }
     if (use != SHARD_TEST && list->count == 0) {
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no shards found; expected files *.hdf5 or *.tfrecord of pre-training "

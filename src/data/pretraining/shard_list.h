@@ -2,8 +2,8 @@
 // The shards of a pre-training set: the files and their numbers of sequences, found before any of
 // them is read.
 //
-// In a folder these are the files that pretraining_is_file accepts; if any of their names contains
-// "training", only those. Held-out files have "test" in their names.
+// In a folder these are the files that pretraining_is_file accepts; if any of their names says that
+// it is for training (pretraining_part_of), only those. Held-out files have "test" in their names.
 #ifndef BERTH_DATA_SHARD_LIST_H
 #define BERTH_DATA_SHARD_LIST_H
 
@@ -23,6 +23,7 @@ struct shard {
 struct shard_list {
     struct shard *items; // sorted by name
     size_t count;
+    size_t set_aside; // files of folders that are not for this use
     int64_t sequences;
     int64_t length, predictions; // maxima of any row
 };

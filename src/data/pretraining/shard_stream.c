@@ -9,7 +9,6 @@
 #include "data/pretraining/instances.h"
 #include "data/pretraining/python_random.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 // A file in memory, shared by the visits that use it.

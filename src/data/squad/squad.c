@@ -6,6 +6,7 @@
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "data/squad/squad_records.h"
 
 #include <stdio.h>
@@ -245,7 +246,7 @@ enum berth_status squad_check_ids(const struct squad_dataset *dataset, const cha
                           "%s: questions %zu and %zu (counted from 0) have the duplicate id "
                           "\"%.*s\"; predictions are stored by id, so ids must be unique",
                           name, (size_t)(sorted[i - 1] - dataset->examples),
-                          (size_t)(sorted[i] - dataset->examples), squad_shown(id, strlen(id)), id);
+                          (size_t)(sorted[i] - dataset->examples), UTF8_SHOWN(id, SQUAD_SHOWN));
         }
     }
     memory_free(sorted);

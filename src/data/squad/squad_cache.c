@@ -7,8 +7,7 @@
 //              end, answer
 //   ids        u16 each where the vocabulary has at most 65,536 tokens, else u32
 //   only without labels: words (u32 each) and max_context (u8 each) of the document rows, begins
-//   and
-//              ends of the words (u32 each), first word of each question (u32)
+//              and ends of the words (u32 each), first word of each question (u32)
 //   footer     u32 CRC-32C of all bytes before it
 //
 // Type ids, the offsets of the features, unique ids and everything outside the document rows follow
@@ -18,7 +17,6 @@
 #include "core/buffer.h"
 #include "core/file.h"
 #include "core/little_endian.h"
-#include "core/memory.h"
 #include "core/utf8.h"
 #include "data/squad/squad_cache_file.h"
 #include "format/checksum/crc32c.h"

@@ -67,10 +67,6 @@ static enum berth_status get_array(struct squad_reader *reader, const json *obje
                                        : wrong_type(reader, location, key, "an array", *array);
 }
 
-int squad_shown(const char *text, size_t length) {
-    return (int)utf8_cut(text, length, SQUAD_SHOWN);
-}
-
 // Whether the context has the text at byte `at`. White space in the text matches any white space in
 // the context, or none.
 static int matches_at(const char *context, size_t length, size_t at, const char *text,
@@ -108,8 +104,8 @@ static void describe_misplaced(struct squad_reader *reader, const char *location
     } else {
         size_t end = utf8_skip(context + at, length - at, utf8_count(answer->text, text_length));
         size_t bytes = end == SIZE_MAX ? length - at : end;
-        snprintf(found, sizeof found, "found \"%.*s\"", squad_shown(context + at, bytes),
-                 context + at);
+        snprintf(found, sizeof found, "found \"%.*s\"",
+                 (int)utf8_cut(context + at, bytes, SQUAD_SHOWN), context + at);
     }
     const char *elsewhere = text_length > 0 ? strstr(context, answer->text) : NULL;
     if (elsewhere != NULL) {
@@ -122,9 +118,8 @@ static void describe_misplaced(struct squad_reader *reader, const char *location
     (void)error_set(&reader->first_misplaced, BERTH_BAD_DATA,
                     "%s: %s: question \"%.*s\": the answer \"%.*s\" is not in its context at "
                     "character %lld: %s; %s",
-                    reader->name, location, squad_shown(id, strlen(id)), id,
-                    squad_shown(answer->text, text_length), answer->text, (long long)answer->start,
-                    found, remedy);
+                    reader->name, location, UTF8_SHOWN(id, SQUAD_SHOWN),
+                    UTF8_SHOWN(answer->text, SQUAD_SHOWN), (long long)answer->start, found, remedy);
 }
 
 // Whether the context has the answer at answer_start. Different white space is accepted; the
@@ -233,7 +228,8 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
         return wrong_type(reader, location, "answers", "an array or an object of arrays", answers);
     }
     TRY(read_answer_columns(reader, answers, location, example, passage));
-    if (example->answer_count == 0) { // an impossible question, in the flat layout
+    if (example->answer_count == 0 && json_member(question, "is_impossible") ==
+                                          NULL) { // an impossible question, in the flat layout
         example->impossible = 1;
         reader->version_2 = 1;
     }

@@ -11,9 +11,7 @@
 #include "format/archive/compressed.h"
 #include "format/checksum/digest.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SHARD_BYTES_MAX ((size_t)4 << 30)
@@ -55,9 +53,7 @@ static enum berth_status set_vocabulary(struct job *job, struct berth_error *err
     if (job->continues == NULL) {
         return error_no_memory(error, size, "the vocabulary");
     }
-    for (size_t i = 0; i < size; i++) {
-        job->continues[i] = strncmp(tokenizer_piece(request->tokenizer, (int32_t)i), "##", 2) == 0;
-    }
+    tokenizer_find_continuations(request->tokenizer, job->continues);
     request->options.cls = special.cls;
     request->options.sep = special.sep;
     request->options.mask = special.mask;

@@ -46,7 +46,7 @@ struct job {
 // --- the input ----------------------------------------------------------------------------------
 
 static int is_input(const char *name) {
-    return pretraining_is_file(name) && strstr(name, "training") != NULL;
+    return pretraining_is_file(name) && pretraining_part_of(name) == PART_TRAINING;
 }
 
 static enum berth_status add_input(struct job *job, const char *name, struct buffer *description,

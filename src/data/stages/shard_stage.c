@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "data/corpus/sentences.h"
+#include "data/pretraining/pretraining_file.h"
 #include "data/stages/stage_work.h"
 #include "format/checksum/digest.h"
 
@@ -15,6 +16,7 @@
 #include <string.h>
 
 enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64, LONG_LINE_WORDS = 1000000 };
+enum { OTHER_FILES = 48 };        // that the process may have open besides corpora and shards
 #define HEAD_BYTES ((size_t)4096) // of each file, for the digest of the corpora
 
 struct job {
@@ -97,7 +99,8 @@ static enum berth_status describe_source(struct job *job, const struct corpus_so
     return status;
 }
 
-// Computes a digest that changes with the corpora, and their size in bytes.
+// Computes a digest of the names, sizes and first bytes of the corpora's files, and their size in
+// bytes.
 static enum berth_status digest_corpora(struct job *job, char digest[DIGEST_HEX_SIZE],
                                         struct berth_error *error) {
     struct buffer all = {0};
@@ -240,10 +243,27 @@ static enum berth_status broadcast_tallies(struct job *job, struct berth_error *
     return BERTH_OK;
 }
 
+// Each worker has read all corpora.
+static enum berth_status check_tallies(const struct job *job, struct berth_error *error) {
+    const struct tally *tallies = job->tallies;
+    for (int i = 1; i < job->threads; i++) {
+        if (tallies[i].found.articles != tallies[0].found.articles) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: the corpora have %" PRIu64 " articles, and %" PRIu64
+                             " when they were read again; they must not change during the run, and "
+                             "must be the same for all processes",
+                             job->request->sources[0].paths[0], tallies[0].found.articles,
+                             tallies[i].found.articles);
+        }
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status make_assignment(struct job *job, struct berth_error *error) {
     const struct tally *tallies = job->tallies;
     const uint64_t workers = (uint64_t)job->threads;
     uint64_t count = tallies[0].found.articles;
+    TRY(check_tallies(job, error));
     if (count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no articles found, so there is nothing to shard",
@@ -415,12 +435,29 @@ static enum berth_status is_missing(const struct job *job, size_t i, int *missin
     return BERTH_OK;
 }
 
-// Divides the missing shards into groups.
-static enum berth_status find_groups(struct job *job, size_t *count, struct berth_error *error) {
-    size_t shards = shard_count(&job->plan);
-    size_t wanted = job->threads > GROUPS ? (size_t)job->threads : GROUPS;
-    size_t limit = (shards + wanted - 1) / wanted;
-    limit = limit < GROUP_MAX ? limit : GROUP_MAX;
+// How many shards a thread of this rank can write at a time, besides the corpus that it reads.
+static size_t writable_shards(const struct job *job) {
+    const size_t files = file_limit(), threads = (size_t)job->request->threads;
+    const size_t each = files > OTHER_FILES ? (files - OTHER_FILES) / threads : 0;
+    return each > GROUP_MAX ? GROUP_MAX : each > 2 ? each - 1 : 1;
+}
+
+// The most shards of a group; the same on all ranks, whose limits of open files may differ.
+static enum berth_status agree_on_limit(const struct job *job, size_t *limit,
+                                        struct berth_error *error) {
+    const size_t shards = shard_count(&job->plan), own = writable_shards(job);
+    const size_t workers = job->threads > GROUPS ? (size_t)job->threads : GROUPS;
+    const size_t least = (shards + own - 1) / own;
+    int groups = (int)(workers > least ? workers : least); // agree makes it the maximum
+    TRY(comm_settle_stop(job->request->comm, BERTH_OK, &groups, error));
+    *limit = (shards + (size_t)groups - 1) / (size_t)groups;
+    return BERTH_OK;
+}
+
+// Divides the missing shards into groups of at most `limit`.
+static enum berth_status find_groups(struct job *job, size_t limit, size_t *count,
+                                     struct berth_error *error) {
+    const size_t shards = shard_count(&job->plan);
     *count = 0;
     job->groups = memory_array(shards, sizeof *job->groups);
     if (job->groups == NULL) {
@@ -442,7 +479,9 @@ static enum berth_status find_groups(struct job *job, size_t *count, struct bert
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
     struct stage_items items = {
         .threads = job->request->threads, .make = make_group, .context = job};
-    TRY(comm_settle(job->request->comm, find_groups(job, &items.count, error), error));
+    size_t limit;
+    TRY(agree_on_limit(job, &limit, error));
+    TRY(comm_settle(job->request->comm, find_groups(job, limit, &items.count, error), error));
     job->work.phase = "shards";
     job->work.done = 0;
     job->work.total = (int64_t)(job->bytes * items.count);
@@ -459,7 +498,7 @@ static void sum_up(struct job *job) {
         request->articles += json_as_integer(json_member(walk.value, "articles"));
         request->sentences += json_as_integer(json_member(walk.value, "sentences"));
         request->text_bytes += json_as_integer(json_member(walk.value, "bytes"));
-        int is_test = strstr(walk.key, "_test_") != NULL; // names of corpora do not contain it
+        const int is_test = pretraining_part_of(walk.key) == PART_TEST;
         request->test += (uint32_t)is_test;
         request->training += (uint32_t)!is_test;
     }

@@ -255,8 +255,7 @@ static json *to_json(const struct stage *stage) {
     return json_unless_failed(object, failed);
 }
 
-// --- the lists of other ranks
-// ---------------------------------------------------------------------------
+// --- the lists of other ranks --------------------------------------------------------------------
 
 // A list has the name of the manifest and ".rank-3".
 static const char list_mark[] = ".rank-";

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/tables/label_names.h"
 
+#include "core/caseless.h"
 #include "core/number.h"
-#include "data/tables/caseless.h"
+#include "core/utf8.h"
 #include "data/tables/table_reader.h"
 
 #include <stdio.h>
@@ -111,7 +112,7 @@ void label_names_list(const struct label_names *names, char *text, size_t size) 
             return;
         }
         used += (size_t)snprintf(text + used, size - used, "%s\"%.*s\"", i > 0 ? ", " : "",
-                                 table_shown(names->list[i]), names->list[i]);
+                                 UTF8_SHOWN(names->list[i], TABLE_SHOWN));
     }
 }
 

@@ -3,14 +3,13 @@
 // table_json.c parse their formats.
 #include "data/tables/table.h"
 
+#include "core/caseless.h"
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/utf8.h"
-#include "data/tables/caseless.h"
 #include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
-#include "text/unicode.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,14 +57,12 @@ static enum berth_status check_lines(const struct table_reader *reader) {
 }
 
 static enum berth_status check_bytes(struct table_reader *reader) {
-    const char *nul = memchr(reader->text, '\0', reader->length);
-    if (nul != NULL) {
-        return byte_error(reader, (size_t)(nul - reader->text),
-                          "a NUL byte; expected a text file: is it damaged?");
-    }
-    size_t valid = utf8_valid_prefix(reader->text, reader->length);
+    const size_t valid = utf8_text_prefix(reader->text, reader->length);
     if (valid < reader->length) {
-        return byte_error(reader, valid, "not UTF-8; save the file as UTF-8");
+        return byte_error(reader, valid,
+                          reader->text[valid] == '\0'
+                              ? "a NUL byte; expected a text file: is it damaged?"
+                              : "not UTF-8; save the file as UTF-8");
     }
     TRY(check_lines(reader));
     if (strspn(reader->text, " \t\r\n") == reader->length) {
@@ -83,8 +80,7 @@ static enum berth_status check_columns(const struct table_reader *reader) {
                 return error_set(
                     reader->error, BERTH_BAD_DATA,
                     "%s: line 1: duplicate column \"%.*s\" in the header (columns %zu and %zu)",
-                    reader->name, table_shown(reader->columns.items[i]), reader->columns.items[i],
-                    j + 1, i + 1);
+                    reader->name, UTF8_SHOWN(reader->columns.items[i], TABLE_SHOWN), j + 1, i + 1);
             }
         }
     }
@@ -248,12 +244,12 @@ enum berth_status table_column(const struct table *table, const char *setting, c
     char columns[512], hint[TABLE_SHOWN + 32] = "";
     const char *near = nearest_column(table, column);
     if (near != NULL) {
-        snprintf(hint, sizeof hint, "did you mean \"%.*s\"? ", table_shown(near), near);
+        snprintf(hint, sizeof hint, "did you mean \"%.*s\"? ", UTF8_SHOWN(near, TABLE_SHOWN));
     }
     const struct label_names all = {table->columns, table->column_count};
     label_names_list(&all, columns, sizeof columns);
     return error_set(error, BERTH_BAD_DATA, "%s: line 1: %s: no column \"%.*s\"; %sthe file has %s",
-                     table->name, setting, table_shown(column), column, hint, columns);
+                     table->name, setting, UTF8_SHOWN(column, TABLE_SHOWN), hint, columns);
 }
 
 enum berth_status table_error(const struct table *table, size_t row, size_t column,
@@ -264,8 +260,7 @@ enum berth_status table_error(const struct table *table, size_t row, size_t colu
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     return error_set(error, BERTH_BAD_DATA, "%s: line %zu, column \"%.*s\": %s", table->name,
-                     table->lines[row], table_shown(table->columns[column]), table->columns[column],
-                     message);
+                     table->lines[row], UTF8_SHOWN(table->columns[column], TABLE_SHOWN), message);
 }
 
 static const json *value_at(const struct table *table, size_t row, size_t column) {
@@ -301,5 +296,5 @@ enum berth_status table_text(const struct table *table, size_t row, size_t colum
                        value == NULL                ? "nothing"
                        : json_is_null_value(value)  ? "null"
                        : json_is_array_value(value) ? "an array"
-                                                    : "an object");
+                                                    : "an object, or an array in an array");
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads TSV and CSV. One pass splits the text into fields in place: a NUL replaces each delimiter.
-#include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "data/tables/table_reader.h"
@@ -177,7 +176,8 @@ static enum berth_status count_error(const struct table_reader *reader, size_t l
     return error_set(reader->error, BERTH_BAD_DATA,
                      "%s: line %zu: the row has %zu field%s, expected %zu; %s column \"%.*s\"",
                      reader->name, line, fields, number_plural((int64_t)fields), columns,
-                     fields < columns ? "nothing for" : "more text after", table_shown(last), last);
+                     fields < columns ? "nothing for" : "more text after",
+                     UTF8_SHOWN(last, TABLE_SHOWN));
 }
 
 static enum berth_status read_row(struct table_reader *reader, struct cursor *cursor) {

@@ -12,14 +12,15 @@
 
 static json *cell_of(const json *value);
 
-// The stored form of an array: the stored forms of its entries; empty if one of them is nested.
+// The stored form of an array: the stored forms of its entries; if one of them is nested, that of
+// an object.
 static json *list_of(const json *value) {
     json *list = json_new_array();
     for (size_t i = 0; i < json_length(value); i++) {
         const json *entry = json_at(value, i);
         if (json_is_array_value(entry) || json_is_object_value(entry)) {
             json_free(list);
-            return json_new_array();
+            return json_new_object();
         }
         if (json_append(list, cell_of(entry)) != 0) {
             json_free(list);
@@ -80,7 +81,7 @@ static enum berth_status copy_row(struct table_reader *reader, const json *objec
         if (has_nul(walk.value)) {
             return error_set(reader->error, BERTH_BAD_DATA,
                              "%s: line %zu, column \"%.*s\": a string contains U+0000; remove it",
-                             reader->name, line, table_shown(walk.key), walk.key);
+                             reader->name, line, UTF8_SHOWN(walk.key, TABLE_SHOWN));
         }
         TRY(add_column(reader, walk.key));
         if (json_set(row, walk.key, cell_of(walk.value)) != 0) {

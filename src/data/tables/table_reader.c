@@ -2,9 +2,6 @@
 #include "data/tables/table_reader.h"
 
 #include "core/memory.h"
-#include "core/utf8.h"
-
-#include <string.h>
 
 enum berth_status table_reader_add(struct table_reader *reader, struct table_texts *texts,
                                    const char *text) {
@@ -27,8 +24,4 @@ enum berth_status table_reader_add_row(struct table_reader *reader, size_t line)
     reader->lines = lines;
     reader->lines[reader->row_count++] = line;
     return BERTH_OK;
-}
-
-int table_shown(const char *text) {
-    return (int)utf8_cut(text, strnlen(text, TABLE_SHOWN + 1), TABLE_SHOWN);
 }

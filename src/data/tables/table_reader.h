@@ -39,7 +39,4 @@ enum berth_status table_reader_add_row(struct table_reader *reader, size_t line)
 enum berth_status table_read_delimited(struct table_reader *reader);
 enum berth_status table_read_json_lines(struct table_reader *reader);
 
-// The length of the prefix of `text` that messages quote; ends at a character boundary.
-int table_shown(const char *text);
-
 #endif

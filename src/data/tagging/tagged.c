@@ -4,11 +4,11 @@
 #include "data/tagging/tagged.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
 #include "data/tagging/tagged_reader.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ static enum berth_status unknown_tag(const struct tagged_dataset *dataset, const
                                  "%s: line %zu: the model has no label \"%.*s\"; expected %s; "
                                  "--label_column names another column, 0 none",
                                  dataset->name, tagged_line(dataset, s, i - dataset->starts[s]),
-                                 table_shown(tag), tag, expected);
+                                 UTF8_SHOWN(tag, TABLE_SHOWN), expected);
             }
         }
     }

@@ -2,7 +2,6 @@
 // Reads CoNLL's columns. The text is split in place; words borrow from it.
 #include "core/encoding.h"
 #include "core/file.h"
-#include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "data/tagging/tagged_reader.h"
@@ -151,14 +150,13 @@ static size_t line_of(const char *text, size_t offset) {
 
 static enum berth_status check_bytes(const struct tagged_reader *reader, const char *text,
                                      size_t length) {
-    const char *nul = memchr(text, '\0', length);
-    const size_t valid = nul != NULL ? (size_t)(nul - text) : utf8_valid_prefix(text, length);
+    const size_t valid = utf8_text_prefix(text, length);
     return valid == length
                ? BERTH_OK
                : error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu: %s", reader->dataset->name,
                            line_of(text, valid),
-                           nul != NULL ? "a NUL byte; expected a text file: is it damaged?"
-                                       : "not UTF-8; save the file as UTF-8");
+                           text[valid] == '\0' ? "a NUL byte; expected a text file: is it damaged?"
+                                               : "not UTF-8; save the file as UTF-8");
 }
 
 enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *path) {

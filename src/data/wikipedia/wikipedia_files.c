@@ -95,6 +95,10 @@ static enum berth_status finish_file(struct wikipedia_files *files, struct berth
 }
 
 static enum berth_status begin_file(struct wikipedia_files *files, struct berth_error *error) {
+    if (files->state.count == WIKIPEDIA_FILES_MAX) {
+        return error_set(error, BERTH_CONFIG, "%s: more than %d files: choose a larger file size",
+                         files->state.path, WIKIPEDIA_FILES_MAX);
+    }
     char *path = wikipedia_file_path(files->settings->folder, files->state.count);
     if (path == NULL) {
         return path_no_memory(error);

@@ -11,8 +11,6 @@
 #include <string.h>
 
 #define FORMAT 2 // of the file and of the text: increment it when the cleaner changes
-#define FILES_PER_FOLDER 100
-#define FILES_MAX ((size_t)26 * 26 * FILES_PER_FOLDER)
 #define HEAD_SIZE ((size_t)1 << 20)
 
 static const struct {
@@ -40,9 +38,9 @@ static const struct {
 
 char *wikipedia_file_path(const char *folder, size_t index) {
     char name[32];
-    size_t group = index / FILES_PER_FOLDER;
+    size_t group = index / WIKIPEDIA_FILES_PER_FOLDER;
     number_format(name, sizeof name, "%c%c/wiki_%02zu", (int)('A' + group / 26 % 26),
-                  (int)('A' + group % 26), index % FILES_PER_FOLDER);
+                  (int)('A' + group % 26), index % WIKIPEDIA_FILES_PER_FOLDER);
     return path_join(folder, name);
 }
 
@@ -80,10 +78,6 @@ static enum berth_status save(const struct wikipedia_state *state, struct berth_
 
 enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wikipedia_file file,
                                       struct berth_error *error) {
-    if (state->count == FILES_MAX) {
-        return error_set(error, BERTH_CONFIG, "%s: more than %zu files: choose a larger file size",
-                         state->path, FILES_MAX);
-    }
     size_t needed = state->count + 1;
     struct wikipedia_file *grown =
         memory_grow(state->files, &state->capacity, needed, sizeof *grown);
@@ -164,7 +158,7 @@ static enum berth_status load_files(struct wikipedia_state *state, const char *f
                                     const json *object, struct berth_error *error) {
     const json *files = json_member(object, "files");
     size_t count = json_length(files);
-    if (!json_is_array_value(files) || count > FILES_MAX) {
+    if (!json_is_array_value(files) || count > WIKIPEDIA_FILES_MAX) {
         return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an array", state->path);
     }
     state->files = memory_array_zeroed(count + 1, sizeof *state->files);

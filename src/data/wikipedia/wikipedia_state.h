@@ -21,6 +21,12 @@ struct wikipedia_file {
     struct wikipedia_counts counts; // from the start of the dump up to `next`
 };
 
+// Folders AA to ZZ.
+enum {
+    WIKIPEDIA_FILES_PER_FOLDER = 100,
+    WIKIPEDIA_FILES_MAX = 26 * 26 * WIKIPEDIA_FILES_PER_FOLDER
+};
+
 struct wikipedia_state {
     char *path;
     char dump[65]; // SHA-256 of the first mebibyte
@@ -49,7 +55,8 @@ enum berth_status wikipedia_state_check(const char *folder, const json *manifest
 // Removes a new text.json without entries.
 void wikipedia_state_done(struct wikipedia_state *state);
 
-// "AA/wiki_00" under `folder`; newly allocated, NULL when out of memory.
+// "AA/wiki_00" under `folder`, for an index below WIKIPEDIA_FILES_MAX; newly allocated, NULL when
+// out of memory.
 char *wikipedia_file_path(const char *folder, size_t index);
 
 #endif

@@ -6,12 +6,10 @@
 // construct. In [[a|b|c]] each bar truncates, so that the last part remains.
 #include "data/wikipedia/wikitext.h"
 
+#include "core/caseless.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "data/wikipedia/wikitext_parts.h"
-
-#include <ctype.h>
-#include <strings.h>
 
 // How many frames are searched for the start of a construct; limited so that broken markup is not
 // slow.
@@ -166,8 +164,9 @@ static void open_braces(struct pass *pass) {
 static int is_within_word(const struct pass *pass, const struct wikitext_frame *frame) {
     const char *text = pass->out->bytes + frame->start;
     const char before = frame->start > 1 ? text[-2] : ' ';
-    return (isalnum((unsigned char)before) || before == ')' || before == ']') &&
-           !wikitext_has_variants(text, pass->out->length - frame->start);
+    const size_t length = pass->out->length - frame->start;
+    return (caseless_is_alphanumeric(before) || before == ')' || before == ']') &&
+           !wikitext_has_variants(text, length < VARIANT_MAX ? length : VARIANT_MAX);
 }
 
 // What is kept overwrites the hyphen before the frame.
@@ -277,7 +276,7 @@ static void show_target(struct pass *pass, struct wikitext_frame *frame) {
     const char *const prefixes[] = {"w:", "wikt:", "wiktionary:", "s:", "q:"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         size_t own = strlen(prefixes[i]);
-        if (length >= skip + own && strncasecmp(text + skip, prefixes[i], own) == 0) {
+        if (length >= skip + own && caseless_equal_bytes(text + skip, prefixes[i], own)) {
             skip += own;
             break;
         }
@@ -310,7 +309,7 @@ static int scheme_length(const struct pass *pass) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         size_t length = strlen(schemes[i]);
         if ((size_t)(pass->end - pass->cursor) > length &&
-            strncasecmp(pass->cursor + 1, schemes[i], length) == 0) {
+            caseless_equal_bytes(pass->cursor + 1, schemes[i], length)) {
             return (int)length;
         }
     }

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define LEVELS 7 // of headings: 1 to 6
+#define LEVELS 7 // of headings: 2 to 6
 
 struct span {
     size_t at, length;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elements of HTML and MediaWiki: what becomes of each, and where they end.
-#include "core/memory.h"
+#include "core/caseless.h"
 #include "data/wikipedia/wikitext_parts.h"
 
-#include <strings.h>
+#include <string.h>
 
 static const struct element {
     const char *name;
@@ -79,7 +79,7 @@ static void look_up(struct wikitext_tag *tag) {
     tag->index = -1;
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
         if (strlen(elements[i].name) == tag->name_length &&
-            strncasecmp(elements[i].name, tag->name, tag->name_length) == 0) {
+            caseless_equal_bytes(elements[i].name, tag->name, tag->name_length)) {
             tag->kind = elements[i].kind;
             tag->index = (int)i;
             return;
@@ -114,7 +114,7 @@ int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *ta
 // The end of the tag name, blanks and ">" at `at`; NULL if they are not there.
 static const char *end_of_closing(const char *at, const char *end, const struct wikitext_tag *tag) {
     if ((size_t)(end - at) <= tag->name_length ||
-        strncasecmp(at, tag->name, tag->name_length) != 0) {
+        !caseless_equal_bytes(at, tag->name, tag->name_length)) {
         return NULL;
     }
     at += tag->name_length;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Templates whose arguments are part of a sentence: without them sentences have gaps, as in "a
 // distance of .". All others are dropped.
-#include "core/memory.h"
 #include "data/wikipedia/wikitext_parts.h"
 
-#include <stdlib.h>
-#include <strings.h>
+#include <string.h>
 
 // The longest template, in bytes: longer ones are not part of a sentence. This also limits how
 // often nested templates are copied.

@@ -23,6 +23,9 @@ static enum berth_status check_own(const struct berth_config *config, enum task_
     static const char or_task[] = "; name it, or a task of GLUE with --task_name";
     const int needs_label = use == TASK_TRAIN && config->text_column != NULL;
     TRY(task_need_file(config, use, or_task, error));
+    if (config->text_pair_column != NULL) {
+        TRY(task_need(config->text_column, "text_column", ", the column of first texts", error));
+    }
     return needs_label ? task_need(config->label_column, "label_column", or_task, error) : BERTH_OK;
 }
 

@@ -54,6 +54,9 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
         TRY(task_need(config->text_pair_column, "text_pair_column", ", the column of second texts",
                       error));
     }
+    if (config->text_pair_column != NULL || config->negative_column != NULL) {
+        TRY(task_need(config->text_column, "text_column", ", the column of first texts", error));
+    }
     return task_need(file_of(config, use), use == TASK_TRAIN ? "train_file" : "predict_file", "",
                      error);
 }

@@ -159,7 +159,7 @@ static enum berth_status find_rules(struct mlm *own, const struct task_open *arg
         if (own->continues == NULL) {
             return error_no_memory(error, words, "the pieces of the vocabulary");
         }
-        word_masks_find_continuations(tokenizer, own->continues);
+        tokenizer_find_continuations(tokenizer, own->continues);
         rules->continues = own->continues;
     }
     return BERTH_OK;
