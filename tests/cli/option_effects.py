@@ -7,8 +7,8 @@
 For each pair of row and job a small command is run without the option and with it, and the two runs
 must differ in what can be seen: exit code, standard output and error without figures of time, and
 the files written. An echo is no effect: lines of the plan with the option's name and the settings
-kept in trainer_state.json are taken out. A note or a warning is one. Two equal runs must look the
-same, or everything would seem to have an effect; that is checked first.
+kept in trainer_state.json are taken out. A note or a warning is one. What differs between equal runs is
+none: a pair that differs is run again.
 
 What runs cannot show on every machine has a reader in READERS instead: a place in the source that
 must be there. The cases are in option_cases.py: a row without a case fails, and a case without a row.
@@ -16,6 +16,7 @@ must be there. The cases are in option_cases.py: a row without a case fails, and
 With SANITIZE in the environment each row is tried in one job, another one from row to row: whether an option
 has an effect does not depend on the sanitizers, which see its code in any job.
 """
+import collections
 import concurrent.futures
 import functools
 import hashlib
@@ -40,12 +41,12 @@ ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", TERM="dumb", COLUMNS="
 
 # Names of figures that differ from run to run.
 TIMES = r"\w*(?:per_second|seconds|runtime|flops|flos|mfu|rss_bytes|plan_bytes|features_bytes|" \
-        r"perf_per_step|time_step|time|timestamp|datetime|_ms|gflops)"
+        r"perf_per_step|time_step|time|elapsed|timestamp|datetime|_ms|gflops)"
 
 
 def without_times(text):
     text = re.sub(r"[0-9.]+ (samples|tokens|sequences|pages|instances|[MG]i?B)/s", "", text)
-    text = re.sub(r"[0-9.]+ s, [0-9.]+ MB of text a second", "", text)
+    text = re.sub(r"[0-9.]+ s, [0-9.]+ MB of text (a|per) second", "", text)
     text = re.sub(r"\b(in|train:|predict:|rest|ETA) [0-9.:]+( ?m?s)?\b", "", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+", "", text)
     text = re.sub(r'"%s": ?("[^"]*"|[^,}]+)' % TIMES, "", text)
@@ -99,7 +100,7 @@ def files_of(folder):
             if "tfevents" in name:
                 found.append(os.path.dirname(os.path.relpath(path, folder)) + f" scalars {axis_of(path)}")
             elif name not in (".lock", "manifest.json", "log.jsonl"):  # the log repeats every setting
-                found.append(os.path.relpath(path, folder) + " " + content(path))
+                found += [os.path.relpath(path, folder), os.path.relpath(path, folder) + " " + content(path)]
     return sorted(found)
 
 
@@ -117,7 +118,7 @@ def run(line, start):
     return seen
 
 
-run_once = functools.lru_cache(maxsize=None)(run)
+run_once, run_again = [functools.lru_cache(maxsize=None)(run) for _ in range(2)]
 
 
 def without_echo(row, seen):
@@ -126,8 +127,24 @@ def without_echo(row, seen):
     return code, [line for line in lines if not echo.match(line)], files
 
 
-def differences(a, b):
-    return [name for name, x, y in zip(("exit code", "text", "files"), a, b) if x != y]
+def items_of(seen):
+    """Exit code, lines and files as a set, in which each line has a number if it is there several times."""
+    code, lines, files = seen
+    count = collections.Counter()
+    numbered = []
+    for line in lines:
+        count[line] += 1
+        numbered.append((line, count[line]))
+    return {("exit code", code), *numbered, *files}
+
+
+def effects(before, after):
+    """What each of the runs before has and none after, and the other way round. What differs between equal runs is no
+    effect, so of runs that add something there must be two."""
+    before, after = [items_of(each) for each in before], [items_of(each) for each in after]
+    lost = set.intersection(*before) - set.union(*after)
+    added = set.intersection(*after) - set.union(*before)
+    return lost | (added if len(after) > 1 else set())
 
 
 # --- the small world -----------------------------------------------------------------------------
@@ -253,22 +270,38 @@ def check_pair(row, job):
     value, context, start, line = (*case, None, None)[:4] if isinstance(case, tuple) else (case, "", None, None)
     line = "%s %s" % (line, context) if line else job_line(job, context)
     option = "--%s" % row if value is None else "--%s=%s" % (row, shlex.quote(value))
-    before = without_echo(row, run_once(line, start))
-    after = without_echo(row, run("%s %s" % (line, option), start))
-    if not differences(before, after):
+    if not has_effect(row, line, "%s %s" % (line, option), start):
         return "%s in berth %s: neither an effect nor a note (%s)" % (row, job, option)
     return None
 
 
+def has_effect(row, line, line_with_option, start):
+    before, after = [run_once(line, start)], [run(line_with_option, start)]
+    if items_of(without_echo(row, before[0])) == items_of(without_echo(row, after[0])):
+        return False
+    before.append(run_again(line, start))
+    before = [without_echo(row, each) for each in before]
+    after = [without_echo(row, each) for each in after]
+    return effects(before, after) or effects(before, [*after, without_echo(row, run(line_with_option, start))])
+
+
 def check_noise(job):
-    """Equal runs look equal. A slow one may show progress that a fast one does not: then more are tried."""
-    seen = [run_once(job_line(job), None)]
-    for _ in range(11):
-        seen.append(run(job_line(job), None))
-        different = [differences(each, seen[-1]) for each in seen[:-1]]
-        if not all(different):
-            return None
-    return "berth %s: twelve equal runs differ in %s" % (job, ", ".join(different[0]))
+    """Equal runs have no effect."""
+    line = job_line(job)
+    found = effects([run_once(line, None), run_again(line, None)], [run(line, None), run(line, None)])
+    return "berth %s: equal runs differ in %s" % (job, sorted(map(str, found))[0]) if found else None
+
+
+def check_effects():
+    """What is taken for an effect."""
+    def seen(*lines):
+        return 0, lines, ()
+    noise = [seen("loss 1", "%d turns" % number) for number in range(4)]
+    if effects(noise[:2], noise[2:3]) or effects(noise[:2], noise[2:]):
+        return "what differs between equal runs is taken for an effect"
+    if not effects(noise[:2], [seen("loss 2")]) or not effects(noise[:2], [seen("loss 1", "a note")] * 2):
+        return "an effect is not found"
+    return None
 
 
 def check_help(job, rows):
@@ -291,6 +324,7 @@ def main():
     table = dict(rows_of_table())
     failures = ["%s: a case or reader without a row" % row for row in [*CASES, *READERS]
                 if (row if isinstance(row, str) else row[0]) not in table]
+    failures += filter(None, [check_effects()])
     failures += filter(None, (check_help(job, [row for row in table if job in table[row]]) for job in JOBS))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(check_noise, job) for job in JOBS if not ONLY]

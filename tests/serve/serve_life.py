@@ -265,10 +265,10 @@ class Life(unittest.TestCase):
 
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""
-        folder = MODELS / "unread"
+        folder = MODELS / "waiting"
         folder.mkdir()
         os.mkfifo(folder / "config.json")
-        with Server(models=["unread"], wait=False) as server:
+        with Server(models=["waiting"], wait=False) as server:
             self.assertEqual(server.status("/health"), 503)
             self.assertEqual(server.status("/v2/health/live"), 200)
             status, headers, content = server.ask("/", {"inputs": QUESTION})
