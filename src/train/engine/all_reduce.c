@@ -200,6 +200,9 @@ void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
     if (!all_reduce_has_peers(all_reduce)) {
         return;
     }
+    // A GPU's weights and gradients pass through the same memory of the host. Only a rank that had
+    // no forward pass still waits for weights here.
+    all_reduce_wait_weights(all_reduce, range);
     for (size_t i = all_reduce->first_segment[range]; i < all_reduce->first_segment[range + 1];
          i++) {
         const struct comm_range gradients = gradients_of(all_reduce, &all_reduce->segments[i]);
