@@ -101,7 +101,8 @@ enum berth_status all_reduce_sharding(const struct berth_config *config, const s
     *sharding = (struct state_sharding){.rank = comm->rank,
                                         .size = comm->size,
                                         .stage = comm->size > 1 ? (int)config->zero_stage : 0,
-                                        .by_tensor = optimizer_needs_tensor_norms(&optimizer)};
+                                        .by_tensor = optimizer_needs_tensor_norms(&optimizer),
+                                        .keeps_gradients = config->virtual_ranks > 0};
     note_unused(config, sharding, log);
     return sharding->stage < 3 ? BERTH_OK
                                : error_set(error, BERTH_CONFIG,
