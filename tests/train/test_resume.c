@@ -213,6 +213,15 @@ static void test_the_floor_ends_the_run(void **state) {
     run.config.output_dir = fixture_keep("plain");
     run.config.loss_scaler = "plain";
     fixture_expect(&run, BERTH_OK, "it is at min_loss_scale: 1");
+    run.config.output_dir = fixture_keep("stuck");
+    run.config.max_steps = 60;
+    run.config.save_steps = 100;
+    fixture_expect(&run, BERTH_FAILURE,
+                   "50 updates in a row overflowed at loss scale 1, which is min_loss_scale: ");
+    run.config.output_dir = fixture_keep("fixed");
+    run.config.loss_scale = "4";
+    fixture_expect(&run, BERTH_FAILURE,
+                   "50 updates in a row overflowed at loss scale 4, which is static: ");
     run.config.output_dir = fixture_keep("none");
     run.config.loss_scale = "none";
     fixture_expect(&run, BERTH_FAILURE, "not finite");
@@ -280,7 +289,6 @@ static void test_results_of_another_run(void **state) {
         assert_int_equal(file_copy(fixture_path("out", names[i]), to, NULL), BERTH_OK);
         memory_free(to);
     }
-    run.config.max_steps = FIXTURE_UPDATES;
     run.config.resume_from_checkpoint = "auto";
     run.stop_at_step = 5;
     run.stop_level = 1;
@@ -423,7 +431,6 @@ static void test_moved_checkpoints(void **state) {
         assert_int_equal(rename(in_folder(name), in_folder(moved)), 0);
         assert_int_equal(symlink(in_folder(moved), in_folder(name)), 0);
     }
-    run.config.max_steps = FIXTURE_UPDATES;
     run.config.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     int64_t newest;
