@@ -289,6 +289,7 @@ static void test_results_of_another_run(void **state) {
         assert_int_equal(file_copy(fixture_path("out", names[i]), to, NULL), BERTH_OK);
         memory_free(to);
     }
+    run.config.max_steps = FIXTURE_UPDATES;
     run.config.resume_from_checkpoint = "auto";
     run.stop_at_step = 5;
     run.stop_level = 1;
@@ -431,6 +432,7 @@ static void test_moved_checkpoints(void **state) {
         assert_int_equal(rename(in_folder(name), in_folder(moved)), 0);
         assert_int_equal(symlink(in_folder(moved), in_folder(name)), 0);
     }
+    run.config.max_steps = FIXTURE_UPDATES;
     run.config.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     int64_t newest;
@@ -462,7 +464,8 @@ static void test_async_saves_have_the_same_bytes(void **state) {
 
 // A run resumed from nothing but a file in NVIDIA's form ends as the run that was not interrupted.
 // The newest of these files are kept.
-static void resume_from_nvidias_form(const char *optimizer, enum berth_precision precision) {
+static void resume_from_nvidias_form(const char *optimizer, enum berth_precision precision,
+                                     const char *then, const char *now) {
     char kept[64], again[64], file[96];
     snprintf(kept, sizeof kept, "%s-kept", optimizer);
     snprintf(again, sizeof again, "%s-again", optimizer);
@@ -470,6 +473,8 @@ static void resume_from_nvidias_form(const char *optimizer, enum berth_precision
     struct fixture_run run = fixture_default(kept);
     run.config.optimizer = optimizer;
     run.config.precision = precision;
+    run.config.no_decay = then;
+    run.config.weight_decay = then != NULL ? 0 : run.config.weight_decay;
     run.config.save_format = "torch,nvidia";
     run.config.save_total_limit = 3;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
@@ -483,15 +488,23 @@ static void resume_from_nvidias_form(const char *optimizer, enum berth_precision
     assert_int_equal(rename(in_folder(file), in_folder("alone/ckpt_6.pt")), 0);
     struct fixture_run resumed = run;
     resumed.config.output_dir = fixture_keep(again);
+    resumed.config.no_decay = now;
     resumed.config.resume_from_checkpoint = fixture_keep("alone/ckpt_6.pt");
     assert_int_equal(fixture_execute(&resumed), BERTH_OK);
     assert_same_run(kept, again);
 }
 
 static void test_from_nvidias_form(void **state) {
-    resume_from_nvidias_form("nvlamb", BERTH_FP32);
-    resume_from_nvidias_form("adamw", BERTH_BF16);
-    resume_from_nvidias_form("adam", BERTH_FP32); // in which everything decays
+    resume_from_nvidias_form("nvlamb", BERTH_FP32, NULL, NULL);
+    resume_from_nvidias_form("adamw", BERTH_BF16, NULL, NULL);
+    resume_from_nvidias_form("adam", BERTH_FP32, NULL, NULL); // in which everything decays
+}
+
+// The list of parameters that do not decay, which numbers them in the file, is the writer's.
+static void test_from_nvidias_form_with_another_list(void **state) {
+    (void)state;
+    resume_from_nvidias_form("adamw", BERTH_FP32, "query.weight", "key.weight");
+    resume_from_nvidias_form("bertadam", BERTH_FP32, "none", NULL);
 }
 
 // Refused before anything is computed.
@@ -525,6 +538,7 @@ int main(void) {
         FIXTURE_TEST(test_late_rotation),
         FIXTURE_TEST(test_moved_checkpoints),
         FIXTURE_TEST(test_from_nvidias_form),
+        FIXTURE_TEST(test_from_nvidias_form_with_another_list),
         FIXTURE_TEST(test_unknown_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
