@@ -163,9 +163,9 @@ static int64_t next_smaller(const struct plan_args *args, unsigned sizes, int64_
 static int64_t largest_fitting(const struct plan_args *args, const struct plan_limits *limits,
                                unsigned sizes) {
     const struct engine_shape *shape = args->shape;
-    const int64_t micro = shape->train.sequences / at_least_one(args->texts);
-    const int64_t predict = shape->infer.tokens / at_least_one(predict_length(args));
-    int64_t sequences = sizes & SIZE_MICRO ? micro : predict;
+    int64_t sequences = sizes & SIZE_MICRO
+                            ? shape->train.sequences / at_least_one(args->texts)
+                            : shape->infer.tokens / at_least_one(predict_length(args));
     do {
         sequences = next_smaller(args, sizes, sequences);
     } while (sequences > 0 && !fits_with(args, limits, sizes, sequences));
@@ -176,12 +176,12 @@ static int64_t largest_fitting(const struct plan_args *args, const struct plan_l
 #define ADVICE_SIZE 192
 
 static void print_sizes(unsigned sizes, int64_t sequences, char text[SIZES_SIZE]) {
-    const char *micro = "--per_device_train_batch_size", *predict = "--predict_batch_size";
+    const char *micro = "--per_device_train_batch_size", *infer = "--predict_batch_size";
     if (sizes == (SIZE_MICRO | SIZE_PREDICT)) {
-        snprintf(text, SIZES_SIZE, "%s %" PRId64 " with %s %" PRId64, micro, sequences, predict,
+        snprintf(text, SIZES_SIZE, "%s %" PRId64 " with %s %" PRId64, micro, sequences, infer,
                  sequences);
     } else {
-        snprintf(text, SIZES_SIZE, "%s %" PRId64, sizes == SIZE_MICRO ? micro : predict, sequences);
+        snprintf(text, SIZES_SIZE, "%s %" PRId64, sizes == SIZE_MICRO ? micro : infer, sequences);
     }
 }
 
