@@ -562,8 +562,10 @@ extern const char *const device_gpu_kinds[];
 // BERTH_UNAVAILABLE: no such device, no driver for it, or no module of Berth.
 enum berth_status device_gpu_open(const char *kind, const struct device_options *options,
                                   struct device **device, struct berth_error *error);
-// The reason why no GPU of that kind is usable, as far as it is known without opening the kind's
-// module; NULL: there may be one. The emulation needs only its module.
+// Whether Berth's module for GPUs of that kind is installed.
+int device_gpu_has_module(const char *kind);
+// What a GPU of that kind needs besides the module and is missing, as far as it is known without
+// opening the module; NULL: there may be one. The emulation needs only its module.
 const char *device_gpu_missing(const char *kind);
 // Describes the GPU with that index; *count = the number of them. Errors as those of
 // device_gpu_open.

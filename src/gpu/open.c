@@ -55,10 +55,11 @@ static int has_evidence(const char *evidence) {
     return evidence[0] == '/' ? access(evidence, F_OK) == 0 : dlopen(evidence, RTLD_LAZY) != NULL;
 }
 
+int device_gpu_has_module(const char *kind) {
+    return module_exists("device", kind);
+}
+
 const char *device_gpu_missing(const char *kind) {
-    if (!module_exists("device", kind)) {
-        return "this build has no device for GPUs";
-    }
     for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++) {
         if (strcmp(drivers[i].kind, kind) == 0 && !has_evidence(drivers[i].evidence)) {
             return drivers[i].missing;

@@ -26,6 +26,16 @@ run finetune squad $spikes --output "$work/alone-spikes"
 expect_code 0
 expect_err "and leaves out its data"
 
+coefficients() { # FOLDER: of each tensor that is trained, in every update
+    grep -o '"lamb_coeffs".*' "$work/$1/log.jsonl"
+}
+lamb="$settings --max_steps 2 --precision fp32 --virtual_ranks 4 --optimizer lamb --freeze_layers 1 --skip_checkpoint"
+run finetune squad $lamb --output "$work/alone-lamb"
+expect_code 0
+coefficients alone-lamb >"$work/coefficients"
+grep -q "encoder.layer.1" "$work/coefficients" || fail "no coefficients"
+! grep -q "encoder.layer.0" "$work/coefficients" || fail "coefficients of frozen tensors"
+
 printf '{"train_batch_size": 8, "gradient_clipping": 0.5}\n' >"$work/one.json"
 printf '{"train_batch_size": 8, "gradient_clipping": 0.25}\n' >"$work/two.json"
 refused() { # TEXT
@@ -42,6 +52,9 @@ for mpi in $mpis; do
     for file in model.safetensors checkpoint-20/optimizer.safetensors; do
         cmp -s "$work/alone-spikes/$file" "$work/$mpi-spikes/$file" || fail "with spikes, $file of one process and of two differ"
     done
+    launch "$mpi" 2 finetune squad $lamb --zero_stage 1 --output "$work/$mpi-lamb"
+    expect_code 0
+    coefficients "$mpi-lamb" | cmp - "$work/coefficients" || fail "other coefficients"
     for stage in 0 1 2; do
         precision=$([ $stage -eq 1 ] && echo bf16 || echo fp32)
         # The bytes do not depend on when something is exchanged or saved.

@@ -149,6 +149,10 @@ static void close(struct device *dev) {
 
 const char *const device_gpu_kinds[] = {"cuda", NULL};
 
+int device_gpu_has_module(const char *kind) {
+    return 1;
+}
+
 const char *device_gpu_missing(const char *kind) {
     return NULL;
 }

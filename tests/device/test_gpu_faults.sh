@@ -81,8 +81,30 @@ what="a batch that fits"
 BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 2 --max_steps 1
 expect_code 0
 
-# Options that the device has no use for.
+# Why the CPU computes: as far as modules are installed, the first one's reason; if one was loaded, its own message says
+# it. No file here is the module of a real GPU, and libcuda.so.1 is not NVIDIA's.
+mkdir alone driver
+cp "$BERTH" alone/berth
+cp "$BERTH_MODULE_PATH/berth-device-emulated.so" driver/libcuda.so.1
+because() { # TEXT
+    BERTH_MODULE_PATH= LD_LIBRARY_PATH=$work/driver alone/berth embed --model start texts.txt --device auto >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect_err "(auto: $1)"
+}
 printf 'ada lived in oslo\n' >texts.txt
+what="no module for a GPU"
+because "this build has no device for GPUs"
+if [ ! -e /dev/kfd ]; then
+    what="a module for AMD's GPUs alone"
+    : >alone/berth-device-hip.so
+    because "no AMD GPU driver is loaded (/dev/kfd)"
+    what="a module for NVIDIA's GPUs that cannot be loaded"
+    : >alone/berth-device-cuda.so
+    because "no GPU can be used"
+fi
+
+# Options that the device has no use for.
 run embed --model start texts.txt --device emulated --instructions avx2
 expect_code 0
 expect_err "instructions has no effect: it selects those of the CPU, and the device is emulated"

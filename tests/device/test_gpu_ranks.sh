@@ -20,6 +20,9 @@ small="finetune squad --model $work/small --train $work/data.json --max_seq_leng
     --precision bf16 --virtual_ranks 4 --device emulated"
 run $small --output "$work/emulated"
 expect_code 0
+few="--train_batch_size 1 --max_steps 3" # one of two ranks has no sequence
+run $small $few --output "$work/emulated-few"
+expect_code 0
 
 for mpi in $(find_mpis); do
     for stage in 0 1 2; do
@@ -62,5 +65,20 @@ for mpi in $(find_mpis | head -n 1); do
         expect_code 0
         cmp "$work/emulated/model.safetensors" "$work/emulated-$ranks/model.safetensors" || fail "other bytes"
     done
+    launch "$mpi" 2 $small $few --zero_stage 1 --output "$work/emulated-few-2"
+    expect_code 0
+    cmp "$work/emulated-few/model.safetensors" "$work/emulated-few-2/model.safetensors" || fail "other bytes, few"
+    # The size that is suggested divides a rank's part of the update: of 12 sequences, 3, not 4.
+    planned="$small --train_batch_size 12 --virtual_ranks 2 --dry_run --output $work/planned"
+    launch "$mpi" 2 $planned --per_device_train_batch_size 6
+    expect_code 0
+    needed=$(awk '$1 == "device_plan_bytes" { printf "%d\n", $2 * ($3 == "MiB" ? 1024 : 1) }' "$out")
+    export BERTH_EMULATION_MEMORY=$((2 * needed - 40)) # both ranks share it; less than a sequence takes
+    launch "$mpi" 2 $planned --per_device_train_batch_size 6
+    expect_code 78
+    expect_err "; --per_device_train_batch_size 3 would fit"
+    launch "$mpi" 2 $planned --per_device_train_batch_size 3
+    expect_code 0
+    unset BERTH_EMULATION_MEMORY
 done
 finish

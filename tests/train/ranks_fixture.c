@@ -144,8 +144,11 @@ void rank_open(struct rank *rank, const struct setting *setting, struct comm *co
                                                .gradient_bucket = setting->bucket,
                                                .weight_bucket = setting->bucket};
     rules.check_every = setting->checks;
-    const struct state_sharding sharding = {comm->rank, comm->size, setting->stage,
-                                            optimizer_needs_tensor_norms(&rules.optimizer)};
+    const struct state_sharding sharding = {.rank = comm->rank,
+                                            .size = comm->size,
+                                            .stage = setting->stage,
+                                            .by_tensor =
+                                                optimizer_needs_tensor_norms(&rules.optimizer)};
     CHECK(device_cpu_open(&options, &rank->device, NULL) == BERTH_OK);
     CHECK(state_init_sharded(&rank->state, rank->device, &ranks_table, setting->compute, &sharding,
                              NULL) == BERTH_OK);

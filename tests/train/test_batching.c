@@ -6,6 +6,7 @@
 #include "core/options.h"
 #include "train/engine/batching.h"
 #include "train/engine/division.h"
+#include "train/engine/feed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -274,6 +275,41 @@ static void test_worst_case_is_met_and_never_passed(void **state) {
     }
 }
 
+// Too many epochs to walk through, and micro-batches larger than an epoch.
+static void test_bound_of_few_sequences(void **state) {
+    const struct packer_source source = {.get = get, .count = 8};
+    const struct batching_rank alone = {&shape, 0, 1};
+    struct berth_config config = make(0, 32, 0);
+    config.num_train_epochs = 100;
+    struct batching b;
+    struct batching_worst worst;
+    assert_int_equal(batching_resolve(&b, &config, 8, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_find_worst(&b, &source, &alone, &worst, NULL), BERTH_OK);
+    assert_int_equal(worst.micro.sequences, 8);
+    assert_int_equal(worst.micro.tokens, 8 * worst.micro.max_length);
+}
+
+// Of shards only the largest length is known. A rank has its parts of an update.
+static void test_micro_batches_of_shards(void **state) {
+    static const struct {
+        int64_t ranks, parts, expected; // 16 sequences of 512 tokens fill a micro-batch
+    } cases[] = {{1, 1, 16}, {4, 4, 4}, {3, 3, 6}, {2, 8, 8}, {2, 64, 32}};
+    const struct shard_list shards = {.length = 512, .predictions = 80};
+    const struct shard_stream_settings settings = {.max_predictions = 80};
+    struct feed feed;
+    feed_open_shards(&feed, &shards, &settings);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct batching b = {.update_sequences = 256,
+                                   .micro = {.tokens = BATCHING_TOKENS, .sequences = 512},
+                                   .parts = cases[i].parts};
+        const struct batching_rank rank = {&shape, 0, (int)cases[i].ranks};
+        struct batching_worst worst;
+        assert_int_equal(feed.ops->find_worst(&feed, &b, &rank, &worst, NULL), BERTH_OK);
+        assert_int_equal(worst.micro_batches, cases[i].expected);
+    }
+    feed_done(&feed);
+}
+
 static struct packer_sequence get_skewed(const void *data, size_t index) {
     return (struct packer_sequence){.length = index % 50 == 0 ? 5000 : get(data, index).length};
 }
@@ -447,6 +483,8 @@ int main(void) {
         cmocka_unit_test(test_the_last_update_can_be_left_out),
         cmocka_unit_test(test_ends_of_epochs_within_updates),
         cmocka_unit_test(test_worst_case_is_met_and_never_passed),
+        cmocka_unit_test(test_bound_of_few_sequences),
+        cmocka_unit_test(test_micro_batches_of_shards),
         cmocka_unit_test(test_divisions),
         cmocka_unit_test(test_worst_case_of_each_rank),
         cmocka_unit_test(test_groups_stay_whole),

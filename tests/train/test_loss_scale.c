@@ -135,7 +135,7 @@ static void test_being_stuck_ends_the_run(void **state) {
         for (int update = 0; update < 49; update++) {
             assert_int_equal(loss_scale_update(&scale, 1), SCALE_TOLERATED);
         }
-        assert_int_equal(loss_scale_update(&scale, 1), SCALE_AT_FLOOR);
+        assert_int_equal(loss_scale_update(&scale, 1), SCALE_EXHAUSTED);
     }
 }
 
@@ -262,7 +262,7 @@ static void follow(const char *rule, int64_t hysteresis, int consecutive, uint64
         int overflow = overflows(seed, update, scale.scale);
         enum loss_scale_event event = loss_scale_update(&scale, overflow);
         (strcmp(rule, "zero") == 0 ? model_zero : model_plain)(&model, overflow);
-        assert_int_equal(event == SCALE_AT_FLOOR, model.ended);
+        assert_int_equal(event == SCALE_EXHAUSTED, model.ended);
         if (scale.scale != model.scale) {
             fail_msg("%s, update %d: %g, expected %g", rule, update, scale.scale, model.scale);
         }

@@ -121,8 +121,11 @@ static void open_rank(struct rank *rank, const char *name, int number, int size,
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     rank->optimizer = optimizer_of(&config);
     assert_int_equal(device_cpu_open(&options, &rank->device, NULL), BERTH_OK);
-    const struct state_sharding sharding = {number, size, 1,
-                                            optimizer_needs_tensor_norms(&rank->optimizer)};
+    const struct state_sharding sharding = {.rank = number,
+                                            .size = size,
+                                            .stage = 1,
+                                            .by_tensor =
+                                                optimizer_needs_tensor_norms(&rank->optimizer)};
     assert_int_equal(
         state_init_sharded(&rank->state, rank->device, &table, DTYPE_BF16, &sharding, NULL),
         BERTH_OK);

@@ -50,19 +50,36 @@ static void planned_close(struct planned *planned) {
     param_table_done(&planned->table);
 }
 
+static struct plan_args plan_of(const struct planned *planned, const struct engine_shape *shape) {
+    return (struct plan_args){.state = &planned->state, .config = &planned->shape, .shape = shape};
+}
+
+static struct plan_memory memory_of(const struct plan_args *args) {
+    struct plan_memory memory;
+    assert_int_equal(plan_memory_make(&memory, args, NULL), BERTH_OK);
+    return memory;
+}
+
+// The number after an option in a message; -1: it is not there.
+static int64_t advised(const struct berth_error *error, const char *option) {
+    const char *named = strstr(error->message, option);
+    return named != NULL ? strtoll(named + strlen(option), NULL, 10) : -1;
+}
+
 // The same batch with recomputed activations fits as promised, and is not suggested twice.
-static void check_checkpointing(struct plan_limit_args limit, struct engine_shape batch) {
-    struct plan_memory kept = *limit.memory, again;
+static void check_checkpointing(const struct plan_args *args, struct plan_limits limits) {
+    const struct plan_memory kept = memory_of(args);
+    struct engine_shape batch = *args->shape;
+    struct plan_args changed = *args;
     struct berth_error error;
     batch.gradient_checkpointing = 1;
-    assert_int_equal(plan_memory_make(&again, limit.state, limit.config, &batch, NULL), BERTH_OK);
+    changed.shape = &batch;
+    const struct plan_memory again = memory_of(&changed);
     assert_true(again.engine.activations < kept.engine.activations / 2);
     assert_int_equal(again.engine.workspace, kept.engine.workspace);
-    limit.memory = &again;
-    limit.shape = &batch;
-    assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
-    limit.host.available /= 2;
-    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    assert_int_equal(plan_memory_check(&changed, &again, &limits, &error), BERTH_OK);
+    limits.host.available /= 2;
+    assert_int_equal(plan_memory_check(&changed, &again, &limits, &error), BERTH_CONFIG);
     assert_null(strstr(error.message, "gradient_checkpointing"));
 }
 
@@ -71,31 +88,63 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     planned_open(&planned);
     struct engine_shape batch = {
         .train = {.tokens = 512 * 128, .sequences = 512, .max_length = 128}};
-    struct plan_memory memory;
-    assert_int_equal(plan_memory_make(&memory, &planned.state, &planned.shape, &batch, NULL),
-                     BERTH_OK);
+    const struct plan_args args = plan_of(&planned, &batch);
+    struct plan_memory memory = memory_of(&args);
     assert_true(memory.total > memory.engine.activations + 2 * memory.state.moments);
-    struct plan_limit_args limit = {.memory = &memory,
-                                    .state = &planned.state,
-                                    .config = &planned.shape,
-                                    .shape = &batch,
-                                    .host = {memory.engine.activations / 2, "the test"}};
+    struct plan_limits limits = {.host = {memory.engine.activations / 2, "the test"}};
     struct berth_error error;
-    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
-    const char *named = strstr(error.message, "--per_device_train_batch_size ");
-    assert_non_null(named);
-    int64_t sequences = strtoll(strchr(named, ' '), NULL, 10);
+    assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
+    const int64_t sequences = advised(&error, "--per_device_train_batch_size ");
     assert_true(sequences > 0 && sequences < 512);
     assert_non_null(strstr(error.message, "would fit, and so would --gradient_checkpointing"));
-    check_checkpointing(limit, batch);
+    check_checkpointing(&args, limits);
     batch.train.sequences = sequences;
     batch.train.tokens = sequences * 128;
-    assert_int_equal(plan_memory_make(&memory, &planned.state, &planned.shape, &batch, NULL),
-                     BERTH_OK);
-    assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
-    limit.host.available = 1 << 20;
-    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    memory = memory_of(&args);
+    assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_OK);
+    limits.host.available = 1 << 20;
+    assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "not even"));
+    planned_close(&planned);
+}
+
+// A run that also evaluates: the option that is named is that of the batches that do not fit, and
+// leaves the others as they are.
+static void test_refusal_of_an_evaluation(void **state) {
+    static const struct batch_extent small = {.tokens = 4 * 128, .sequences = 4, .max_length = 128};
+    static const struct batch_extent large = {
+        .tokens = 1024 * 128, .sequences = 1024, .max_length = 128};
+    const struct engine_shape shapes[] = {{.train = small, .infer = large},
+                                          {.train = large, .infer = small},
+                                          {.train = large, .infer = large}};
+    struct planned planned;
+    planned_open(&planned);
+    const struct engine_shape fitting = {.train = small, .infer = small};
+    struct plan_args args = plan_of(&planned, &fitting);
+    const struct plan_memory least = memory_of(&args);
+    const struct plan_limits limits = {
+        .host = {2 * (least.total - least.resident) + (24 << 20), "the test"}};
+    struct berth_error error;
+    args.predict_length = 256;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        args.shape = &shapes[i];
+        const struct plan_memory memory = memory_of(&args);
+        assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
+        const int64_t micro = advised(&error, "--per_device_train_batch_size ");
+        const int64_t predict = advised(&error, "--predict_batch_size ");
+        assert_true((micro > 0) == (i > 0) && (predict > 0) == (i != 1));
+        struct engine_shape followed = shapes[i];
+        if (micro > 0) {
+            followed.train =
+                (struct batch_extent){.tokens = micro * 128, .sequences = micro, .max_length = 128};
+        }
+        if (predict > 0) {
+            followed.infer.tokens = predict * args.predict_length;
+        }
+        args.shape = &followed;
+        const struct plan_memory less = memory_of(&args);
+        assert_int_equal(plan_memory_check(&args, &less, &limits, &error), BERTH_OK);
+    }
     planned_close(&planned);
 }
 
@@ -108,31 +157,25 @@ static void test_device_memory_is_apart(void **state) {
     apart.is_host = 0;
     const struct engine_shape batch = {
         .train = {.tokens = 64 * 128, .sequences = 64, .max_length = 128}};
-    struct plan_memory host, device;
-    assert_int_equal(plan_memory_make(&host, &planned.state, &planned.shape, &batch, NULL),
-                     BERTH_OK);
+    const struct plan_args args = plan_of(&planned, &batch);
+    const struct plan_memory host = memory_of(&args);
     planned.state.device = &apart;
-    assert_int_equal(plan_memory_make(&device, &planned.state, &planned.shape, &batch, NULL),
-                     BERTH_OK);
+    const struct plan_memory device = memory_of(&args);
     assert_int_equal(host.device, 0);
     assert_int_equal(device.staging, 128 * 64 * 4); // the largest parameter, of positions
     assert_int_equal(device.total - device.resident, device.staging + device.engine.batches);
     assert_int_equal(device.device, host.total - host.resident);
-    struct plan_limit_args limit = {.memory = &device,
-                                    .state = &planned.state,
-                                    .config = &planned.shape,
-                                    .shape = &batch,
-                                    .host = {UINT64_MAX, "the host"},
-                                    .device = {device.device, "the card"}};
+    struct plan_limits limits = {.host = {UINT64_MAX, "the host"},
+                                 .device = {device.device, "the card"}};
     struct berth_error error;
-    assert_int_equal(plan_memory_check(&limit, &error), BERTH_OK);
-    limit.device.available--;
-    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    assert_int_equal(plan_memory_check(&args, &device, &limits, &error), BERTH_OK);
+    limits.device.available--;
+    assert_int_equal(plan_memory_check(&args, &device, &limits, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "the card leaves"));
     assert_non_null(strstr(error.message, "--per_device_train_batch_size 32 would fit"));
-    limit.device.available = UINT64_MAX;
-    limit.host.available = device.staging;
-    assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
+    limits.device.available = UINT64_MAX;
+    limits.host.available = device.staging;
+    assert_int_equal(plan_memory_check(&args, &device, &limits, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "the host leaves"));
     planned_close(&planned);
 }
@@ -142,27 +185,20 @@ static void test_advice_divides_the_update(void **state) {
     struct planned planned;
     planned_open(&planned);
     struct engine_shape batch = {.train = {.tokens = 24 * 128, .sequences = 24, .max_length = 128}};
-    struct plan_memory memory;
-    assert_int_equal(plan_memory_make(&memory, &planned.state, &planned.shape, &batch, NULL),
-                     BERTH_OK);
-    struct plan_limit_args limit = {.memory = &memory,
-                                    .state = &planned.state,
-                                    .config = &planned.shape,
-                                    .shape = &batch,
-                                    .update_sequences = 512,
-                                    .host = {.limit = "the test"}};
+    struct plan_args args = plan_of(&planned, &batch);
+    args.update_sequences = 512;
+    const struct plan_memory memory = memory_of(&args);
+    struct plan_limits limits = {.host = {.limit = "the test"}};
     struct berth_error error;
-    int advised = 0;
+    int several = 0;
     for (uint64_t part = 1; part < 32; part++) {
-        limit.host.available = (memory.total - memory.resident) * part / 32;
-        assert_int_equal(plan_memory_check(&limit, &error), BERTH_CONFIG);
-        const char *named = strstr(error.message, "--per_device_train_batch_size ");
-        assert_non_null(named);
-        int64_t sequences = strtoll(strchr(named, ' '), NULL, 10);
+        limits.host.available = (memory.total - memory.resident) * part / 32;
+        assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
+        const int64_t sequences = advised(&error, "--per_device_train_batch_size ");
         assert_true(sequences >= 1 && sequences < 24 && 512 % sequences == 0);
-        advised |= sequences > 1;
+        several |= sequences > 1;
     }
-    assert_true(advised);
+    assert_true(several);
     planned_close(&planned);
 }
 
@@ -204,6 +240,7 @@ static void test_state_of_a_rank(void **state) {
     static const struct {
         int64_t hidden, layers;
     } geometries[] = {{384, 6}, {768, 12}, {1024, 24}};
+    const struct device gpu = {.is_host = 0}, cpu = {.is_host = 1};
     for (size_t i = 0; i < sizeof geometries / sizeof *geometries; i++) {
         const struct bert_config shape = real_shape(geometries[i].hidden, geometries[i].layers);
         struct param_table table;
@@ -212,16 +249,26 @@ static void test_state_of_a_rank(void **state) {
         const size_t tables = (size_t)(table.total - table.head_first) * sizeof(float);
         size_t weights = 0, moments = 0;
         for (int rank = 0; rank < 4; rank++) {
-            const struct state_sharding none = {rank, 4, 0, 0}, half = {rank, 4, 1, 0};
-            const struct state_sharding most = {rank, 4, 2, 0};
-            const struct state_bytes zero = state_measure_sharded(&table, DTYPE_BF16, &none);
-            const struct state_bytes one = state_measure_sharded(&table, DTYPE_BF16, &half);
-            const struct state_bytes two = state_measure_sharded(&table, DTYPE_BF16, &most);
-            const struct state_bytes f32 = state_measure_sharded(&table, DTYPE_F32, &most);
+            const struct state_sharding none = {.rank = rank, .size = 4};
+            const struct state_sharding half = {.rank = rank, .size = 4, .stage = 1};
+            const struct state_sharding most = {.rank = rank, .size = 4, .stage = 2};
+            struct state_sharding kept = most;
+            kept.keeps_gradients = 1;
+            const struct state_bytes zero = state_measure_sharded(&table, &cpu, DTYPE_BF16, &none);
+            const struct state_bytes one = state_measure_sharded(&table, &cpu, DTYPE_BF16, &half);
+            const struct state_bytes two = state_measure_sharded(&table, &cpu, DTYPE_BF16, &most);
+            const struct state_bytes f32 = state_measure_sharded(&table, &cpu, DTYPE_F32, &most);
             assert_memory_equal(&zero, &whole, sizeof whole);
             assert_int_equal(one.gradients, whole.gradients);
             assert_int_equal(two.weights, one.weights);
             assert_int_equal(f32.weights, whole.weights); // they are what is computed with
+            assert_int_equal(state_measure_sharded(&table, &cpu, DTYPE_BF16, &kept).gradients,
+                             whole.gradients);
+            const struct state_bytes apart =
+                state_measure_sharded(&table, &gpu, DTYPE_BF16, &most); // without pages to discard
+            assert_int_equal(apart.weights, whole.weights);
+            assert_int_equal(apart.gradients, whole.gradients);
+            assert_int_equal(apart.moments, two.moments);
             weights += two.weights - tables;
             moments += two.moments;
             const double part = 1.1 / 4 * (double)(whole.weights + whole.moments + whole.gradients);
@@ -560,6 +607,7 @@ static void test_shards_of_a_benchmark(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_refusal_names_a_size_that_fits),
+        FIXTURE_TEST(test_refusal_of_an_evaluation),
         FIXTURE_TEST(test_device_memory_is_apart),
         cmocka_unit_test(test_weights_in_int8),
         cmocka_unit_test(test_state_of_a_rank),

@@ -213,6 +213,15 @@ static void test_the_floor_ends_the_run(void **state) {
     run.config.output_dir = fixture_keep("plain");
     run.config.loss_scaler = "plain";
     fixture_expect(&run, BERTH_OK, "it is at min_loss_scale: 1");
+    run.config.output_dir = fixture_keep("stuck");
+    run.config.max_steps = 60;
+    run.config.save_steps = 100;
+    fixture_expect(&run, BERTH_FAILURE,
+                   "50 updates in a row overflowed at loss scale 1, which is min_loss_scale: ");
+    run.config.output_dir = fixture_keep("fixed");
+    run.config.loss_scale = "4";
+    fixture_expect(&run, BERTH_FAILURE,
+                   "50 updates in a row overflowed at loss scale 4, which is static: ");
     run.config.output_dir = fixture_keep("none");
     run.config.loss_scale = "none";
     fixture_expect(&run, BERTH_FAILURE, "not finite");
@@ -455,7 +464,8 @@ static void test_async_saves_have_the_same_bytes(void **state) {
 
 // A run resumed from nothing but a file in NVIDIA's form ends as the run that was not interrupted.
 // The newest of these files are kept.
-static void resume_from_nvidias_form(const char *optimizer, enum berth_precision precision) {
+static void resume_from_nvidias_form(const char *optimizer, enum berth_precision precision,
+                                     const char *then, const char *now) {
     char kept[64], again[64], file[96];
     snprintf(kept, sizeof kept, "%s-kept", optimizer);
     snprintf(again, sizeof again, "%s-again", optimizer);
@@ -463,6 +473,8 @@ static void resume_from_nvidias_form(const char *optimizer, enum berth_precision
     struct fixture_run run = fixture_default(kept);
     run.config.optimizer = optimizer;
     run.config.precision = precision;
+    run.config.no_decay = then;
+    run.config.weight_decay = then != NULL ? 0 : run.config.weight_decay;
     run.config.save_format = "torch,nvidia";
     run.config.save_total_limit = 3;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
@@ -476,15 +488,23 @@ static void resume_from_nvidias_form(const char *optimizer, enum berth_precision
     assert_int_equal(rename(in_folder(file), in_folder("alone/ckpt_6.pt")), 0);
     struct fixture_run resumed = run;
     resumed.config.output_dir = fixture_keep(again);
+    resumed.config.no_decay = now;
     resumed.config.resume_from_checkpoint = fixture_keep("alone/ckpt_6.pt");
     assert_int_equal(fixture_execute(&resumed), BERTH_OK);
     assert_same_run(kept, again);
 }
 
 static void test_from_nvidias_form(void **state) {
-    resume_from_nvidias_form("nvlamb", BERTH_FP32);
-    resume_from_nvidias_form("adamw", BERTH_BF16);
-    resume_from_nvidias_form("adam", BERTH_FP32); // in which everything decays
+    resume_from_nvidias_form("nvlamb", BERTH_FP32, NULL, NULL);
+    resume_from_nvidias_form("adamw", BERTH_BF16, NULL, NULL);
+    resume_from_nvidias_form("adam", BERTH_FP32, NULL, NULL); // in which everything decays
+}
+
+// The list of parameters that do not decay, which numbers them in the file, is the writer's.
+static void test_from_nvidias_form_with_another_list(void **state) {
+    (void)state;
+    resume_from_nvidias_form("adamw", BERTH_FP32, "query.weight", "key.weight");
+    resume_from_nvidias_form("bertadam", BERTH_FP32, "none", NULL);
 }
 
 // Refused before anything is computed.
@@ -518,6 +538,7 @@ int main(void) {
         FIXTURE_TEST(test_late_rotation),
         FIXTURE_TEST(test_moved_checkpoints),
         FIXTURE_TEST(test_from_nvidias_form),
+        FIXTURE_TEST(test_from_nvidias_form_with_another_list),
         FIXTURE_TEST(test_unknown_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,6 +195,53 @@ static void test_rollback(void **state) {
     assert_same_run("back", "later");
 }
 
+// The head that the run began with is new; that of its checkpoints is trained.
+static void test_rollback_of_a_new_head(void **state) {
+    static const char rolls_back[] = "the run rolls back to update ";
+    (void)state;
+    FILE *file = fopen(in_folder("train.tsv"), "w");
+    assert_non_null(file);
+    fprintf(file, "text\tlabel\n");
+    for (int i = 0; i < 24; i++) {
+        const struct fixture_words words = fixture_words(i);
+        fprintf(file, "the %s is %s\t%d\n", words.thing, words.colour, i % 3);
+    }
+    assert_int_equal(fclose(file), 0);
+    struct fixture_run run = base("back", "rollback");
+    run.task = "classify";
+    run.config.train_file = fixture_keep("train.tsv");
+    run.config.text_column = "text";
+    run.config.label_column = "label";
+    run.config.save_steps = 3;
+    fixture_expect(&run, BERTH_OK, rolls_back);
+    char *text = fixture_text(in_folder("log"));
+    const int kept = atoi(strstr(text, rolls_back) + strlen(rolls_back));
+    memory_free(text);
+    fixture_copy(in_folder(checkpoint("back", kept)), in_folder(checkpoint("again", kept)));
+    struct fixture_run again = run;
+    again.config.output_dir = fixture_keep("again");
+    again.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&again), BERTH_OK);
+    assert_same_run("back", "again");
+}
+
+// The first evaluation comes after its update's checkpoint, which knows no score yet. The second
+// one of that update is not compared with the first.
+static void test_rollback_forgets_scores(void **state) {
+    (void)state;
+    const int kept = (find_spike() - 1) / 3 * 3;
+    char words[96];
+    struct fixture_run run = base("back", "rollback");
+    run.config.save_steps = 3;
+    run.config.eval_steps = kept;
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.early_stopping_patience = 1;
+    snprintf(words, sizeof words, "the run rolls back to update %d ", kept);
+    fixture_expect(&run, BERTH_OK, words);
+    snprintf(words, sizeof words, "early stopping after update %d:", kept);
+    fixture_assert_not_logged(words);
+}
+
 static void test_rollback_beside_saving(void **state) {
     (void)state;
     find_spike();
@@ -231,10 +278,16 @@ static void test_rollbacks_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule),          FIXTURE_TEST(test_warning_changes_nothing),
-        FIXTURE_TEST(test_skipping),          FIXTURE_TEST(test_skipping_resumed),
-        FIXTURE_TEST(test_rollback),          FIXTURE_TEST(test_rollback_beside_saving),
-        FIXTURE_TEST(test_no_checkpoint_yet), FIXTURE_TEST(test_rollbacks_end),
+        cmocka_unit_test(test_rule),
+        FIXTURE_TEST(test_warning_changes_nothing),
+        FIXTURE_TEST(test_skipping),
+        FIXTURE_TEST(test_skipping_resumed),
+        FIXTURE_TEST(test_rollback),
+        FIXTURE_TEST(test_rollback_of_a_new_head),
+        FIXTURE_TEST(test_rollback_forgets_scores),
+        FIXTURE_TEST(test_rollback_beside_saving),
+        FIXTURE_TEST(test_no_checkpoint_yet),
+        FIXTURE_TEST(test_rollbacks_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

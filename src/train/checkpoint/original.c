@@ -8,6 +8,7 @@
 #include "model/weights.h"
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
+#include "train/progress/run_facts.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -182,20 +183,38 @@ static enum berth_status begin_after(const struct checkpoint_content *content, c
     return BERTH_OK;
 }
 
+// The optimizer of the run that wrote a file, whose no_decay may differ from this run's: it
+// numbered the parameters.
+static enum berth_status find_writer(const json *state, const char *file,
+                                     struct optimizer *optimizer, struct berth_error *error) {
+    struct berth_config config;
+    const enum berth_status status = run_facts_settings(state, &config, error);
+    if (status != BERTH_OK) {
+        return error_prefix(error, status, "%s", file);
+    }
+    *optimizer = optimizer_of(&config);
+    return BERTH_OK;
+}
+
 static enum berth_status read_open(const struct checkpoint_content *content,
                                    const struct weights *weights, int64_t step,
                                    const struct berth_log *log, struct berth_error *error) {
-    const struct optimizer optimizer = optimizer_of(content->config);
+    struct optimizer optimizer = optimizer_of(content->config);
     const struct original_moments from = {weights, &optimizer, step};
     const char *file = weights->file.path;
     struct original_moments_found found;
+    enum berth_status status;
     json *state;
     TRY(read_state(weights, &state, error));
-    enum berth_status status = original_moments_read(&from, content->state, &found, error);
+    if (state != NULL) {
+        TRY_DONE(find_writer(state, file, &optimizer, error));
+    }
+    status = original_moments_read(&from, content->state, &found, error);
     if (status == BERTH_OK) {
         status = state != NULL ? restore(content, state, found.missing, file, log, error)
                                : begin_after(content, file, step, &found, log, error);
     }
+done:
     json_free(state);
     return status;
 }

@@ -14,7 +14,7 @@
 
 struct original_moments {
     const struct weights *weights;
-    const struct optimizer *optimizer; // of the run that resumes
+    const struct optimizer *optimizer; // of Berth's run that wrote the file, else of this run
     int64_t step;
 };
 struct original_moments_found {

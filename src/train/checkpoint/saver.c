@@ -12,9 +12,9 @@
 #define CHUNK ((int64_t)1 << 20)
 
 size_t saver_bytes(const struct param_table *table, const struct state_sharding *sharding) {
-    struct state_sharding own = *sharding;
-    own.stage = 1;
-    return state_measure_sharded(table, DTYPE_F32, &own).moments / 2 * 3;
+    const struct partition_rule rule = state_partition_rule(sharding);
+    return 3 * (size_t)partition_elements(table, &rule, sharding->rank, table->total) *
+           sizeof(float);
 }
 
 static enum berth_status host_status(struct device *device, struct berth_error *error) {

@@ -101,7 +101,8 @@ enum berth_status all_reduce_sharding(const struct berth_config *config, const s
     *sharding = (struct state_sharding){.rank = comm->rank,
                                         .size = comm->size,
                                         .stage = comm->size > 1 ? (int)config->zero_stage : 0,
-                                        .by_tensor = optimizer_needs_tensor_norms(&optimizer)};
+                                        .by_tensor = optimizer_needs_tensor_norms(&optimizer),
+                                        .keeps_gradients = config->virtual_ranks > 0};
     note_unused(config, sharding, log);
     return sharding->stage < 3 ? BERTH_OK
                                : error_set(error, BERTH_CONFIG,
@@ -200,6 +201,9 @@ void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
     if (!all_reduce_has_peers(all_reduce)) {
         return;
     }
+    // A GPU's weights and gradients pass through the same memory of the host. Only a rank that had
+    // no forward pass still waits for weights here.
+    all_reduce_wait_weights(all_reduce, range);
     for (size_t i = all_reduce->first_segment[range]; i < all_reduce->first_segment[range + 1];
          i++) {
         const struct comm_range gradients = gradients_of(all_reduce, &all_reduce->segments[i]);

@@ -50,10 +50,6 @@ enum berth_status batching_parts(const struct berth_config *config, int64_t rank
                            *parts, ranks);
 }
 
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 // A micro-batch belongs to one part. With virtual_ranks its size must not depend on the number of
 // processes.
 static void divide_among_parts(struct batching *b, int64_t ranks, int is_derived) {
@@ -305,10 +301,7 @@ static void bound_every_order(const struct batching *b, const struct packer_sour
     const int64_t group = length * texts * (int64_t)packer_group(source); // a group is never split
     const int64_t items = b->micro.sequences < b->features ? b->micro.sequences : b->features;
     const int64_t tokens = b->micro.tokens > group ? b->micro.tokens : group;
-    int64_t bound;
-    if (__builtin_mul_overflow(b->micro.sequences, length * texts, &bound)) {
-        bound = INT64_MAX;
-    }
+    const int64_t bound = items * texts * length;
     worst->micro.tokens = bound < tokens ? bound : tokens;
     worst->micro.sequences = items * texts;
     worst->micro.max_length = length;

@@ -21,6 +21,11 @@
 // run at full speed, few enough for the activations of a large model.
 #define BATCHING_TOKENS 8192
 
+// a / b, rounded up; a >= 0, b > 0.
+static inline int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
 struct batching {
     uint64_t seed;
     int64_t features;

@@ -171,9 +171,8 @@ static enum berth_status resolve_shards(struct feed *feed, struct batching *batc
 static enum berth_status worst_of_shards(const struct feed *feed, const struct batching *batching,
                                          const struct batching_rank *rank,
                                          struct batching_worst *worst, struct berth_error *error) {
-    (void)rank;
-    (void)error;
     const struct batch_extent *micro = &batching->micro;
+    const int64_t parts = batching->parts, own_parts = parts / rank->size;
     int64_t all = micro->sequences * feed->max_length;
     int64_t tokens = micro->tokens > feed->max_length ? micro->tokens : feed->max_length;
     worst->micro = (struct batch_extent){
@@ -185,7 +184,8 @@ static enum berth_status worst_of_shards(const struct feed *feed, const struct b
     worst->micro_batches =
         batching->accumulation > 0
             ? batching->accumulation
-            : (batching->update_sequences * feed->max_length + tokens - 1) / tokens;
+            : own_parts * divide_up(divide_up(batching->update_sequences, parts) * feed->max_length,
+                                    tokens);
     return BERTH_OK;
 }
 

@@ -97,18 +97,26 @@ static enum berth_status describe_not_finite(const struct engine *engine, const 
     return status;
 }
 
-static void describe_output(const struct engine *engine, int64_t output, int64_t micro_batch,
+struct output {
+    int64_t micro_batch, number; // both from 0; 0: the embeddings' output
+    int rank;
+};
+
+static void describe_output(const struct engine *engine, const struct output *found,
                             const struct sentence *out) {
-    char name[64] = "bert.embeddings";
-    if (output > engine->model.config->num_hidden_layers) {
+    char name[64] = "bert.embeddings", whose[32] = "the update";
+    if (found->number > engine->model.config->num_hidden_layers) {
         snprintf(name, sizeof name, "%s", param_head_row(engine->model.table->head)->name);
-    } else if (output > 0) {
-        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, output - 1);
+    } else if (found->number > 0) {
+        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, found->number - 1);
+    }
+    if (engine->comm->size > 1) {
+        snprintf(whose, sizeof whose, "rank %d", found->rank);
     }
     snprintf(out->text, out->size,
              "the output of %s is the first that is not finite (micro-batch %" PRId64
-             " of the update; all weights are finite)",
-             name, micro_batch + 1);
+             " of %s; all weights are finite)",
+             name, found->micro_batch + 1, whose);
 }
 
 // Recomputes this rank's micro-batches until an output is not finite. Returns micro-batch * outputs
@@ -145,12 +153,14 @@ static enum berth_status find_in_forward(struct updater *updater, const struct u
     struct comm *comm = engine->comm;
     const int64_t outputs = engine->model.config->num_hidden_layers + 2;
     const int64_t own = find_output(updater, args, outputs);
-    *found =
-        own >= 0 ? INT_MAX - (int)own : 0; // so that the maximum over the ranks is the first output
+    // So that the maximum over the ranks is the first output.
+    *found = own >= 0 ? INT_MAX - (int)(own * comm->size + comm->rank) : 0;
     TRY(comm->agree(comm, BERTH_OK, found, error));
     if (*found) {
-        const int64_t first = INT_MAX - *found;
-        describe_output(engine, first % outputs, first / outputs, out);
+        const int64_t first = (INT_MAX - *found) / comm->size;
+        const struct output output = {first / outputs, first % outputs,
+                                      (INT_MAX - *found) % comm->size};
+        describe_output(engine, &output, out);
     }
     return BERTH_OK;
 }

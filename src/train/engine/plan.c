@@ -14,7 +14,8 @@
 static struct state_bytes state_bytes_of(const struct state *state, int training) {
     return state->is_int8 ? state_measure_int8(state->table, state->device)
            : training && state->sharding.size > 1
-               ? state_measure_sharded(state->table, state->compute, &state->sharding)
+               ? state_measure_sharded(state->table, state->device, state->compute,
+                                       &state->sharding)
                : state_measure(state->table, state->compute, training);
 }
 
@@ -24,20 +25,25 @@ static uint64_t staging_of(const struct state *state, uint64_t later) {
     return !state->device->is_host ? staging : staging > later ? staging - later : 0;
 }
 
-enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
-                                   const struct bert_config *config,
-                                   const struct engine_shape *shape, struct berth_error *error) {
-    int training = shape->train.tokens > 0;
+enum berth_status plan_memory_make(struct plan_memory *memory, const struct plan_args *args,
+                                   struct berth_error *error) {
+    const struct state *state = args->state;
+    const struct state_bytes own = state_bytes_of(state, args->shape->train.tokens > 0);
     *memory = (struct plan_memory){
-        .state = state_bytes_of(state, training),
+        .state = own,
         .resident = machine_resident() + UNCOUNTED_BYTES,
+        .data = args->data,
+        .exchange = args->exchange,
+        .levels = args->levels,
+        .shared = args->shared,
+        .saving = args->saving,
     };
-    TRY(engine_measure(state, config, shape, &memory->engine, error));
-    const struct state_bytes *own = &memory->state;
-    const uint64_t computed = own->weights + own->copy + own->gradients + own->moments +
+    TRY(engine_measure(state, args->config, args->shape, &memory->engine, error));
+    const uint64_t computed = own.weights + own.copy + own.gradients + own.moments + args->levels +
                               memory->engine.activations + memory->engine.workspace;
     memory->staging = staging_of(state, memory->engine.activations + memory->engine.workspace);
-    memory->total = memory->resident + memory->engine.batches + memory->staging;
+    memory->total = memory->resident + memory->engine.batches + memory->staging + args->data +
+                    args->exchange + args->shared + args->saving;
     if (state->device->is_host) {
         memory->total += computed;
     } else {
@@ -68,12 +74,6 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
     log_fields(log, BERTH_RECORD_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
 }
 
-// Adds to the totals what plan_memory_make does not know.
-static void add_totals(struct plan_memory *memory, const struct device *device) {
-    memory->total += memory->data + memory->exchange + memory->shared + memory->saving;
-    *(device->is_host ? &memory->total : &memory->device) += memory->levels;
-}
-
 // Bytes still to be allocated, and the budget that they exceed.
 struct need {
     uint64_t bytes;
@@ -86,65 +86,71 @@ static uint64_t host_need(const struct plan_memory *memory) {
 }
 
 // The first of the two budgets that is too small; budget NULL: both are large enough.
-static struct need find_shortage(const struct plan_limit_args *args,
-                                 const struct plan_memory *memory) {
+static struct need find_shortage(const struct plan_memory *memory,
+                                 const struct plan_limits *limits) {
     const uint64_t host = host_need(memory);
-    if (host > args->host.available) {
-        return (struct need){host, &args->host};
+    if (host > limits->host.available) {
+        return (struct need){host, &limits->host};
     }
     return (struct need){memory->device,
-                         memory->device > args->device.available ? &args->device : NULL};
+                         memory->device > limits->device.available ? &limits->device : NULL};
 }
 
-static int fits(const struct plan_limit_args *args, const struct engine_shape *shape) {
+static int fits(const struct plan_args *args, const struct plan_limits *limits) {
     struct plan_memory memory;
-    if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
-        return 0;
-    }
-    memory.data = args->memory->data;
-    memory.exchange = args->memory->exchange;
-    memory.levels = args->memory->levels;
-    memory.shared = args->memory->shared;
-    memory.saving = args->memory->saving;
-    add_totals(&memory, args->state->device);
-    return find_shortage(args, &memory).budget == NULL;
+    return plan_memory_make(&memory, args, NULL) == BERTH_OK &&
+           find_shortage(&memory, limits).budget == NULL;
+}
+
+static int fits_shape(const struct plan_args *args, const struct plan_limits *limits,
+                      const struct engine_shape *shape) {
+    struct plan_args changed = *args;
+    changed.shape = shape;
+    return fits(&changed, limits);
 }
 
 static int64_t at_least_one(int64_t count) {
     return count > 0 ? count : 1;
 }
 
-// Whether micro-batches (in prediction: batches) of this many sequences of full length fit. In
-// training, `sequences` counts examples, each of args->texts sequences.
-static int fits_with(const struct plan_limit_args *args, int64_t sequences) {
+// Bits: the sizes that a suggestion changes.
+enum size { SIZE_MICRO = 1, SIZE_PREDICT = 2 };
+
+static int64_t predict_length(const struct plan_args *args) {
+    return args->predict_length > 0 ? args->predict_length : args->shape->infer.max_length;
+}
+
+// Whether batches of this many sequences of full length fit. A micro-batch counts examples, each of
+// args->texts sequences.
+static int fits_with(const struct plan_args *args, const struct plan_limits *limits, unsigned sizes,
+                     int64_t sequences) {
     struct engine_shape shape = *args->shape;
-    const struct batch_extent worst = batch_extent_larger(&shape.train, &shape.infer);
-    const int64_t texts = sequences * at_least_one(args->texts);
-    int64_t tokens = sequences * worst.max_length;
-    if (shape.train.tokens > 0) {
-        tokens = texts * worst.max_length;
+    if (sizes & SIZE_MICRO) {
+        const int64_t texts = sequences * at_least_one(args->texts);
+        const int64_t tokens = texts * shape.train.max_length;
         shape.train.tokens = tokens < shape.train.tokens ? tokens : shape.train.tokens;
         shape.train.sequences = texts;
     }
-    if (shape.infer.tokens > 0) {
+    if (sizes & SIZE_PREDICT) {
+        const int64_t tokens = sequences * predict_length(args);
         shape.infer.tokens = tokens < shape.infer.tokens ? tokens : shape.infer.tokens;
     }
-    return fits(args, &shape);
+    return fits_shape(args, limits, &shape);
 }
 
 // Whether the plan fits if activations are recomputed.
-static int fits_checkpointing(const struct plan_limit_args *args) {
+static int fits_checkpointing(const struct plan_args *args, const struct plan_limits *limits) {
     struct engine_shape shape = *args->shape;
     int is_new = shape.train.tokens > 0 && !shape.gradient_checkpointing;
     shape.gradient_checkpointing = 1;
-    return is_new && fits(args, &shape);
+    return is_new && fits_shape(args, limits, &shape);
 }
 
-// The next smaller size to try: half; in training the next smaller one that divides the update and
-// is a whole number of groups.
-static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequences) {
+// The next smaller size to try: half; of a micro-batch the next smaller one that divides the update
+// and is a whole number of groups.
+static int64_t next_smaller(const struct plan_args *args, unsigned sizes, int64_t sequences) {
     const int64_t group = at_least_one(args->group);
-    if (args->update_sequences == 0) {
+    if (!(sizes & SIZE_MICRO) || args->update_sequences == 0) {
         return sequences / 2;
     }
     do {
@@ -153,42 +159,66 @@ static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequence
     return sequences;
 }
 
-// The first size below `sequences` whose plan fits; 0: not even one sequence does.
-static int64_t largest_fitting(const struct plan_limit_args *args, int64_t sequences) {
+// The first smaller size whose plan fits; 0: not even one sequence does.
+static int64_t largest_fitting(const struct plan_args *args, const struct plan_limits *limits,
+                               unsigned sizes) {
+    const struct engine_shape *shape = args->shape;
+    int64_t sequences = sizes & SIZE_MICRO
+                            ? shape->train.sequences / at_least_one(args->texts)
+                            : shape->infer.tokens / at_least_one(predict_length(args));
     do {
-        sequences = next_smaller(args, sequences);
-    } while (sequences > 0 && !fits_with(args, sequences));
+        sequences = next_smaller(args, sizes, sequences);
+    } while (sequences > 0 && !fits_with(args, limits, sizes, sequences));
     return sequences;
 }
 
-#define ADVICE_SIZE 160
+#define SIZES_SIZE 112
+#define ADVICE_SIZE 192
 
-// "--predict_batch_size 8 would fit"
-static void advise(const struct plan_limit_args *args, char text[ADVICE_SIZE]) {
-    int training = args->shape->train.tokens > 0;
-    int64_t max_sequences = training ? args->shape->train.sequences / at_least_one(args->texts)
-                                     : args->shape->infer.tokens / args->shape->infer.max_length;
-    int64_t fit = largest_fitting(args, max_sequences);
-    const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
-    const char *also = fits_checkpointing(args) ? ", and so would --gradient_checkpointing" : "";
-    if (fit > 0) {
-        snprintf(text, ADVICE_SIZE, "--%s %" PRId64 " would fit%s", option, fit, also);
-    } else if (training && args->group > 1) {
-        snprintf(text, ADVICE_SIZE, "a smaller --negatives_batch needs less%s", also);
+static void print_sizes(unsigned sizes, int64_t sequences, char text[SIZES_SIZE]) {
+    const char *micro = "--per_device_train_batch_size", *infer = "--predict_batch_size";
+    if (sizes == (SIZE_MICRO | SIZE_PREDICT)) {
+        snprintf(text, SIZES_SIZE, "%s %" PRId64 " with %s %" PRId64, micro, sequences, infer,
+                 sequences);
     } else {
-        snprintf(text, ADVICE_SIZE,
-                 "not even --%s 1 would fit: use a smaller model or fewer threads", option);
+        snprintf(text, SIZES_SIZE, "%s %" PRId64, sizes == SIZE_MICRO ? micro : infer, sequences);
     }
 }
 
-enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error) {
+// "--predict_batch_size 8 would fit". A job that trains and evaluates may have to change either
+// size, or both.
+static void advise(const struct plan_args *args, const struct plan_limits *limits,
+                   char text[ADVICE_SIZE]) {
+    const unsigned all = (args->shape->train.tokens > 0 ? SIZE_MICRO : 0u) |
+                         (args->shape->infer.tokens > 0 ? SIZE_PREDICT : 0u);
+    const char *also =
+        fits_checkpointing(args, limits) ? ", and so would --gradient_checkpointing" : "";
+    char sizes[SIZES_SIZE];
+    int64_t fit = 0;
+    for (unsigned some = SIZE_MICRO; some <= all && fit == 0; some++) {
+        fit = (some & all) == some ? largest_fitting(args, limits, some) : 0;
+        print_sizes(some, fit, sizes);
+    }
+    if (fit > 0) {
+        snprintf(text, ADVICE_SIZE, "%s would fit%s", sizes, also);
+    } else if (all & SIZE_MICRO && args->group > 1) {
+        snprintf(text, ADVICE_SIZE, "a smaller --negatives_batch needs less%s", also);
+    } else {
+        print_sizes(all, 1, sizes);
+        snprintf(text, ADVICE_SIZE, "not even %s would fit: use a smaller model or fewer threads",
+                 sizes);
+    }
+}
+
+enum berth_status plan_memory_check(const struct plan_args *args, const struct plan_memory *memory,
+                                    const struct plan_limits *limits, struct berth_error *error) {
     const uint64_t mebibyte = 1 << 20;
-    const struct need need = find_shortage(args, args->memory);
+    const struct need need = find_shortage(memory, limits);
     char advice[ADVICE_SIZE];
     if (need.budget == NULL) {
         return BERTH_OK;
     }
-    advise(args, advice);
+    advise(args, limits, advice);
     return error_set(error, BERTH_CONFIG,
                      "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64 " MiB; %s",
                      need.bytes / mebibyte, need.budget->limit, need.budget->available / mebibyte,
@@ -306,87 +336,61 @@ static enum berth_status plan_ranks(const struct plan_args *args, const struct p
     return status;
 }
 
-static void add_job_memory(struct plan_memory *memory, const struct plan_args *args) {
-    memory->data = args->data;
-    memory->exchange = args->exchange;
-    memory->shared = args->shared;
-    memory->levels = args->levels;
-    memory->saving = args->saving;
-    add_totals(memory, args->state->device);
-}
-
 static uint64_t scaled(uint64_t available, double fraction) {
     return fraction < 1 ? (uint64_t)((double)available * fraction) : available;
 }
 
-static void scale_limits(struct plan_limit_args *limit, struct fraction fraction) {
-    limit->host.available = scaled(limit->host.available, fraction.host);
-    limit->device.available = scaled(limit->device.available, fraction.device);
+// What this machine has left.
+static struct plan_limits find_limits(struct device *device) {
+    struct plan_limits limits = {.device = {.available = UINT64_MAX}};
+    limits.host.available = machine_memory_available(&limits.host.limit);
+    if (device->memory_available != NULL) {
+        limits.device.available = device->memory_available(device, &limits.device.limit);
+    }
+    return limits;
 }
 
-static struct plan_limit_args limit_of(const struct plan_args *args,
-                                       const struct plan_memory *memory) {
-    struct device *device = args->state->device;
-    struct plan_limit_args limit = {.memory = memory,
-                                    .state = args->state,
-                                    .config = args->config,
-                                    .shape = args->shape,
-                                    .update_sequences = args->update_sequences,
-                                    .texts = args->texts,
-                                    .group = args->group,
-                                    .device = {.available = UINT64_MAX}};
-    limit.host.available = machine_memory_available(&limit.host.limit);
-    if (device->memory_available != NULL) {
-        limit.device.available = device->memory_available(device, &limit.device.limit);
-    }
-    return limit;
+static void scale_limits(struct plan_limits *limits, struct fraction fraction) {
+    limits->host.available = scaled(limits->host.available, fraction.host);
+    limits->device.available = scaled(limits->device.available, fraction.device);
 }
 
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error) {
     struct plan_memory memory;
     struct fraction fraction = {args->processes > 1 ? 1.0 / args->processes : 1, 1};
-    enum berth_status status =
-        plan_memory_make(&memory, args->state, args->config, args->shape, error);
+    enum berth_status status = plan_memory_make(&memory, args, error);
     if (args->comm != NULL) {
         TRY(comm_settle(args->comm, status, error));
         status = machine_compare_devices(args->comm, args->state->device, error);
     }
     TRY(status);
-    add_job_memory(&memory, args);
     plan_memory_report(&memory, args->log);
-    struct plan_limit_args limit = limit_of(args, &memory); // before any rank allocates
+    struct plan_limits limits = find_limits(args->state->device); // before any rank allocates
     if (args->comm != NULL && args->comm->size > 1) {
         TRY(plan_ranks(args, &memory, &fraction, error));
     }
     if (total != NULL) {
         *total = memory.total;
     }
-    scale_limits(&limit, fraction);
-    return plan_memory_check(&limit, error);
+    scale_limits(&limits, fraction);
+    return plan_memory_check(args, &memory, &limits, error);
 }
 
 int plan_memory_fits(const struct plan_args *args) {
-    struct plan_memory memory;
     const int processes = args->comm != NULL ? args->comm->local_size : args->processes;
-    if (plan_memory_make(&memory, args->state, args->config, args->shape, NULL) != BERTH_OK) {
-        return 0;
-    }
-    add_job_memory(&memory, args);
-    struct plan_limit_args limit = limit_of(args, &memory);
-    scale_limits(&limit, (struct fraction){processes > 1 ? 1.0 / processes : 1, 1});
-    return find_shortage(&limit, &memory).budget == NULL;
+    struct plan_limits limits = find_limits(args->state->device);
+    scale_limits(&limits, (struct fraction){processes > 1 ? 1.0 / processes : 1, 1});
+    return fits(args, &limits);
 }
 
 void plan_memory_advise(const struct plan_args *args, struct berth_error *error) {
-    struct plan_memory memory;
     char advice[ADVICE_SIZE];
-    if (error == NULL || plan_memory_make(&memory, args->state, args->config, args->shape, NULL)) {
+    if (error == NULL) {
         return;
     }
-    add_job_memory(&memory, args);
-    const struct plan_limit_args limit = limit_of(args, &memory);
-    advise(&limit, advice);
+    const struct plan_limits limits = find_limits(args->state->device);
+    advise(args, &limits, advice);
     const size_t used = strlen(error->message);
     snprintf(error->message + used, sizeof error->message - used, "; %s", advice);
 }

@@ -30,41 +30,40 @@ struct plan_memory {
     uint64_t device;   // peak in the device's memory; 0 if it is the host's
 };
 
-// Uses only the device, table and compute dtype of `state`, whose buffers may be NULL.
-enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
-                                   const struct bert_config *config,
-                                   const struct engine_shape *shape, struct berth_error *error);
+// What a job needs besides the model, and how its batches may be made smaller.
+struct plan_args {
+    const struct state *state; // its buffers may be NULL
+    const struct bert_config *config;
+    const struct engine_shape *shape;
+    int64_t update_sequences; // of one rank; the suggested micro-batch divides this; 0: any
+    int64_t texts, group;     // texts of a sequence, and sequences that stay together; 0 means 1
+    int64_t predict_length;   // tokens of a sequence of predict_batch_size; 0: the longest one's
+    struct comm *comm;        // of the ranks that all make this call; NULL: only this process does
+    int processes;            // that use this host's memory, if comm is NULL; 0: this one alone
+    uint64_t data, exchange, levels, shared, saving; // as in struct plan_memory
+    const struct berth_log *log;
+};
+
+// Makes the plan of a job; errors as engine_measure.
+enum berth_status plan_memory_make(struct plan_memory *memory, const struct plan_args *args,
+                                   struct berth_error *error);
 
 void plan_memory_report(const struct plan_memory *memory, const struct berth_log *log);
 
-// Refuses (BERTH_CONFIG) a plan that needs more memory than available, and names a size that would
-// fit: the micro-batch in training, predict_batch_size in prediction.
-struct plan_limit_args {
-    const struct plan_memory *memory;
-    const struct state *state;
-    const struct bert_config *config;
-    const struct engine_shape *shape;
-    int64_t update_sequences; // the suggested micro-batch divides this; 0: any
-    int64_t texts, group;     // texts of a sequence, and sequences that stay together; 0 means 1
+// Bytes of the host and of a device with its own memory that a plan may use.
+struct plan_limits {
     struct plan_budget {
         uint64_t available; // bytes
         const char *limit;  // what imposes the limit
     } host, device;
 };
-enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error);
+// Refuses (BERTH_CONFIG) a plan that needs more memory than available, and names a size that would
+// fit: of the micro-batches in training, of the batches of prediction, or of both.
+enum berth_status plan_memory_check(const struct plan_args *args, const struct plan_memory *memory,
+                                    const struct plan_limits *limits, struct berth_error *error);
 
 // Makes the plan, reports it, and refuses it if this machine has too little memory for its ranks.
 // Sets *total (may be NULL) to the plan's total.
-struct plan_args {
-    const struct state *state;
-    const struct bert_config *config;
-    const struct engine_shape *shape;
-    int64_t update_sequences, texts, group; // as in struct plan_limit_args
-    struct comm *comm; // of the ranks that all make this call; NULL: only this process does
-    int processes;     // that use this host's memory, if comm is NULL; 0: this one alone
-    uint64_t data, exchange, levels, shared, saving; // as in struct plan_memory
-    const struct berth_log *log;
-};
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error);
 // Whether this machine has enough memory if every rank has this rank's plan. Reports nothing.

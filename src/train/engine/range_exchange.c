@@ -133,12 +133,12 @@ static void *mirror_of(const struct range_exchange *exchange, int64_t element) {
     return (char *)exchange->mirror + (size_t)element * element_bytes;
 }
 
-// Whether an exchange from that ticket on is of the same elements.
+// Whether an exchange from that ticket on passes through the same part of the mirror.
 static int is_under_way(const struct range_exchange *exchange, enum operation operation,
                         int64_t ticket, const struct comm_range *range) {
     for (; ticket <= exchange->begun; ticket++) {
         const struct mirrored_range *other = slot_of(exchange, ticket);
-        if (other->operation == operation && other->range.data == range->data) {
+        if (other->operation == operation && other->range.first == range->first) {
             return 1;
         }
     }
@@ -161,6 +161,7 @@ static int64_t begin(struct range_exchange *exchange, enum operation operation,
     const int rank = exchange->comm->rank;
     struct mirrored_range own = {.operation = operation, .range = *range};
     if (operation == REDUCE) {
+        assert(!is_under_way(exchange, GATHER, exchange->finished + 1, range));
         own.fetch = fetch(exchange, range, range->first, range->first + range->count);
     } else if (!is_under_way(exchange, REDUCE, exchange->finished + 1, range)) {
         own.fetch = fetch(exchange, range, range->starts[rank], range->starts[rank + 1]);

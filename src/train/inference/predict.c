@@ -204,6 +204,7 @@ static enum berth_status make_plan(const struct predict_job *job, struct berth_e
     struct plan_args plan = {.state = &job->predictor.state,
                              .config = &job->predictor.files.shape,
                              .shape = &shape,
+                             .predict_length = job->config.max_seq_length,
                              .comm = job->comm,
                              .exchange = job->comm->bytes,
                              .log = &job->log};

@@ -48,9 +48,10 @@ struct plan_args job_memory(const struct training_job *job) {
         .state = &job->state,
         .config = &job->files.shape,
         .shape = &job->shape,
-        .update_sequences = job->batching.update_sequences,
+        .update_sequences = job->batching.update_sequences / job->comm->size,
         .texts = (int64_t)packer_texts(&job->train.source),
         .group = (int64_t)packer_group(&job->train.source),
+        .predict_length = job->config.max_seq_length,
         .comm = job->peers,
         .exchange =
             job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),

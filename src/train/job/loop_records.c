@@ -136,34 +136,44 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     run->window = (struct window){0};
 }
 
-// Reports the trust ratios of a layer-wise optimizer in the last update, one for each parameter
-// that has one.
+// One field for each parameter that has a trust ratio.
+static void report_values(const struct run *run, const double *coefficients,
+                          struct berth_field *fields) {
+    const struct updater *updater = run->loop->updater;
+    const struct optimizer *optimizer = &updater->rules.optimizer;
+    const struct param_table *table = updater->engine->state->table;
+    size_t count = 0;
+    fields[count++] = log_integer("step", run->progress->step);
+    for (size_t i = 0; i < table->count; i++) {
+        const char *name = table->params[i].name;
+        if (optimizer_scales(optimizer, name) && !optimizer_freezes(optimizer, name)) {
+            fields[count++] = log_real(name, coefficients[i]);
+        }
+    }
+    log_fields(run->loop->log, BERTH_RECORD_VALUES, "lamb_coeffs", fields, count);
+}
+
+// Reports the trust ratios of a layer-wise optimizer in the last update.
 static enum berth_status report_coefficients(const struct run *run, struct berth_error *error) {
     const struct updater *updater = run->loop->updater;
-    const struct state *state = updater->engine->state;
-    const struct optimizer *optimizer = &updater->rules.optimizer;
-    const struct param_table *table = state->table;
-    if (optimizer->row->trust == TRUST_NONE) {
+    const size_t count = updater->engine->state->table->count;
+    if (updater->rules.optimizer.row->trust == TRUST_NONE) {
         return BERTH_OK;
     }
-    struct lamb_stats *stats = memory_array(table->count, sizeof *stats);
-    struct berth_field *fields = memory_array(table->count + 1, sizeof *fields);
+    struct lamb_stats *stats = memory_array(count, sizeof *stats);
+    double *coefficients = memory_array(count, sizeof *coefficients);
+    struct berth_field *fields = memory_array(count + 1, sizeof *fields);
     enum berth_status status = BERTH_OK;
-    if (stats == NULL || fields == NULL) {
-        status = error_no_memory(error, table->count * sizeof *fields, "the coefficients");
-    } else {
-        state->device->download(state->device, stats, updater->plan.lamb,
-                                table->count * sizeof *stats);
-        size_t count = 0;
-        fields[count++] = log_integer("step", run->progress->step);
-        for (size_t i = 0; i < table->count; i++) {
-            if (optimizer_scales(optimizer, table->params[i].name)) {
-                fields[count++] = log_real(table->params[i].name, stats[i].coefficient);
-            }
-        }
-        log_fields(run->loop->log, BERTH_RECORD_VALUES, "lamb_coeffs", fields, count);
+    if (stats == NULL || coefficients == NULL || fields == NULL) {
+        status = error_no_memory(error, count * sizeof *fields, "the coefficients");
+    }
+    status = comm_settle(updater->engine->comm, status, error);
+    if (status == BERTH_OK) {
+        optimizer_coefficients(&updater->plan, stats, coefficients);
+        report_values(run, coefficients, fields);
     }
     memory_free(stats);
+    memory_free(coefficients);
     memory_free(fields);
     return status;
 }

@@ -331,6 +331,7 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
         }
         TRY(model_files_load(&job->files, job->model_folder, rules.seed, &job->log, &job->state,
                              error));
+        param_table_keep_head(&job->files.table); // later loads are of this run's checkpoints
     }
     log_event(&job->log, "loaded_checkpoint");
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
@@ -364,7 +365,6 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
 
 static enum berth_status read_best(struct training_job *job, const char *folder,
                                    struct berth_error *error) {
-    param_table_keep_head(&job->files.table);
     return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
                             error);
 }

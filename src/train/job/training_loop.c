@@ -192,8 +192,20 @@ static void report_skip(const struct run *run, const struct loss_scale *before,
     log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
 }
 
-// Ends the run if there is no loss scaling or the scale is at its minimum, otherwise skips the
-// update.
+// Adds to the message of a run that ends why its loss scale is no remedy.
+static enum berth_status explain_exhausted(const struct loss_scale *scale,
+                                           struct berth_error *error) {
+    if (scale->kind == LOSS_SCALE_ZERO) {
+        return error_prefix(error, BERTH_FAILURE, "loss scale %g is already at its minimum",
+                            scale->scale);
+    }
+    return error_prefix(error, BERTH_FAILURE,
+                        "%d updates in a row overflowed at loss scale %g, which is %s",
+                        LOSS_SCALE_STUCK_LIMIT, scale->scale,
+                        scale->kind == LOSS_SCALE_STATIC ? "static" : "min_loss_scale");
+}
+
+// Ends the run if there is no loss scaling or it is exhausted, otherwise skips the update.
 static enum berth_status handle_nonfinite(struct run *run, const struct update_args *args,
                                           const struct update_result *update,
                                           struct berth_error *error) {
@@ -203,12 +215,9 @@ static enum berth_status handle_nonfinite(struct run *run, const struct update_a
         return fail_not_finite(run, args, update, error);
     }
     enum loss_scale_event event = loss_scale_update(&progress->loss_scale, 1);
-    if (event == SCALE_AT_FLOOR) {
+    if (event == SCALE_EXHAUSTED) {
         enum berth_status status = fail_not_finite(run, args, update, error);
-        return status == BERTH_FAILURE
-                   ? error_prefix(error, status, "loss scale %g is already at its minimum",
-                                  before.scale)
-                   : status;
+        return status == BERTH_FAILURE ? explain_exhausted(&before, error) : status;
     }
     update_discard(run->loop->updater);
     progress->step++;

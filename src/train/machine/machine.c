@@ -164,8 +164,9 @@ static enum berth_status open_best(const struct device_options *options,
                                    struct berth_error *error) {
     struct berth_error refusal;
     const char *why = NULL;
+    int has_failed = 0;
     for (const char *const *kind = device_gpu_kinds; *kind != NULL; kind++) {
-        if (strcmp(*kind, "emulated") == 0) {
+        if (strcmp(*kind, "emulated") == 0 || !device_gpu_has_module(*kind)) {
             continue;
         }
         const char *missing = device_gpu_missing(*kind);
@@ -175,12 +176,15 @@ static enum berth_status open_best(const struct device_options *options,
         }
         if (missing == NULL) {
             log_warning(log, "%s", refusal.message);
+            has_failed = 1;
         }
-        why = why == NULL || missing == NULL ? missing : why;
+        why = why != NULL ? why : missing;
     }
     TRY(device_cpu_open(options, device, error));
     log_note(log, "device: %s (auto: %s)", (*device)->describe(*device),
-             why != NULL ? why : "no GPU can be used");
+             has_failed    ? "no GPU can be used"
+             : why != NULL ? why
+                           : "this build has no device for GPUs");
     return BERTH_OK;
 }
 

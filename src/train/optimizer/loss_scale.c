@@ -83,7 +83,7 @@ static enum loss_scale_event overflow_zero(struct loss_scale *scale) {
         return SCALE_TOLERATED;
     }
     if (scale->scale <= scale->minimum) {
-        return SCALE_AT_FLOOR;
+        return SCALE_EXHAUSTED;
     }
     lower(scale);
     return SCALE_LOWERED;
@@ -99,7 +99,7 @@ static enum loss_scale_event clean_zero(struct loss_scale *scale) {
 }
 
 static enum loss_scale_event count_overflow(struct loss_scale *scale) {
-    return ++scale->stuck < LOSS_SCALE_STUCK_LIMIT ? SCALE_TOLERATED : SCALE_AT_FLOOR;
+    return ++scale->stuck < LOSS_SCALE_STUCK_LIMIT ? SCALE_TOLERATED : SCALE_EXHAUSTED;
 }
 
 static enum loss_scale_event overflow_plain(struct loss_scale *scale) {

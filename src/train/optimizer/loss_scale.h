@@ -50,7 +50,7 @@ enum loss_scale_event {
     SCALE_RAISED,    // no overflow, the scale was doubled
     SCALE_LOWERED,   // overflow: skip the update
     SCALE_TOLERATED, // overflow: skip the update; the scale is unchanged
-    SCALE_AT_FLOOR   // overflow, and the scale cannot be lowered: end the run
+    SCALE_EXHAUSTED  // overflow, and by the rules above it ends the run
 };
 
 // The setting loss_scale; by default "dynamic" for fp16, else "none".

@@ -369,3 +369,29 @@ void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_st
         update_range(plan, step, &args, range);
     }
 }
+
+// Whether this process holds the first element of a tensor; exactly one does.
+static int holds(const struct optimizer_plan *plan, const struct param *param) {
+    const struct partition *partition = &plan->state->partition;
+    for (size_t i = 0; i < partition->count; i++) {
+        if (partition_intersect(partition, i, param->offset, 1).count > 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void optimizer_coefficients(const struct optimizer_plan *plan, struct lamb_stats *stats,
+                            double *coefficients) {
+    struct device *device = plan->state->device;
+    const struct param_table *table = plan->state->table;
+    device->download(device, stats, plan->lamb, table->count * sizeof *stats);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *param = &table->params[i];
+        const int is_own = holds(plan, param) && optimizer_scales(plan->optimizer, param->name);
+        coefficients[i] = is_own ? stats[i].coefficient : 0;
+    }
+    if (is_sharded(plan)) {
+        plan->comm->sum(plan->comm, coefficients, table->count);
+    }
+}

@@ -57,8 +57,13 @@ struct optimizer_step {
 };
 
 // Updates weights, compute copy and moments once; clears the gradients. The norm must be finite and
-// in plan->norm (optimizer_norm). plan->lamb receives the coefficients of the tensors that have
-// one.
+// in plan->norm (optimizer_norm). plan->lamb receives the coefficients of the tensors of which this
+// rank holds a part, if they have one.
 void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_step *step);
+
+// Sets coefficients[tensors] to those of the last step, also of what other ranks hold; 0: the
+// tensor has none. If ranks hold parts, all of them must call this. `stats` [tensors] is scratch.
+void optimizer_coefficients(const struct optimizer_plan *plan, struct lamb_stats *stats,
+                            double *coefficients);
 
 #endif

@@ -56,7 +56,8 @@ static int shards_weights(const struct state_sharding *sharding, enum dtype comp
     return sharding->stage > 0 && sharding->size > 1 && compute != DTYPE_F32;
 }
 
-struct state_bytes state_measure_sharded(const struct param_table *table, enum dtype compute,
+struct state_bytes state_measure_sharded(const struct param_table *table,
+                                         const struct device *device, enum dtype compute,
                                          const struct state_sharding *sharding) {
     struct state_bytes bytes = state_measure(table, compute, 1);
     const struct partition_rule rule = state_partition_rule(sharding);
@@ -64,12 +65,15 @@ struct state_bytes state_measure_sharded(const struct param_table *table, enum d
     if (sharding->stage > 0) {
         bytes.moments = 2 * (size_t)own * sizeof(float);
     }
+    if (!device->is_host) { // cannot discard
+        return bytes;
+    }
     if (shards_weights(sharding, compute)) {
         const int64_t matrices =
             partition_elements(table, &rule, sharding->rank, table->head_first);
         bytes.weights = (size_t)(matrices + table->total - table->head_first) * sizeof(float);
     }
-    if (sharding->stage == 2) {
+    if (sharding->stage == 2 && !sharding->keeps_gradients) {
         bytes.gradients = (size_t)(own + max_foreign(table, sharding)) * sizeof(float);
     }
     return bytes;

@@ -19,10 +19,12 @@
 // How the ranks of a job divide the state, by ZeRO stage. 0: nothing. 1: the moments and, if there
 // is a compute copy, the master weights of the layers' matrices, which only their owner reads. 2:
 // also the gradients. Master weights and gradients keep the table's layout, but take memory only
-// where they are in use (device->discard).
+// where they are in use, if the device supports that (device->discard); a GPU keeps them whole.
 struct state_sharding {
     int rank, size, stage;
-    int by_tensor; // as in struct partition_rule
+    int by_tensor;       // as in struct partition_rule
+    int keeps_gradients; // 1: until the last micro-batch of an update they are whole in stage 2,
+                         // too
 };
 struct partition_rule state_partition_rule(const struct state_sharding *sharding);
 
@@ -51,10 +53,12 @@ struct state_bytes {
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute, int training);
 // For inference with int8 weights, which count as the copy.
 struct state_bytes state_measure_int8(const struct param_table *table, struct device *device);
-// The memory of one rank. In stages 1 and 2 `moments` are those of its part; with a compute copy so
-// are `weights`, except head, tables and vectors, which all ranks read in f32. In stage 2
-// `gradients` are those of its part, of the range being computed and of the range being exchanged.
-struct state_bytes state_measure_sharded(const struct param_table *table, enum dtype compute,
+// The memory of one rank. In stages 1 and 2 `moments` are those of its part. On the host, with a
+// compute copy so are `weights`, except head, tables and vectors, which all ranks read in f32; and
+// in stage 2, unless they are kept, `gradients` are those of its part, of the range being computed
+// and of the range being exchanged.
+struct state_bytes state_measure_sharded(const struct param_table *table,
+                                         const struct device *device, enum dtype compute,
                                          const struct state_sharding *sharding);
 
 // Allocates zeroed buffers for inference, or for training by a single process.

@@ -20,12 +20,18 @@ const json *progress_own_keys(const json *state) {
     return own != NULL ? own : state;
 }
 
+// The progress of a run that has done nothing yet.
+static struct progress progress_of(unsigned jobs, struct feed *feed, json *log) {
+    return (struct progress){.jobs = jobs,
+                             .feed = feed,
+                             .last_loss = NAN,
+                             .last_masked_loss = NAN,
+                             .best_metric = NAN,
+                             .log = log};
+}
+
 enum berth_status progress_init(struct progress *progress, struct berth_error *error) {
-    *progress = (struct progress){.jobs = JOB_FINETUNE,
-                                  .last_loss = NAN,
-                                  .last_masked_loss = NAN,
-                                  .best_metric = NAN,
-                                  .log = json_new_array()};
+    *progress = progress_of(JOB_FINETUNE, NULL, json_new_array());
     return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the run's log");
 }
 
@@ -321,8 +327,6 @@ static enum berth_status read_spikes(struct progress *progress, const json *own,
                                      struct berth_error *error) {
     struct spikes *spikes = &progress->spikes;
     const json *object = json_member(own, "spikes");
-    *spikes = (struct spikes){0};
-    progress->data_shift = 0;
     TRY(json_get_integer(own, path, "data_shift", &progress->data_shift, error));
     if (object != NULL) {
         TRY(json_get_real(object, path, "loss", &spikes->loss, error));
@@ -392,8 +396,6 @@ static enum berth_status read_numbers(struct progress *progress,
     TRY(json_get_real(own, path, "loss_sum", &progress->loss_sum, error));
     TRY(json_get_real(own, path, "masked_loss_sum", &progress->masked_loss_sum, error));
     TRY(json_get_integer(own, path, "loss_count", &progress->loss_count, error));
-    progress->train_loss_sum = 0;
-    progress->train_loss_count = 0;
     TRY(json_get_real(own, path, "train_loss_sum", &progress->train_loss_sum, error));
     TRY(json_get_integer(own, path, "train_loss_count", &progress->train_loss_count, error));
     TRY(read_if_number(own, path, "last_loss", &progress->last_loss, error));
@@ -477,20 +479,16 @@ static enum berth_status check_phase(const struct progress *found,
 
 // Keeps step, FLOPs and log; everything else starts from zero.
 static void begin_phase(struct progress *progress) {
-    *progress = (struct progress){.jobs = progress->jobs,
-                                  .feed = progress->feed,
-                                  .step = progress->step,
-                                  .phase_start = progress->step,
-                                  .total_flos = progress->total_flos,
-                                  .last_loss = NAN,
-                                  .last_masked_loss = NAN,
-                                  .best_metric = NAN,
-                                  .log = progress->log};
+    const int64_t step = progress->step;
+    const double total_flos = progress->total_flos;
+    *progress = progress_of(progress->jobs, progress->feed, progress->log);
+    progress->step = progress->phase_start = step;
+    progress->total_flos = total_flos;
 }
 
 enum berth_status progress_restore(struct progress *progress, const struct progress_source *source,
                                    struct berth_error *error) {
-    struct progress found = *progress;
+    struct progress found = progress_of(progress->jobs, progress->feed, NULL);
     TRY(read_numbers(&found, source, error));
     TRY(check_phase(&found, source, error));
     if (source->config->phase2 && !was_set(source, "phase2")) {

@@ -11,18 +11,23 @@ static int is_needed(const struct option_row *row) {
     return strcmp(row->group, "optimizer") == 0 || strcmp(row->name, "learning_rate") == 0;
 }
 
-static enum berth_status read_settings(struct run_facts *facts, struct berth_error *error) {
-    const json *settings = json_member(progress_own_keys(facts->state), "settings");
-    struct berth_config config;
-    option_defaults(&config);
+enum berth_status run_facts_settings(const json *state, struct berth_config *config,
+                                     struct berth_error *error) {
+    const json *settings = json_member(progress_own_keys(state), "settings");
+    option_defaults(config);
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         const char *text = json_text(json_member(settings, row->name));
         if (is_needed(row) && text != NULL && text[0] != '\0') {
-            TRY(option_set(&config, row, text, error));
+            TRY(option_set(config, row, text, error));
         }
     }
-    TRY(optimizer_settle(&config, error));
+    return optimizer_settle(config, error);
+}
+
+static enum berth_status read_settings(struct run_facts *facts, struct berth_error *error) {
+    struct berth_config config;
+    TRY(run_facts_settings(facts->state, &config, error));
     facts->optimizer = optimizer_of(&config);
     facts->learning_rate = config.learning_rate;
     return BERTH_OK;

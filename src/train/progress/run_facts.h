@@ -25,4 +25,9 @@ enum berth_status run_facts_read(struct run_facts *facts, const char *path,
                                  struct berth_error *error);
 void run_facts_done(struct run_facts *facts);
 
+// Only the settings of the optimizer and the peak rate, completed by optimizer_settle; the others
+// are the defaults. Their texts are borrowed from `state`, the contents of such a file.
+enum berth_status run_facts_settings(const json *state, struct berth_config *config,
+                                     struct berth_error *error);
+
 #endif
