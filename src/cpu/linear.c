@@ -148,7 +148,8 @@ static struct gemm_operands tile_operands(const struct tiles *t, int64_t index) 
     };
 }
 
-// A work item of a thread: the columns [first, end) of a tile.
+// A work item of a thread: the columns [first, end) of a tile. A tile that the library multiplies
+// is not divided: its last slice has all columns, the others have none.
 struct tile_slice {
     int64_t tile, first, end;
 };
@@ -182,7 +183,9 @@ static void run_planned(struct cpu *cpu, const struct tiles *t) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t->tiling.count * slices; i++) {
         const struct tile_slice slice = tile_slice_of(t, slices, i);
-        run_slice(cpu, t, &slice);
+        if (slice.first < slice.end) {
+            run_slice(cpu, t, &slice);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU device: opening, memory, dropout's rate and scale, what numbers that are not finite leave
-// behind, whether Berth or oneDNN ("the library") multiplies, and signals while the library does.
+// behind, whether Berth or oneDNN ("the library") multiplies, tiles of few rows, and signals while
+// the library multiplies.
 #include "core/device.h"
 #include "core/harness.h"
 #include "cpu/gemm.h"
@@ -335,6 +336,27 @@ static void an_activation_follows_every_product(void **state) {
     free(two);
 }
 
+// Of 200 rows, the last tile has so few that the library multiplies it. With more threads than half
+// the tiles, each of the others is divided among several threads.
+static void a_short_tile_is_not_divided(void **state) {
+    enum { M = 200, N = 300, K = 24 };
+    static float x[M * K], w[N * K], alone[M * N], shared[M * N];
+    const struct mat operands[] = {mat_of(x, M, K, DTYPE_F32), mat_of(w, N, K, DTYPE_F32)};
+    fill(x, DTYPE_F32, M * K, 0);
+    fill(w, DTYPE_F32, N * K, 0);
+    for (int threads = 1; threads <= 4; threads += 3) {
+        const struct device_options options = {.threads = threads};
+        struct device *dev = NULL;
+        assert_int_equal(device_cpu_open(&options, &dev, NULL), BERTH_OK);
+        dev->linear_forward(dev, mat_of(threads == 1 ? alone : shared, M, N, DTYPE_F32),
+                            operands[0], operands[1], NULL);
+        assert_int_equal(dev->status(dev, NULL), BERTH_OK);
+        dev->close(dev);
+    }
+    assert_memory_equal(alone, shared, sizeof alone);
+    assert_true(largest(shared + (M - 1) * N, N) > 0);
+}
+
 // --- signals ------------------------------------------------------------------------------------
 
 #define SIGNALS 50 // for each product
@@ -428,6 +450,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_left_of_numbers_that_are_not_finite),
         cmocka_unit_test(without_avx512_nothing_is_the_librarys),
         cmocka_unit_test(an_activation_follows_every_product),
+        cmocka_unit_test(a_short_tile_is_not_divided),
         cmocka_unit_test(signals_meet_a_thread_on_its_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
