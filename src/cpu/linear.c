@@ -103,7 +103,6 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
         .c_type = t->y.dtype,
         .b_transposed = t->w_transposed,
         .bias = t->bias != NULL,
-        .pack_b = t->w_is_packed || t->tiling.count >= CPU_TILE_GROUP,
         .packed = t->w_is_packed,
     };
 }
@@ -222,8 +221,7 @@ static struct gemm_shape packed_shape(struct mat w) {
                                .ldc = w.rows,
                                .type = w.dtype,
                                .c_type = w.dtype,
-                               .b_transposed = 1,
-                               .pack_b = 1};
+                               .b_transposed = 1};
 }
 
 int cpu_packs(struct device *dev, struct mat w) {
@@ -316,7 +314,6 @@ static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows
         .a_transposed = 1,
         .accumulate = 1,
         .pack_a = 1,
-        .pack_b = t->tiling.count >= CPU_TILE_GROUP,
     };
 }
 
