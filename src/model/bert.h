@@ -47,6 +47,7 @@ struct bert {
     struct bert_source source;  // need NULL: the weights are always there
     int64_t max_masked;         // maximum number of masked or labelled tokens in a batch
     int64_t max_length;         // maximum length of a sequence in training
+    double attention_dropout;   // probability in training; 0: its masks need no memory
     struct param_frozen frozen; // the backward pass leaves their gradients 0
     // Without a head: 1 if only the first row of each sequence is read (train/engine/infer.h).
     int reads_first;

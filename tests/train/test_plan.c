@@ -99,6 +99,24 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     planned_close(&planned);
 }
 
+// A bit for every pair of tokens, if this run has dropout, whatever the model's default.
+static void test_masks_of_attention(void **state) {
+    struct planned planned;
+    planned_open(&planned);
+    struct engine_shape batch = {.train = {.tokens = 512, .sequences = 4, .max_length = 128}};
+    struct plan_memory without, with;
+    planned.shape.attention_probs_dropout_prob = 0.1;
+    assert_int_equal(plan_memory_make(&without, &planned.state, &planned.shape, &batch, NULL),
+                     BERTH_OK);
+    batch.attention_dropout = 0.1;
+    planned.shape.attention_probs_dropout_prob = 0;
+    assert_int_equal(plan_memory_make(&with, &planned.state, &planned.shape, &batch, NULL),
+                     BERTH_OK);
+    assert_int_equal(with.engine.activations - without.engine.activations,
+                     4 * 512 * 2 * 128 / 8); // layers, rows, heads, columns
+    planned_close(&planned);
+}
+
 // A device with its own memory is checked against that; the host then holds batches and the data to
 // write checkpoints.
 static void test_device_memory_is_apart(void **state) {
@@ -561,6 +579,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_refusal_names_a_size_that_fits),
         FIXTURE_TEST(test_device_memory_is_apart),
+        FIXTURE_TEST(test_masks_of_attention),
         cmocka_unit_test(test_weights_in_int8),
         cmocka_unit_test(test_state_of_a_rank),
         FIXTURE_TEST(test_advice_divides_the_update),
