@@ -265,9 +265,7 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
     memset(cpu->partials, 0, bytes);
     t.epilogue = (struct product_epilogue){.activation = activation, .u = u, .sums = cpu->partials};
     run_planned(cpu, &t);
-    if (dbias != NULL) {
-        cpu_add_partials(cpu, dbias, cpu->partials, t.tiling.count, du.cols, du.cols);
-    }
+    cpu_add_partials(cpu, dbias, cpu->partials, t.tiling.count, du.cols, du.cols);
 }
 
 void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
