@@ -52,8 +52,8 @@ static inline lt_status lt_set_alignment(LT(MatmulPreference_t) preference, uint
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     lt_status status = LT_SUCCESS;
     for (int i = 0; i < 4 && status == LT_SUCCESS; i++) {
-        status = cublasLtMatmulPreferenceSetAttribute(preference, operands[i], &bytes,
-                                                      sizeof bytes);
+        status =
+            cublasLtMatmulPreferenceSetAttribute(preference, operands[i], &bytes, sizeof bytes);
     }
     return status;
 }

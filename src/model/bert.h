@@ -92,8 +92,8 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
 // The output: [row_count, 2] for a span model, [row_count, num_labels] for a token classifier;
 // [batch_round(S), num_labels] for a classifier; [batch_round(S), 2] for the pre-training head,
 // [batch_round(S), 0] for masked tokens alone, whose decoder logits are computed piecewise and not
-// kept; [batch_round(S), H] for embeddings. Without a head, the last layer's output, in inference only: [row_count, H], or
-// [batch_round(S), H] if only first rows are read.
+// kept; [batch_round(S), H] for embeddings. Without a head, the last layer's output, in inference
+// only: [row_count, H], or [batch_round(S), H] if only first rows are read.
 struct mat bert_logits(const struct bert *model, const struct bert_activations *activations,
                        const struct batch *batch);
 
