@@ -94,6 +94,8 @@ void cpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, str
 void cpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w);
 void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
                               struct mat w, struct mat u, enum activation activation);
+void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
+                       enum activation activation);
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x);
 int cpu_packs(struct device *dev, struct mat w);
@@ -135,8 +137,6 @@ void cpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32
                      int64_t count);
 void cpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                           int64_t count);
-void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
-                       enum activation activation);
 void cpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                       int64_t count);
 void cpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,

@@ -74,13 +74,11 @@ static int64_t widest(const struct device_shape *shape) {
     return qkv > shape->intermediate ? qkv : shape->intermediate;
 }
 
-// Per thread: oneDNN's scratchpad and, if it converts bf16, f32 copies of the operands; or the
-// operands that the kernels pack, at most the tokens for the gradient of a head's few outputs.
+// Per thread: a packed tile of dy, or oneDNN's scratchpad and, if it converts bf16, f32 copies of
+// the operands.
 static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
-    if (cpu->kernels->multiplies_all_shapes) {
-        return PAD_BYTES + (size_t)(CPU_TILE_TOKENS * (shape->hidden + 16)) * sizeof(uint16_t);
-    }
-    if (shape->compute == DTYPE_F32 || cpu->kernels == CPU_NATIVE_BF16) {
+    if (cpu->kernels->multiplies_all_shapes || shape->compute == DTYPE_F32 ||
+        cpu->kernels == CPU_NATIVE_BF16) {
         return PAD_BYTES;
     }
     const int64_t layer = widest(shape), words = shape->decoder_rows > 0 ? shape->vocabulary : 0;

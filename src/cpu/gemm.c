@@ -146,7 +146,7 @@ static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
            x->ldc == y->ldc && x->type == y->type && x->c_type == y->c_type &&
            x->a_transposed == y->a_transposed && x->b_transposed == y->b_transposed &&
            x->accumulate == y->accumulate && x->bias == y->bias && x->pack_a == y->pack_a &&
-           x->pack_b == y->pack_b && x->packed == y->packed;
+           x->packed == y->packed;
 }
 
 static int64_t round_up(int64_t count, int64_t unit) {
@@ -197,8 +197,7 @@ static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *sh
     plan->shape = *shape;
     plan->kernel = kernel_of(gemm, shape);
     if (plan->kernel != NULL) {
-        plan->scratch_bytes =
-            packed_a_bytes(shape) + (shape->pack_b ? 0 : packed_b_bytes(shape)) + sums_bytes(shape);
+        plan->scratch_bytes = packed_a_bytes(shape) + sums_bytes(shape);
         return plan;
     }
     if (library_product_new(gemm->library, shape, &plan->library, error) != BERTH_OK) {
@@ -242,7 +241,7 @@ int gemm_packs(const struct gemm *gemm, const struct gemm_shape *shape) {
 // --- packing -------------------------------------------------------------------------------------
 
 size_t gemm_pack_bytes(const struct gemm_plan *plan) {
-    return plan->kernel != NULL && plan->shape.pack_b ? packed_b_bytes(&plan->shape) : 0;
+    return plan->kernel != NULL ? packed_b_bytes(&plan->shape) : 0;
 }
 
 // An operand as it is in memory.
@@ -262,7 +261,7 @@ static void pack_panels(const struct gemm *gemm, const struct gemm_shape *s, con
 
 void gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed) {
     const int64_t n = plan->shape.n, columns = PACKED_PANELS * product_panel(n);
-#pragma omp parallel for num_threads(gemm->threads) schedule(dynamic)
+#pragma omp parallel for num_threads(gemm->threads) schedule(dynamic) if (n > columns)
     for (int64_t first = 0; first < n; first += columns) {
         const int64_t last = first + columns < n ? first + columns : n;
         pack_panels(gemm, &plan->shape, b, packed, first, last);
@@ -274,8 +273,7 @@ void gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, v
 int64_t gemm_column_block(const struct gemm_plan *plan) {
     const int64_t n = plan->shape.n;
     const struct gemm_shape *s = &plan->shape;
-    const int is_divisible =
-        plan->kernel != NULL && s->pack_b && !s->a_transposed && depth_chunks(s) == 1;
+    const int is_divisible = plan->kernel != NULL && !s->a_transposed && depth_chunks(s) == 1;
     return is_divisible && n > COLUMN_BLOCK ? COLUMN_BLOCK : n;
 }
 
@@ -294,11 +292,6 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
     }
     product.bias = s->bias ? operands->bias : NULL;
     product.accumulate = s->accumulate;
-    if (!s->pack_b) {
-        void *packed = scratch + packed_a_bytes(s);
-        pack_panels(gemm, s, operands->b, packed, 0, s->n);
-        product.b = packed;
-    }
     return product;
 }
 

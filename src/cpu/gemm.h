@@ -26,14 +26,13 @@ struct gemm_shape {
     int accumulate;   // add to c (f32)
     int bias;         // f32 [n] follows
     int pack_a;       // a transposed a is first copied to the thread's scratch memory
-    int pack_b;       // b may be packed once for many runs, see gemm_pack
-    int packed;       // b is always packed; requires gemm_packs
+    int packed;       // a kernel multiplies whatever the number of rows; requires gemm_packs
 };
 
 // The memory of one run.
 struct gemm_operands {
     const void *a;
-    const void *b; // as it is, or packed if the plan packs it
+    const void *b; // as it is, or packed by gemm_pack if the plan has gemm_pack_bytes
     void *c;
     const float *bias; // if the shape has one
     struct product_epilogue epilogue;

@@ -2,6 +2,7 @@
 // Chooses the int8 kernels: the fastest that the processor supports, within forced instructions.
 #include "core/words.h"
 #include "cpu/int8.h"
+#include "cpu/kernels.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -25,12 +26,9 @@ static size_t candidates(struct candidate list[CANDIDATES]) {
     size_t count = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const int avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                       __builtin_cpu_supports("avx512vl");
-    const int vnni = avx512 && __builtin_cpu_supports("avx512vnni");
-    const int bf16 = vnni && __builtin_cpu_supports("avx512bf16");
+    const int avx2 = kernels_choose("avx2", NULL) != NULL;
+    const int vnni = kernels_choose("avx512", NULL) != NULL && __builtin_cpu_supports("avx512vnni");
+    const int bf16 = vnni && kernels_choose("avx512bf16", NULL) != NULL;
     list[count++] = (struct candidate){&int8_avx512bf16, "avx512bf16", bf16};
     list[count++] = (struct candidate){&int8_avx512vnni, "avx512bf16 avx512", vnni};
     list[count++] =

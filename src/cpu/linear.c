@@ -103,7 +103,6 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
         .c_type = t->y.dtype,
         .b_transposed = t->w_transposed,
         .bias = t->bias != NULL,
-        .pack_b = t->w_is_packed || t->tiling.count >= CPU_TILE_GROUP,
         .packed = t->w_is_packed,
     };
 }
@@ -148,7 +147,8 @@ static struct gemm_operands tile_operands(const struct tiles *t, int64_t index) 
     };
 }
 
-// A work item of a thread: the columns [first, end) of a tile.
+// A work item of a thread: the columns [first, end) of a tile. A tile that the library multiplies
+// is not divided: its last slice has all columns, the others have none.
 struct tile_slice {
     int64_t tile, first, end;
 };
@@ -182,7 +182,9 @@ static void run_planned(struct cpu *cpu, const struct tiles *t) {
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t->tiling.count * slices; i++) {
         const struct tile_slice slice = tile_slice_of(t, slices, i);
-        run_slice(cpu, t, &slice);
+        if (slice.first < slice.end) {
+            run_slice(cpu, t, &slice);
+        }
     }
 }
 
@@ -219,8 +221,7 @@ static struct gemm_shape packed_shape(struct mat w) {
                                .ldc = w.rows,
                                .type = w.dtype,
                                .c_type = w.dtype,
-                               .b_transposed = 1,
-                               .pack_b = 1};
+                               .b_transposed = 1};
 }
 
 int cpu_packs(struct device *dev, struct mat w) {
@@ -264,9 +265,7 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
     memset(cpu->partials, 0, bytes);
     t.epilogue = (struct product_epilogue){.activation = activation, .u = u, .sums = cpu->partials};
     run_planned(cpu, &t);
-    if (dbias != NULL) {
-        cpu_add_partials(cpu, dbias, cpu->partials, t.tiling.count, du.cols, du.cols);
-    }
+    cpu_add_partials(cpu, dbias, cpu->partials, t.tiling.count, du.cols, du.cols);
 }
 
 void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
@@ -313,7 +312,6 @@ static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows
         .a_transposed = 1,
         .accumulate = 1,
         .pack_a = 1,
-        .pack_b = t->tiling.count >= CPU_TILE_GROUP,
     };
 }
 

@@ -20,7 +20,7 @@ static constexpr size_t WORKSPACE_BYTES = 16 << 20;
 // Where the sequences begin and how long they are, in device memory. From a batch's last sequence
 // to the plan's bound, they are empty.
 struct ragged {
-    int64_t *qkv, *context; // [OFFSETS]
+    int64_t *qkv, *context; // [MAX_OFFSETS]
     int32_t *lengths;       // [MAX_SEQUENCES]
 };
 
@@ -29,7 +29,7 @@ struct attention_cudnn {
     void *memory; // device memory: the workspace, then the arrays of `ragged`
     struct ragged ragged;
     struct cudnn_plan plans[MAX_PLANS];
-    int count, oldest; // where PLANS are in use, the oldest is replaced
+    int count, oldest; // where MAX_PLANS are in use, the oldest is replaced
 };
 
 // --- opening ------------------------------------------------------------------------------------

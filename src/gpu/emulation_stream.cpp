@@ -30,10 +30,6 @@ int emulated_gpus(void) {
     return given != NULL ? atoi(given) : 1;
 }
 
-int emulated_gpu(void) {
-    return current_gpu;
-}
-
 void emulated_use_gpu(int index) {
     current_gpu = index;
 }
@@ -60,10 +56,6 @@ void emulated_stream_close(struct emulated_stream *stream) {
 
 bool emulated_stream_is_current(const struct emulated_stream *stream) {
     return stream->gpu == current_gpu;
-}
-
-int emulated_stream_threads(const struct emulated_stream *stream) {
-    return stream->threads;
 }
 
 void emulated_stream_add(struct emulated_stream *stream, struct emulated_task task) {

@@ -29,7 +29,6 @@ struct emulated_stream *emulated_stream_open(int threads);
 bool emulated_stream_is_current(const struct emulated_stream *stream);
 // Runs the tasks that remain. NULL is allowed.
 void emulated_stream_close(struct emulated_stream *stream);
-int emulated_stream_threads(const struct emulated_stream *stream);
 void emulated_stream_add(struct emulated_stream *stream, struct emulated_task task);
 // The number of tasks added so far.
 uint64_t emulated_stream_position(const struct emulated_stream *stream);

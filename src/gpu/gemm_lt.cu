@@ -18,12 +18,14 @@
 #include <string.h>
 
 enum { MAX_PLANS = 256, WORKSPACE_BYTES = 64 << 20, MAX_BIAS = 1 << 20, BIAS_THREADS = 256 };
+enum { MAX_ALIGNMENT = 16 }; // bytes of the widest load
 
 // What the choice of an algorithm depends on; compared byte by byte.
 struct plan_key {
     int64_t rows, cols, inner, stride_a, stride_b, stride_c;
     int32_t operands, result; // enum dtype
     int32_t a_transposed, b_transposed, accumulates, has_bias;
+    uint32_t alignment; // of a, b and c in bytes, at most MAX_ALIGNMENT
 };
 
 struct plan {
@@ -39,7 +41,7 @@ struct gemm {
     void *bias;      // device memory, of MAX_BIAS 2-byte numbers
     bool tf32;       // for operands in f32
     struct plan plans[MAX_PLANS];
-    int count, oldest; // where PLANS are in use, the oldest is replaced
+    int count, oldest; // where MAX_PLANS are in use, the oldest is replaced
 };
 
 static lt_type type_of(enum dtype dtype) {
@@ -98,6 +100,12 @@ size_t gemm_workspace_bytes(void) {
 
 // --- plans --------------------------------------------------------------------------------------
 
+static uint32_t alignment_of(const struct gemm_call *call) {
+    const uintptr_t bits =
+        (uintptr_t)call->a.data | (uintptr_t)call->b.data | (uintptr_t)call->c.data | MAX_ALIGNMENT;
+    return (uint32_t)(bits & (~bits + 1)); // the lowest bit that is set
+}
+
 static struct plan_key key_of(const struct gemm_call *call) {
     struct plan_key key;
     memset(&key, 0, sizeof key); // padding is compared as well
@@ -113,6 +121,7 @@ static struct plan_key key_of(const struct gemm_call *call) {
     key.b_transposed = call->b_transposed;
     key.accumulates = call->accumulates;
     key.has_bias = call->bias != NULL;
+    key.alignment = alignment_of(call);
     return key;
 }
 
@@ -170,6 +179,9 @@ static lt_status choose_algorithm(struct gemm *gemm, struct plan *plan) {
         preference, LT_NUMBER(MATMUL_PREF_MAX_WORKSPACE_BYTES), &workspace, sizeof workspace);
     if (status == LT_SUCCESS) {
         status = lt_want_fixed_sums(preference);
+    }
+    if (status == LT_SUCCESS) {
+        status = lt_set_alignment(preference, plan->key.alignment);
     }
     if (status == LT_SUCCESS) {
         status = LT(MatmulAlgoGetHeuristic)(gemm->library, plan->product, plan->b, plan->a, plan->c,
@@ -230,9 +242,14 @@ static gpu_cost round_bias_cost(struct mat rounded, const float *bias) {
     return {cost_words(bias, rounded.cols), cost_of(rounded), 0};
 }
 
+// NULL after an error.
 static const void *rounded_bias(struct gpu *gpu, const struct gemm_call *call) {
     if (call->bias == NULL || call->c.dtype == DTYPE_F32) {
         return call->bias;
+    }
+    if (call->c.cols > MAX_BIAS) {
+        gpu_fail(gpu, "matrix product", "a bias of more than 1048576 numbers in 16 bits");
+        return NULL;
     }
     const struct mat rounded = {gpu->gemm->bias, 1, call->c.cols, call->c.cols, call->c.dtype};
     gpu_run(gpu, {"round_bias", gpu_blocks(call->c.cols, BIAS_THREADS), BIAS_THREADS},
@@ -248,6 +265,9 @@ void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
         return;
     }
     const void *bias = rounded_bias(gpu, call);
+    if (gpu->status != BERTH_OK) {
+        return;
+    }
     struct plan *plan = find_or_make_plan(gemm, call, bias, &status);
     if (plan != NULL) {
         status = set_bias(plan, bias);

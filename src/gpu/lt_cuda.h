@@ -45,6 +45,19 @@ static inline lt_status lt_want_fixed_sums(LT(MatmulPreference_t) preference) {
         preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
 }
 
+// Allows only algorithms for which operands at multiples of `bytes` suffice.
+static inline lt_status lt_set_alignment(LT(MatmulPreference_t) preference, uint32_t bytes) {
+    const cublasLtMatmulPreferenceAttributes_t operands[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    lt_status status = LT_SUCCESS;
+    for (int i = 0; i < 4 && status == LT_SUCCESS; i++) {
+        status =
+            cublasLtMatmulPreferenceSetAttribute(preference, operands[i], &bytes, sizeof bytes);
+    }
+    return status;
+}
+
 static inline cudaStream_t lt_stream(gpu_stream stream) {
     return stream.stream;
 }

@@ -138,6 +138,11 @@ static inline lt_status lt_want_fixed_sums(LT(MatmulPreference_t) preference) {
     return LT_SUCCESS;
 }
 
+// It has no such preference.
+static inline lt_status lt_set_alignment(LT(MatmulPreference_t) preference, uint32_t bytes) {
+    return LT_SUCCESS;
+}
+
 static inline void *lt_stream(gpu_stream stream) {
 #ifdef __HIPCC__
     return stream.stream;

@@ -4,7 +4,6 @@
 #define BERTH_GPU_MMA_CUDA_H
 
 #define GPU_HAS_MMA 1
-#define GPU_UNROLL _Pragma("unroll")
 
 // c += a b
 template <enum dtype TYPE>

@@ -5,7 +5,6 @@
 #define BERTH_GPU_MMA_HOST_H
 
 #define GPU_HAS_MMA 1
-#define GPU_UNROLL
 
 #define EMULATED_CALLER (emulated_site{__builtin_FILE(), __builtin_LINE()})
 

@@ -304,7 +304,7 @@ static void carve_all(struct carving *carving, const struct bert *model,
 }
 
 static int64_t mask_words(const struct bert *model) {
-    const int keeps = model->device->keeps_masks && model->config->attention_probs_dropout_prob > 0;
+    const int keeps = model->device->keeps_masks && model->attention_dropout > 0;
     return keeps ? attention_mask_words(model->max_length) : 0;
 }
 

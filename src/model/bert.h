@@ -47,6 +47,7 @@ struct bert {
     struct bert_source source;  // need NULL: the weights are always there
     int64_t max_masked;         // maximum number of masked or labelled tokens in a batch
     int64_t max_length;         // maximum length of a sequence in training
+    double attention_dropout;   // probability in training; 0: its masks need no memory
     struct param_frozen frozen; // the backward pass leaves their gradients 0
     // Without a head: 1 if only the first row of each sequence is read (train/engine/infer.h).
     int reads_first;
@@ -91,8 +92,8 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
 // The output: [row_count, 2] for a span model, [row_count, num_labels] for a token classifier;
 // [batch_round(S), num_labels] for a classifier; [batch_round(S), 2] for the pre-training head,
 // [batch_round(S), 0] for masked tokens alone, whose decoder logits are computed piecewise and not
-// kept. Without a head, the last layer's output, in inference only: [row_count, H], or
-// [batch_round(S), H] if only first rows are read.
+// kept; [batch_round(S), H] for embeddings. Without a head, the last layer's output, in inference
+// only: [row_count, H], or [batch_round(S), H] if only first rows are read.
 struct mat bert_logits(const struct bert *model, const struct bert_activations *activations,
                        const struct batch *batch);
 

@@ -199,11 +199,11 @@ static enum berth_status read_problem(const json *object, const char *path,
     const json *value = json_member(object, "problem_type");
     const char *name;
     config->problem = config->num_labels == 1 ? BERT_REGRESSION : BERT_CLASSES;
-    if (value == NULL || json_is_null_value(value)) {
+    config->has_problem_type = value != NULL && !json_is_null_value(value);
+    if (!config->has_problem_type) {
         return BERTH_OK;
     }
     TRY(json_get_text(object, path, "problem_type", &name, error));
-    config->has_problem_type = 1;
     for (size_t i = 0; i < LENGTH(problem_names); i++) {
         if (strcmp(problem_names[i], name) == 0) {
             config->problem = (enum bert_problem)i;
@@ -313,6 +313,24 @@ static enum berth_status read_object(json *object, const char *path, struct bert
     return check_relations(config, path, error);
 }
 
+// Keeps the object's text in place of the former one.
+static enum berth_status keep_source(struct bert_config *config, const json *object,
+                                     const char *name, struct berth_error *error) {
+    char *text = json_write(object, JSON_COMPACT);
+    if (text == NULL) {
+        return error_no_memory(error, 0, name);
+    }
+    bert_config_done(config);
+    config->source_json = text;
+    return BERTH_OK;
+}
+
+static enum berth_status read_kept(json *object, const char *name, struct bert_config *config,
+                                   struct berth_error *error) {
+    TRY(read_object(object, name, config, error));
+    return keep_source(config, object, name, error);
+}
+
 // The geometry in an experiment's file of BingBert: layer norms come first, and the vocabulary
 // decides its own size, whatever the file says. A geometry within it has no meaning.
 static enum berth_status read_experiment(const json *geometry, const char *name,
@@ -328,12 +346,8 @@ static enum berth_status read_experiment(const json *geometry, const char *name,
         json_remove(object, "bert_model_config");
     }
     enum berth_status status =
-        failed ? error_no_memory(error, 0, name) : read_object(object, name, config, error);
-    if (status == BERTH_OK) {
-        config->vocab_size = 0;
-        config->source_json = json_write(object, JSON_COMPACT);
-        status = config->source_json != NULL ? BERTH_OK : error_no_memory(error, 0, name);
-    }
+        failed ? error_no_memory(error, 0, name) : read_kept(object, name, config, error);
+    config->vocab_size = 0;
     json_free(object);
     return status;
 }
@@ -345,14 +359,9 @@ enum berth_status bert_config_read_memory(const char *name, const char *bytes, s
     TRY(json_read_memory(name, bytes, length, &object, error));
     const json *geometry = json_member(object, "bert_model_config");
     enum berth_status status = geometry != NULL ? read_experiment(geometry, name, config, error)
-                                                : read_object(object, name, config, error);
-    const int is_read = status != BERTH_OK || geometry != NULL;
+                                                : read_kept(object, name, config, error);
     json_free(object);
-    if (is_read) {
-        return status;
-    }
-    config->source_json = memory_string_of(bytes, length);
-    return config->source_json != NULL ? BERTH_OK : error_no_memory(error, length, name);
+    return status;
 }
 
 enum berth_status bert_config_read(const char *path, struct bert_config *config,
@@ -452,14 +461,13 @@ enum berth_status bert_config_scores_choices(const struct bert_config *config, i
 // Google's files do not distinguish the two names of the erf form, nor those of the tanh form, and
 // do not mention tensor types.
 static int set_google_values(const struct bert_config *config, json *object) {
-    static const char *const not_theirs[] = {"hidden_act", "dtype", "torch_dtype",
-                                             "quantization_config"};
+    static const char *const not_theirs[] = {"dtype", "torch_dtype", "quantization_config"};
     for (size_t i = 0; i < LENGTH(not_theirs); i++) {
         json_remove(object, not_theirs[i]);
     }
     int failed = set_values(config, object);
     failed |=
-        json_set(object, "hidden_act", json_new_text(activation_name(object, config->hidden_act)));
+        json_set(object, "hidden_act", json_new_text(bert_activation_name(config->hidden_act)));
     if (config->pad_token_id == 0) {
         json_remove(object, "pad_token_id");
     }
@@ -512,15 +520,12 @@ enum berth_status bert_config_drop_classes(struct bert_config *config, struct be
     for (size_t i = 0; i < LENGTH(keys); i++) {
         json_remove(object, keys[i]);
     }
-    char *text = json_write(object, JSON_COMPACT);
+    const enum berth_status status = keep_source(config, object, name, error);
     json_free(object);
-    if (text == NULL) {
-        return error_no_memory(error, 0, name);
-    }
-    bert_config_done(config);
-    config->source_json = text;
+    TRY(status);
     config->num_labels = 2;
     config->problem = BERT_CLASSES;
+    config->has_problem_type = 0;
     return BERTH_OK;
 }
 
@@ -534,14 +539,11 @@ enum berth_status bert_config_merge(struct bert_config *config, const json *obje
     while (json_walk_next(&walk)) {
         failed |= json_set(merged, walk.key, json_copy_deep(walk.value));
     }
-    char *text = failed == 0 ? json_write(merged, JSON_COMPACT) : NULL;
+    struct bert_config read = *config; // with what is no key of the file
+    read.source_json = NULL;
+    const enum berth_status status =
+        failed != 0 ? error_no_memory(error, 0, name) : read_kept(merged, name, &read, error);
     json_free(merged);
-    if (text == NULL) {
-        return error_no_memory(error, 0, name);
-    }
-    struct bert_config read;
-    enum berth_status status = bert_config_read_memory(name, text, strlen(text), &read, error);
-    memory_free(text);
     if (status == BERTH_OK) {
         bert_config_done(config);
         *config = read;

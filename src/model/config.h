@@ -61,8 +61,8 @@ struct bert_config {
     struct bert_embedding embedding; // of sentence embeddings; no key of the file
     double classifier_dropout;       // for the pooled output; < 0: hidden_dropout_prob
     int pre_layer_norm; // 1: layer norms come before the sub-layers, and one after the last
-    char *source_json;  // text of the file, so that unknown keys are written back; NULL for a
-                        // built-in shape
+    char *source_json;  // JSON of the file, in UTF-8, so that unknown keys are written back; NULL
+                        // for a built-in shape
 };
 
 // Fills in a built-in shape: "tiny", "minilm", "base" or "large". BERTH_USAGE for another name.

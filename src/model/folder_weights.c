@@ -14,7 +14,8 @@ static const char *const weights_files[] = {FOLDER_WEIGHTS, (FOLDER_WEIGHTS SHAR
                                             "pytorch_model.bin",
                                             ("pytorch_model.bin" SHARDS_ENDING)};
 
-// The path of the weights in a format without fixed file names; NULL if there are none.
+// The path of the weights: a file of the list, or else one whose format has no fixed file name;
+// NULL if there are none.
 static enum berth_status find_weights(const char *folder, char **path, struct berth_error *error) {
     enum { COUNT = sizeof weights_files / sizeof *weights_files };
     for (size_t i = 0; i < COUNT; i++) {

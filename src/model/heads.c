@@ -165,9 +165,10 @@ static void class_backward(const struct pass *pass, float loss_scale) {
 
 // --- token --------------------------------------------------------------------------------------
 
-// The used rows of a buffer with one row per labelled token.
-static struct mat labelled(const struct pass *pass, struct mat buffer) {
-    return mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
+// The used rows of a buffer with one row per masked or labelled token.
+static struct mat masked(const struct pass *pass, struct mat buffer) {
+    return mat_is_empty(buffer) ? buffer
+                                : mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
 }
 
 // The classifier's input. Inference has no dropout and no buffer for it.
@@ -193,7 +194,7 @@ static void token_backward(const struct pass *pass, float loss_scale) {
     const struct token_buffers *tokens = &pass->activations->tokens;
     struct device *dev = pass->model->device;
     const struct mat dlogits = used(pass, pass->activations->dlogits);
-    const struct mat chosen = labelled(pass, tokens->logits);
+    const struct mat chosen = masked(pass, tokens->logits);
     const struct mat dresidual = used(pass, pass->activations->dresidual);
     const int64_t count = batch->masked_count;
     const size_t sequences = (size_t)batch->sequence_count;
@@ -215,12 +216,6 @@ static void token_backward(const struct pass *pass, float loss_scale) {
 // --- pre-training -------------------------------------------------------------------------------
 
 static const struct dropout no_dropout = {.site = RNG_SITE_HEAD};
-
-// The used rows of a buffer with one row per masked token.
-static struct mat masked(const struct pass *pass, struct mat buffer) {
-    return mat_is_empty(buffer) ? buffer
-                                : mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
-}
 
 static void transform_forward(const struct pass *pass) {
     const struct bert *model = pass->model;

@@ -4,7 +4,8 @@
 #ifndef BERTH_MODEL_MODULE_ORDER_H
 #define BERTH_MODEL_MODULE_ORDER_H
 
-// Compares two parameters by their names in any dialect of names.h, as strcmp does.
+// Compares two parameters as strcmp does, by their names in a dialect of names.h; not TensorFlow's,
+// whose optimizers do not number them.
 int module_order_compare(const char *left, const char *right);
 
 #endif

@@ -451,7 +451,7 @@ enum berth_status weights_read(const struct weights *weights, const struct weigh
 
 // The integers of a matrix with its scales and zero points.
 struct integers {
-    int64_t groups; // of all rows
+    int64_t groups; // of all rows; the file may have padding rows after them
     signed char *values, *zeros;
     float *scales;
 };
@@ -463,7 +463,8 @@ static enum berth_status read_integers(const struct weights *weights, const stru
                              error));
     return weight->zero_point == NULL
                ? BERTH_OK
-               : tensor_file_read(&weights->file, weight->zero_point, integers->zeros, error);
+               : weights->file.format->read(&weights->file, weight->zero_point, 0,
+                                            (size_t)integers->groups, integers->zeros, error);
 }
 
 static enum berth_status read_quantized(const struct weights *weights, const struct weight *weight,

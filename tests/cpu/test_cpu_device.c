@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU device: opening, memory, dropout's rate and scale, what numbers that are not finite leave
-// behind, whether Berth or oneDNN ("the library") multiplies, and signals while the library does.
+// behind, whether Berth or oneDNN ("the library") multiplies, products of few rows, and signals
+// while the library multiplies.
 #include "core/device.h"
 #include "core/harness.h"
+#include "core/memory.h"
 #include "cpu/gemm.h"
 #include "cpu/kernels.h"
 
@@ -231,7 +233,7 @@ static void without_avx512_nothing_is_the_librarys(void **state) {
     static const char *const sets[] = {"generic", "avx2"}; // the first is never missing
     static const struct gemm_shape shapes[] = {
         {.m = 1, .n = 2, .k = 64, .type = DTYPE_F32, .b_transposed = 1, .bias = 1},
-        {.m = 7, .n = 100, .k = 33, .type = DTYPE_F32, .pack_b = 1},
+        {.m = 7, .n = 100, .k = 33, .type = DTYPE_F32},
         {.m = 256, .n = 64, .k = 500, .type = DTYPE_F32, .a_transposed = 1, .accumulate = 1},
         {.m = 3, .n = 2, .k = 64, .type = DTYPE_BF16, .c_type = DTYPE_BF16, .b_transposed = 1},
         {.m = 128, .n = 64, .k = 500, .type = DTYPE_BF16, .a_transposed = 1, .accumulate = 1},
@@ -261,7 +263,7 @@ enum { MOST_M = 32, MOST_N = 112, MOST_K = 2200 };
 
 // A product c = a b, and what follows it.
 struct epilogue_case {
-    float a[MOST_M * MOST_K], b[MOST_K * MOST_N];
+    float a[MOST_M * MOST_K], b[MOST_K * MOST_N], packed[MOST_K * MOST_N];
     float c[MOST_M * MOST_N], y[MOST_M * MOST_N], u[MOST_M * MOST_N], sums[MOST_N];
 };
 
@@ -289,14 +291,20 @@ static void run_epilogue_case(struct gemm *gemm, const struct kernels *kernels,
                               const struct gemm_shape *s, struct epilogue_case *e, int backward,
                               int is_one) {
     const enum activation f = ACTIVATION_GELU_ERF;
+    const struct gemm_plan *plan = gemm_plan(gemm, s, NULL);
     struct gemm_operands operands = {.a = e->a, .b = e->b, .c = e->c};
+    assert_true(gemm_pack_bytes(plan) <= sizeof e->packed);
+    if (gemm_pack_bytes(plan) > 0) {
+        gemm_pack(gemm, plan, e->b, e->packed);
+        operands.b = e->packed;
+    }
     if (is_one) {
         operands.epilogue = (struct product_epilogue){.activation = f};
         operands.epilogue.y = backward ? (struct mat){0} : as_c(s, e->y);
         operands.epilogue.u = backward ? as_c(s, e->u) : (struct mat){0};
         operands.epilogue.sums = e->sums;
     }
-    assert_int_equal(gemm_run(gemm, gemm_plan(gemm, s, NULL), 0, &operands), 0);
+    assert_int_equal(gemm_run(gemm, plan, 0, &operands), 0);
     if (!is_one && backward) {
         kernels->activation_backward(as_c(s, e->c), as_c(s, e->u), f, e->sums);
     } else if (!is_one) {
@@ -333,6 +341,51 @@ static void an_activation_follows_every_product(void **state) {
     }
     free(one);
     free(two);
+}
+
+// Of 200 rows, the last tile has so few that the library multiplies it. With more threads than half
+// the tiles, each of the others is divided among several threads.
+static void a_short_tile_is_not_divided(void **state) {
+    enum { M = 200, N = 300, K = 24 };
+    static float x[M * K], w[N * K], alone[M * N], shared[M * N];
+    const struct mat operands[] = {mat_of(x, M, K, DTYPE_F32), mat_of(w, N, K, DTYPE_F32)};
+    fill(x, DTYPE_F32, M * K, 0);
+    fill(w, DTYPE_F32, N * K, 0);
+    for (int threads = 1; threads <= 4; threads += 3) {
+        const struct device_options options = {.threads = threads};
+        struct device *dev = NULL;
+        assert_int_equal(device_cpu_open(&options, &dev, NULL), BERTH_OK);
+        dev->linear_forward(dev, mat_of(threads == 1 ? alone : shared, M, N, DTYPE_F32),
+                            operands[0], operands[1], NULL);
+        assert_int_equal(dev->status(dev, NULL), BERTH_OK);
+        dev->close(dev);
+    }
+    assert_memory_equal(alone, shared, sizeof alone);
+    assert_true(largest(shared + (M - 1) * N, N) > 0);
+}
+
+// The plan of memory counts one packed matrix, not one for each thread: after `reserve`, a product
+// of few rows allocates only its gemm_plan.
+static void a_product_of_few_rows_takes_the_memory_of_the_plan(void **state) {
+    enum { ROWS = 64, WORDS = 4096, WIDTH = 192 };
+    static float x[ROWS * WIDTH], w[WORDS * WIDTH], y[ROWS * WORDS];
+    const struct device_shape shape = {
+        .batch = {.tokens = ROWS, .sequences = 1, .masked = ROWS, .max_length = ROWS},
+        .hidden = WIDTH,
+        .intermediate = 4 * WIDTH,
+        .heads = 3,
+        .vocabulary = WORDS,
+        .decoder_rows = ROWS,
+        .compute = DTYPE_F32};
+    struct device *dev = open_auto();
+    struct berth_error error;
+    assert_int_equal(dev->reserve(dev, &shape, &error), BERTH_OK);
+    memory_fail_at(2, 0);
+    dev->linear_forward(dev, mat_of(y, ROWS, WORDS, DTYPE_F32), mat_of(x, ROWS, WIDTH, DTYPE_F32),
+                        mat_of(w, WORDS, WIDTH, DTYPE_F32), NULL);
+    memory_fail_at(0, 0);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    dev->close(dev);
 }
 
 // --- signals ------------------------------------------------------------------------------------
@@ -428,6 +481,8 @@ int main(void) {
         cmocka_unit_test(nothing_is_left_of_numbers_that_are_not_finite),
         cmocka_unit_test(without_avx512_nothing_is_the_librarys),
         cmocka_unit_test(an_activation_follows_every_product),
+        cmocka_unit_test(a_product_of_few_rows_takes_the_memory_of_the_plan),
+        cmocka_unit_test(a_short_tile_is_not_divided),
         cmocka_unit_test(signals_meet_a_thread_on_its_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -359,6 +359,27 @@ static void products_of_one_shape(void **state) {
     dev->close(dev);
 }
 
+// A bias that a library's scratch memory cannot hold is refused, not written past its end.
+static void a_product_with_a_long_bias(void **state) {
+    enum { COLS = (1 << 20) + 1 };
+    struct device *dev = open_emulated();
+    struct berth_error error = {0};
+    uint16_t *halves = dev->memory_new(dev, (2 * COLS + 1) * sizeof *halves);
+    float *bias = dev->memory_new(dev, COLS * sizeof *bias);
+    const struct mat y = {halves, 1, COLS, COLS, DTYPE_BF16};
+    const struct mat w = {halves + COLS, COLS, 1, 1, DTYPE_BF16};
+    const struct mat x = {halves + (ptrdiff_t)2 * COLS, 1, 1, 1, DTYPE_BF16};
+    dev->zero(dev, halves, (2 * COLS + 1) * sizeof *halves);
+    dev->zero(dev, bias, COLS * sizeof *bias);
+    dev->linear_forward(dev, y, x, w, bias);
+    const enum berth_status status = dev->status(dev, &error);
+    assert_true(status == BERTH_OK || status == BERTH_UNAVAILABLE);
+    assert_true(status == BERTH_OK || strstr(error.message, "a bias of more than") != NULL);
+    dev->memory_free(dev, bias, COLS * sizeof *bias);
+    dev->memory_free(dev, halves, (2 * COLS + 1) * sizeof *halves);
+    dev->close(dev);
+}
+
 // Sequences of one token, whose context is their value: in inference, first as it is, then
 // captured, then captured with more sequences than any before, for which a library may have no
 // plan.
@@ -518,6 +539,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(attention_in_graphs),
         cmocka_unit_test(products_in_tf32),
         cmocka_unit_test(products_of_one_shape),
+        cmocka_unit_test(a_product_with_a_long_bias),
         cmocka_unit_test(marks_are_in_the_stream),
         cmocka_unit_test(many_marks),
     };

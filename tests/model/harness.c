@@ -100,6 +100,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
         .weights = {harness->master, harness->compute, harness->gradients},
         .max_masked = options->max_masked,
         .max_length = options->max_length,
+        .attention_dropout = config->attention_probs_dropout_prob,
     };
     take_activations(harness, options);
     reserve(harness, options);

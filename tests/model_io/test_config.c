@@ -195,9 +195,11 @@ static void test_classes_are_forgotten(void **state) {
               "\"problem_type\": \"multi_label_classification\"}",
               &config);
     assert_int_equal(config.num_labels, 3);
+    assert_true(config.has_problem_type);
     assert_int_equal(bert_config_drop_classes(&config, NULL), BERTH_OK);
     assert_int_equal(config.num_labels, 2);
     assert_int_equal(config.problem, BERT_CLASSES);
+    assert_false(config.has_problem_type);
     assert_null(strstr(config.source_json, "label"));
     assert_non_null(strstr(config.source_json, "use_cache"));
     bert_config_done(&config);
@@ -328,6 +330,49 @@ static void test_builtin_shapes(void **state) {
     assert_message_has(&error, "minilm");
 }
 
+// Windows' PowerShell writes UTF-16. What is kept of it is written back.
+static void test_utf16(void **state) {
+    (void)state;
+    static const char text[] = "{" MINIMAL ", \"zebra\": 1}";
+    static const char *const marks[] = {"\xFF\xFE", "\xFE\xFF"}; // low byte first, high byte first
+    for (size_t i = 0; i < 2; i++) {
+        char bytes[2 * sizeof text] = "";
+        struct bert_config config;
+        memcpy(bytes, marks[i], 2);
+        for (size_t k = 0; k + 1 < sizeof text; k++) {
+            bytes[2 + 2 * k + i] = text[k];
+        }
+        scratch_write_bytes("config.json", bytes, sizeof bytes);
+        assert_int_equal(bert_config_read(scratch("config.json"), &config, NULL), BERTH_OK);
+        assert_int_equal(config.hidden_size, 64);
+        assert_int_equal(bert_config_write(&config, "BertModel", scratch("out.json"), NULL),
+                         BERTH_OK);
+        bert_config_done(&config);
+        assert_int_equal(bert_config_read(scratch("out.json"), &config, NULL), BERTH_OK);
+        assert_non_null(strstr(config.source_json, "zebra"));
+        bert_config_done(&config);
+    }
+}
+
+static void test_merging_keeps_what_is_no_key(void **state) {
+    (void)state;
+    static const char more[] = "{\"num_labels\": 3, \"zebra\": 2}";
+    struct bert_config config;
+    json *object;
+    read_good("{" MINIMAL ", \"classifier_dropout\": 0.25, \"zebra\": 1}", &config);
+    config.truncated_initializer = 1;
+    config.embedding.texts = 3;
+    assert_int_equal(json_read_memory("more", more, sizeof more - 1, &object, NULL), BERTH_OK);
+    assert_int_equal(bert_config_merge(&config, object, NULL), BERTH_OK);
+    json_free(object);
+    assert_int_equal(config.num_labels, 3);
+    assert_non_null(strstr(config.source_json, "\"zebra\": 2"));
+    assert_true(config.classifier_dropout == 0.25);
+    assert_true(config.truncated_initializer);
+    assert_int_equal(config.embedding.texts, 3);
+    bert_config_done(&config);
+}
+
 // All that is done with settings besides writing them as Hugging Face does.
 static enum berth_status use_otherwise(struct bert_config *config) {
     int is = 0;
@@ -398,6 +443,8 @@ int main(void) {
         SCRATCH_TEST(test_problems),
         SCRATCH_TEST(test_experiment),
         SCRATCH_TEST(test_unknown_keys_are_written_back),
+        SCRATCH_TEST(test_utf16),
+        SCRATCH_TEST(test_merging_keeps_what_is_no_key),
         SCRATCH_TEST(test_builtin_shapes),
         SCRATCH_TEST(test_written_whole_or_not),
         SCRATCH_TEST(test_memory_out_at_every_allocation),

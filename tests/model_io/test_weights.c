@@ -387,6 +387,44 @@ static void test_zero_points(void **state) {
     }
 }
 
+// Of a padded word table only the words' rows are read, and as many scales and zero points.
+static void test_padded_integers(void **state) {
+    (void)state;
+    enum { WORDS = 5, ROWS = 128, GROUPS = 8 };
+    static signed char ones[ROWS * GROUPS], threes[ROWS * GROUPS];
+    static float factors[ROWS * GROUPS], found[WORDS * GROUPS], expected[WORDS * GROUPS];
+    const struct tensor_out tensors[] = {
+        {.name = "bert.embeddings.word_embeddings.weight",
+         .dtype = TENSOR_I8,
+         .rank = 2,
+         .shape = {ROWS, GROUPS},
+         .data = threes},
+        {.name = "bert.embeddings.word_embeddings.weight_scale",
+         .dtype = TENSOR_F32,
+         .rank = 2,
+         .shape = {ROWS, GROUPS},
+         .data = factors},
+        {.name = "bert.embeddings.word_embeddings.weight_zero_point",
+         .dtype = TENSOR_I8,
+         .rank = 2,
+         .shape = {ROWS, GROUPS},
+         .data = ones}};
+    struct weights weights;
+    memset(ones, 1, sizeof ones);
+    memset(threes, 3, sizeof threes);
+    for (int i = 0; i < WORDS * GROUPS; i++) {
+        factors[i] = (float)i;
+        expected[i] = 2 * factors[i];
+    }
+    assert_int_equal(safetensors_write(scratch("a.safetensors"), tensors, 3, NULL, NULL), BERTH_OK);
+    open_file(&weights, WORDS);
+    assert_int_equal(weights.padding_rows, ROWS - WORDS);
+    const struct weight *words = weights_find(&weights, tensors[0].name);
+    assert_int_equal(weights_read_f32(&weights, words, found, NULL), BERTH_OK);
+    assert_memory_equal(found, expected, sizeof expected);
+    weights_close(&weights);
+}
+
 // What describes activations is left out; the same names beside other tensors are not.
 static void test_beside_integers(void **state) {
     (void)state;
@@ -514,6 +552,7 @@ int main(void) {
         SCRATCH_TEST(test_memory_fails),
         SCRATCH_TEST(test_scales),
         SCRATCH_TEST(test_zero_points),
+        SCRATCH_TEST(test_padded_integers),
         SCRATCH_TEST(test_beside_integers),
         SCRATCH_TEST(test_other_layouts),
         SCRATCH_TEST(test_slots),

@@ -129,7 +129,8 @@ static struct watched watched_by(struct comm *inner) {
 void rank_open(struct rank *rank, const struct setting *setting, struct comm *comm) {
     const struct device_options options = {.threads = 1};
     const struct engine_shape largest = {
-        .train = {SEQUENCES * LONGEST, SEQUENCES, SEQUENCES * 3, LONGEST}};
+        .train = {SEQUENCES * LONGEST, SEQUENCES, SEQUENCES * 3, LONGEST},
+        .attention_dropout = 0.1};
     struct berth_config config;
     option_defaults(&config);
     config.optimizer = setting->optimizer;

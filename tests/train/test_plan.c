@@ -148,6 +148,22 @@ static void test_refusal_of_an_evaluation(void **state) {
     planned_close(&planned);
 }
 
+// A bit for every pair of tokens, if this run has dropout, whatever the model's default.
+static void test_masks_of_attention(void **state) {
+    struct planned planned;
+    planned_open(&planned);
+    struct engine_shape batch = {.train = {.tokens = 512, .sequences = 4, .max_length = 128}};
+    const struct plan_args args = plan_of(&planned, &batch);
+    planned.shape.attention_probs_dropout_prob = 0.1;
+    const struct plan_memory without = memory_of(&args);
+    batch.attention_dropout = 0.1;
+    planned.shape.attention_probs_dropout_prob = 0;
+    const struct plan_memory with = memory_of(&args);
+    assert_int_equal(with.engine.activations - without.engine.activations,
+                     4 * 512 * 2 * 128 / 8); // layers, rows, heads, columns
+    planned_close(&planned);
+}
+
 // A device with its own memory is checked against that; the host then holds batches and the data to
 // write checkpoints.
 static void test_device_memory_is_apart(void **state) {
@@ -609,6 +625,7 @@ int main(void) {
         FIXTURE_TEST(test_refusal_names_a_size_that_fits),
         FIXTURE_TEST(test_refusal_of_an_evaluation),
         FIXTURE_TEST(test_device_memory_is_apart),
+        FIXTURE_TEST(test_masks_of_attention),
         cmocka_unit_test(test_weights_in_int8),
         cmocka_unit_test(test_state_of_a_rank),
         FIXTURE_TEST(test_advice_divides_the_update),

@@ -117,15 +117,16 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
 
 // --- preparation ---------------------------------------------------------------------------------
 
-static struct engine_shape shape_of(const struct bench *bench) {
-    struct engine_shape shape = {.gradient_checkpointing =
-                                     bench->settings->config->gradient_checkpointing};
-    *(trains(bench) ? &shape.train : &shape.infer) = bench->data.worst;
-    return shape;
-}
-
 static struct update_rules rules_of(const struct bench *bench) {
     return update_rules_of(&bench->config, &bench->data.files.shape, bench->state.compute);
+}
+
+static struct engine_shape shape_of(const struct bench *bench) {
+    struct engine_shape shape = {.gradient_checkpointing =
+                                     bench->settings->config->gradient_checkpointing,
+                                 .attention_dropout = rules_of(bench).attention_dropout};
+    *(trains(bench) ? &shape.train : &shape.infer) = bench->data.worst;
+    return shape;
 }
 
 static enum berth_status make_engine(struct bench *bench, const struct engine_shape *shape,

@@ -23,6 +23,7 @@
 struct engine_shape {
     struct batch_extent train, infer;
     int gradient_checkpointing; // training recomputes the layers' activations
+    double attention_dropout;   // probability in training
 };
 
 struct engine_bytes {

@@ -9,12 +9,14 @@ static enum berth_status find_shape(struct training_job *job, int64_t *micro_bat
                                     struct berth_error *error) {
     static const struct batch_extent minimum = {.tokens = 1, .sequences = 1, .max_length = 1};
     struct batching_worst worst;
+    const struct update_rules rules =
+        update_rules_of(&job->config, &job->files.shape, job->state.compute);
     const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
     TRY(job->feed.ops->find_worst(&job->feed, &job->batching, &rank, &worst, error));
     *micro_batches = worst.micro_batches;
-    job->shape =
-        (struct engine_shape){.train = batch_extent_larger(&worst.micro, &minimum),
-                              .gradient_checkpointing = job->config.gradient_checkpointing};
+    job->shape = (struct engine_shape){.train = batch_extent_larger(&worst.micro, &minimum),
+                                       .gradient_checkpointing = job->config.gradient_checkpointing,
+                                       .attention_dropout = rules.attention_dropout};
     if (job->has_evaluation) {
         job->shape.infer = job->evaluation.extent;
     }
