@@ -95,6 +95,13 @@ make_dataset() { # FILE, SQuAD 1.1 with eight questions
 ]}]}
 END
 }
+# Each sample of `show squad` is shown, or counted as one whose best start is not in the context.
+shown_of() { # COUNT EXPRESSION of a shown sample
+    local shown hidden
+    shown=$(grep -cE "$2" "$out")
+    hidden=$(sed -n "s/.* \([0-9]*\) of $1 samples are not shown: .*/\1/p" "$err")
+    [ $((shown + ${hidden:-0})) -eq "$1" ] || fail "$shown shown and ${hidden:-0} not shown, expected $1 samples"
+}
 losses_of() { # CHECKPOINT, whose run logged each update: a line for each
     grep -oE '"loss": [0-9.e-]+' "$1/trainer_state.json" | cut -d ' ' -f 2
 }
