@@ -61,15 +61,8 @@ END
     "$BERTH" init --config "$work/config.json" --output "$1" --seed 7 --quiet || exit 1
     make_vocabulary >"$1/vocab.txt"
 }
-set_number() { # FILE.safetensors TENSOR NUMBER: replaces the tensor's first number
-    python3 - "$@" <<'END'
-import json, struct, sys
-path, name, number = sys.argv[1:]
-with open(path, "r+b") as file:
-    size = struct.unpack("<Q", file.read(8))[0]
-    file.seek(8 + size + json.loads(file.read(size))[name]["data_offsets"][0])
-    file.write(struct.pack("<f", float(number)))
-END
+set_number() { # FILE.safetensors TENSOR NUMBER [INDEX]: replaces one of the tensor's numbers, the first
+    python3 -B "$documents/../tests/tensor_file.py" "$@"
 }
 make_vocabulary() {
     printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' \
