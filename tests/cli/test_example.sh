@@ -56,4 +56,11 @@ for words in '--dev d' '--dev=d' '--dev_file d' '--validation-file=d' '--eval_fi
     demo demo-output/real $words
     expect_out "--output demo-output/real --overwrite_output_dir"
 done
+for seed in abc -1 1x '' 18446744073709551616; do
+    what="generate, seed \"$seed\""
+    "$BUILD/demo/generate" "$work" "$seed" >"$out" 2>"$err"
+    code=$?
+    expect_code 2
+    expect_err "SEED is a number from 0 to 18446744073709551615"
+done
 finish
