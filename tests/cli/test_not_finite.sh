@@ -53,8 +53,8 @@ run evaluate pretrain --objective mlm --model masked-nan --dev text.txt --line_b
 refuses o6 " of 6: the loss of masked token 1 of"
 # One word's row: the sequences without it have scores, which are not those of the set.
 cp -r tags tags-word
-word=$(sed -n '/^who$/=' tags-word/vocab.txt) # counted from 1
-set_number tags-word/model.safetensors bert.embeddings.word_embeddings.weight nan $(((word - 1) * 32)) || fail "a word's row"
+word=$(($(sed -n '/^who$/=' tags-word/vocab.txt) - 1))
+set_number tags-word/model.safetensors bert.embeddings.word_embeddings.weight nan $((word * 32)) || fail "a word's row"
 run predict tokens --model tags-word --input words.txt --output o7
 refuses o7 "words.txt: sequence 2 of 2"
 make_corpus model/vocab.txt
