@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -130,7 +131,7 @@ def main():
                    help="of a link, before packets are lost, of which a forecast knows nothing")
     a = p.parse_args()
     a.rates = [float(rate) for rate in a.rates.split(",")]
-    a.berth, a.data, a.vocab = (os.path.abspath(path) for path in (a.berth, a.data, a.vocab))
+    a.berth, a.data, a.vocab = (os.path.abspath(path) for path in (shutil.which(a.berth) or a.berth, a.data, a.vocab))
     print("hosts    ranks Mbit/s samples/s  forecast  ratio exposed s  forecast  sent MB forecast", flush=True)
     wrong = sum(check(a, int(hosts)) for hosts in a.hosts.split(","))
     sys.exit(wrong > 0)

@@ -157,7 +157,7 @@ def write_models(a):
 
 def measure_all(a):
     """program -> the results of its rounds"""
-    workers = {name: Torch(__file__, ("folder", "threads", "questions"), name, "", a)
+    workers = {name: Torch(__file__, ("folder", "threads", "questions"), name, "", a, program=name)
                for name in a.programs if not name.startswith("berth")}
     results = {name: [] for name in a.programs}
     for number in range(a.rounds):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 # By default glibc's allocator returns large blocks to the system and pays for new pages at every step;
 # PyTorch is faster if it keeps them.
@@ -13,24 +14,32 @@ KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
 
 class Torch:
     """A worker process of `script` (which accepts --worker), warmed up; `options` are the names of the
-    options that are passed on to it."""
+    options that are passed on to it, `program` that which it measures."""
 
-    def __init__(self, script, options, mode, setting, a):
+    def __init__(self, script, options, mode, setting, a, program="PyTorch"):
         command = [sys.executable, "-W", "ignore", os.path.abspath(script), "--worker", mode, "--settings", setting]
         for option in options:
             if getattr(a, option) is not None:
                 command += [f"--{option}", str(getattr(a, option))]
         env = {**os.environ, **KEEP_MEMORY, "OMP_NUM_THREADS": str(a.threads)}
-        errors = None if a.verbose else subprocess.DEVNULL
+        self.program, self.errors = program, None if a.verbose else tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=errors, text=True, env=env)
+                                        stderr=self.errors, text=True, env=env)
         self.about = self.read()
 
     def read(self):
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError("PyTorch's process ended early (--verbose shows why)")
+            raise RuntimeError(f"{self.program}'s process ended early{self.last_error()}")
         return json.loads(line)
+
+    def last_error(self):
+        """Its last line, unless --verbose shows all."""
+        if self.errors is None:
+            return ""
+        self.process.wait()
+        self.errors.seek(0)
+        return f" (--verbose shows more): {(self.errors.read().strip().splitlines() or ['no message'])[-1]}"
 
     def measure(self):
         self.process.stdin.write("go\n")

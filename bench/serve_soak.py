@@ -54,8 +54,9 @@ class Process:
 
     def wait_for_loading(self, number: int):
         """Until the models have been loaded again so often."""
-        while (log := pathlib.Path(self.log.name).read_text(encoding="utf-8")).count("were reloaded") < number:
-            if self.process.poll() is not None or "were not reloaded" in log:
+        done = "note: the models were reloaded"
+        while (log := pathlib.Path(self.log.name).read_text(encoding="utf-8")).count(done) < number:
+            if self.process.poll() is not None or re.search(r"were not reloaded|only \d+ of \d+ models were reloaded", log):
                 sys.exit(log)
             time.sleep(0.1)
 
@@ -235,23 +236,13 @@ def watch(server: Process, loads: list, args: argparse.Namespace) -> list:
     return points
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("berth")
-    parser.add_argument("data")
-    parser.add_argument("--model", action="append", required=True)
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--rate", type=float, default=8)
-    parser.add_argument("--reload_seconds", type=float, default=300)
-    parser.add_argument("--clients", type=int, default=4)
-    args = parser.parse_args()
-    words = [word for model in args.model for word in ("--model", model)]
-    server = Process([args.berth, "serve", *words, "--port", "0", "--idle_timeout", "3600"])
+def soak(server: Process, args: argparse.Namespace) -> int:
     questions, models = read_questions(args.data, seed=1), tasks_of(server)
     before = server.state()["descriptors"]
     loads = [Load(server, models, questions, seed) for seed in range(args.clients)]
     end = time.monotonic() + 60 * args.minutes
-    threads = [threading.Thread(target=load.run, args=(end, args.rate / args.clients)) for load in loads]
+    threads = [threading.Thread(target=load.run, args=(end, args.rate / args.clients), daemon=True)
+               for load in loads]
     for thread in threads:
         thread.start()
     points = watch(server, loads, args)
@@ -277,6 +268,24 @@ def main() -> int:
     summary["exit"] = server.process.wait(120)
     print(json.dumps(summary), flush=True)
     return int(rises * min(args.minutes / 60, 1) >= MEBIBYTE or after > before or bool(unexpected) or summary["exit"] != 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("berth")
+    parser.add_argument("data")
+    parser.add_argument("--model", action="append", required=True)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--rate", type=float, default=8)
+    parser.add_argument("--reload_seconds", type=float, default=300)
+    parser.add_argument("--clients", type=int, default=4)
+    args = parser.parse_args()
+    words = [word for model in args.model for word in ("--model", model)]
+    server = Process([args.berth, "serve", *words, "--port", "0", "--idle_timeout", "3600"])
+    try:
+        return soak(server, args)
+    finally:
+        server.process.terminate()
 
 
 if __name__ == "__main__":

@@ -339,12 +339,22 @@ static int write_vocabulary(const char *folder) {
     return finish(file, "vocab.txt");
 }
 
+// 1 on success.
+static int parse_seed(const char *text, uint64_t *seed) {
+    char *end;
+    errno = 0;
+    *seed = strtoull(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
+}
+
 int main(int argument_count, char **arguments) {
-    if (argument_count < 2 || argument_count > 3) {
-        fprintf(stderr, "usage: generate FOLDER [SEED]\n");
+    uint64_t seed = 42;
+    if (argument_count < 2 || argument_count > 3 ||
+        (argument_count == 3 && !parse_seed(arguments[2], &seed))) {
+        fprintf(stderr, "usage: generate FOLDER [SEED]; SEED is a number from 0 to %llu\n",
+                (unsigned long long)UINT64_MAX);
         return 2;
     }
-    uint64_t seed = argument_count == 3 ? strtoull(arguments[2], NULL, 10) : 42;
     static const struct part parts[] = {{"train.json", 1, TRAIN_CONTEXTS, 0, 0},
                                         {"dev.json", 2, DEV_CONTEXTS, 1, 0},
                                         {"dev_blank.json", 2, DEV_CONTEXTS, 1, 1}};

@@ -70,6 +70,7 @@ CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "
 THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicode/", "omp.h",
                "curl/", "hdf5", "mpi.h", "cuda", "zlib.h", "expat.h", "bzlib.h", "microhttpd.h")
 SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes in parallel
+CODE = {".c", ".h", ".cu", ".cuh", ".cpp", ".inc"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 # The name of a function or object with external linkage, defined in a source file.
@@ -81,7 +82,8 @@ NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n
 def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
     problems, doors = [], {}
-    for path in sorted([*root.glob("src/**/*.[ch]"), *root.glob("cli/*.[ch]")]):
+    sources = (path for folder in ("src", "cli") for path in (root / folder).rglob("*"))
+    for path in sorted(path for path in sources if path.suffix in CODE):
         relative = path.relative_to(root)
         in_cli = relative.parts[0] == "cli"
         room = "cli" if in_cli else (relative.parts[1] if len(relative.parts) > 2 else "")
@@ -166,7 +168,7 @@ def print_sizes(root: pathlib.Path) -> None:
         begin = None
         for number, line in enumerate(text):
             if begin is None and re.match(r"^[a-z].*\)\s*\{$|^ +.*\) \{$", line) and not line.startswith("    if"):
-                begin = number if not line.startswith("     ") or begin is None else begin
+                begin = number
             if line == "}" and begin is not None:
                 functions.append(number - begin + 1)
                 begin = None

@@ -173,7 +173,8 @@ def dataset(file, name, header):
     kind, bits, size, offset, precision = struct.unpack_from("<B3sIHH", found[3])
     require(kind == 0x10 and (offset, precision) == (0, 8 * size), f"{what}: type")
     require(bits in (b"\0\0\0", b"\x08\0\0"), f"{what}: byte order or padding")
-    require(found[5] == b"\2\3\2\1\0\0\0\0" or found[5] == b"\2\2\2\1\0\0\0\0" or found[5][0] == 2, f"{what}: fill value")
+    # Version 2, allocated chunk by chunk, written if it is set; it is defined and has the default, no bytes.
+    require(found[5] == b"\2\3\2\1\0\0\0\0", f"{what}: fill value")
     version, layout, chunk_rank, tree = struct.unpack_from("<BBBQ", found[8])
     require((version, layout, chunk_rank) == (3, 2, rank + 1), f"{what}: layout")
     chunk = struct.unpack_from(f"<{rank + 1}I", found[8], 11)

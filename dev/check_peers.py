@@ -13,6 +13,7 @@ sentence-transformers.
 """
 import importlib.util
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -29,7 +30,8 @@ worst = {}
 
 
 def note(name, difference):
-    worst[name] = max(worst.get(name, 0.0), float(difference))
+    difference = math.inf if math.isnan(difference) else float(difference)
+    worst[name] = max(worst.get(name, 0.0), difference)
     if difference > LIMIT:
         print(f"DIFFERENT {name}: {difference:.3g}")
 

@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                          : status;
         }
     }
-    fuzz_failing_stop(input.fail_at);
+    require(!fuzz_failing_stop(input.fail_at) || status == BERTH_NO_MEMORY);
     require(status == BERTH_OK || status == BERTH_USAGE || status == BERTH_NO_MEMORY);
     require(status == BERTH_OK || error.message[0] != '\0');
     call_free(call);

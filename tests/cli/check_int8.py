@@ -12,21 +12,20 @@ check_int8.py --scale IN OUT                 copies IN with all scales doubled
 import array
 import ast
 import json
+import pathlib
 import re
 import struct
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tensor_file
+
 
 def read(path):
     """name -> (type, shape, numbers)"""
-    with open(path, "rb") as file:
-        size = struct.unpack("<Q", file.read(8))[0]
-        header = json.loads(file.read(size))
-        data = file.read()
-    header.pop("__metadata__", None)
-    codes = {"F32": "f", "I8": "b"}
-    return {name: (t["dtype"], t["shape"], array.array(codes[t["dtype"]], data[slice(*t["data_offsets"])]))
-            for name, t in header.items()}
+    data, codes = pathlib.Path(path).read_bytes(), {"F32": "f", "I8": "b"}
+    return {name: (kind, shape, array.array(codes[kind], data[place]))
+            for name, (kind, shape, place) in tensor_file.entries(path).items()}
 
 
 GROUP = 64  # columns
@@ -107,24 +106,17 @@ def cosine(a_path, b_path):
 
 
 def damage(source, target):
-    with open(source, "rb") as file:
-        size = struct.unpack("<Q", file.read(8))[0]
-        header, data = file.read(size), file.read()
-    name = next(name for name in json.loads(header) if name.endswith("query.weight_scale"))
-    with open(target, "wb") as file:  # the same length, another name
-        file.write(struct.pack("<Q", size) + header.replace(name.encode(), name[:-1].encode() + b"x") + data)
+    name = next(name for name in tensor_file.entries(source) if name.endswith("query.weight_scale")).encode()
+    data = pathlib.Path(source).read_bytes()
+    pathlib.Path(target).write_bytes(data.replace(name, name[:-1] + b"x", 1))  # the same length, another name
 
 
 def scale(source, target):
-    with open(source, "rb") as file:
-        data = bytearray(file.read())
-    size = struct.unpack("<Q", data[:8])[0]
-    for name, tensor in json.loads(data[8:8 + size]).items():
+    data = bytearray(pathlib.Path(source).read_bytes())
+    for name, (_, _, place) in tensor_file.entries(source).items():
         if name.endswith("_scale"):
-            own = slice(*(8 + size + offset for offset in tensor["data_offsets"]))
-            data[own] = array.array("f", [2 * x for x in array.array("f", data[own])]).tobytes()
-    with open(target, "wb") as file:
-        file.write(data)
+            data[place] = array.array("f", [2 * x for x in array.array("f", data[place])]).tobytes()
+    pathlib.Path(target).write_bytes(data)
 
 
 if sys.argv[1] == "--cosine":

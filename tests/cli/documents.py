@@ -12,10 +12,10 @@ import re
 import subprocess
 import sys
 
-FOLDERS = "bench|cli|demo|deploy|dev|doc|examples|fuzz|include|src|tests"
-ROOMS = "api|comm|core|cpu|data|format|metrics|model|net|report|text|train"
-PATH = re.compile(rf"(?<![\w./<-])(?:(?:{FOLDERS})/[\w./*-]*\w|(?:{ROOMS})/[\w/*]+\.[ch]\b)")
-FILE = re.compile(r"`([\w*-]+\.(?:c|h|py|sh))`")
+FOLDERS = "bench|cli|cmake|demo|deploy|dev|doc|examples|fuzz|include|package|src|tests"
+ROOMS = "|".join(path.name for path in (pathlib.Path(__file__).parents[2] / "src").iterdir() if path.is_dir())
+PATH = re.compile(rf"(?<![\w./<-])(?:(?:{FOLDERS})/[\w./*-]*\w|(?:{ROOMS})/[\w/*]+\.(?:c|h|cu|cuh|cpp|inc)\b)")
+FILE = re.compile(r"`([\w*-]+\.(?:c|h|cu|cuh|cpp|inc|py|sh))`")
 PLACEHOLDER = re.compile(r"\b[A-Z]+\b|(?<=_)[A-Z]+\b")
 OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
 COMMAND = re.compile(r"(?<![\w/-])berth ([a-z][^|;&<>`\n]*)")

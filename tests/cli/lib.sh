@@ -61,15 +61,8 @@ END
     "$BERTH" init --config "$work/config.json" --output "$1" --seed 7 --quiet || exit 1
     make_vocabulary >"$1/vocab.txt"
 }
-set_number() { # FILE.safetensors TENSOR NUMBER: replaces the tensor's first number
-    python3 - "$@" <<'END'
-import json, struct, sys
-path, name, number = sys.argv[1:]
-with open(path, "r+b") as file:
-    size = struct.unpack("<Q", file.read(8))[0]
-    file.seek(8 + size + json.loads(file.read(size))[name]["data_offsets"][0])
-    file.write(struct.pack("<f", float(number)))
-END
+set_number() { # FILE.safetensors TENSOR NUMBER [INDEX]: replaces one of the tensor's numbers, the first
+    python3 -B "$documents/../tests/tensor_file.py" "$@"
 }
 make_vocabulary() {
     printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' \
@@ -94,6 +87,13 @@ make_dataset() { # FILE, SQuAD 1.1 with eight questions
   {"id": "q8", "question": "Who lived in Oslo?", "answers": [{"text": "Hugo", "answer_start": 39}]}]}
 ]}]}
 END
+}
+# Each sample of `show squad` is shown, or counted as one whose best start is not in the context.
+shown_of() { # COUNT EXPRESSION of a shown sample
+    local shown hidden
+    shown=$(grep -cE "$2" "$out")
+    hidden=$(sed -n "s/.* \([0-9]*\) of $1 samples are not shown: .*/\1/p" "$err")
+    [ $((shown + ${hidden:-0})) -eq "$1" ] || fail "$shown shown and ${hidden:-0} not shown, expected $1 samples"
 }
 losses_of() { # CHECKPOINT, whose run logged each update: a line for each
     grep -oE '"loss": [0-9.e-]+' "$1/trainer_state.json" | cut -d ' ' -f 2

@@ -194,10 +194,7 @@ yes "Ada lived in Oslo." | head -n 1000000 >"$work/many.txt"
 what="embed --output, interrupted"
 "$BERTH" embed --model "$golden" --threads 1 "$work/many.txt" --output "$work/stopped/e.npy" >"$out" 2>"$err" </dev/null &
 embedding=$!
-for _ in $(seq 200); do
-    [ -n "$(ls "$work/stopped")" ] && break
-    sleep 0.05
-done
+until [ -n "$(ls "$work/stopped")" ] || ! kill -0 $embedding; do sleep 0.05; done
 kill -TERM $embedding
 wait $embedding
 code=$?

@@ -117,18 +117,25 @@ run help nonsense
 expect_code 2
 
 # Colours: on a terminal and when forced, never with NO_COLOR or on a dumb terminal.
-what="help on a terminal"
-err=/dev/null
-"$ON_TERMINAL" 70 "$BERTH" answer --help >"$out"
-expect_out "$escape"
-NO_COLOR=1 "$ON_TERMINAL" 70 "$BERTH" answer --help >"$out"
-expect_no "$out" "$escape"
-TERM=dumb "$ON_TERMINAL" 70 "$BERTH" answer --help >"$out"
-expect_no "$out" "$escape"
-"$ON_TERMINAL" 70 "$BERTH" --no-color answer --help >"$out"
-expect_no "$out" "$escape"
-FORCE_COLOR=1 "$BERTH" answer --help >"$out"
-expect_out "$escape"
-FORCE_COLOR=1 NO_COLOR=1 "$BERTH" answer --help >"$out"
-expect_no "$out" "$escape"
+coloured() { # [NAME=VALUE...] PROGRAM WORDS...
+    what="$*"
+    env "$@" >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect_out "$escape"
+}
+plain() { # [NAME=VALUE...] PROGRAM WORDS...
+    what="$*"
+    env "$@" >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect_out example
+    expect_no "$out" "$escape"
+}
+coloured "$ON_TERMINAL" 70 "$BERTH" answer --help
+plain NO_COLOR=1 "$ON_TERMINAL" 70 "$BERTH" answer --help
+plain TERM=dumb "$ON_TERMINAL" 70 "$BERTH" answer --help
+plain "$ON_TERMINAL" 70 "$BERTH" --no-color answer --help
+coloured FORCE_COLOR=1 "$BERTH" answer --help
+plain FORCE_COLOR=1 NO_COLOR=1 "$BERTH" answer --help
 finish

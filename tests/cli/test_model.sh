@@ -531,7 +531,6 @@ trap '' HUP # as nohup has it
 stop_with 143 HUP TERM
 trap - HUP
 expect_checkpoint
-set -m # or SIGINT is ignored in a background process
 stop_with 130 INT
 expect_checkpoint
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" $small \
@@ -539,5 +538,4 @@ run finetune squad --model "$work/model" --train "$work/data.json" --output "$wo
     --resume_from_checkpoint auto
 expect_code 0
 stop_with 130 INT INT
-set +m
 finish

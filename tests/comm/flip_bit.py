@@ -9,13 +9,15 @@ its memory holds the numbers of the newest checkpoint, so they are found by thei
 update. Exits 77 if the memory of another process may not be written.
 """
 import glob
-import json
 import os
+import pathlib
 import re
 import signal
-import struct
 import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tensor_file
 
 pid, folder, tensor = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 LENGTH = 256  # bytes to search for
@@ -27,12 +29,12 @@ def newest_step():
 
 
 def parameter_bytes(step):
-    with open(f"{folder}/checkpoint-{step}/model.safetensors", "rb") as file:
-        size = struct.unpack("<Q", file.read(8))[0]
-        first, end = json.loads(file.read(size))[tensor]["data_offsets"]
-        middle = (first + end) // 2 // 4 * 4
-        file.seek(8 + size + middle)
-        return file.read(min(LENGTH, end - middle))
+    path = f"{folder}/checkpoint-{step}/model.safetensors"
+    place = tensor_file.entries(path)[tensor][2]
+    middle = place.start + (place.stop - place.start) // 8 * 4
+    with open(path, "rb") as file:
+        file.seek(middle)
+        return file.read(min(LENGTH, place.stop - middle))
 
 
 def find_addresses(memory, wanted):

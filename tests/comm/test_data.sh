@@ -48,16 +48,17 @@ parts="--virtual_ranks 4 --gradient_accumulation_steps 4"
 run $settings $parts --output "$work/stream"
 expect_code 0
 
-# Sends SIGNAL to one of two processes when the first file of instances is complete, which is early. Tries up to three
-# times, because on a busy machine the job may end before the signal.
+# Sends SIGNAL to one of two processes when the first file of instances is complete, which is early. If the job ends before
+# the signal, the next one has more to do. Sets `large` to the settings and `whole` to the folder of an undisturbed run.
 interrupt() { # MPI SIGNAL FOLDER
-    local job try
+    local job dupe_factor
     what="$1, one of two processes gets $2"
-    for try in 1 2 3; do
+    for dupe_factor in 40 160 640; do
+        large="$prepare --dupe_factor $dupe_factor" whole=large-$dupe_factor
         rm -rf "$work/$3" "$work"/pid-*
         timeout 300 $(launcher_of "$1") -n 2 \
             bash -c 'echo $$ >"$0/pid-${OMPI_COMM_WORLD_RANK-$PMI_RANK}"; exec "$@"' "$work" \
-            "$BERTH" $prepare --dupe_factor 40 --output "$work/$3" >"$out" 2>"$err" </dev/null &
+            "$BERTH" $large --output "$work/$3" >"$out" 2>"$err" </dev/null &
         job=$!
         while kill -0 $job 2>/dev/null && ! ls "$work/$3"/hdf5_*/*/*.hdf5 >/dev/null 2>&1; do sleep 0.02; done
         kill -"$2" "$(cat "$work/pid-1")" 2>/dev/null
@@ -67,9 +68,12 @@ interrupt() { # MPI SIGNAL FOLDER
     done
     fail "it ended before the signal"
 }
+make_whole() {
+    [ ! -d "$work/$whole" ] || return
+    run $large --output "$work/$whole"
+    expect_code 0
+}
 
-run $prepare --dupe_factor 40 --output "$work/large"
-expect_code 0
 mpis=$(find_mpis)
 for mpi in $mpis; do
     launch "$mpi" 2 $prepare --output "$work/$mpi-2"
@@ -103,13 +107,15 @@ for mpi in $mpis; do
 
     interrupt "$mpi" TERM "$mpi-stopped"
     once "the next run makes the rest"
-    run $prepare --dupe_factor 40 --output "$work/$mpi-stopped"
+    run $large --output "$work/$mpi-stopped"
     expect_code 0
-    alike large "$mpi-stopped"
+    make_whole
+    alike $whole "$mpi-stopped"
     interrupt "$mpi" KILL "$mpi-killed"
-    launch "$mpi" 3 $prepare --dupe_factor 40 --output "$work/$mpi-killed"
+    launch "$mpi" 3 $large --output "$work/$mpi-killed"
     expect_code 0
-    alike large "$mpi-killed"
+    make_whole
+    alike $whole "$mpi-killed"
 
     launch "$mpi" 2 $settings $parts --zero_stage 1 --output "$work/$mpi-stream-2"
     expect_code 0

@@ -25,7 +25,7 @@ disturb() { # FOLDER RANK COUNT STARTER...
         [ "$(cat "$work"/pid.* 2>/dev/null | wc -l)" -eq "$count" ] && break
         sleep 0.1
     done
-    step=$(python3 "$(dirname "$0")/flip_bit.py" "$(cat "$work/pid.$rank")" "$work/$folder" $tensor)
+    step=$(python3 -B "$(dirname "$0")/flip_bit.py" "$(cat "$work/pid.$rank")" "$work/$folder" $tensor)
     local flipped=$?
     [ $flipped -ne 77 ] || { echo "skipped: the memory of other processes may not be written here"; kill $job; exit 77; }
     wait $job

@@ -1,4 +1,3 @@
-#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Images built by buildah with chroot isolation, which needs no daemon and no namespaces. Sourced; needs root. Everything
 # is in $image_dir, and is removed by images_down.

@@ -33,9 +33,6 @@ script() { # [NAME=VALUE...] SCRIPT WORDS...: with the program of the path, as a
     with_mpi env -u BERTH "${variables[@]}" "$scripts/$name" "$@" >"$out" 2>"$err" </dev/null
     code=$?
 }
-setting() { # NAME VALUE
-    cat "$out" "$err" | grep -qE "^  $1 +$2\$" || fail "not $1 $2"
-}
 
 # --- Intel's ----------------------------------------------------------------------------------------
 

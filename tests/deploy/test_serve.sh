@@ -3,6 +3,7 @@
 # The unit of systemd and the manifests of the server: what they start is a command line of the program, and what they ask
 # is a path of the server. BERTH is the program.
 set -u
+python3 -c "import yaml" 2>/dev/null || { echo "python3 has no yaml (package python3-yaml): skipped"; exit 77; }
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

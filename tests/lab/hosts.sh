@@ -1,4 +1,3 @@
-#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Hosts on one machine: network namespaces on a bridge that is itself in a namespace, so that nothing
 # leaves the machine. Sourced; needs root. Not simulated: other clocks, other processors, lost packets.

@@ -1,4 +1,3 @@
-#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Slurm on the hosts of hosts.sh, which must be up. Sourced after it.
 #

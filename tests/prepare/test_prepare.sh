@@ -381,10 +381,8 @@ cmp packed/mixed_strategies_part_0.hdf5 made/${hdf5}_packed/corpus/mixed_strateg
 
 # --- Ctrl-C, then resuming ---
 for i in $(seq 400); do printf 'Bern is the capital. The river %s is one. Two.\n\n' "$i"; done >many.txt
-many="--text many.txt $common --shards 64 --dupe_factor 100"
-# shellcheck disable=SC2086
-run 0 $many --output whole
-for attempt in 1 2 3 4 5; do # it may end before it gets the signal
+for dupe_factor in 100 400 1600; do # with the first it may end before it gets the signal
+    many="--text many.txt $common --shards 64 --dupe_factor $dupe_factor"
     rm -rf stopped
     # shellcheck disable=SC2086
     "$BERTH" prepare $many --output stopped >out 2>err &
@@ -396,9 +394,11 @@ for attempt in 1 2 3 4 5; do # it may end before it gets the signal
     status=$?
     [ $status -eq 0 ] || break
 done
-[ $status -eq 130 ] || die "after Ctrl-C: exit code $status, attempt $attempt"
+[ $status -eq 130 ] || die "after Ctrl-C: exit code $status, dupe_factor $dupe_factor"
 # shellcheck disable=SC2086
 run 0 $many --output stopped
+# shellcheck disable=SC2086
+run 0 $many --output whole
 diff -r -x .lock whole stopped >diff.txt || die "another result after Ctrl-C: $(head -n 3 diff.txt)"
 
 # --- the real sample, at small size ---

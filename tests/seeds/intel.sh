@@ -21,9 +21,6 @@ records=$(dirname "$(find prepared -name '*training_0.tfrecord')")
 
 task=data/MRPC
 make_mrpc $task
-setting() { # NAME VALUE
-    grep -qE "^  $1 +$2\$" "$err" || fail "not $1 $2"
-}
 
 # --- launch_benchmark.py ------------------------------------------------------------------------------
 

@@ -45,6 +45,9 @@ expect_file() { # FILE...
 expect_line() { # EXPRESSION
     cat "$out" "$err" | grep -qE -- "$1" || fail "no line \"$1\""
 }
+setting() { # NAME VALUE, of the plan
+    grep -qE "^  $1 +$2\$" "$out" "$err" || fail "not $1 $2"
+}
 # An MPI does not free all of its memory.
 with_mpi() { # COMMAND...
     ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 "$@"

@@ -14,9 +14,6 @@ done >text.txt
 mkdir shards
 run prepare --input_file text.txt --output_file shards/training_0.hdf5 --vocab $VOCAB_FILE --max_seq_length 128
 expect_code 0
-setting() { # NAME VALUE
-    grep -qE "^  $1 +$2\$" "$err" "$out" || fail "not $1 $2"
-}
 
 pretraining_line() { # WORDS...
     original "NVIDIA: \`run_pretraining.py" berth pretrain --input_dir=shards --output_dir=checkpoints \

@@ -17,9 +17,6 @@ rates() { # PROGRAM UPDATES WORDS...
     expect_code 0
     python3 -B "$here/rates.py" log.jsonl "$program" "$updates" || fail "not the rates of $program"
 }
-setting() { # NAME VALUE
-    grep -qE "^  $1 +$2\$" "$out" "$err" || fail "not $1 $2"
-}
 expect_half() { # the note that the program computes in fp32
     expect_err "computes in fp32; here it is bf16 if the device has instructions for it (--precision fp32"
 }

@@ -126,7 +126,9 @@ class Life(unittest.TestCase):
             work = {"inputs": {"question": "Who?", "context": CONTEXT * 26000}}  # which takes minutes
             thread = threading.Thread(target=self.ask_quietly, args=(server, work))
             thread.start()
-            time.sleep(2)
+            before = server.metric("process_cpu_seconds_total")
+            while server.metric("process_cpu_seconds_total") < before + 2:  # far more than reading it takes
+                time.sleep(0.1)
             begin = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
             self.assertEqual(server.process.wait(60), 1)
