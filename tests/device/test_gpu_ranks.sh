@@ -5,6 +5,7 @@
 # those of one process. GUARDED: the program with the guarded device; BERTH_MPIS: the modules that were built.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/../comm/launch.sh"
+[ -n "$(find_mpis)" ] || { echo "no launcher of processes here: skipped"; exit 77; }
 export BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(dirname "$BERTH")
 make_wide_model "$work/model"
