@@ -61,7 +61,7 @@ END
     "$BERTH" init --config "$work/config.json" --output "$1" --seed 7 --quiet || exit 1
     make_vocabulary >"$1/vocab.txt"
 }
-set_number() { # FILE.safetensors TENSOR NUMBER [INDEX]: replaces one of the tensor's numbers, the first
+set_number() { # FILE.safetensors TENSOR NUMBER [INDEX]: replaces the number at INDEX (default 0)
     python3 -B "$documents/../tests/tensor_file.py" "$@"
 }
 make_vocabulary() {

@@ -46,7 +46,7 @@ TIMES = r"\w*(?:per_second|seconds|runtime|flops|flos|mfu|rss_bytes|plan_bytes|f
 
 def without_times(text):
     text = re.sub(r"[0-9.]+ (samples|tokens|sequences|pages|instances|[MG]i?B)/s", "", text)
-    text = re.sub(r"[0-9.]+ s, [0-9.]+ MB of text (a|per) second", "", text)
+    text = re.sub(r"[0-9.]+ s, [0-9.]+ MB of text per second", "", text)
     text = re.sub(r"\b(in|train:|predict:|rest|ETA) [0-9.:]+( ?m?s)?\b", "", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+", "", text)
     text = re.sub(r'"%s": ?("[^"]*"|[^,}]+)' % TIMES, "", text)
@@ -140,11 +140,9 @@ def items_of(seen):
 
 def effects(before, after):
     """What each of the runs before has and none after, and the other way round. What differs between equal runs is no
-    effect, so of runs that add something there must be two."""
+    effect, so there must be two of each."""
     before, after = [items_of(each) for each in before], [items_of(each) for each in after]
-    lost = set.intersection(*before) - set.union(*after)
-    added = set.intersection(*after) - set.union(*before)
-    return lost | (added if len(after) > 1 else set())
+    return (set.intersection(*before) - set.union(*after)) | (set.intersection(*after) - set.union(*before))
 
 
 # --- the small world -----------------------------------------------------------------------------
@@ -280,9 +278,8 @@ def has_effect(row, line, line_with_option, start):
     if items_of(without_echo(row, before[0])) == items_of(without_echo(row, after[0])):
         return False
     before.append(run_again(line, start))
-    before = [without_echo(row, each) for each in before]
-    after = [without_echo(row, each) for each in after]
-    return effects(before, after) or effects(before, [*after, without_echo(row, run(line_with_option, start))])
+    after.append(run(line_with_option, start))
+    return effects([without_echo(row, each) for each in before], [without_echo(row, each) for each in after])
 
 
 def check_noise(job):

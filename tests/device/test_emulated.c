@@ -373,8 +373,12 @@ static void a_product_with_a_long_bias(void **state) {
     dev->zero(dev, bias, COLS * sizeof *bias);
     dev->linear_forward(dev, y, x, w, bias);
     const enum berth_status status = dev->status(dev, &error);
-    assert_true(status == BERTH_OK || status == BERTH_UNAVAILABLE);
-    assert_true(status == BERTH_OK || strstr(error.message, "a bias of more than") != NULL);
+    if (getenv("BY_LIBRARY") == NULL) {
+        assert_int_equal(status, BERTH_OK);
+    } else {
+        assert_int_equal(status, BERTH_UNAVAILABLE);
+        assert_non_null(strstr(error.message, "a bias of more than"));
+    }
     dev->memory_free(dev, bias, COLS * sizeof *bias);
     dev->memory_free(dev, halves, (2 * COLS + 1) * sizeof *halves);
     dev->close(dev);

@@ -5,9 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 fill_cache
 make_dataset data.json
-setting() { # EXPRESSION, of a line of the plan
-    grep -qE "^  $1$" "$err" "$out" || fail "no setting $1"
-}
 small='--max_seq_length 64 --max_steps 2'
 
 # --- run_qa -----------------------------------------------------------------------------------------
@@ -19,10 +16,10 @@ cat >args.json <<'END'
 END
 original run_qa.py berth finetune squad args.json
 expect_file qa/predictions.json qa/model.safetensors
-setting 'train_batch_size +4'
-setting 'total_steps +2'
-setting 'learning_rate +3e-05'
-setting 'seed +7'
+setting train_batch_size 4
+setting total_steps 2
+setting learning_rate 3e-05
+setting seed 7
 expect_file logs/events.out.tfevents.*
 # Only one file and nothing else; what is wrong in it is reported as on a command line.
 run finetune squad args.json --output_dir other
@@ -43,8 +40,8 @@ expect_err 'wrong.json: expected an object of options'
 
 original run_qa.py berth finetune squad --model_name_or_path bert-base-uncased --dataset_name squad --do_train --do_eval \
     --output_dir named $small
-setting 'train_file .*/datasets--squad/.*/train-v1.1.json'
-setting 'validation_file .*/datasets--squad/.*/dev-v1.1.json'
+setting train_file '.*/datasets--squad/.*/train-v1.1.json'
+setting validation_file '.*/datasets--squad/.*/dev-v1.1.json'
 HF_HOME=$work/nothing run finetune squad --model_name_or_path "$work/base" --dataset_name squad --output_dir none
 expect_code 66
 expect_err '`berth fetch squad` downloads it'
@@ -102,11 +99,11 @@ recorded() { # NAME VALUE, of the settings of the run
     rm fields.jsonl
 }
 original run_qa.py $arguments --warmup_steps 0.1 --logging_steps 0.1 --save_steps 0.5 --eval_steps 0.25 --eval_strategy steps
-setting 'warmup_steps +3'
+setting warmup_steps 3
 recorded eval_steps 0.25
 original run_qa.py $arguments --warmup_steps 5 --lr_scheduler_type cosine_with_restarts
-setting 'schedule +cosine'
-setting 'warmup_steps +5'
+setting schedule cosine
+setting warmup_steps 5
 for schedule in polynomial inverse_sqrt; do
     original run_qa.py $arguments --lr_scheduler_type $schedule
     setting "schedule +$schedule"

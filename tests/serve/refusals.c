@@ -18,7 +18,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
                                                    : create(thread, attributes, run, context);
 }
 
-// The server asks for TLS alone.
+// The server asks only about TLS.
 int MHD_is_feature_supported(int feature);
 int MHD_is_feature_supported(int feature) {
     (void)feature;

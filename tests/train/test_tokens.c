@@ -256,7 +256,6 @@ static void what_is_predicted_later_is_read_before_training(void **state) {
     assert_false(file_exists(fixture_path("out", "predict_results.json")));
 }
 
-// Gives the model the names LABEL_0 to LABEL_11.
 static void set_key(const char *folder, const char *key, json *value) {
     const char *path = fixture_path(folder, "config.json");
     json *config;
@@ -266,6 +265,7 @@ static void set_key(const char *folder, const char *key, json *value) {
     json_free(config);
 }
 
+// Gives the model the names LABEL_0 to LABEL_11.
 static void set_placeholders(void) {
     json *names = json_new_object();
     for (int i = 0; i < 12; i++) {
