@@ -367,6 +367,11 @@ class LargeBodies(unittest.TestCase):
             status, _, content = self.server.ask("/models/qa", body)
             self.assertEqual(status, 400)
             self.assertIn("values", content["error"]["message"])
+        # Read as bytes, the escaped quote of UTF-16 ends the text, and the values after it are in another one.
+        text = r'{"a": "\"", "inputs": [' + "[]," * 100000 + "[]]}"
+        for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+            status, _, content = self.server.ask("/models/qa", text.encode(encoding))
+            self.assertEqual((status, content["error"]["message"]), (400, "the JSON is not in UTF-8"))
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         status, _, content = self.server.ask("/ask", "&".join(f"a{i}=1" for i in range(17)), headers=form)
         self.assertEqual((status, "16 fields" in content["error"]["message"]), (400, True))
