@@ -7,6 +7,7 @@
 #include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/hdf5/hdf5.h"
+#include "format/json/json.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/params.h"
@@ -14,8 +15,6 @@
 #include "train/machine/cores.h"
 
 #include <string.h>
-
-#define CONFIG_LIMIT ((size_t)1 << 20)
 
 // --- inspect -------------------------------------------------------------------------------------
 
@@ -104,7 +103,7 @@ static enum berth_status read_config(const char *folder, char **config_json,
     size_t length;
     enum berth_status status = BERTH_OK;
     if (file_exists(path)) {
-        status = file_read(path, CONFIG_LIMIT, config_json, &length, error);
+        status = file_read(path, JSON_FILE_LIMIT, config_json, &length, error);
     }
     memory_free(path);
     return status;

@@ -116,6 +116,19 @@ static void the_weights_are_read_only_for_a_visitor(void **state) {
     }
 }
 
+static void a_large_configuration_is_read(void **state) {
+    struct berth_error error = {0};
+    char *config = NULL, *text = malloc(2000001);
+    memset(text, ' ', 2000000);
+    text[2000000] = '\0';
+    assert_int_equal(dir_make(scratch("large"), &error), BERTH_OK);
+    scratch_write("large/config.json", text);
+    free(text);
+    assert_int_equal(berth_inspect(scratch("large"), NULL, NULL, &config, &error), BERTH_OK);
+    assert_int_equal(strlen(config), 2000000);
+    berth_string_free(config);
+}
+
 static void the_seed_decides_the_weights(void **state) {
     static const char *const names[] = {"seed0", "again0", "seed1"};
     char *one, *other;
@@ -459,6 +472,7 @@ int main(void) {
         cmocka_unit_test(tokens_have_pieces_ids_and_positions),
         cmocka_unit_test(a_new_model_can_be_inspected),
         cmocka_unit_test(the_weights_are_read_only_for_a_visitor),
+        cmocka_unit_test(a_large_configuration_is_read),
         cmocka_unit_test(the_seed_decides_the_weights),
         cmocka_unit_test(statuses_have_names),
         cmocka_unit_test(a_refusal_leaves_no_handle),

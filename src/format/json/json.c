@@ -16,8 +16,6 @@
 // Removes jansson's macro: json.h declares a function of this name.
 #undef json_is_boolean
 
-#define JSON_FILE_LIMIT ((size_t)512 << 20)
-
 // --- reading ------------------------------------------------------------------------------------
 
 // Limits the depth before jansson, which is recursive, parses the text. Ignores brackets in
