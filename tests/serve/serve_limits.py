@@ -464,6 +464,9 @@ class LargeBodies(unittest.TestCase):
 class Keys(unittest.TestCase):
     def test_keys(self):
         keys = pathlib.Path(os.environ["MODELS"]) / "keys"
+        keys.write_text("first-key\n", encoding="utf-16")
+        with Server("--api_key_file", str(keys), models=["qa=qa"]) as server:
+            self.assertEqual(server.status("/", ASK, headers={"Authorization": "Bearer first-key"}), 200)
         keys.write_text("\ufefffirst-key\n  second \t\r\n", encoding="utf-8")
         with Server("--api_key_file", str(keys), "--allowed_hosts", "a.example, b.example", models=["qa=qa"]) as server:
             for host, status in [("a.example", 200), ("b.example", 200), ("c.example", 403)]:
