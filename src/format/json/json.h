@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/number.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,8 @@ size_t json_text_length(const json *value);
 int64_t json_as_integer(const json *value); // integers and integral reals; else 0
 double json_as_real(const json *value);
 int json_truth(const json *value);
+// Prints a number as the text that number_parse_integer or number_parse_real reads back.
+void json_print_number(const json *value, char text[NUMBER_TEXT_SIZE]);
 
 // Walks an object in file order: struct json_walk walk = {.object = ...};
 // while (json_walk_next(&walk)) { walk.key, walk.value }
