@@ -66,19 +66,33 @@ class Framing(unittest.TestCase):
 
     def test_pieces_after_a_refused_one_take_nothing_from_others(self):
         # 540 MB, more than all bodies may take together, none of which is kept.
-        with socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE) as connection:
-            def send(size, times=1):
-                connection.sendall((b"%x\r\n%s\r\n" % (size, b" " * size)) * times)
-            connection.sendall(post(b"", b"Transfer-Encoding: chunked", b"Connection: close"))
-            time.sleep(0.2)  # so that each of the next two chunks is read as a whole
-            send(10000)
-            time.sleep(0.2)
-            send(10001)
-            for _ in range(540):
-                send(5000, 200)
-            connection.sendall(b"0\r\n\r\n")
-            self.assertEqual(statuses(connection.recv(65536)), [413])
+        for _ in range(9):
+            with self.refused_chunks() as connection:
+                self.send_chunks(connection, 5000, 12000)
+                connection.sendall(b"0\r\n\r\n")
+                self.assertEqual(statuses(connection.recv(65536)), [413])
         self.assertEqual(self.server.status("/", ASK), 200)
+
+    def test_a_refused_body_without_an_end_is_cut(self):
+        with self.refused_chunks() as connection, self.assertRaises((ConnectionResetError, BrokenPipeError)):
+            self.send_chunks(connection, 5000, 40000)
+        self.assertEqual(self.server.status("/", ASK), 200)
+
+    @staticmethod
+    def send_chunks(connection: socket.socket, size: int, times: int):
+        chunk = b"%x\r\n%s\r\n" % (size, b" " * size)
+        for done in range(0, times, 200):
+            connection.sendall(chunk * min(200, times - done))
+
+    def refused_chunks(self) -> socket.socket:
+        """A connection with a body that has become too large."""
+        connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE)
+        connection.sendall(post(b"", b"Transfer-Encoding: chunked", b"Connection: close"))
+        time.sleep(0.2)  # so that each of the next two chunks is read as a whole
+        self.send_chunks(connection, 10000, 1)
+        time.sleep(0.2)
+        self.send_chunks(connection, 10001, 1)
+        return connection
 
     def test_chunked_body(self):
         parts = b"".join(b"%x\r\n%s\r\n" % (len(ASK[i:i + 7]), ASK[i:i + 7]) for i in range(0, len(ASK), 7))
