@@ -7,7 +7,6 @@
 #include "core/number.h"
 #include "format/json/json.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 // Appends a value as the command line has it. A list has commas.
@@ -15,11 +14,15 @@ static enum berth_status put_value(struct buffer *word, const json *value, const
                                    const char *key, struct berth_error *error) {
     char number[NUMBER_TEXT_SIZE];
     if (json_is_text(value)) {
+        if (strlen(json_text(value)) != json_text_length(value)) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: key \"%s\": the text contains a NUL character", path, key);
+        }
         buffer_put_text(word, json_text(value));
     } else if (json_is_boolean(value)) {
         buffer_put_text(word, json_truth(value) ? "true" : "false");
     } else if (json_is_number_value(value)) {
-        number_print_real(number, sizeof number, json_as_real(value));
+        json_print_number(value, number);
         buffer_put_text(word, number);
     } else if (json_is_array_value(value)) {
         for (size_t i = 0; i < json_length(value); i++) {

@@ -318,7 +318,8 @@ struct cli_lines {
     size_t count;
     char *bytes;
 };
-// BERTH_BAD_DATA: it has a NUL byte. Free with cli_lines_done, also after a failure.
+// BERTH_BAD_DATA: it is not text in UTF-8 or UTF-16. Free with cli_lines_done, also after a
+// failure.
 enum berth_status cli_read_lines(const struct cli_call *call, struct cli_lines *lines,
                                  struct berth_error *error);
 void cli_lines_done(struct cli_lines *lines);

@@ -24,7 +24,7 @@ static enum berth_status set_number(struct cli_call *call, const char *row, cons
     if (!json_is_number_value(value)) {
         return BERTH_OK;
     }
-    number_print_real(text, sizeof text, json_as_real(value));
+    json_print_number(value, text);
     return set(call, row, memory_string(text), error);
 }
 

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of a file or of standard input, as the texts of a verb.
 #include "cli.h"
+#include "core/encoding.h"
 #include "core/memory.h"
 #include "core/terminal.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static enum berth_status cut(struct cli_lines *lines, size_t length, const char *name,
+static enum berth_status cut(struct cli_lines *lines, char *text, size_t length,
                              struct berth_error *error) {
     size_t count = 0;
-    if (strlen(lines->bytes) != length) {
-        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu is NUL; expected text", name,
-                         strlen(lines->bytes));
-    }
     for (size_t i = 0; i < length; i++) {
-        count += lines->bytes[i] == '\n';
+        count += text[i] == '\n';
     }
     lines->items = memory_array(count + 1, sizeof *lines->items);
     if (lines->items == NULL) {
         return error_no_memory(error, count * sizeof *lines->items, "the texts");
     }
-    for (char *at = lines->bytes; *at != '\0';) {
+    for (char *at = text; *at != '\0';) {
         size_t own = strcspn(at, "\n");
         char *next = at + own + (at[own] == '\n');
         lines->items[lines->count++] = at;
@@ -36,12 +33,15 @@ enum berth_status cli_read_lines(const struct cli_call *call, struct cli_lines *
     const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
     const int is_input = strcmp(path, "-") == 0;
     size_t length;
+    char *text;
     *lines = (struct cli_lines){0};
     if (is_input && terminal_is(STDIN_FILENO)) {
         cli_note(call, "reading one text per line from the terminal; Ctrl-D ends it");
     }
     TRY(cli_read(path, &lines->bytes, &length, error));
-    return cut(lines, length, is_input ? "standard input" : path, error);
+    TRY(encoding_read_text(is_input ? "standard input" : path, &lines->bytes, &text, &length,
+                           error));
+    return cut(lines, text, length, error);
 }
 
 void cli_lines_done(struct cli_lines *lines) {

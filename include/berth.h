@@ -931,9 +931,9 @@ struct berth_tensor_info {
     uint64_t bytes;
 };
 
-/* Calls `tensor` (may be NULL) for every tensor of a model folder, checkpoint or file, then sets
- * *config_json to the text of the folder's config.json (NULL if there is none); free it with
- * berth_string_free. */
+/* Calls `tensor` for every tensor of a model folder, checkpoint or file, then sets *config_json to
+ * the text of the folder's config.json (NULL if there is none); free it with berth_string_free.
+ * `tensor` may be NULL: the weights in a folder are then not read. */
 enum berth_status berth_inspect(const char *path,
                                 void (*tensor)(void *context, const struct berth_tensor_info *info),
                                 void *context, char **config_json, struct berth_error *error);

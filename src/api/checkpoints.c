@@ -7,6 +7,7 @@
 #include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/hdf5/hdf5.h"
+#include "format/json/json.h"
 #include "model/config.h"
 #include "model/folder.h"
 #include "model/params.h"
@@ -15,15 +16,14 @@
 
 #include <string.h>
 
-#define CONFIG_LIMIT ((size_t)1 << 20)
-
 // --- inspect -------------------------------------------------------------------------------------
 
 typedef void visitor(void *context, const struct berth_tensor_info *info);
 
-static void ignore(void *context, const struct berth_tensor_info *info) {
-    (void)context;
-    (void)info;
+static void visit_tensor(const struct berth_tensor_info *info, visitor *visit, void *context) {
+    if (visit != NULL) {
+        visit(context, info);
+    }
 }
 
 static void visit_entry(const struct tensor_entry *entry, visitor *visit, void *context) {
@@ -32,7 +32,7 @@ static void visit_entry(const struct tensor_entry *entry, visitor *visit, void *
                                      .rank = entry->rank,
                                      .bytes = entry->end - entry->begin};
     memcpy(info.shape, entry->shape, sizeof info.shape);
-    visit(context, &info);
+    visit_tensor(&info, visit, context);
 }
 
 static void visit_dataset(const struct hdf5_dataset *set, visitor *visit, void *context) {
@@ -41,7 +41,7 @@ static void visit_dataset(const struct hdf5_dataset *set, visitor *visit, void *
                                      .rank = set->rank,
                                      .bytes = set->bytes};
     memcpy(info.shape, set->shape, sizeof info.shape);
-    visit(context, &info);
+    visit_tensor(&info, visit, context);
 }
 
 // Pre-training data: lists the data sets of an HDF5 file.
@@ -103,19 +103,14 @@ static enum berth_status read_config(const char *folder, char **config_json,
     size_t length;
     enum berth_status status = BERTH_OK;
     if (file_exists(path)) {
-        status = file_read(path, CONFIG_LIMIT, config_json, &length, error);
+        status = file_read(path, JSON_FILE_LIMIT, config_json, &length, error);
     }
     memory_free(path);
     return status;
 }
 
-// A DeepSpeed folder has several files of one model: `path` is the one to read; NULL for other
-// folders.
-static enum berth_status inspect_folder(const char *folder, const char *path, visitor *visit,
-                                        void *context, struct berth_error *error) {
-    if (path != NULL) {
-        return inspect_file(path, visit, context, error);
-    }
+static enum berth_status inspect_members(const char *folder, visitor *visit, void *context,
+                                         struct berth_error *error) {
     char **names;
     size_t containers = 0;
     enum berth_status status = BERTH_OK;
@@ -137,27 +132,37 @@ static enum berth_status inspect_folder(const char *folder, const char *path, vi
     return status;
 }
 
+// A DeepSpeed folder has several files of one model, one of which is read.
+static enum berth_status inspect_folder(const char *folder, visitor *visit, void *context,
+                                        struct berth_error *error) {
+    char *states;
+    TRY(deepspeed_find(folder, &states, error));
+    enum berth_status status = states != NULL ? inspect_file(states, visit, context, error)
+                                              : inspect_members(folder, visit, context, error);
+    memory_free(states);
+    return status;
+}
+
 enum berth_status berth_inspect(const char *path, visitor *tensor, void *context,
                                 char **config_json, struct berth_error *error) {
-    char *config = NULL, *states = NULL;
+    char *config = NULL;
     enum berth_status status;
     if (config_json != NULL) {
         *config_json = NULL;
     }
     REQUIRE(path, error);
-    tensor = tensor != NULL ? tensor : ignore;
     if (!dir_exists(path)) {
         return inspect_file(path, tensor, context, error);
     }
     TRY_DONE(read_config(path, &config, error));
-    TRY_DONE(deepspeed_find(path, &states, error));
-    TRY_DONE(inspect_folder(path, states, tensor, context, error));
+    if (tensor != NULL) { // otherwise the weights are not read
+        TRY_DONE(inspect_folder(path, tensor, context, error));
+    }
     if (config_json != NULL) {
         *config_json = config;
         config = NULL;
     }
 done:
-    memory_free(states);
     memory_free(config);
     return status;
 }

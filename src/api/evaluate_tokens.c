@@ -2,6 +2,7 @@
 // Scores a file of tags: predictions.txt beside the data set.
 #include "api/arguments.h"
 #include "berth.h"
+#include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "data/tagging/tagged.h"
@@ -15,7 +16,7 @@
 struct scoring {
     const char *path; // of the predictions
     const struct tagged_dataset *dataset;
-    char *text;
+    char *bytes, *text; // the file, and the text in it
     size_t length;
     const char **names; // [2 * words]: the reference's tags, then the predicted ones
 };
@@ -93,7 +94,9 @@ static enum berth_status score(struct scoring *scoring, const char *scheme, char
     const struct tagged_dataset *dataset = scoring->dataset;
     const size_t words = dataset->word_count;
     struct entity_scores scores;
-    TRY(file_read(scoring->path, FILE_LIMIT, &scoring->text, &scoring->length, error));
+    TRY(file_read(scoring->path, FILE_LIMIT, &scoring->bytes, &scoring->length, error));
+    TRY(encoding_read_text(scoring->path, &scoring->bytes, &scoring->text, &scoring->length,
+                           error));
     scoring->names = memory_array(2 * words, sizeof *scoring->names);
     if (scoring->names == NULL) {
         return error_no_memory(error, 2 * words * sizeof *scoring->names, "the tags");
@@ -127,7 +130,7 @@ enum berth_status berth_evaluate_tokens(const char *dataset_path, const char *pr
         dataset.tags != NULL
             ? score(&own, scoring->scheme, text, error)
             : error_set(error, BERTH_USAGE, "label_column 0: a score needs the data set's tags");
-    memory_free(own.text);
+    memory_free(own.bytes);
     memory_free((void *)own.names);
     tagged_done(&dataset);
     return status;

@@ -124,3 +124,23 @@ enum berth_status encoding_normalise_owned(const char *name, char **bytes, char 
     *bytes = *text = own.bytes;
     return BERTH_OK;
 }
+
+static size_t line_of(const char *text, size_t offset) {
+    size_t line = 1;
+    for (size_t i = 0; i < offset; i++) {
+        line += text[i] == '\n';
+    }
+    return line;
+}
+
+enum berth_status encoding_read_text(const char *name, char **bytes, char **text, size_t *length,
+                                     struct berth_error *error) {
+    TRY(encoding_normalise_owned(name, bytes, text, length, error));
+    const size_t valid = utf8_text_prefix(*text, *length);
+    return valid == *length
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: line %zu: %s", name, line_of(*text, valid),
+                           (*text)[valid] == '\0'
+                               ? "a NUL byte; expected a text file: is it damaged?"
+                               : "not UTF-8; save the file as UTF-8");
+}

@@ -39,4 +39,8 @@ enum berth_status encoding_normalise(const char *name, const char **bytes, size_
 enum berth_status encoding_normalise_owned(const char *name, char **bytes, char **text,
                                            size_t *length, struct berth_error *error);
 
+// The same, and refuses what is no text, a NUL or ill-formed UTF-8 (BERTH_BAD_DATA), by its line.
+enum berth_status encoding_read_text(const char *name, char **bytes, char **text, size_t *length,
+                                     struct berth_error *error);
+
 #endif

@@ -16,8 +16,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define CONFIG_FILE_LIMIT ((size_t)16 << 20)
-
 struct integer_row {
     const char *key;
     size_t field;
@@ -313,12 +311,19 @@ static enum berth_status read_object(json *object, const char *path, struct bert
     return check_relations(config, path, error);
 }
 
-// Keeps the object's text in place of the former one.
+// Keeps the object's text in place of the former one. A file that is written from it, with
+// indentation, is at most twice as long and must be small enough to be read again.
 static enum berth_status keep_source(struct bert_config *config, const json *object,
                                      const char *name, struct berth_error *error) {
     char *text = json_write(object, JSON_COMPACT);
     if (text == NULL) {
         return error_no_memory(error, 0, name);
+    }
+    if (strlen(text) > JSON_FILE_LIMIT / 2) {
+        memory_free(text);
+        return error_set(error, BERTH_CONFIG,
+                         "%s: larger than %zu bytes; use fewer or shorter names of classes", name,
+                         JSON_FILE_LIMIT / 2);
     }
     bert_config_done(config);
     config->source_json = text;
@@ -369,7 +374,7 @@ enum berth_status bert_config_read(const char *path, struct bert_config *config,
     char *bytes;
     size_t length;
     set_defaults(config);
-    TRY(file_read(path, CONFIG_FILE_LIMIT, &bytes, &length, error));
+    TRY(file_read(path, JSON_FILE_LIMIT, &bytes, &length, error));
     enum berth_status status = bert_config_read_memory(path, bytes, length, config, error);
     memory_free(bytes);
     return status;

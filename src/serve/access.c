@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/access.h"
 
+#include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
 
@@ -10,16 +11,18 @@
 #define KEY_FILE_MAX ((size_t)64 << 10)
 #define NAME_SIZE 256
 #define BLANKS " \t"
-#define BYTE_ORDER_MARK "\xEF\xBB\xBF"
 
 enum berth_status access_open(struct access *access, const char *key_file, const char *hosts,
                               struct berth_error *error) {
     size_t length;
+    char *text;
     *access = (struct access){.hosts = hosts != NULL ? hosts : ""};
     if (key_file == NULL) {
         return BERTH_OK;
     }
     TRY(file_read(key_file, KEY_FILE_MAX, &access->keys, &length, error));
+    TRY(encoding_read_text(key_file, &access->keys, &text, &length, error));
+    memmove(access->keys, text, length + 1); // without a byte order mark
     return access->keys[strspn(access->keys, " \t\r\n")] != '\0'
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG, "%s: expected a key on each line, found none",
@@ -122,9 +125,6 @@ int access_check_key(const struct access *access, const struct http_request *req
     }
     if (given == NULL || strncasecmp(given, "Bearer ", 7) != 0) {
         return 401;
-    }
-    if (strncmp(key, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) {
-        key += strlen(BYTE_ORDER_MARK);
     }
     while (*key != '\0') {
         const size_t line = strcspn(key, "\r\n");

@@ -11,7 +11,8 @@ struct access {
     const char *hosts;
 };
 
-// Reads the file of keys; NULL is no file. BERTH_CONFIG: it has no key.
+// Reads the file of keys; NULL is no file. BERTH_CONFIG: it has no key; BERTH_BAD_DATA: it is
+// not text in UTF-8 or UTF-16.
 enum berth_status access_open(struct access *access, const char *key_file, const char *hosts,
                               struct berth_error *error);
 void access_done(struct access *access);

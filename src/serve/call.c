@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/call.h"
 
+#include "core/encoding.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "core/words.h"
@@ -68,8 +69,8 @@ struct structure {
     size_t values; // at most
 };
 
-// Counts the brackets and commas outside strings. The text need not be well-formed: the JSON reader
-// refuses it afterwards.
+// Counts the brackets and commas outside strings of a text in UTF-8. The text need not be
+// well-formed: the JSON reader refuses it afterwards.
 static struct structure structure_of(const char *text, size_t length) {
     struct structure found = {0, 1};
     int depth = 0, in_string = 0;
@@ -90,8 +91,13 @@ static struct structure structure_of(const char *text, size_t length) {
 }
 
 static enum berth_status check_structure(const struct call *call, struct berth_error *error) {
-    const struct structure found = structure_of(call->request->body, call->request->body_length);
+    const struct http_request *request = call->request;
     const size_t limit = VALUES_MAX + VALUES_PER_TEXT_MAX * call->max_items;
+    size_t mark;
+    if (encoding_of(request->body, request->body_length, &mark) != ENCODING_UTF8) {
+        return error_set(error, BERTH_USAGE, "the JSON is not in UTF-8");
+    }
+    const struct structure found = structure_of(request->body, request->body_length);
     if (found.depth > DEPTH_MAX) {
         return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MAX);
     }

@@ -64,9 +64,10 @@ struct exchange {
     struct MHD_Connection *mhd;
     struct connection *connection;
     struct buffer body;
-    int has_headers; // the headers are complete
-    int is_refused;  // `reply` is sent once the body has been read
-    int refusal;     // the status with which to refuse it once the body has been read; 0: none
+    int has_headers;  // the headers are complete
+    int is_refused;   // `reply` is sent once the body has been read
+    int refusal;      // the status with which to refuse it once the body has been read; 0: none
+    size_t discarded; // bytes of a refused body
     int is_busy;
     int is_answered;
     struct http_reply reply;
@@ -361,6 +362,15 @@ static enum MHD_Result begin_request(struct exchange *exchange) {
     return exchange->is_refused && !should_read_body(exchange) ? send_prepared(exchange) : MHD_YES;
 }
 
+// The connection is closed without a reply when this is too much, which only a body of unknown
+// length can be.
+static enum MHD_Result discard(struct exchange *exchange, size_t count) {
+    exchange->discarded += count;
+    return exchange->discarded > DISCARDED_MAX + exchange->server->settings.limits.body_bytes
+               ? MHD_NO
+               : MHD_YES;
+}
+
 // libmicrohttpd accepts a reply only before or after the body, so a body that is too large is read
 // to its end, within its deadline.
 static enum MHD_Result receive_body(struct exchange *exchange, const char *bytes, size_t *length) {
@@ -368,7 +378,7 @@ static enum MHD_Result receive_body(struct exchange *exchange, const char *bytes
     const size_t count = *length;
     *length = 0;
     if (exchange->is_refused || exchange->refusal != 0) {
-        return MHD_YES;
+        return discard(exchange, count);
     }
     if (exchange->body.length + count > server->settings.limits.body_bytes) {
         exchange->refusal = 413;

@@ -71,10 +71,19 @@ static void gather(struct group *group, size_t top, struct item *const *items, s
     }
 }
 
+// A top_k that exceeds the vocabulary concerns this group only.
 static enum berth_status run_group(const struct instance *instance, struct group *group, size_t top,
                                    struct berth_error *error) {
-    TRY(berth_fill_many(instance->handle.filler, group->texts, group->count, top, group->filled,
-                        group->statuses, error));
+    const enum berth_status status =
+        berth_fill_many(instance->handle.filler, group->texts, group->count, top, group->filled,
+                        group->statuses, error);
+    if (status == BERTH_USAGE) {
+        for (size_t i = 0; i < group->count; i++) {
+            item_fail(group->items[i], status, error->message);
+        }
+        return BERTH_OK;
+    }
+    TRY(status);
     for (size_t i = 0; i < group->count; i++) {
         struct item *item = group->items[i];
         const struct berth_error *own = &group->statuses[i].error;

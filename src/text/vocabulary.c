@@ -39,29 +39,15 @@ static enum berth_status check_bytes(const char *name, const char *bytes, size_t
                                : "not UTF-8; save the vocabulary as UTF-8");
 }
 
-// Whether every line ends in CR LF; the last one may have no line end.
-static int has_crlf_lines(const char *bytes, size_t length) {
-    size_t lines = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (bytes[i] == '\n') {
-            if (i == 0 || bytes[i - 1] != '\r') {
-                return 0;
-            }
-            lines++;
-        }
-    }
-    return lines > 0;
-}
-
-// Fills text and starts.
+// Fills text and starts. Lines end in LF or CR LF.
 static void cut_lines(struct vocabulary *vocabulary, const char *bytes, size_t length) {
-    int crlf = has_crlf_lines(bytes, length);
     size_t used = 0;
     size_t line = 0;
     for (size_t at = 0; at < length; line++) {
         const char *end = memchr(bytes + at, '\n', length - at);
         size_t stop = end == NULL ? length : (size_t)(end - bytes);
-        size_t size = stop - at - (crlf && end != NULL);
+        size_t size = stop - at;
+        size -= size > 0 && bytes[stop - 1] == '\r';
         vocabulary->starts[line] = used;
         memcpy(vocabulary->text + used, bytes + at, size);
         used += size;

@@ -100,6 +100,35 @@ static void a_new_model_can_be_inspected(void **state) {
     assert_int_equal(berth_inspect(scratch_folder, add, &sum, &config, &error), BERTH_NO_INPUT);
 }
 
+// The file is no container, and DeepSpeed's `latest` names a folder that is missing.
+static void the_weights_are_read_only_for_a_visitor(void **state) {
+    static const char *const extra[] = {"model/openvino_model.bin", "model/latest"};
+    struct berth_error error = {0};
+    struct sum sum = {0};
+    for (size_t i = 0; i < sizeof extra / sizeof *extra; i++) {
+        char *config = NULL;
+        scratch_write(extra[i], "global_step500");
+        assert_int_not_equal(berth_inspect(model, add, &sum, NULL, &error), BERTH_OK);
+        assert_int_equal(berth_inspect(model, NULL, NULL, &config, &error), BERTH_OK);
+        assert_non_null(strstr(config, "\"hidden_size\": 8"));
+        berth_string_free(config);
+        assert_int_equal(unlink(scratch(extra[i])), 0);
+    }
+}
+
+static void a_large_configuration_is_read(void **state) {
+    struct berth_error error = {0};
+    char *config = NULL, *text = malloc(2000001);
+    memset(text, ' ', 2000000);
+    text[2000000] = '\0';
+    assert_int_equal(dir_make(scratch("large"), &error), BERTH_OK);
+    scratch_write("large/config.json", text);
+    free(text);
+    assert_int_equal(berth_inspect(scratch("large"), NULL, NULL, &config, &error), BERTH_OK);
+    assert_int_equal(strlen(config), 2000000);
+    berth_string_free(config);
+}
+
 static void the_seed_decides_the_weights(void **state) {
     static const char *const names[] = {"seed0", "again0", "seed1"};
     char *one, *other;
@@ -442,6 +471,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_have_pieces_ids_and_positions),
         cmocka_unit_test(a_new_model_can_be_inspected),
+        cmocka_unit_test(the_weights_are_read_only_for_a_visitor),
+        cmocka_unit_test(a_large_configuration_is_read),
         cmocka_unit_test(the_seed_decides_the_weights),
         cmocka_unit_test(statuses_have_names),
         cmocka_unit_test(a_refusal_leaves_no_handle),

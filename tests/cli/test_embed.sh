@@ -83,10 +83,14 @@ run embed --model "$golden" "$work/none.txt"
 expect_code 66
 run embed --model "$golden" --output "$work/no/folder/e.npy" "$work/texts.txt"
 expect_code 73
-printf 'a\0b\n' >"$work/nul.txt"
+printf 'text a\0b\n' >"$work/nul.txt"
 run embed --model "$golden" "$work/nul.txt"
 expect_code 65
-expect_err "byte 1 is NUL"
+expect_err "nul.txt: line 1: a NUL byte"
+printf 'cafe\ncaf\351\n' >"$work/latin.txt"
+run embed --model "$golden" "$work/latin.txt"
+expect_code 65
+expect_err "latin.txt: line 2: not UTF-8"
 : >"$work/empty.txt"
 run embed --model "$golden" "$work/empty.txt"
 expect_code 0

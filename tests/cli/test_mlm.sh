@@ -67,6 +67,12 @@ echo '{"objective": "mlm", "train_file": "text.txt", "output_dir": "file"}' >opt
 run pretrain options.json
 expect_code 2
 expect_err "expected on the command line, --objective mlm"
+for wrong in '"max_seq_length": 9007199254740993|found "9007199254740993"' \
+    '"output_dir": "out\u0000x"|options.json: key "output_dir": the text contains a NUL character'; do
+    echo "{\"model_name_or_path\": \"model\", ${wrong%|*}}" >options.json
+    run pretrain options.json
+    expect_err "${wrong#*|}"
+done
 run pretrain --objective mlm --help all
 expect_code 0
 expect_out "--validation_split_percentage"

@@ -63,6 +63,9 @@ for file in ner/all_results.json ner/eval_results.json ner/train_results.json ta
     [ -s "$file" ] || fail "no $file"
 done
 printf 'B-PER I-PER O B-LOC O\nO O O I-LOC O O\n' >said.txt
+sed '1s/^/\xef\xbb\xbf/' said.txt >marked.txt
+run evaluate tokens train.txt marked.txt
+expect_out '{"precision": 1.0, "recall": 1.0,'
 run evaluate tokens train.txt said.txt
 expect_out '{"precision": 1.0, "recall": 1.0, "f1": 1.0, "accuracy": 0.9090909090909091'
 run evaluate tokens train.txt said.txt --scheme IOB2

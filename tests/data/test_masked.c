@@ -76,8 +76,8 @@ static void expect_bad(const char *content, size_t length, const char *words) {
 static void test_bad_text(void **state) {
     (void)state;
     expect_bad("", 0, "the file is empty");
-    expect_bad("ab\0c", 4, "byte 2 is NUL");
-    expect_bad("abc\xff", 4, "byte 3 is not UTF-8");
+    expect_bad("ab\0c", 4, "line 1: a NUL byte");
+    expect_bad("a\nbc\xff", 5, "line 2: not UTF-8");
     expect_bad("\xFF\xFE\0\0a\0\0\0", 8, "UTF-32");
 }
 

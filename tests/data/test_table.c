@@ -387,6 +387,23 @@ static void shortens_long_names(void **state) {
     table_done(&table);
 }
 
+// To compare each pair of them would take minutes.
+static void checks_many_columns(void **state) {
+    enum { COLUMNS = 400000 };
+    char *text = malloc((size_t)COLUMNS * 8);
+    size_t length = 0;
+    for (int i = 0; i < COLUMNS - 1; i++) {
+        length += (size_t)sprintf(text + length, "%d\t", i);
+    }
+    strcpy(text + length, "7\n");
+    struct table table;
+    struct berth_error error = {0};
+    assert_int_equal(table_read_memory("t", text, strlen(text), &tsv, &table, &error),
+                     BERTH_BAD_DATA);
+    assert_says(error.message, "duplicate column \"7\" in the header (columns 8 and 400000)");
+    free(text);
+}
+
 static void cuts_names_between_characters(void **state) {
     char text[128] = "x", expected[128] = "duplicate column \"x";
     for (size_t i = 0; i < 40; i++) {
@@ -522,6 +539,7 @@ int main(void) {
         SCRATCH_TEST(refuses_endless_lines_and_files),
         cmocka_unit_test(names_the_nearest_column),
         cmocka_unit_test(shortens_long_names),
+        cmocka_unit_test(checks_many_columns),
         cmocka_unit_test(cuts_names_between_characters),
         cmocka_unit_test(knows_formats_by_name),
         cmocka_unit_test(reads_every_prefix),

@@ -36,6 +36,21 @@ static void test_defaults_are_hugging_faces(void **state) {
     bert_config_done(&config);
 }
 
+// As of a model with 300,000 classes.
+static void test_large_files_are_read(void **state) {
+    (void)state;
+    struct bert_config config;
+    const size_t length = (size_t)20 << 20;
+    char *text = memory_new(length + 1);
+    memset(text, ' ', length);
+    text[length] = '\0';
+    memcpy(text, "{" MINIMAL "}", strlen("{" MINIMAL "}"));
+    read_good(text, &config);
+    assert_int_equal(config.hidden_size, 64);
+    bert_config_done(&config);
+    memory_free(text);
+}
+
 // bert_config.json of Google's bert_base, as published.
 static void test_googles_file(void **state) {
     (void)state;
@@ -433,6 +448,7 @@ static void test_memory_out_at_every_allocation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_defaults_are_hugging_faces),
+        SCRATCH_TEST(test_large_files_are_read),
         SCRATCH_TEST(test_googles_file),
         SCRATCH_TEST(test_refused_values),
         SCRATCH_TEST(test_every_prefix_is_refused),

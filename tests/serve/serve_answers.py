@@ -531,10 +531,12 @@ class Words(unittest.TestCase):
         self.refused("/models/tags", {"inputs": "dog", "parameters": {"top_k": 1}}, "top_k")
 
     def test_requests_in_one_batch(self):
-        """Different numbers of words, and one text that fails."""
+        """Different numbers of words, and requests that fail: each alone."""
         bodies = [{"inputs": self.words[0]["text"], "parameters": {"top_k": top}} for top in (1, 2, 3)] * 4
         expected = [self.server.json("/models/masks", body) for body in bodies[:3]] * 4
-        bodies.append({"inputs": "dog"})
+        wrong = [({"inputs": "dog"}, "no [MASK]")]
+        wrong += 4 * [({"inputs": self.words[0]["text"], "parameters": {"top_k": 99}}, "top_k: expected 1 to 37, found 99")]
+        bodies += [body for body, _ in wrong]
         found = [None] * len(bodies)
 
         def ask(number: int):
@@ -544,8 +546,9 @@ class Words(unittest.TestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        status, _, content = found.pop()
-        self.assertEqual((status, "no [MASK]" in content["error"]["message"]), (400, True), content)
+        for _, message in reversed(wrong):
+            status, _, content = found.pop()
+            self.assertEqual((status, message in content["error"]["message"]), (400, True), content)
         self.assertEqual([status for status, _, _ in found], [200] * len(found))
         self.assertEqual([[word["token"] for word in content] for _, _, content in found],
                          [[word["token"] for word in content] for content in expected])

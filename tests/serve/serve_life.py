@@ -282,6 +282,8 @@ class Life(unittest.TestCase):
     def test_refused_at_the_start(self):
         shutil.copytree(MODELS / "qa", MODELS / "damaged")
         (MODELS / "damaged" / "config.json").write_text('{"architectures": [')
+        (MODELS / "no-key").write_bytes(b"\xef\xbb\xbf\n")
+        (MODELS / "no-text").write_bytes(b"key\xff\n")
         for words, code, message in [
                 (["--model", str(MODELS / "none")], 66, "none"),
                 (["--model", str(MODELS / "qa"), "--model", "qa=" + str(MODELS / "new")], 2, "two models"),
@@ -294,7 +296,9 @@ class Life(unittest.TestCase):
                 (["--model", str(MODELS / "qa"), "--tls_cert", "/dev/null", "--tls_key", "/dev/null"], 78,
                  "check the certificate and key"),
                 (["--model", str(MODELS / "qa"), "--host", "192.0.2.1"], 69, "--host 192.0.2.1: cannot listen on 192.0.2.1 port 0"),
-                (["--model", str(MODELS / "qa"), "--api_key_file", "/dev/null"], 78, "key")]:
+                (["--model", str(MODELS / "qa"), "--api_key_file", "/dev/null"], 78, "key"),
+                (["--model", str(MODELS / "qa"), "--api_key_file", str(MODELS / "no-key")], 78, "key"),
+                (["--model", str(MODELS / "qa"), "--api_key_file", str(MODELS / "no-text")], 65, "line 1: not UTF-8")]:
             done = subprocess.run([BERTH, "serve", *words, "--port", "0"], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(message, done.stderr)

@@ -66,19 +66,33 @@ class Framing(unittest.TestCase):
 
     def test_pieces_after_a_refused_one_take_nothing_from_others(self):
         # 540 MB, more than all bodies may take together, none of which is kept.
-        with socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE) as connection:
-            def send(size, times=1):
-                connection.sendall((b"%x\r\n%s\r\n" % (size, b" " * size)) * times)
-            connection.sendall(post(b"", b"Transfer-Encoding: chunked", b"Connection: close"))
-            time.sleep(0.2)  # so that each of the next two chunks is read as a whole
-            send(10000)
-            time.sleep(0.2)
-            send(10001)
-            for _ in range(540):
-                send(5000, 200)
-            connection.sendall(b"0\r\n\r\n")
-            self.assertEqual(statuses(connection.recv(65536)), [413])
+        for _ in range(9):
+            with self.refused_chunks() as connection:
+                self.send_chunks(connection, 5000, 12000)
+                connection.sendall(b"0\r\n\r\n")
+                self.assertEqual(statuses(connection.recv(65536)), [413])
         self.assertEqual(self.server.status("/", ASK), 200)
+
+    def test_a_refused_body_without_an_end_is_cut(self):
+        with self.refused_chunks() as connection, self.assertRaises((ConnectionResetError, BrokenPipeError)):
+            self.send_chunks(connection, 5000, 40000)
+        self.assertEqual(self.server.status("/", ASK), 200)
+
+    @staticmethod
+    def send_chunks(connection: socket.socket, size: int, times: int):
+        chunk = b"%x\r\n%s\r\n" % (size, b" " * size)
+        for done in range(0, times, 200):
+            connection.sendall(chunk * min(200, times - done))
+
+    def refused_chunks(self) -> socket.socket:
+        """A connection with a body that has become too large."""
+        connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE)
+        connection.sendall(post(b"", b"Transfer-Encoding: chunked", b"Connection: close"))
+        time.sleep(0.2)  # so that each of the next two chunks is read as a whole
+        self.send_chunks(connection, 10000, 1)
+        time.sleep(0.2)
+        self.send_chunks(connection, 10001, 1)
+        return connection
 
     def test_chunked_body(self):
         parts = b"".join(b"%x\r\n%s\r\n" % (len(ASK[i:i + 7]), ASK[i:i + 7]) for i in range(0, len(ASK), 7))
@@ -367,6 +381,11 @@ class LargeBodies(unittest.TestCase):
             status, _, content = self.server.ask("/models/qa", body)
             self.assertEqual(status, 400)
             self.assertIn("values", content["error"]["message"])
+        # Read as bytes, the escaped quote of UTF-16 ends the text, and the values after it are in another one.
+        text = r'{"a": "\"", "inputs": [' + "[]," * 100000 + "[]]}"
+        for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+            status, _, content = self.server.ask("/models/qa", text.encode(encoding))
+            self.assertEqual((status, content["error"]["message"]), (400, "the JSON is not in UTF-8"))
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         status, _, content = self.server.ask("/ask", "&".join(f"a{i}=1" for i in range(17)), headers=form)
         self.assertEqual((status, "16 fields" in content["error"]["message"]), (400, True))
@@ -459,6 +478,9 @@ class LargeBodies(unittest.TestCase):
 class Keys(unittest.TestCase):
     def test_keys(self):
         keys = pathlib.Path(os.environ["MODELS"]) / "keys"
+        keys.write_text("first-key\n", encoding="utf-16")
+        with Server("--api_key_file", str(keys), models=["qa=qa"]) as server:
+            self.assertEqual(server.status("/", ASK, headers={"Authorization": "Bearer first-key"}), 200)
         keys.write_text("\ufefffirst-key\n  second \t\r\n", encoding="utf-8")
         with Server("--api_key_file", str(keys), "--allowed_hosts", "a.example, b.example", models=["qa=qa"]) as server:
             for host, status in [("a.example", 200), ("b.example", 200), ("c.example", 403)]:

@@ -307,6 +307,33 @@ static void placeholders_keep_their_head(void **state) {
     fixture_expect(&odd, BERTH_BAD_DATA, "the model has no label \"12\"; expected 0 to 11");
 }
 
+// predict_results.txt could not tell them from two labels or lines.
+static void labels_that_cannot_be_written_are_refused(void **state) {
+    static const struct {
+        const char *file, *text, *message;
+    } cases[] = {
+        {"several.jsonl",
+         "{\"review\": \"a\", \"verdict\": [\"New York, NY\"]}\n"
+         "{\"review\": \"b\", \"verdict\": [\"Rome\"]}\n",
+         "the label that begins \"New York\" contains a comma"},
+        {"tab.jsonl",
+         "{\"review\": \"a\", \"verdict\": \"a\\tb\"}\n"
+         "{\"review\": \"b\", \"verdict\": \"x, y\"}\n",
+         "the label that begins \"a\" contains a tab"},
+        {"line.csv", "review,verdict\na,\"a\nb\"\nb,x\n",
+         "the label that begins \"a\" contains a line break"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture_run run = own_run("refused");
+        FILE *file = create(cases[i].file);
+        fputs(cases[i].text, file);
+        assert_int_equal(fclose(file), 0);
+        run.config.train_file = fixture_keep(cases[i].file);
+        run.config.validation_file = NULL;
+        fixture_expect(&run, BERTH_BAD_DATA, cases[i].message);
+    }
+}
+
 // Labels that are neither names nor numbers are taken in order, which is noted.
 static void the_order_of_labels_is_noted(void **state) {
     write_own_files();
@@ -632,6 +659,7 @@ int main(void) {
         FIXTURE_TEST(an_unusable_test_file_is_reported_before_training),
         FIXTURE_TEST(a_trained_model_predicts_by_its_own_classes),
         FIXTURE_TEST(placeholders_keep_their_head),
+        FIXTURE_TEST(labels_that_cannot_be_written_are_refused),
         FIXTURE_TEST(the_order_of_labels_is_noted),
         FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),
         FIXTURE_TEST(a_head_for_other_classes_starts_anew),

@@ -256,6 +256,14 @@ static void what_is_predicted_later_is_read_before_training(void **state) {
     assert_false(file_exists(fixture_path("out", "predict_results.json")));
 }
 
+// Tags are separated by blanks in predictions.txt.
+static void tags_with_blanks_are_refused(void **state) {
+    struct fixture_run run = tag_run("out");
+    write_file("blank.jsonl", "{\"tokens\": [\"anna\", \"ran\"], \"tags\": [\"B PER\", \"O\"]}\n");
+    run.config.train_file = fixture_keep("blank.jsonl");
+    fixture_expect(&run, BERTH_BAD_DATA, "the label that begins \"B\" contains a blank");
+}
+
 static void set_key(const char *folder, const char *key, json *value) {
     const char *path = fixture_path(folder, "config.json");
     json *config;
@@ -437,6 +445,7 @@ int main(void) {
         FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
         FIXTURE_TEST(frozen_weights_stay),
         FIXTURE_TEST(what_is_predicted_later_is_read_before_training),
+        FIXTURE_TEST(tags_with_blanks_are_refused),
         FIXTURE_TEST(placeholders_keep_their_head),
         FIXTURE_TEST(a_head_for_another_problem_starts_anew),
         FIXTURE_TEST(what_does_not_fit_is_reported),

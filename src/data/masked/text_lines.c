@@ -5,7 +5,6 @@
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/utf8.h"
 #include "text/python.h"
 
 #include <string.h>
@@ -13,18 +12,6 @@
 #define TEXT_FILE_LIMIT ((size_t)64 << 30)
 
 // --- text ---------------------------------------------------------------------------------------
-
-static enum berth_status check_text(const char *path, const char *bytes, size_t length,
-                                    struct berth_error *error) {
-    const size_t valid = utf8_text_prefix(bytes, length);
-    if (length == 0) {
-        return error_set(error, BERTH_BAD_DATA, "%s: the file is empty", path);
-    }
-    return valid == length ? BERTH_OK
-                           : error_set(error, BERTH_BAD_DATA,
-                                       "%s: byte %zu is %s; expected text in UTF-8 or UTF-16", path,
-                                       valid, bytes[valid] == '\0' ? "NUL" : "not UTF-8");
-}
 
 static size_t count_lines(const char *text, size_t length) {
     size_t count = 0, end;
@@ -49,8 +36,10 @@ static enum berth_status read_text(const char *path, struct text_lines *lines,
     size_t length;
     char *text;
     TRY(file_read(path, TEXT_FILE_LIMIT, &lines->bytes, &length, error));
-    TRY(encoding_normalise_owned(path, &lines->bytes, &text, &length, error));
-    TRY(check_text(path, text, length, error));
+    TRY(encoding_read_text(path, &lines->bytes, &text, &length, error));
+    if (length == 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: the file is empty", path);
+    }
     const size_t count = count_lines(text, length);
     lines->items = memory_array(count, sizeof *lines->items);
     if (lines->items == NULL) {

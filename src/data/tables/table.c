@@ -7,6 +7,7 @@
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/string_index.h"
 #include "core/utf8.h"
 #include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
@@ -73,18 +74,29 @@ static enum berth_status check_bytes(struct table_reader *reader) {
     return BERTH_OK;
 }
 
+static enum berth_status check_column(const struct table_reader *reader, size_t column,
+                                      struct string_index *before) {
+    const char *name = reader->columns.items[column];
+    const uint32_t number = string_index_put(before, name, strlen(name));
+    return number == STRING_INDEX_NONE
+               ? error_no_memory(reader->error, before->count * sizeof *before->starts, "a header")
+           : number < column
+               ? error_set(
+                     reader->error, BERTH_BAD_DATA,
+                     "%s: line 1: duplicate column \"%.*s\" in the header (columns %zu and %zu)",
+                     reader->name, UTF8_SHOWN(name, TABLE_SHOWN), (size_t)number + 1, column + 1)
+               : BERTH_OK;
+}
+
 static enum berth_status check_columns(const struct table_reader *reader) {
-    for (size_t i = 0; i < reader->columns.count; i++) {
-        for (size_t j = 0; j < i && reader->json_columns == NULL; j++) {
-            if (strcmp(reader->columns.items[i], reader->columns.items[j]) == 0) {
-                return error_set(
-                    reader->error, BERTH_BAD_DATA,
-                    "%s: line 1: duplicate column \"%.*s\" in the header (columns %zu and %zu)",
-                    reader->name, UTF8_SHOWN(reader->columns.items[i], TABLE_SHOWN), j + 1, i + 1);
-            }
-        }
+    struct string_index before = {0};
+    enum berth_status status = BERTH_OK;
+    const size_t count = reader->json_columns == NULL ? reader->columns.count : 0;
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = check_column(reader, i, &before);
     }
-    return BERTH_OK;
+    string_index_done(&before);
+    return status;
 }
 
 // --- the whole ----------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/number.h"
-#include "core/utf8.h"
 #include "data/tagging/tagged_reader.h"
 
 #include <inttypes.h>
@@ -140,32 +139,12 @@ static enum berth_status read_lines(struct tagged_reader *reader, char *text, si
     return BERTH_OK;
 }
 
-static size_t line_of(const char *text, size_t offset) {
-    size_t line = 1;
-    for (size_t i = 0; i < offset; i++) {
-        line += text[i] == '\n';
-    }
-    return line;
-}
-
-static enum berth_status check_bytes(const struct tagged_reader *reader, const char *text,
-                                     size_t length) {
-    const size_t valid = utf8_text_prefix(text, length);
-    return valid == length
-               ? BERTH_OK
-               : error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu: %s", reader->dataset->name,
-                           line_of(text, valid),
-                           text[valid] == '\0' ? "a NUL byte; expected a text file: is it damaged?"
-                                               : "not UTF-8; save the file as UTF-8");
-}
-
 enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *path) {
     size_t length;
     char *text;
     reader->dataset->word_lines = 1;
     TRY(file_read(path, FILE_LIMIT, &reader->storage->bytes, &length, reader->error));
-    TRY(encoding_normalise_owned(reader->dataset->name, &reader->storage->bytes, &text, &length,
-                                 reader->error));
-    TRY(check_bytes(reader, text, length));
+    TRY(encoding_read_text(reader->dataset->name, &reader->storage->bytes, &text, &length,
+                           reader->error));
     return read_lines(reader, text, length);
 }

@@ -9,14 +9,14 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // Removes jansson's macro: json.h declares a function of this name.
 #undef json_is_boolean
-
-#define JSON_FILE_LIMIT ((size_t)512 << 20)
 
 // --- reading ------------------------------------------------------------------------------------
 
@@ -303,6 +303,14 @@ double json_as_real(const json *value) {
 
 int json_truth(const json *value) {
     return json_is_true(value);
+}
+
+void json_print_number(const json *value, char text[NUMBER_TEXT_SIZE]) {
+    if (json_is_integer_value(value)) {
+        snprintf(text, NUMBER_TEXT_SIZE, "%" PRId64, json_as_integer(value));
+    } else {
+        number_print_real(text, NUMBER_TEXT_SIZE, json_as_real(value));
+    }
 }
 
 int json_walk_next(struct json_walk *walk) {

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/number.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,8 +18,9 @@ struct json_t;              // jansson's value
 typedef struct json_t json; // the only typedef: jansson's name would be json_t
 
 #define JSON_DEPTH_LIMIT 512
+#define JSON_FILE_LIMIT ((size_t)512 << 20) // bytes of a file that is read
 
-// Parses a file (of up to 512 MiB) or memory, in UTF-8 or UTF-16, with or without a byte order
+// Parses a file or memory, in UTF-8 or UTF-16, with or without a byte order
 // mark; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than JSON_DEPTH_LIMIT are
 // errors. Integers beyond 64 bits become reals. Free with json_free.
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
@@ -47,6 +49,8 @@ size_t json_text_length(const json *value);
 int64_t json_as_integer(const json *value); // integers and integral reals; else 0
 double json_as_real(const json *value);
 int json_truth(const json *value);
+// Prints a number as the text that number_parse_integer or number_parse_real reads back.
+void json_print_number(const json *value, char text[NUMBER_TEXT_SIZE]);
 
 // Walks an object in file order: struct json_walk walk = {.object = ...};
 // while (json_walk_next(&walk)) { walk.key, walk.value }

@@ -9,7 +9,6 @@
 #include "train/settings/deepspeed_keys.h"
 #include "train/settings/recipes.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,21 +49,13 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
     return BERTH_OK;
 }
 
-static int is_whole(double number) {
-    return fabs(number) < 0x1p53 && trunc(number) == number;
-}
-
 // Prints a value as the text that option_set reads; numbers and booleans only. DeepSpeed's files
 // have integers as 5e8.
 static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     if (json_is_boolean(value)) {
         snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
-    } else if (json_is_integer_value(value)) {
-        snprintf(text, NUMBER_TEXT_SIZE, "%" PRId64, json_as_integer(value));
-    } else if (is_whole(json_as_real(value))) {
-        snprintf(text, NUMBER_TEXT_SIZE, "%.0f", json_as_real(value));
     } else {
-        number_print_real(text, NUMBER_TEXT_SIZE, json_as_real(value));
+        json_print_number(value, text);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 #include "data/tables/label_names.h"
 #include "model/folder.h"
 
@@ -78,8 +79,29 @@ static enum berth_status compare(const struct class_names *then, const struct cl
     return BERTH_OK;
 }
 
+static enum berth_status check_names(const struct pair_dataset *dataset, const char *separators,
+                                     struct berth_error *error) {
+    for (size_t i = 0; i < dataset->label_count; i++) {
+        const char *name = dataset->labels[i];
+        const size_t begin = strcspn(name, separators);
+        const char found = name[begin];
+        if (found != '\0') {
+            return error_set(error, BERTH_BAD_DATA,
+                             "the label that begins \"%.*s\" contains a %s, which would separate "
+                             "it in the file of predictions; rename it",
+                             (int)utf8_cut(name, begin, 40), name,
+                             found == ','    ? "comma"
+                             : found == ' '  ? "blank"
+                             : found == '\t' ? "tab"
+                                             : "line break");
+        }
+    }
+    return BERTH_OK;
+}
+
 enum berth_status class_names_set(struct model_files *files, const struct pair_dataset *dataset,
-                                  struct berth_error *error) {
+                                  const char *separators, struct berth_error *error) {
+    TRY(check_names(dataset, separators, error));
     json *labels = json_new_object();
     enum berth_status status = pair_labels_to_config(dataset, labels)
                                    ? model_files_merge(files, labels, error)

@@ -18,9 +18,10 @@ struct class_names {
 enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
                                    struct berth_error *error);
 void class_names_done(struct class_names *names);
-// Makes the labels of a data set the classes of the model.
+// Makes the labels of a data set the classes of the model. BERTH_BAD_DATA: one of them contains one
+// of the `separators`, between which a file of predictions has its classes.
 enum berth_status class_names_set(struct model_files *files, const struct pair_dataset *dataset,
-                                  struct berth_error *error);
+                                  const char *separators, struct berth_error *error);
 // Whether the labels of a training set can be the model's classes: there are as many, and, unless
 // the classes are placeholders, the problem is the same.
 int class_names_are_comparable(const struct class_names *names, const struct model_files *files,

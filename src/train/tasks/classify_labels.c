@@ -48,7 +48,7 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
         return BERTH_OK;
     }
     class_names_done(&own->names);
-    TRY(class_names_set(args->files, dataset, error));
+    TRY(class_names_set(args->files, dataset, own->is_multi_label ? ",\t\r\n" : "\t\r\n", error));
     return classify_read_names(&own->names, args->files, error);
 }
 

@@ -79,7 +79,7 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
         return BERTH_OK;
     }
     view = view_of(dataset);
-    TRY(class_names_set(args->files, &view, error));
+    TRY(class_names_set(args->files, &view, " \t\r\n", error));
     TRY(class_names_read(names, args->files, error));
     return tagged_renumber(dataset, names->list, names->count, error);
 }
