@@ -38,7 +38,7 @@ static int evaluation_is_due(const struct training_loop *loop, int64_t step) {
 }
 
 static void report_evaluation(const struct run *run, const struct infer_result *timing) {
-    double seconds = timing->seconds > 0 ? timing->seconds : NAN;
+    double seconds = timing->timed_seconds > 0 ? timing->timed_seconds : NAN;
     const struct task_score *score = &run->result->score;
     struct berth_field fields[BERTH_METRICS_MAX + 5] = {
         log_integer("step", run->progress->step),
@@ -71,7 +71,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     if (!timing.stopped) {
         run->result->score = score;
         run->result->prediction_seconds = timing.seconds;
-        run->result->predicted_per_second = (double)timing.timed_sequences / timing.seconds;
+        run->result->predicted_per_second = (double)timing.timed_sequences / timing.timed_seconds;
         run->result->evaluated_step = run->progress->step;
     }
     profile_add(&run->profile, "evaluation", "evaluate", begin);
