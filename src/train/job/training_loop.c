@@ -346,7 +346,7 @@ static void write_profile(struct run *run) {
     const char *path = config->profile_output != NULL ? config->profile_output : own_path;
     struct berth_error own = {0};
     const enum berth_status status =
-        path == NULL ? path_no_memory(&own) : profile_write(profile, path, 0, &own);
+        path == NULL ? path_no_memory(&own) : profile_write(profile, path, &own);
     if (status != BERTH_OK) {
         log_warning(loop->log, "cannot write the profile: %s", own.message);
     } else {
@@ -362,9 +362,7 @@ static void write_profile(struct run *run) {
 static void end_profile(struct run *run) {
     if (run->profile.is_on) {
         profile_stop(&run->profile);
-        if (run->loop->updater->engine->comm->rank == 0) {
-            write_profile(run);
-        }
+        write_profile(run);
     }
 }
 
@@ -375,7 +373,7 @@ static void advance_profile(struct run *run) {
     struct profile *profile = &run->profile;
     if (run->progress->step >= profile->last) {
         end_profile(run);
-    } else {
+    } else if (engine->comm->rank == 0) {
         profile_start_update(profile, run->progress->step + 1, engine->state->device, engine->comm);
     }
 }
