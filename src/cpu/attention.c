@@ -47,11 +47,7 @@ struct task {
 };
 
 static int64_t round_length(int64_t length) {
-    return (length + LENGTH_UNIT - 1) / LENGTH_UNIT * LENGTH_UNIT;
-}
-
-static int64_t round64(int64_t bytes) {
-    return (bytes + 63) / 64 * 64;
+    return cpu_round_up(length, LENGTH_UNIT);
 }
 
 // D, padded as products need it.
@@ -69,7 +65,7 @@ struct carver {
 
 static void *carve(struct carver *carver, int64_t bytes) {
     void *block = carver->memory == NULL ? NULL : carver->memory + carver->used;
-    carver->used += (size_t)round64(bytes);
+    carver->used += (size_t)cpu_round_up(bytes, 64);
     return block;
 }
 

@@ -149,18 +149,14 @@ static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
            x->packed == y->packed;
 }
 
-static int64_t round_up(int64_t count, int64_t unit) {
-    return (count + unit - 1) / unit * unit;
-}
-
 static size_t packed_a_bytes(const struct gemm_shape *s) {
-    return s->a_transposed
-               ? (size_t)(round_up(s->m, 16) * product_steps(s->k, s->type)) * PRODUCT_WORD_BYTES
-               : 0;
+    return s->a_transposed ? (size_t)(cpu_round_up(s->m, 16) * product_steps(s->k, s->type)) *
+                                 PRODUCT_WORD_BYTES
+                           : 0;
 }
 
 static size_t packed_b_bytes(const struct gemm_shape *s) {
-    return (size_t)(round_up(s->n, 16) * product_steps(s->k, s->type)) * PRODUCT_WORD_BYTES;
+    return (size_t)(cpu_round_up(s->n, 16) * product_steps(s->k, s->type)) * PRODUCT_WORD_BYTES;
 }
 
 static int64_t depth_chunks(const struct gemm_shape *s) {

@@ -20,14 +20,9 @@
 #define INT8_ROWS 8   // rows of a block of sums
 #define INT8_COPIES 4 // of a wide column
 
-static inline int64_t int8_round_up(int64_t count, int64_t unit) {
-    return (count + unit - 1) / unit * unit;
-}
-
 // The depth of rows and panels in memory; it does not depend on which columns are wide.
 static inline int64_t int8_depth(int64_t columns, int64_t wide_count) {
-    return int8_round_up(columns, INT8_STEP) +
-           wide_count * int8_round_up(INT8_COPIES - 1, INT8_STEP);
+    return cpu_round_up(columns, INT8_STEP) + wide_count * cpu_round_up(INT8_COPIES - 1, INT8_STEP);
 }
 
 // How the depth is divided.

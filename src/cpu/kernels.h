@@ -14,6 +14,10 @@
 #define PRODUCT_ROWS 8
 #define PRODUCT_COLUMNS 48
 
+static inline int64_t cpu_round_up(int64_t count, int64_t unit) {
+    return (count + unit - 1) / unit * unit;
+}
+
 // Columns of a panel of b, which has n columns: two equal panels where the second would be narrow.
 static inline int64_t product_panel(int64_t n) {
     return n > PRODUCT_COLUMNS && n <= 64 ? 32 : PRODUCT_COLUMNS;

@@ -35,8 +35,7 @@ static char *carve(size_t *used, void *base, size_t bytes) {
 }
 
 static struct sections sections_of(const struct int8_matrix *m) {
-    const size_t outputs = (size_t)int8_round_up(m->rows, 16),
-                 groups = (size_t)int8_groups(m->cols);
+    const size_t outputs = (size_t)cpu_round_up(m->rows, 16), groups = (size_t)int8_groups(m->cols);
     struct sections sections = {.depth = int8_depth(m->cols, m->wide), .groups = (int64_t)groups};
     sections.scales =
         (float *)carve(&sections.bytes, m->data, outputs * groups * sizeof *sections.scales);
@@ -68,7 +67,7 @@ static struct panel panel_of(const struct int8_matrix *m, const struct sections 
     return (struct panel){.weights = sections->panels + first * sections->depth,
                           .scales = sections->scales + first * sections->groups,
                           .first = first,
-                          .width = int8_round_up(cpu_chunk_length(first, m->rows, INT8_PANEL), 16)};
+                          .width = cpu_round_up(cpu_chunk_length(first, m->rows, INT8_PANEL), 16)};
 }
 
 // The address of the weight of output `row` at depth k.
@@ -147,7 +146,7 @@ static void find_ends(const struct int8_matrix *m, const struct sections *sectio
         for (; wide < m->wide && sections->wide[wide] < (g + 1) * group; wide++) {
             count += INT8_COPIES - 1;
         }
-        end += int8_round_up(count, INT8_STEP);
+        end += cpu_round_up(count, INT8_STEP);
         sections->ends[g] = (int32_t)end;
     }
 }
@@ -159,7 +158,7 @@ static int64_t begin_of(const struct int8_layout *layout, int64_t group) {
 // Moves the groups of a panel, the last one first, to make room for the copies of wide columns.
 static void spread_panel(const struct int8_layout *layout, const struct panel *panel) {
     const int64_t columns = layout->columns / layout->groups, width = panel->width;
-    const int64_t own = int8_round_up(columns, INT8_STEP);
+    const int64_t own = cpu_round_up(columns, INT8_STEP);
     for (int64_t g = layout->groups - 1; g >= 0; g--) {
         signed char *to = panel->weights + begin_of(layout, g) * width;
         memmove(to, panel->weights + g * columns * width, (size_t)(own * width));
@@ -237,11 +236,11 @@ static struct linear linear_of(const struct cpu *cpu, struct mat y, struct mat x
     struct linear l = {.y = y, .x = x};
     const int64_t threads = cpu->threads;
     l.tile_count = cpu_blocks(y.rows, TILE_ROWS * threads) * threads;
-    l.tile_rows = int8_round_up(cpu_blocks(y.rows, l.tile_count), INT8_ROWS);
+    l.tile_rows = cpu_round_up(cpu_blocks(y.rows, l.tile_count), INT8_ROWS);
     l.tile_rows = l.tile_rows > TILE_MIN ? l.tile_rows : TILE_MIN;
     l.tile_count = cpu_blocks(y.rows, l.tile_rows);
     l.chunk_count = cpu_blocks(threads, l.tile_count);
-    l.chunk_columns = int8_round_up(cpu_blocks(y.cols, l.chunk_count), CHUNK_COLUMNS);
+    l.chunk_columns = cpu_round_up(cpu_blocks(y.cols, l.chunk_count), CHUNK_COLUMNS);
     l.chunk_count = cpu_blocks(y.cols, l.chunk_columns);
     return l;
 }

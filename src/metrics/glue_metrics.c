@@ -18,11 +18,11 @@ double glue_accuracy(const int32_t *predictions, const int32_t *labels, size_t c
     return (double)equal / (double)count;
 }
 
-double glue_f1(const int32_t *predictions, const int32_t *labels, size_t count) {
+double glue_f1(const int32_t *predictions, const int32_t *labels, size_t count, int32_t positive) {
     size_t both = 0, either = 0;
     for (size_t i = 0; i < count; i++) {
-        both += predictions[i] == 1 && labels[i] == 1;
-        either += (size_t)(predictions[i] == 1) + (size_t)(labels[i] == 1);
+        both += predictions[i] == positive && labels[i] == positive;
+        either += (size_t)(predictions[i] == positive) + (size_t)(labels[i] == positive);
     }
     return either > 0 ? 2.0 * (double)both / (double)either : 0.0;
 }
@@ -170,7 +170,8 @@ static enum berth_status score_accuracy(const struct glue_outcome *outcome,
 static enum berth_status score_accuracy_f1(const struct glue_outcome *outcome,
                                            struct glue_scores *scores, struct berth_error *error) {
     TRY(score_accuracy(outcome, scores, error));
-    add(scores, "f1", glue_f1(outcome->predictions, outcome->labels, outcome->count));
+    add(scores, "f1",
+        glue_f1(outcome->predictions, outcome->labels, outcome->count, outcome->positive));
     add_combined(scores);
     return BERTH_OK;
 }

@@ -13,9 +13,9 @@
 // The fraction of predictions equal to the label, 0 to 1. count > 0.
 double glue_accuracy(const int32_t *predictions, const int32_t *labels, size_t count);
 
-// F1 of class 1 against all others, 2 TP / (2 TP + FP + FN); 0 if class 1 is neither predicted nor
-// a label.
-double glue_f1(const int32_t *predictions, const int32_t *labels, size_t count);
+// F1 of the class `positive` against all others, 2 TP / (2 TP + FP + FN); 0 if it is neither
+// predicted nor a label.
+double glue_f1(const int32_t *predictions, const int32_t *labels, size_t count, int32_t positive);
 
 // Matthews' correlation for `classes` classes, -1 to 1; 0 if all predictions or all labels are of
 // one class. BERTH_NO_MEMORY.
@@ -51,6 +51,7 @@ struct glue_outcome {
     size_t count;
     size_t class_count;
     const int32_t *predictions, *labels;
+    int32_t positive; // class of F1
     const double *predicted_values, *values;
 };
 

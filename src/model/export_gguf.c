@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "format/export/gguf_write.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,11 +59,12 @@ static int translate(const struct name_row *rows, size_t count, const char *pref
 
 // 0 for a parameter that the format cannot hold.
 static int name_tensor(const struct param *param, struct tensor_name *name) {
-    int layer, length = 0;
-    if (sscanf(param->name, "bert.encoder.layer.%d.%n", &layer, &length) == 1 && length > 0) {
-        char prefix[24];
-        snprintf(prefix, sizeof prefix, "blk.%d.", layer);
-        return translate(layer_names, LENGTH(layer_names), prefix, param->name + length, name);
+    const char *rest;
+    const int64_t layer = param_layer_of(param->name, &rest);
+    if (layer >= 0) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "blk.%" PRId64 ".", layer);
+        return translate(layer_names, LENGTH(layer_names), prefix, rest, name);
     }
     return translate(embedding_names, LENGTH(embedding_names), "", param->name, name);
 }

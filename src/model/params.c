@@ -325,6 +325,17 @@ void param_table_keep_head(struct param_table *table) {
     }
 }
 
+int64_t param_layer_of(const char *name, const char **rest) {
+    int layer, length = 0;
+    if (sscanf(name, "bert.encoder.layer.%d.%n", &layer, &length) != 1 || length == 0) {
+        return -1;
+    }
+    if (rest != NULL) {
+        *rest = name + length;
+    }
+    return layer;
+}
+
 int param_is_body(const struct param *param) {
     return strncmp(param->name, "bert.", 5) == 0 && strncmp(param->name, "bert.pooler.", 12) != 0;
 }

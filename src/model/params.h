@@ -91,6 +91,10 @@ int64_t param_head_outputs(enum param_head head, const struct bert_config *confi
 // 1 for the heads with "cls.predictions", which predict masked tokens.
 int param_head_decodes(enum param_head head);
 
+// The layer of a parameter by its name; -1: it is of no layer. *rest (may be NULL): the part of the
+// name after "bert.encoder.layer.N.", unchanged for -1.
+int64_t param_layer_of(const char *name, const char **rest);
+
 // 1 for the embeddings and the encoder; 0 for pooler and head, which a checkpoint may lack.
 int param_is_body(const struct param *param);
 

@@ -100,7 +100,7 @@ static void lay_out(struct arrays *a, const struct kernel_case *k) {
 }
 
 static struct arrays arrays_of(const struct kernel_case *k) {
-    const int64_t depth = int8_depth(k->columns, k->wide), outputs = int8_round_up(k->outputs, 16);
+    const int64_t depth = int8_depth(k->columns, k->wide), outputs = cpu_round_up(k->outputs, 16);
     struct arrays a = {.rows = {.count = k->rows, .depth = depth}};
     lay_out(&a, k);
     a.rows.values = memory_array((size_t)(k->rows * depth), 1);
@@ -156,7 +156,7 @@ static void run_kernels(const struct int8_kernels *table, const struct kernel_ca
 static int weight_of(const struct kernel_case *k, const struct arrays *a, int64_t output,
                      int64_t position) {
     const int64_t panel = output / INT8_PANEL * INT8_PANEL, left = k->outputs - panel;
-    const int64_t width = left < INT8_PANEL ? int8_round_up(left, 16) : INT8_PANEL;
+    const int64_t width = left < INT8_PANEL ? cpu_round_up(left, 16) : INT8_PANEL;
     return a->panels[panel * a->rows.depth + (position / 4 * width + output - panel) * 4 +
                      position % 4];
 }
@@ -198,7 +198,7 @@ static float sum_of(const struct kernel_case *k, const struct arrays *a, int64_t
                     int64_t output) {
     const unsigned char *u = a->rows.values + row * a->rows.depth;
     const int64_t panel = output / INT8_PANEL * INT8_PANEL, left = k->outputs - panel;
-    const int64_t width = left < INT8_PANEL ? int8_round_up(left, 16) : INT8_PANEL;
+    const int64_t width = left < INT8_PANEL ? cpu_round_up(left, 16) : INT8_PANEL;
     float all = -((float)a->rows.zeros[row] * a->sums[output]);
     for (int64_t g = 0, p = 0; g < a->layout.groups; g++) {
         const float scale = a->scales[panel * a->layout.groups + g * width + output - panel];

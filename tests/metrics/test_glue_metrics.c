@@ -68,7 +68,8 @@ static void scores_classes_as_scikit_learn(void **state) {
                                        .class_count =
                                            (size_t)json_as_integer(json_member(row, "classes")),
                                        .predictions = predictions,
-                                       .labels = labels};
+                                       .labels = labels,
+                                       .positive = 1};
         struct glue_scores scores;
         assert_int_equal(glue_score(GLUE_ACCURACY, &outcome, &scores, NULL), BERTH_OK);
         compare_scores(&scores, row, "accuracy ", 0);

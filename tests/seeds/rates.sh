@@ -39,6 +39,7 @@ setting clip_by both
 rates bertadam 20 $run_squad --eval_script=evaluate-v1.1.py --use_habana --warmup_proportion=0.33
 expect_err "(--recipe habana-bertadam:"
 setting optimizer bertadam
+setting weight_decay 0
 setting clip_by both
 rates nvidia 20 $run_squad --eval_script=evaluate-v1.1.py --do_eval --warmup_proportion=0.33 --fp16
 expect_err "(--recipe nvidia-squad:"
@@ -50,6 +51,7 @@ rates bertadam 4 $run_squad --warmup_proportion=0.33 --max_steps=4
 expect_err "--bert_model and --init_checkpoint are both flags of NVIDIA's run_squad"
 expect_err "(--recipe nvidia-squad-bertadam:"
 expect_half
+setting weight_decay 0.01
 setting clip_by both
 run finetune squad --do_train --bert_model=b --config_file=bert_config.json --vocab_file=vocab.txt \
     --init_checkpoint=model/model.safetensors --train_file data.json --output_dir none --dry-run
@@ -78,6 +80,13 @@ expect_no "$err" "computes in fp32; here"
 # Examples, not windows: sixteen of these, or more.
 run $google --train_batch_size=2 --max_seq_length=24 --doc_stride=2 --dry-run --output_dir none
 setting total_steps 16
+# Without those whose answer is not in the text, also if the features come from a cache: int(7 / 2 * 3) updates.
+sed 's/"Oslo", "answer_start": 13/"Lima", "answer_start": 13/' data.json >wrong.json
+for source in text cache; do
+    rates google 10 $google --train_file=wrong.json --train_batch_size=2 --num_train_epochs=3 --cache_dir cache
+    grep -qE '"train_examples": ?7' log.jsonl || fail "not the examples of $source"
+done
+expect_err "questions left out when they were built: 1"
 # Too few examples for one update of that size: one all the same.
 run $google --train_batch_size=64 --dry-run --output_dir none
 setting total_steps 1

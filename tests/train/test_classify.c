@@ -487,6 +487,31 @@ static struct fixture_run mnli_run(const char *output) {
     return run;
 }
 
+// Most pairs are equivalent, so that the model soon says so of all.
+static void write_mrpc(const char *name, int count, int others) {
+    FILE *file = create(name);
+    fprintf(file, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n");
+    for (int i = 0; i < count; i++) {
+        char text[96];
+        sentence(i, text);
+        fprintf(file, "%d\t1\t2\t%s\t%s\n", i >= others, text, text);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void f1_is_of_the_class_by_its_name(void **state) {
+    assert_int_equal(dir_make(in_folder("glue/MRPC"), NULL), BERTH_OK);
+    write_mrpc("glue/MRPC/train.tsv", 24, 1);
+    write_mrpc("glue/MRPC/dev.tsv", 6, 0);
+    set_labels("model", "{\"0\":\"equivalent\",\"1\":\"not_equivalent\"}");
+    struct fixture_run run = mnli_run("out");
+    run.config.task_name = "MRPC";
+    run.config.max_steps = 8;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(fixture_number("out", "eval_results.json", "eval_accuracy") == 1);
+    assert_true(fixture_number("out", "eval_results.json", "eval_f1") == 1);
+}
+
 static void mnli_has_two_files(void **state) {
     assert_int_equal(dir_make(in_folder("glue/MNLI"), NULL), BERTH_OK);
     write_mnli("glue/MNLI/train.tsv", 0, 40, 1);
@@ -667,6 +692,7 @@ int main(void) {
         FIXTURE_TEST(a_head_for_choices_starts_anew),
         FIXTURE_TEST(numbers_are_regressed),
         FIXTURE_TEST(whole_numbers_are_classes_unless_told),
+        FIXTURE_TEST(f1_is_of_the_class_by_its_name),
         FIXTURE_TEST(mnli_has_two_files),
         FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
         FIXTURE_TEST(a_run_does_not_resume_with_other_classes),

@@ -318,6 +318,7 @@ static void test_batches_are_of_one_group(void **state) {
     setting.group = 2;
     outcome = run(&setting);
     assert_int_equal(SEQUENCES - outcome.result.timed_sequences, 2);
+    assert_true(outcome.result.seconds > outcome.result.timed_seconds);
     outcome_done(&outcome);
 }
 

@@ -73,7 +73,7 @@ static void open_setup(struct setup *setup, const char *average, double dropout,
     assert_int_equal(state_init(&setup->state, setup->device, &setup->table, compute, 1, NULL),
                      BERTH_OK);
     float *weights;
-    assert_int_equal(state_borrow(&setup->state, setup->state.master, 0, &weights, NULL), BERTH_OK);
+    assert_int_equal(state_borrow(&setup->state, setup->state.master, &weights, NULL), BERTH_OK);
     param_initialise(&setup->table, &setup->shape, 3, weights);
     state_set_weights(&setup->state, weights);
     state_release(&setup->state, setup->state.master, weights);

@@ -224,6 +224,10 @@ static void test_updates_that_warm_up(void **state) {
     assert_int_equal(schedule_is_zero(&zero, 1), 1);
     some = make("constant", 1, 0.5, 0);
     assert_int_equal(schedule_is_zero(&some, 1), 0);
+    some.learning_rate = some.minimum = 0;
+    assert_int_equal(schedule_is_zero(&some, INT64_MAX), 1); // without asking each update
+    some.offset = LR;
+    assert_int_equal(schedule_is_zero(&some, 1), 0);
 }
 
 // --- at every step ------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ static struct packer_sequence get(const void *data, size_t index) {
 
 static void read_weights(struct setup *setup) {
     float *weights;
-    assert_int_equal(state_borrow(&setup->state, setup->state.master, 0, &weights, NULL), BERTH_OK);
+    assert_int_equal(state_borrow(&setup->state, setup->state.master, &weights, NULL), BERTH_OK);
     for (size_t i = 0; i < setup->table.count; i++) {
         const struct param *param = &setup->table.params[i];
         const struct tensor_entry *entry = safetensors_find(&setup->golden->file, param->name);

@@ -296,14 +296,14 @@ ALWAYS_INLINE void panel_of(const struct int8_product *p, int64_t column, int64_
     struct block block = {.layout = p->layout,
                           .panel = p->panels + column * p->a->depth,
                           .scales = p->scales + column * p->layout->groups,
-                          .width = int8_round_up(columns, 16)};
+                          .width = cpu_round_up(columns, 16)};
     const int64_t bytes = p->a->depth * block.width;
     block.next = block.panel + bytes;
     block.next_lines =
         column + columns < p->c.cols ? lines_of_group(p, bytes / 64, block.layout->groups) : 0;
     for (int64_t row = 0; row < p->c.rows; row += INT8_ROWS) {
         prefetch_block(p->c, row, column, INT8_ROWS, INT8_PANEL, 1);
-        begin_block(p, &block, row, column, int8_round_up(columns, 16));
+        begin_block(p, &block, row, column, cpu_round_up(columns, 16));
         block_sums(&block);
         write_block(p, &block, row, column, columns);
     }

@@ -15,9 +15,6 @@ static const char no_optimizer[] = "the optimizer's moments, which the file does
 static const char other_numbers[] =
     "the optimizer's moments, whose parameters are not numbered as in NVIDIA's scripts";
 
-// Substrings of the names of parameters that do not decay in NVIDIA's scripts.
-static const char *const undecayed[] = {"bias", "gamma", "beta", "LayerNorm"};
-
 struct reading {
     const struct original_moments *from;
     const struct torch_file *torch;
@@ -56,11 +53,8 @@ static int decays_by_run(const struct reading *reading, const struct weight *wei
 
 static int decays_by_script(const struct reading *reading, const struct weight *weight) {
     (void)reading;
-    int found = 0;
-    for (size_t i = 0; i < sizeof undecayed / sizeof *undecayed; i++) {
-        found |= strstr(weight->entry->name, undecayed[i]) != NULL;
-    }
-    return !found;
+    const struct optimizer nvidia = {.no_decay = optimizer_no_decay_list("nvidia")};
+    return optimizer_decays(&nvidia, weight->entry->name);
 }
 
 typedef int decay_rule(const struct reading *reading, const struct weight *weight);

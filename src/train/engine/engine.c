@@ -2,6 +2,7 @@
 #include "train/engine/engine.h"
 
 #include "core/arena.h"
+#include "core/clock.h"
 #include "train/engine/profile.h"
 
 static struct bert model_of(const struct state *state, const struct bert_config *config,
@@ -142,7 +143,7 @@ void engine_done(struct engine *engine) {
 
 const struct batch *engine_load(struct engine *engine, const struct engine_load *load) {
     struct packer *packer = &engine->packer;
-    const double begin = engine->profile != NULL ? profile_now() : 0;
+    const double begin = engine->profile != NULL ? clock_now() : 0;
     packer_fill(packer, load->source, load->order, load->indices, load->count);
     packer->batch.masked_weight = load->masked_weight;
     profile_add(engine->profile, "data", "pack", begin);

@@ -480,8 +480,9 @@ static void count_round(const struct prediction *prediction, size_t first, size_
     }
     result->sequences += sequences;
     result->tokens += tokens;
+    result->seconds += seconds;
     if (is_timed) {
-        result->seconds += seconds;
+        result->timed_seconds += seconds;
         result->timed_sequences += sequences;
         result->timed_tokens += tokens;
         result->timed_flops += flops;

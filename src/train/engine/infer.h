@@ -27,7 +27,9 @@ enum berth_status infer_find_worst(const struct packer_source *source,
 
 struct infer_result {
     int64_t sequences, tokens; // of all ranks
-    double seconds; // time of all batches but the first ones, which warm up; their counts:
+    double seconds;
+    // For rates: of all batches but the first ones, which warm up.
+    double timed_seconds;
     int64_t timed_sequences, timed_tokens;
     double timed_flops; // required FLOPs of this rank
     int stopped;        // *stop was set on one of the ranks: not all sequences were processed

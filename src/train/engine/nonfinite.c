@@ -31,7 +31,7 @@ static enum berth_status count_not_finite(const struct engine *engine, const flo
     float *values = NULL;
     int none = 0;
     enum berth_status status = affected != NULL
-                                   ? state_borrow(state, buffer, 1, &values, error)
+                                   ? state_borrow(state, buffer, &values, error)
                                    : error_no_memory(error, state->table->count * sizeof *affected,
                                                      "a number for each parameter");
     for (size_t i = 0; i < state->table->count && status == BERTH_OK; i++) {
@@ -47,8 +47,8 @@ static enum berth_status count_not_finite(const struct engine *engine, const flo
 
 // When the backward pass reaches a parameter: head and final norm at 0, the embeddings last.
 static int64_t backward_position(const struct param *param, int64_t layers) {
-    int layer;
-    if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
+    const int64_t layer = param_layer_of(param->name, NULL);
+    if (layer >= 0) {
         return layers - layer;
     }
     int is_embedding = strncmp(param->name, "bert.embeddings.", 16) == 0;

@@ -46,10 +46,6 @@ void profile_done(struct profile *profile) {
 
 // --- spans --------------------------------------------------------------------------------------
 
-double profile_now(void) {
-    return clock_now();
-}
-
 void profile_add(struct profile *profile, const char *category, const char *name, double begin) {
     if (profile == NULL || !profile->is_on) {
         return;
@@ -64,7 +60,7 @@ void profile_add(struct profile *profile, const char *category, const char *name
         profile->spans = grown;
     }
     profile->spans[profile->count++] =
-        (struct profile_span){category, name, begin, profile_now(), profile->update};
+        (struct profile_span){category, name, begin, clock_now(), profile->update};
 }
 
 // --- the device ---------------------------------------------------------------------------------
@@ -73,7 +69,7 @@ void profile_add(struct profile *profile, const char *category, const char *name
 #define TRACED(category, name, parameters, arguments)                                              \
     static void traced_##name(struct device *dev, LIST parameters) {                               \
         struct profile *profile = dev->wrapper;                                                    \
-        const double begin = profile_now();                                                        \
+        const double begin = clock_now();                                                          \
         profile->saved_device.name(dev, LIST arguments);                                           \
         profile_add(profile, category, #name, begin);                                              \
     }
@@ -107,7 +103,7 @@ static void traced_mark(struct device *dev, enum device_phase phase) {
     if (phase != profile->phase) {
         end_phase(profile);
         profile->phase = phase;
-        profile->phase_began = profile_now();
+        profile->phase_began = clock_now();
     }
     profile->saved_device.mark(dev, phase);
 }
@@ -130,7 +126,7 @@ static void observe_device(struct profile *profile, struct device *device) {
 static enum berth_status traced_agree(struct comm *comm, enum berth_status own, int *stop,
                                       struct berth_error *error) {
     struct profile *profile = comm->wrapper;
-    const double begin = profile_now();
+    const double begin = clock_now();
     const enum berth_status status = profile->saved_comm.agree(comm, own, stop, error);
     profile_add(profile, "communication", "agree", begin);
     return status;
@@ -139,7 +135,7 @@ static enum berth_status traced_agree(struct comm *comm, enum berth_status own, 
 #define TRACED_CALL(name, parameters, arguments)                                                   \
     static void traced_##name(struct comm *comm, LIST parameters) {                                \
         struct profile *profile = comm->wrapper;                                                   \
-        const double begin = profile_now();                                                        \
+        const double begin = clock_now();                                                          \
         profile->saved_comm.name(comm, LIST arguments);                                            \
         profile_add(profile, "communication", #name, begin);                                       \
     }
@@ -150,7 +146,7 @@ TRACED_CALL(wait, (int64_t ticket), (ticket))
 #define TRACED_BEGIN(name)                                                                         \
     static int64_t traced_##name(struct comm *comm, const struct comm_range *range) {              \
         struct profile *profile = comm->wrapper;                                                   \
-        const double begin = profile_now();                                                        \
+        const double begin = clock_now();                                                          \
         const int64_t ticket = profile->saved_comm.name(comm, range);                              \
         profile_add(profile, "communication", #name, begin);                                       \
         return ticket;                                                                             \
@@ -206,17 +202,16 @@ static int64_t nanoseconds(double seconds) {
 }
 
 // Prints microseconds as two integers, because a locale may have a decimal comma.
-static void put_span(struct file_writer *writer, const struct profile_span *span, double origin,
-                     int rank) {
+static void put_span(struct file_writer *writer, const struct profile_span *span, double origin) {
     const int64_t begin = nanoseconds(span->begin - origin),
                   length = nanoseconds(span->end - span->begin);
     (void)file_writer_printf(
         writer, NULL,
         ",\n{\"name\": \"%s\", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %" PRId64
-        ".%03d, \"dur\": %" PRId64 ".%03d, \"pid\": %d, \"tid\": 0, \"args\": {\"update\": %" PRId64
+        ".%03d, \"dur\": %" PRId64 ".%03d, \"pid\": 0, \"tid\": 0, \"args\": {\"update\": %" PRId64
         "}}",
         span->name, span->category, begin / 1000, (int)(begin % 1000), length / 1000,
-        (int)(length % 1000), rank, span->update);
+        (int)(length % 1000), span->update);
 }
 
 static double origin_of(const struct profile *profile) {
@@ -235,18 +230,17 @@ enum berth_status profile_check_output(const char *path, struct berth_error *err
     return file_check_kind(path, &(struct file_kind){"a profile", beginnings}, error);
 }
 
-enum berth_status profile_write(const struct profile *profile, const char *path, int rank,
+enum berth_status profile_write(const struct profile *profile, const char *path,
                                 struct berth_error *error) {
     const double origin = origin_of(profile);
     struct file_writer writer;
     TRY(file_writer_open(&writer, path, error));
     (void)file_writer_printf(
         &writer, NULL,
-        BEGINNING "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": "
-                  "{\"name\": \"berth, rank %d\"}}",
-        rank, rank);
+        BEGINNING "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 0, \"tid\": 0, \"args\": "
+                  "{\"name\": \"berth, rank 0\"}}");
     for (size_t i = 0; i < profile->count; i++) {
-        put_span(&writer, &profile->spans[i], origin, rank);
+        put_span(&writer, &profile->spans[i], origin);
     }
     (void)file_writer_put(&writer, "\n]}\n", 4, NULL);
     return file_writer_commit(&writer, error);

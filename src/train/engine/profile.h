@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows where the time of some updates goes (--profile a:b): spans of operations, copies,
-// exchanges, data and saving of one process, in Chrome's trace event format, which Perfetto and
+// exchanges, data and saving of rank 0, in Chrome's trace event format, which Perfetto and
 // chrome://tracing read.
 //
 // While it records, it wraps the functions of the device and of the communicator. Results do not
@@ -41,20 +41,19 @@ enum berth_status profile_init(struct profile *profile, const char *updates,
                                struct berth_error *error);
 void profile_done(struct profile *profile);
 
-// Call before update `update` (from 1): starts recording at the first update of the profile.
+// Call on rank 0 before update `update` (from 1): starts recording at the first update of the
+// profile.
 void profile_start_update(struct profile *profile, int64_t update, struct device *device,
                           struct comm *comm);
 // Restores the functions of device and communicator. No effect if it is not recording.
 void profile_stop(struct profile *profile);
-// The time for `begin` of profile_add.
-double profile_now(void);
-// Adds a span from `begin` until now, if it is recording. `profile` may be NULL.
+// Adds a span from `begin` (clock_now) until now, if it is recording. `profile` may be NULL.
 void profile_add(struct profile *profile, const char *category, const char *name, double begin);
 
 // BERTH_CANT_CREATE if `path` is a file that is no profile.
 enum berth_status profile_check_output(const char *path, struct berth_error *error);
-// Errors as file_write. `rank` becomes the process id in the file.
-enum berth_status profile_write(const struct profile *profile, const char *path, int rank,
+// Errors as file_write.
+enum berth_status profile_write(const struct profile *profile, const char *path,
                                 struct berth_error *error);
 
 #endif

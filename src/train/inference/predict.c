@@ -122,14 +122,14 @@ static void report(const struct predict_job *job, const struct infer_result *tim
 
 static void fill_result(const struct predict_job *job, const struct infer_result *timing,
                         const struct task_score *score, struct berth_run_result *result) {
-    double seconds = timing->seconds > 0 ? timing->seconds : NAN;
+    double seconds = timing->timed_seconds > 0 ? timing->timed_seconds : NAN;
     result->metric_count = score->count;
     memcpy(result->metrics, score->items, sizeof result->metrics);
     result->eval_loss = score->loss;
     result->samples_per_second = (double)timing->timed_sequences / seconds;
     result->tokens_per_second = (double)timing->timed_tokens / seconds;
     result->mfu = machine_mfu(job->predictor.device, state_product_dtype(&job->predictor.state),
-                              timing->timed_flops, timing->seconds);
+                              timing->timed_flops, timing->timed_seconds);
 }
 
 static int is_first(const struct predict_job *job) {

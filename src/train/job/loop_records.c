@@ -178,7 +178,7 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
-// BingBertSquad's moving average. A record whose updates were all skipped does not change it.
+// The moving average of the losses. A record whose updates were all skipped does not change it.
 static void update_ema(struct run *run) {
     double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
     if (!isnan(loss)) {

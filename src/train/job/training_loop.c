@@ -38,7 +38,7 @@ static int evaluation_is_due(const struct training_loop *loop, int64_t step) {
 }
 
 static void report_evaluation(const struct run *run, const struct infer_result *timing) {
-    double seconds = timing->seconds > 0 ? timing->seconds : NAN;
+    double seconds = timing->timed_seconds > 0 ? timing->timed_seconds : NAN;
     const struct task_score *score = &run->result->score;
     struct berth_field fields[BERTH_METRICS_MAX + 5] = {
         log_integer("step", run->progress->step),
@@ -71,7 +71,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     if (!timing.stopped) {
         run->result->score = score;
         run->result->prediction_seconds = timing.seconds;
-        run->result->predicted_per_second = (double)timing.timed_sequences / timing.seconds;
+        run->result->predicted_per_second = (double)timing.timed_sequences / timing.timed_seconds;
         run->result->evaluated_step = run->progress->step;
     }
     profile_add(&run->profile, "evaluation", "evaluate", begin);
@@ -346,7 +346,7 @@ static void write_profile(struct run *run) {
     const char *path = config->profile_output != NULL ? config->profile_output : own_path;
     struct berth_error own = {0};
     const enum berth_status status =
-        path == NULL ? path_no_memory(&own) : profile_write(profile, path, 0, &own);
+        path == NULL ? path_no_memory(&own) : profile_write(profile, path, &own);
     if (status != BERTH_OK) {
         log_warning(loop->log, "cannot write the profile: %s", own.message);
     } else {
@@ -362,9 +362,7 @@ static void write_profile(struct run *run) {
 static void end_profile(struct run *run) {
     if (run->profile.is_on) {
         profile_stop(&run->profile);
-        if (run->loop->updater->engine->comm->rank == 0) {
-            write_profile(run);
-        }
+        write_profile(run);
     }
 }
 
@@ -375,7 +373,7 @@ static void advance_profile(struct run *run) {
     struct profile *profile = &run->profile;
     if (run->progress->step >= profile->last) {
         end_profile(run);
-    } else {
+    } else if (engine->comm->rank == 0) {
         profile_start_update(profile, run->progress->step + 1, engine->state->device, engine->comm);
     }
 }

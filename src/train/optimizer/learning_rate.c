@@ -272,6 +272,9 @@ void schedule_settle_warmup(struct berth_config *config) {
 }
 
 int schedule_is_zero(const struct schedule *schedule, int64_t updates) {
+    if (schedule->learning_rate <= 0 && schedule->minimum <= 0 && schedule->offset <= 0) {
+        return updates > 0;
+    }
     for (int64_t step = 0; step < updates; step++) {
         if (schedule_rate(schedule, step) > 0) {
             return 0;

@@ -59,7 +59,7 @@ const struct optimizer_row optimizer_rows[] = {
 const size_t optimizer_row_count = sizeof optimizer_rows / sizeof optimizer_rows[0];
 
 // The lists of the original programs: substrings of the names of parameters that do not decay.
-static const struct name_list {
+static const struct {
     const char *name, *patterns;
 } lists[] = {
     {"deepspeed", "bias,LayerNorm.bias,LayerNorm.weight,attn_nw,attn_nb,norm_w,norm_b,attn_qkvb,"
@@ -78,10 +78,10 @@ static const struct optimizer_row *find(const char *name) {
     return NULL;
 }
 
-static const struct name_list *find_list(const char *name) {
+const char *optimizer_no_decay_list(const char *name) {
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         if (strcmp(lists[i].name, name) == 0) {
-            return &lists[i];
+            return lists[i].patterns;
         }
     }
     return NULL;
@@ -139,7 +139,7 @@ static unsigned clips_of(const struct berth_config *config) {
 }
 
 struct optimizer optimizer_of(const struct berth_config *config) {
-    const struct name_list *list = find_list(config->no_decay);
+    const char *known = optimizer_no_decay_list(config->no_decay);
     return (struct optimizer){
         .row = row_of(config),
         .beta1 = config->adam_beta1,
@@ -153,8 +153,8 @@ struct optimizer optimizer_of(const struct berth_config *config) {
         .l2_mode = !config->adam_w_mode,
         .epsilon_inside_root = config->eps_inside_sqrt,
         .clips = clips_of(config),
-        .no_decay = list != NULL ? list->patterns : config->no_decay,
-        .own_list = list == NULL,
+        .no_decay = known != NULL ? known : config->no_decay,
+        .own_list = known == NULL,
         .frozen = {config->freeze_layers, config->freeze_embeddings},
     };
 }
@@ -208,8 +208,8 @@ enum berth_status optimizer_check(const struct optimizer *optimizer,
 }
 
 int optimizer_freezes(const struct optimizer *optimizer, const char *parameter) {
-    int layer;
-    return sscanf(parameter, "bert.encoder.layer.%d.", &layer) == 1
+    const int64_t layer = param_layer_of(parameter, NULL);
+    return layer >= 0
                ? layer < optimizer->frozen.layers
                : optimizer->frozen.embeddings && strncmp(parameter, "bert.embeddings.", 16) == 0;
 }

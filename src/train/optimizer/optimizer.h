@@ -69,6 +69,8 @@ struct optimizer optimizer_of(const struct berth_config *config);
 // "m^/(sqrt(v^)+eps) + d p": what is subtracted from a parameter, times the rate. For the plan.
 void optimizer_print_formula(const struct optimizer *optimizer, char *text, size_t size);
 
+// The substrings in an original program's list ("nvidia"); NULL: there is no list of this name.
+const char *optimizer_no_decay_list(const char *name);
 // Whether weight decay applies to the parameter: its name contains no substring in no_decay.
 int optimizer_decays(const struct optimizer *optimizer, const char *parameter);
 

@@ -198,8 +198,8 @@ static size_t buffer_bytes(const struct state *state) {
     return (size_t)state->table->total * sizeof(float);
 }
 
-enum berth_status state_borrow(const struct state *state, const float *buffer, int filled,
-                               float **host, struct berth_error *error) {
+enum berth_status state_borrow(const struct state *state, const float *buffer, float **host,
+                               struct berth_error *error) {
     if (state->device->is_host) {
         *host = (float *)buffer;
         return BERTH_OK;
@@ -208,9 +208,7 @@ enum berth_status state_borrow(const struct state *state, const float *buffer, i
     if (*host == NULL) {
         return error_no_memory(error, buffer_bytes(state), "a copy of the model");
     }
-    if (filled) {
-        state->device->download(state->device, *host, buffer, buffer_bytes(state));
-    }
+    state->device->download(state->device, *host, buffer, buffer_bytes(state));
     return BERTH_OK;
 }
 

@@ -88,10 +88,9 @@ struct bert state_model(const struct state *state, const struct bert_config *con
 struct mat state_copy(const struct state *state);
 
 // Gives the host access to one of the f32 buffers [total]: to the buffer itself if the device's
-// memory is the host's, else to a copy, which is filled from the device if `filled`. Call
-// state_release afterwards.
-enum berth_status state_borrow(const struct state *state, const float *buffer, int filled,
-                               float **host, struct berth_error *error);
+// memory is the host's, else to a copy. Call state_release afterwards.
+enum berth_status state_borrow(const struct state *state, const float *buffer, float **host,
+                               struct berth_error *error);
 void state_release(const struct state *state, const float *buffer, float *host);
 
 // All ranks compare the digests of their weights, which they read from `source`: files may differ

@@ -138,11 +138,19 @@ static const struct setting nvidia_squad[] = {
     {"steps_rule", "epochs"},
 };
 
-// BertAdam of Habana's and NVIDIA's run_squad. The program clips the global norm before BertAdam
-// clips each tensor. Its schedule has no jump, unlike that of pytorch-pretrained-bert's BertAdam.
-static const struct setting bertadam_squad[] = {
+// BertAdam of NVIDIA's run_squad. The program clips the global norm before BertAdam clips each
+// tensor. Its schedule has no jump, unlike that of pytorch-pretrained-bert's BertAdam.
+static const struct setting nvidia_bertadam[] = {
     {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
     {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"}, {"weight_decay", "0.01"},
+    {"clip_by", "both"},          {"max_grad_norm", "1"},    {"schedule", "linear"},
+    {"predict_batch_size", "8"},  {"logging_steps", "50"},   {"steps_rule", "epochs"},
+};
+
+// The same of Habana's, without weight decay on its devices.
+static const struct setting habana_bertadam[] = {
+    {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
+    {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"}, {"weight_decay", "0"},
     {"clip_by", "both"},          {"max_grad_norm", "1"},    {"schedule", "linear"},
     {"predict_batch_size", "8"},  {"logging_steps", "50"},   {"steps_rule", "epochs"},
 };
@@ -217,9 +225,9 @@ static const struct recipe {
     {RECIPE(JOB_FINETUNE, "intel", intel_finetuning), .is_fp32 = 1},
     {RECIPE(JOB_FINETUNE | JOB_PRETRAIN_MLM, "hugging-face", hugging_face), .is_fp32 = 1},
     {RECIPE(JOB_FINETUNE_SQUAD, "habana", habana), .is_fp32 = 1},
-    {RECIPE(JOB_FINETUNE_SQUAD, "habana-bertadam", bertadam_squad), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE_SQUAD, "habana-bertadam", habana_bertadam), .is_fp32 = 1},
     {RECIPE(JOB_FINETUNE_SQUAD, "nvidia-squad", nvidia_squad)},
-    {RECIPE(JOB_FINETUNE_SQUAD, "nvidia-squad-bertadam", bertadam_squad), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE_SQUAD, "nvidia-squad-bertadam", nvidia_bertadam), .is_fp32 = 1},
     {RECIPE(JOB_FINETUNE_SQUAD, "piz-daint", piz_daint), .is_fp32 = 1},
     {RECIPE(JOB_FINETUNE_SQUAD, "lumi", lumi), .is_fp32 = 1},
     {RECIPE(JOB_FINETUNE_SQUAD, "bing-bert-squad", bing_bert_squad), .prefers_file = 1,

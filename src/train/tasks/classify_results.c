@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns logits into the benchmark's scores and the files that the original programs write.
 #include "core/memory.h"
+#include "data/tables/label_names.h"
 #include "metrics/glue_metrics.h"
 #include "train/tasks/classify.h"
 
@@ -85,6 +86,16 @@ static enum glue_metric metric_of(const struct classify *own) {
                                      : GLUE_ACCURACY;
 }
 
+// The model's class that F1 is of: the second one of the task, which may have another index in a
+// model trained on other files. -1: it has none.
+static int32_t positive_class(const struct classify *own) {
+    const struct label_names classes = {own->names.list, own->names.count};
+    const char *const names[2] = {own->task->labels[0].name, own->task->labels[1].name};
+    int32_t numbers[2];
+    label_names_match(&classes, &(struct label_names){names, 2}, 1, numbers);
+    return numbers[1];
+}
+
 // As in transformers' run_classification: micro F1 over all decisions, and the fraction of examples
 // with all decisions correct.
 static void score_labels(const struct classify *own, const struct classify_part *part,
@@ -127,6 +138,9 @@ static enum berth_status score_part(struct classify *own, const struct classify_
     } else {
         view.predicted_values = outcome.values;
         view.values = outcome.targets;
+    }
+    if (metric_of(own) == GLUE_ACCURACY_F1) {
+        view.positive = positive_class(own);
     }
     enum berth_status status = glue_score(metric_of(own), &view, &scores, error);
     outcome_done(&outcome);

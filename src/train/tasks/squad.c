@@ -48,6 +48,14 @@ static void warn_of_version(const struct squad *squad, const char *path,
     }
 }
 
+// Google's programs do not count the training questions that they leave out.
+static int64_t count_examples(const struct squad_input *input, int training) {
+    const struct squad_feature_set *set = &input->features;
+    return training && set->rules == SQUAD_RULES_GOOGLE
+               ? input->examples - (int64_t)set->skipped_examples
+               : input->examples;
+}
+
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
                                   struct berth_error *error) {
     struct squad *squad = set->own;
@@ -67,7 +75,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
                                      .log = args->log};
     TRY(squad_input_open(&squad->input, &input, error));
     set->source = squad_input_source(&squad->input.features);
-    set->examples = squad->input.examples;
+    set->examples = count_examples(&squad->input, training);
     set->tokens = (int64_t)squad->input.features.token_count;
     if (training) {
         return squad_input_mark_model(args->files, config, error);
