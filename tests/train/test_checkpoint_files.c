@@ -553,7 +553,9 @@ static void test_a_changed_setting_follows_its_rows_rule(void **state) {
         }
         change(&config, row);
         enum berth_status status = resume_with(&config, &error);
-        assert_int_equal(status, row->resume == OPTION_KEPT ? BERTH_CONFIG : BERTH_OK);
+        // A default that is resolved before it is written is of an earlier version.
+        const int is_kept = row->resume == OPTION_KEPT && !row->resolved;
+        assert_int_equal(status, is_kept ? BERTH_CONFIG : BERTH_OK);
         assert_int_equal(notes, row->resume == OPTION_NOTED);
         if (status != BERTH_OK) {
             assert_message_has(&error, row->name);

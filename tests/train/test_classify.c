@@ -552,6 +552,7 @@ static void a_run_does_not_resume_with_other_classes(void **state) {
     fixture_expect(&run, BERTH_CONFIG,
                    "class 0 was \"cold\" in the run to resume and is now \"icy\"");
     write_own_files();
+    run.config.problem_type = "single_label_classification"; // as it was determined
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 

@@ -282,6 +282,11 @@ static const char *value_shown(const struct option_row *row, const char *value) 
     return value[0] != '\0' ? value : "unset";
 }
 
+// Earlier versions recorded the default itself, which tells nothing.
+static int is_unresolved(const struct option_row *row, const char *then) {
+    return row->resolved && strcmp(then, row->default_value) == 0;
+}
+
 static enum berth_status check_settings(const struct progress_source *source,
                                         struct berth_error *error) {
     const json *settings = json_member(progress_own_keys(source->state), "settings");
@@ -290,7 +295,8 @@ static enum berth_status check_settings(const struct progress_source *source,
         const char *then = json_text(json_member(settings, row->name));
         char now[4096];
         option_print(source->config, row, now, sizeof now);
-        if (then == NULL || strcmp(then, now) == 0 || row->resume == OPTION_FREE) {
+        if (then == NULL || strcmp(then, now) == 0 || row->resume == OPTION_FREE ||
+            is_unresolved(row, then)) {
             continue;
         }
         if (row->resume == OPTION_KEPT) {
