@@ -296,7 +296,7 @@ static void test_other_trainer_states(void **state) {
         {"\"scale\": 8.0", "\"scale\": -8.0", "\"loss_scale\": expected a scale above 0"},
         {"\"last_overflow\": 1", "\"last_overflow\": 3", "below the number of updates, 3"},
         {"\"format_version\": 2", "\"format_version\": 3", "use a newer program"},
-        {"\"format_version\": 2", "\"format_version\": 0", "use a newer program"},
+        {"\"format_version\": 2", "\"format_version\": 0", "expected the state of a run of Berth"},
         {"\"global_step\": 3", "\"global_step\": -3", "\"global_step\" is missing or negative"},
         {"\"global_step\": 3", "\"global_stop\": 3", "\"global_step\" is missing or negative"},
         {"\"log_history\": [", "\"log\": [", "\"log_history\": expected an array"},

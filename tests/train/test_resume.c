@@ -277,6 +277,40 @@ static void test_finished_run(void **state) {
                      fixture_path("before", "model.safetensors"));
 }
 
+// The score of the best model is not compared with those of another metric, in another direction or
+// on other examples.
+static void test_another_comparison(void **state) {
+    struct fixture_run first = fixture_default("first");
+    first.config.validation_file = fixture_keep("dev.json");
+    first.config.eval_steps = 1;
+    first.config.max_steps = 4;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    struct fixture_run same = first, metric = first, direction = first, examples = first;
+    same.config.resume_from_checkpoint = fixture_keep("first/checkpoint-3");
+    same.config.output_dir = fixture_keep("same");
+    fixture_expect(&same, BERTH_OK, "resumed from");
+    fixture_assert_not_logged("no longer compared");
+    assert_same_run("first", "same");
+    metric.config.metric_for_best_model = "exact_match";
+    direction.config.greater_is_better = 0;
+    examples.config.max_eval_samples = 2;
+    struct {
+        struct fixture_run *run;
+        const char *name, *says;
+    } others[] = {
+        {&metric, "metric", "note: evaluations are now of exact_match (higher is better)"},
+        {&direction, "direction", "evaluations are now of f1 (lower is better), so"},
+        {&examples, "examples", "f1 (higher is better) on other examples, so that of"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct berth_config *config = &others[i].run->config;
+        config->output_dir = fixture_keep(others[i].name);
+        config->resume_from_checkpoint = same.config.resume_from_checkpoint;
+        config->max_steps = 3; // evaluates the checkpoint
+        fixture_expect(others[i].run, BERTH_OK, others[i].says);
+        assert_true(fixture_number(others[i].name, "trainer_state.json", "best_global_step") == 3);
+    }
+}
+
 // The results in a folder are those of its run: not those of a shorter run that was then extended
 // and killed before its end, nor those of a run that another one has left behind.
 static void test_results_of_another_run(void **state) {
@@ -531,6 +565,7 @@ int main(void) {
         FIXTURE_TEST(test_rewarmup),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
         FIXTURE_TEST(test_finished_run),
+        FIXTURE_TEST(test_another_comparison),
         FIXTURE_TEST(test_results_of_another_run),
         FIXTURE_TEST(test_total_flos),
         FIXTURE_TEST(test_train_loss),

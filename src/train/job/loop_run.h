@@ -29,7 +29,6 @@ struct run {
     struct stragglers stragglers;
     struct profile profile; // --profile
     struct lengths lengths; // of shards' sequences
-    double ema_loss;        // over the step records; NaN before the first
     enum spike_policy spike_policy;
     int rollbacks;      // to the newest checkpoint
     int64_t first_step; // step at which the run began or was resumed

@@ -423,7 +423,7 @@ static enum berth_status find_best(struct training_job *job, char **folder,
 static enum berth_status use_best(struct training_job *job, struct training_result *done,
                                   struct berth_error *error) {
     const struct progress *progress = &job->progress;
-    if (!job->config.load_best_model_at_end || isnan(progress->best_metric) ||
+    if (!job->config.load_best_model_at_end || isnan(progress->best.value) ||
         progress->best_step == progress->step) {
         return BERTH_OK;
     }

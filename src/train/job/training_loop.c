@@ -56,6 +56,22 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, count);
 }
 
+// A resumed run may have another metric or other examples: a score is then neither better nor worse
+// than those before.
+static void compare_from_now_on(struct run *run, const struct best_metric *now) {
+    const struct progress *progress = run->progress;
+    if (progress_is_comparable(progress, now)) {
+        return;
+    }
+    log_note(run->loop->log,
+             "evaluations are now of %s (%s is better)%s, so that of update %" PRId64
+             ", the best so far by %s, is no longer compared with them",
+             now->name, now->lower_is_better ? "lower" : "higher",
+             now->examples != progress->best.examples ? " on other examples" : "",
+             progress->best_step, progress->best.name);
+    progress_forget_best(run->progress);
+}
+
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     loop_enter(run, COMM_EVALUATION, run->progress->step);
@@ -78,6 +94,8 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     if (!timing.stopped && score.count > 0) {
         struct best_metric best;
         TRY(strategy_best_metric(loop->config, &score, &best, error));
+        best.examples = loop->evaluation->checksum;
+        compare_from_now_on(run, &best);
         progress_add_evaluation(run->progress, loop_epoch(loop, run->progress->step), &score,
                                 &best);
         report_evaluation(run, &timing);
@@ -468,7 +486,6 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     struct progress *progress = loop->content->progress;
     struct comm *comm = loop->updater->engine->comm;
     struct run run = {.loop = loop,
-                      .ema_loss = NAN,
                       .spike_policy = spike_policy_of(loop->config),
                       .progress = progress,
                       .result = result,

@@ -43,7 +43,8 @@ struct progress {
     int64_t train_loss_count;
     double last_loss;        // the last logged loss
     double last_masked_loss; // NaN if the head predicts no masked tokens
-    double best_metric;      // score of the best model (strategy.h); NaN: never evaluated
+    double ema_loss;         // moving average of the logged losses; NaN before the first
+    struct best_metric best; // score of the best model; value NaN: never evaluated
     int64_t best_step;
     int64_t evaluations_without_gain; // in a row, up to the last one
     json *log;                        // array: logged steps and evaluations
@@ -62,6 +63,11 @@ int64_t progress_data_step(const struct progress *progress, const struct batchin
 // These append entries to the log. If memory runs out, writing the file reports it.
 void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
                        double grad_norm);
+// Whether the score is of the same metric as that of the best model, in the same direction and on
+// the same examples, as far as these are known; 1 if there is none.
+int progress_is_comparable(const struct progress *progress, const struct best_metric *now);
+// Then no model is the best, and evaluations without gain are counted anew.
+void progress_forget_best(struct progress *progress);
 // Keeps an existing evaluation of the same step.
 void progress_add_evaluation(struct progress *progress, double epoch,
                              const struct task_score *score, const struct best_metric *best);
