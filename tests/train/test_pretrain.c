@@ -224,6 +224,15 @@ static void test_parts_of_a_run(void **state) {
     assert_same_run("straight", "parts");
     part.config.resume_step = 5;
     fixture_expect(&part, BERTH_NO_INPUT, "checkpoint-5");
+    struct fixture_run alone = default_run("alone");
+    alone.config.save_strategy = "no";
+    alone.config.steps_this_run = 3;
+    assert_int_equal(fixture_execute(&alone), BERTH_OK);
+    assert_true(dir_exists(fixture_path("alone", "checkpoint-3")));
+    alone.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&alone), BERTH_OK);
+    assert_same_file(fixture_path("straight", "model.safetensors"),
+                     fixture_path("alone", "model.safetensors"));
     struct fixture_run none = default_run("none");
     none.config.skip_checkpoint = 1;
     fixture_expect(&none, BERTH_OK, "result: 0");
@@ -232,6 +241,10 @@ static void test_parts_of_a_run(void **state) {
                      fixture_path("none", "model.safetensors"));
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
+    none.config.steps_this_run = 3;
+    none.config.output_dir = fixture_keep("lost");
+    fixture_expect(&none, BERTH_OK, "steps_this_run saves nothing with skip_checkpoint");
+    assert_int_equal(fixture_good_checkpoints("lost", &newest), 0);
 }
 
 // --- phases -------------------------------------------------------------------------------------

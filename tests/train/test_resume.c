@@ -277,6 +277,29 @@ static void test_finished_run(void **state) {
                      fixture_path("before", "model.safetensors"));
 }
 
+// An evaluation after every update, none of which gains enough: the run ends after the second,
+// which is saved, so that nothing is trained again.
+static void test_early_stop_is_saved(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.eval_steps = 1;
+    run.config.early_stopping_patience = 1;
+    run.config.early_stopping_threshold = 1000;
+    run.config.save_steps = 100;
+    fixture_expect(&run, BERTH_OK, "early stopping after update 2");
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 2);
+    run.config.resume_from_checkpoint = "auto";
+    fixture_expect(&run, BERTH_OK, "early stopping after update 2");
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    run.config.save_strategy = "no";
+    run.config.resume_from_checkpoint = NULL;
+    run.config.output_dir = fixture_keep("none");
+    fixture_expect(&run, BERTH_OK, "early stopping after update 2");
+    assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
+}
+
 // The score of the best model is not compared with those of another metric, in another direction or
 // on other examples.
 static void test_another_comparison(void **state) {
@@ -565,6 +588,7 @@ int main(void) {
         FIXTURE_TEST(test_rewarmup),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
         FIXTURE_TEST(test_finished_run),
+        FIXTURE_TEST(test_early_stop_is_saved),
         FIXTURE_TEST(test_another_comparison),
         FIXTURE_TEST(test_results_of_another_run),
         FIXTURE_TEST(test_total_flos),

@@ -15,6 +15,9 @@
 int loop_save_is_due(const struct run *run) {
     const struct training_loop *loop = run->loop;
     int64_t every = loop->config->save_steps, step = run->progress->step;
+    if (step == run->pause_step) {
+        return !loop->config->skip_checkpoint;
+    }
     if (!strategy_has_checkpoints(loop->config)) {
         return 0;
     }

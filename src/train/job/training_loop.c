@@ -104,23 +104,23 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     return agree_on_stop(run, error);
 }
 
-// After an evaluation: saves a best model that must be kept, and decides on early stopping.
+// After an evaluation: decides on early stopping, and saves the last model and a best model that
+// must be kept.
 static enum berth_status act_on_evaluation(struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
     const struct progress *progress = run->progress;
     const int64_t patience = config->early_stopping_patience;
-    if (strategy_keeps_best(config) && progress->best_step == progress->step) {
-        TRY(loop_save(run, error));
-    }
-    if (patience > 0 && progress->evaluations_without_gain >= patience &&
-        progress->step < run->last_step) {
+    const int is_best = strategy_keeps_best(config) && progress->best_step == progress->step;
+    const int ends_early = patience > 0 && progress->evaluations_without_gain >= patience &&
+                           progress->step < run->last_step;
+    if (ends_early) {
         log_note(run->loop->log,
                  "early stopping after update %" PRId64 ": %" PRId64
                  " evaluations in a row were not better than that of update %" PRId64,
                  progress->step, progress->evaluations_without_gain, progress->best_step);
         run->last_step = progress->step;
     }
-    return BERTH_OK;
+    return is_best || (ends_early && loop_save_is_due(run)) ? loop_save(run, error) : BERTH_OK;
 }
 
 // --- stops and errors ---------------------------------------------------------------------------
@@ -493,10 +493,11 @@ enum berth_status training_loop_run(const struct training_loop *loop,
                       .first_step = progress->step,
                       .saved_step = loop->saved_step,
                       .next_save = progress->step + 1, // to learn what saving takes
+                      .pause_step = -1,
                       .last_step = loop_end(loop)};
     int64_t steps = loop->config->steps_this_run;
     if (steps > 0 && steps < run.last_step - progress->step) {
-        run.last_step = progress->step + steps;
+        run.last_step = run.pause_step = progress->step + steps;
     }
     TRY(profile_init(&run.profile, loop->config->profile, error));
     TRY(agree_on_stop(&run, error));
