@@ -260,7 +260,8 @@ static void test_auto_without_checkpoints_starts_anew(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     struct fixture_run again = fixture_default("auto");
     again.config.resume_from_checkpoint = "auto";
-    assert_int_equal(fixture_execute(&again), BERTH_OK);
+    again.config.rewarmup = 1;
+    fixture_expect(&again, BERTH_OK, "note: rewarmup has no effect: the run does not resume");
     assert_same_run("fresh", "auto");
 }
 
@@ -332,6 +333,17 @@ static void test_another_comparison(void **state) {
         fixture_expect(others[i].run, BERTH_OK, others[i].says);
         assert_true(fixture_number(others[i].name, "trainer_state.json", "best_global_step") == 3);
     }
+}
+
+// A checkpoint beyond the run's end.
+static void test_beyond_the_end(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 3;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.max_steps = 2;
+    run.config.resume_from_checkpoint = "auto";
+    fixture_expect(&run, BERTH_CONFIG,
+                   "update 3 is beyond the end of this run, update 2; increase max_steps");
 }
 
 // The results in a folder are those of its run: not those of a shorter run that was then extended
@@ -590,6 +602,7 @@ int main(void) {
         FIXTURE_TEST(test_finished_run),
         FIXTURE_TEST(test_early_stop_is_saved),
         FIXTURE_TEST(test_another_comparison),
+        FIXTURE_TEST(test_beyond_the_end),
         FIXTURE_TEST(test_results_of_another_run),
         FIXTURE_TEST(test_total_flos),
         FIXTURE_TEST(test_train_loss),

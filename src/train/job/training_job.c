@@ -157,14 +157,32 @@ static int has_new_shape(const struct training_job *job) {
             job->config.config_file != NULL);
 }
 
+// Opens the model of the checkpoint, whose shape may differ from config_file's (vocab_multiple).
+static enum berth_status open_checkpoint(struct training_job *job, struct berth_error *error) {
+    const char *config_file = job->config.config_file;
+    job->model_folder = job->resume.folder;
+    if (config_file != NULL) {
+        log_note(&job->log,
+                 "resume: config_file has no effect: shape and vocabulary are those of %s",
+                 job->model_folder);
+    }
+    job->config.config_file = NULL;
+    const enum berth_status status = model_files_open(&job->files, &job->config, job->model_folder,
+                                                      job->task->head, &job->log, error);
+    job->config.config_file = config_file;
+    return status;
+}
+
 static enum berth_status open_model(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (has_new_shape(job)) {
         job->model_folder = config->config_file;
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
     }
-    job->model_folder =
-        config->model_name_or_path != NULL ? config->model_name_or_path : job->resume.folder;
+    if (config->model_name_or_path == NULL) {
+        return open_checkpoint(job, error);
+    }
+    job->model_folder = config->model_name_or_path;
     return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
                             error);
 }
@@ -508,10 +526,12 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
         TRY(lock_output(job, error));
     }
-    if (!option_resumes(&job->config)) {
-        return BERTH_OK;
+    if (option_resumes(&job->config)) {
+        TRY(resume_find(&job->resume, &job->config, &job->log, error));
     }
-    TRY(resume_find(&job->resume, &job->config, &job->log, error));
+    if (job->config.rewarmup && job->resume.folder == NULL) {
+        log_note(&job->log, "rewarmup has no effect: the run does not resume from a checkpoint");
+    }
     return job->resume.folder != NULL ? BERTH_OK : require_start(job, error);
 }
 
@@ -531,6 +551,18 @@ static enum berth_status prepare(struct training_job *job, struct berth_error *e
     return machine_device_open(&job->config, job->peers, &job->log, &job->device, error);
 }
 
+// A run that is resumed beyond its end would train and evaluate nothing.
+static enum berth_status check_end(const struct training_job *job, struct berth_error *error) {
+    const int64_t step = job->progress.step;
+    const int64_t end = job->progress.phase_start + job->batching.total_steps;
+    return step <= end ? BERTH_OK
+                       : error_set(error, BERTH_CONFIG,
+                                   "%s: update %" PRId64 " is beyond the end of this run, update "
+                                   "%" PRId64 "; increase max_steps or num_train_epochs, or name "
+                                   "an earlier checkpoint",
+                                   job->resume.folder, step, end);
+}
+
 static enum berth_status start(struct training_job *job, struct berth_error *error) {
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
@@ -543,7 +575,7 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
         const struct plan_args memory = job_memory(job);
         plan_memory_advise(&memory, error);
     }
-    return status;
+    return status == BERTH_OK ? check_end(job, error) : status;
 }
 
 // Creates the output folder only now, so that unusable input leaves none behind. Another run may
