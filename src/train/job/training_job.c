@@ -15,7 +15,6 @@
 #include "train/machine/rank_settings.h"
 #include "train/settings/deepspeed.h"
 #include "train/settings/recipes.h"
-#include "train/tasks/class_names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -336,7 +335,6 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
         TRY(original_read(&job->content, job->resume.folder, job->resume.original_step, &job->log,
                           error));
     } else if (job->resume.folder != NULL) {
-        TRY(class_names_check(&job->files, job->resume.folder, error));
         TRY(checkpoint_read(&job->content, job->resume.folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume.folder);
     } else if (is_new(job)) {
@@ -567,6 +565,7 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
+    job->progress.files = &job->files;
     const struct state planned = job->state;
     enum berth_status status = load_state(job, error);
     if (status == BERTH_NO_MEMORY && !job->device->is_host) {

@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "train/tasks/class_names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,10 +22,11 @@ const json *progress_own_keys(const json *state) {
     return own != NULL ? own : state;
 }
 
-// The progress of a run that has done nothing yet.
-static struct progress progress_of(unsigned jobs, struct feed *feed, json *log) {
-    return (struct progress){.jobs = jobs,
-                             .feed = feed,
+// The progress of the same run when it has done nothing yet.
+static struct progress progress_of(const struct progress *run, json *log) {
+    return (struct progress){.jobs = run->jobs,
+                             .feed = run->feed,
+                             .files = run->files,
                              .last_loss = NAN,
                              .last_masked_loss = NAN,
                              .ema_loss = NAN,
@@ -33,7 +35,8 @@ static struct progress progress_of(unsigned jobs, struct feed *feed, json *log) 
 }
 
 enum berth_status progress_init(struct progress *progress, struct berth_error *error) {
-    *progress = progress_of(JOB_FINETUNE, NULL, json_new_array());
+    static const struct progress run = {.jobs = JOB_FINETUNE};
+    *progress = progress_of(&run, json_new_array());
     return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the run's log");
 }
 
@@ -211,6 +214,7 @@ static json *own_keys(const struct progress *progress, const struct berth_config
     const int has_spikes = spike_policy_of(config) != SPIKE_NONE;
     const int has_scale = loss_scale_is_dynamic(&progress->loss_scale);
     const uint64_t checksum = progress->feed != NULL ? progress->feed->checksum : 0;
+    const int has_classes = progress->files != NULL && class_names_exist(progress->files);
     const int64_t in_epoch = batching->crosses_epochs ? 0 : updates % batching->updates_per_epoch;
     json *own = JSON_OBJECT(
         {"format_version", json_new_integer(HISTORY_FORMAT)},
@@ -225,6 +229,7 @@ static json *own_keys(const struct progress *progress, const struct berth_config
         {"updates_per_epoch", json_new_integer(batching->updates_per_epoch)},
         {"train_features", json_new_integer(batching->features)},
         {checksum != 0 ? "train_checksum" : NULL, checksum_text(checksum)},
+        {has_classes ? "id2label" : NULL, has_classes ? class_names_json(progress->files) : NULL},
         {"loss_sum", json_new_real(progress->loss_sum)},
         {"loss_count", json_new_integer(progress->loss_count)},
         {"train_loss_sum", json_new_real(progress->train_loss_sum)},
@@ -497,6 +502,9 @@ static enum berth_status check_same_run(struct progress *found,
     TRY(check_number(progress_own_keys(source->state), path, "train_features", batching->features,
                      error));
     TRY(check_settings(source, error));
+    if (found->files != NULL) {
+        TRY(class_names_check(found->files, progress_own_keys(state), path, error));
+    }
     warn_of_changed_data(found, source);
     if (found->feed != NULL && found->feed->ops->record != NULL) {
         const json *record = json_member(progress_own_keys(source->state), "data");
@@ -534,14 +542,14 @@ static enum berth_status check_phase(const struct progress *found,
 static void begin_phase(struct progress *progress) {
     const int64_t step = progress->step;
     const double total_flos = progress->total_flos;
-    *progress = progress_of(progress->jobs, progress->feed, progress->log);
+    *progress = progress_of(progress, progress->log);
     progress->step = progress->phase_start = step;
     progress->total_flos = total_flos;
 }
 
 enum berth_status progress_restore(struct progress *progress, const struct progress_source *source,
                                    struct berth_error *error) {
-    struct progress found = progress_of(progress->jobs, progress->feed, NULL);
+    struct progress found = progress_of(progress, NULL);
     TRY(read_numbers(&found, source, error));
     TRY(check_phase(&found, source, error));
     if (source->config->phase2 && !was_set(source, "phase2")) {

@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 struct progress {
-    unsigned jobs;       // jobs whose settings are stored (core/options.h)
-    struct feed *feed;   // borrowed; NULL: do not record the data
-    int64_t step;        // number of updates, including skipped ones and earlier phases
+    unsigned jobs;                   // jobs whose settings are stored (core/options.h)
+    struct feed *feed;               // borrowed; NULL: do not record the data
+    const struct model_files *files; // borrowed; NULL: do not record the model's classes
+    int64_t step;                    // number of updates, including skipped ones and earlier phases
     int64_t phase_start; // updates of earlier phases; schedule, bias correction and data start
                          // after them
     // Updates before a checkpoint without moments; bias correction starts after this or
@@ -50,7 +51,7 @@ struct progress {
     json *log;                        // array: logged steps and evaluations
 };
 
-// Initialises for fine-tuning; the caller may change jobs and feed.
+// Initialises for fine-tuning; the caller may change jobs, feed and files.
 enum berth_status progress_init(struct progress *progress, struct berth_error *error);
 void progress_done(struct progress *progress);
 
@@ -90,10 +91,10 @@ struct progress_source {
     const struct berth_log *log;
 };
 // Settings and data that determine the sequences of an update must equal those of `config` and the
-// feed; otherwise BERTH_CONFIG names the difference, both values and the remedy. Other differences
-// are logged. If config->phase2 is set and was not before, a new phase starts: data, sizes and
-// settings may differ, and updates, their losses and the best score are counted from zero. On
-// failure the progress is unchanged.
+// feed, and the classes those of `files`; otherwise BERTH_CONFIG names the difference, both values
+// and the remedy. Other differences are logged. If config->phase2 is set and was not before, a new
+// phase starts: data, sizes and settings may differ, and updates, their losses and the best score
+// are counted from zero. On failure the progress is unchanged.
 enum berth_status progress_restore(struct progress *progress, const struct progress_source *source,
                                    struct berth_error *error);
 // The same from the file `path`.
