@@ -2,6 +2,7 @@
 #include "train/progress/progress.h"
 
 #include "core/log.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
 #include "train/tasks/class_names.h"
@@ -570,6 +571,30 @@ enum berth_status progress_restore(struct progress *progress, const struct progr
     json_free(progress->log);
     *progress = found;
     return BERTH_OK;
+}
+
+// Whatever the order of their members: that of a file is another.
+static int are_same(const json *a, const json *b) {
+    char *texts[] = {json_write(a, JSON_INDENT_2_SORTED), json_write(b, JSON_INDENT_2_SORTED)};
+    const int same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
+    memory_free(texts[0]);
+    memory_free(texts[1]);
+    return same;
+}
+
+int progress_follows(const struct progress *progress, const char *path) {
+    json *state;
+    if (json_read_file(path, &state, NULL) != BERTH_OK) {
+        return 0;
+    }
+    const json *entries = json_member(state, "log_history");
+    const size_t count = json_is_array_value(entries) ? json_length(entries) : SIZE_MAX;
+    int follows = count <= json_length(progress->log);
+    for (size_t i = 0; i < count && follows; i++) {
+        follows = are_same(json_at(entries, i), json_at(progress->log, i));
+    }
+    json_free(state);
+    return follows;
 }
 
 enum berth_status progress_read(struct progress *progress, const struct berth_config *config,
