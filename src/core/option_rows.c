@@ -36,6 +36,7 @@
 
 #define COMMON .common = 1
 #define KEPT .resume = OPTION_KEPT
+#define RESOLVED KEPT, .resolved = 1
 #define NOTED .resume = OPTION_NOTED
 #define FREE .resume = OPTION_FREE
 #define LOCAL .local = 1
@@ -106,7 +107,7 @@ const struct option_row option_rows[] = {
      .unit = "NAME", .aliases = "label_column_name",
      .help = "column of the label in your own files; in CoNLL files, the number of the column of "
              "tags (0: none); for embeddings, the column of a pair's score"},
-    {TEXT("texts", problem_type, "auto"), KEPT, .jobs = JOB_FINETUNE_CLASSIFY, .unit = "TYPE",
+    {TEXT("texts", problem_type, "auto"), RESOLVED, .jobs = JOB_FINETUNE_CLASSIFY, .unit = "TYPE",
      .choices = "auto|single_label_classification|multi_label_classification|regression",
      .help = "kind of labels in your own files; auto: multi-label if the first label is a JSON "
              "array, regression if any label has a fraction, else single-label"},
@@ -124,13 +125,13 @@ const struct option_row option_rows[] = {
     {TEXT("embeddings", negative_column, NULL), KEPT, COMMON, .jobs = TEXTS_JOBS, .unit = "NAME",
      .help = "column of the third text of a triplet, which should be far from the first",
      .shown = "none, or determined by the file"},
-    {TEXT("embeddings", embedding_loss, "auto"), KEPT, COMMON, .jobs = JOB_FINETUNE_EMBED,
+    {TEXT("embeddings", embedding_loss, "auto"), RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED,
      .unit = "LOSS", .aliases = "loss", .choices = "auto|cosine|negatives|triplet",
      .help = "cosine: squared difference between cosine and score; negatives: each first text must "
              "be matched with its second text among all other texts of its group; triplet: the "
              "second text must be nearer than the third by a margin",
      .shown = "auto: cosine if there are scores, triplet for triplets, else negatives"},
-    {INTEGER("embeddings", negatives_batch, "0"), KEPT, COMMON, .jobs = JOB_FINETUNE_EMBED,
+    {INTEGER("embeddings", negatives_batch, "0"), RESOLVED, COMMON, .jobs = JOB_FINETUNE_EMBED,
      BETWEEN(0, 1 << 20), .unit = "N",
      .help =
          "number of examples in a group, which is never split between micro-batches or processes",

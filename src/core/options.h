@@ -94,6 +94,8 @@ struct option_row {
     const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
     enum option_resume resume;
+    // 1: training replaces the default by what it means for the data, which is then kept.
+    int resolved;
     // 1: ranks of a job may differ in it: a path, a resource of the host, or what they print and
     // record
     int local;

@@ -184,6 +184,14 @@ def check_resumption():
                  "auto", code=78)
     expect("negatives_batch" in done.stderr, "other groups are refused when resuming")
     train("resumed", "pairs.jsonl", *words, "--max_steps", 5, "--resume_from_checkpoint", "auto")
+    # Without negatives_batch the group follows from other settings, one of which may change.
+    others = [*words[:2], *words[4:]]
+    train("followed", "pairs.jsonl", *others, "--max_steps", 3)
+    others += ["--max_steps", 5, "--resume_from_checkpoint", "auto"]
+    done = train("followed", "pairs.jsonl", *others, "--per_device_train_batch_size", 3, code=78)
+    expect("the run to resume had negatives_batch 6, not 3" in done.stderr,
+           f"other groups that follow are refused when resuming: {done.stderr}")
+    train("followed", "pairs.jsonl", *others, "--embedding_loss", "negatives")
     for name in ("model.safetensors", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json"):
         expect(content("straight", name) == content("resumed", name), f"resumed: {name}")
     berth("verify", "resumed/checkpoint-5")

@@ -179,6 +179,8 @@ expect_err "resuming after update 5 with its weights; not restored: the optimize
 "$BERTH" verify "$work/originals/checkpoint-8" >/dev/null || fail "no checkpoint of its own"
 grep -q '"moments_start": 5' "$work/originals/checkpoint-8/trainer_state.json" || fail "moments"
 resume 4 --output "$work/from-google" --resume_from_checkpoint "$work/originals/model.ckpt-4"
+resume 5 --output "$work/rewarmed" --resume_from_checkpoint "$work/originals/ckpt_5.pt" --rewarmup
+expect_err "the schedule restarts after 5 updates"
 # Without moments, bias correction starts again: the updates are those of a new run.
 whole="$small --train_batch_size 8 --max_steps 9 --precision fp32 --logging_steps 1 --quiet
     --learning_rate 1e-3 --schedule constant --hidden_dropout_prob 0 --attention_probs_dropout_prob 0"

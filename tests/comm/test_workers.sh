@@ -148,6 +148,10 @@ once "squad is not empty"
 several 2 $questions --output squad --seed 5 --workers independent --resume_from_checkpoint auto
 expect_code 0
 once "squad/worker-2 is left from a run with more processes and is ignored"
+run $questions --output squad --seed 5 --workers independent --resume_from_checkpoint auto # in one process
+expect_code 0
+once "squad/worker-1 is left from a run with more processes and is ignored"
+once "resumed from squad/worker-0/checkpoint-6"
 
 # Runs its arguments, in the second process with those of SECOND appended. Launchers end all processes if one fails, so exit
 # codes go to a file.

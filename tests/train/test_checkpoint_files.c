@@ -296,7 +296,7 @@ static void test_other_trainer_states(void **state) {
         {"\"scale\": 8.0", "\"scale\": -8.0", "\"loss_scale\": expected a scale above 0"},
         {"\"last_overflow\": 1", "\"last_overflow\": 3", "below the number of updates, 3"},
         {"\"format_version\": 2", "\"format_version\": 3", "use a newer program"},
-        {"\"format_version\": 2", "\"format_version\": 0", "use a newer program"},
+        {"\"format_version\": 2", "\"format_version\": 0", "expected the state of a run of Berth"},
         {"\"global_step\": 3", "\"global_step\": -3", "\"global_step\" is missing or negative"},
         {"\"global_step\": 3", "\"global_stop\": 3", "\"global_step\" is missing or negative"},
         {"\"log_history\": [", "\"log\": [", "\"log_history\": expected an array"},
@@ -553,7 +553,9 @@ static void test_a_changed_setting_follows_its_rows_rule(void **state) {
         }
         change(&config, row);
         enum berth_status status = resume_with(&config, &error);
-        assert_int_equal(status, row->resume == OPTION_KEPT ? BERTH_CONFIG : BERTH_OK);
+        // A default that is resolved before it is written is of an earlier version.
+        const int is_kept = row->resume == OPTION_KEPT && !row->resolved;
+        assert_int_equal(status, is_kept ? BERTH_CONFIG : BERTH_OK);
         assert_int_equal(notes, row->resume == OPTION_NOTED);
         if (status != BERTH_OK) {
             assert_message_has(&error, row->name);

@@ -586,6 +586,7 @@ static void a_run_does_not_resume_with_other_classes(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
     run.config.max_steps = 2;
+    run.config.save_format = "nvidia";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     FILE *file = create("train.csv");
     fprintf(file, "id,review,verdict\n");
@@ -603,7 +604,13 @@ static void a_run_does_not_resume_with_other_classes(void **state) {
     run.config.model_name_or_path = NULL;
     fixture_expect(&run, BERTH_CONFIG,
                    "class 0 was \"cold\" in the run to resume and is now \"icy\"");
+    run.config.model_name_or_path = fixture_keep("model");
+    run.config.resume_from_checkpoint = fixture_keep("out/ckpt_2.pt");
+    fixture_expect(&run, BERTH_CONFIG,
+                   "class 0 was \"cold\" in the run to resume and is now \"icy\"");
+    run.config.resume_from_checkpoint = "auto";
     write_own_files();
+    run.config.problem_type = "single_label_classification"; // as it was determined
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 

@@ -184,6 +184,28 @@ static void test_damaged_best_model(void **state) {
                      in_folder("best/checkpoint-8/model.safetensors"));
 }
 
+// The best model of a run that goes on in another folder is where the run came from; a checkpoint
+// of the same step there, of another run, is not taken.
+static void test_best_model_of_another_folder(void **state) {
+    struct fixture_run run = fixture_default("best"), other = run;
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.load_best_model_at_end = 1;
+    run.config.eval_steps = 1;
+    run.config.learning_rate = 1e-12; // all scores are the same, so the first one is the best
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    other.config.output_dir = fixture_keep("other");
+    other.config.max_steps = other.config.logging_steps = 1;
+    assert_int_equal(fixture_execute(&other), BERTH_OK);
+    fixture_copy_checkpoint("other", "on", 1);
+    run.config.resume_from_checkpoint = fixture_keep("best/checkpoint-7");
+    run.config.output_dir = fixture_keep("on");
+    fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
+    fixture_assert_logged("on/checkpoint-1 is not of this run");
+    assert_same_file(in_folder("best/model.safetensors"), in_folder("on/model.safetensors"));
+    assert_int_equal(dir_remove(in_folder("best/checkpoint-1"), NULL), BERTH_OK);
+    fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");
+}
+
 static void test_no_manifest_is_no_checkpoint(void **state) {
     struct berth_error error = {0};
     assert_int_equal(checkpoint_verify(in_folder("model"), NULL, &error), BERTH_BAD_DATA);
@@ -199,6 +221,7 @@ int main(void) {
         FIXTURE_TEST(test_resume_refuses_when_all_are_damaged),
         FIXTURE_TEST(test_resume_with_strays),
         FIXTURE_TEST(test_damaged_best_model),
+        FIXTURE_TEST(test_best_model_of_another_folder),
         FIXTURE_TEST(test_no_manifest_is_no_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

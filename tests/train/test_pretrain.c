@@ -224,13 +224,40 @@ static void test_parts_of_a_run(void **state) {
     assert_same_run("straight", "parts");
     part.config.resume_step = 5;
     fixture_expect(&part, BERTH_NO_INPUT, "checkpoint-5");
+    part.config.resume_from_checkpoint = fixture_keep("straight/checkpoint-6");
+    part.config.output_dir = fixture_keep("named");
+    fixture_expect(&part, BERTH_OK, "resume_step has no effect: resume_from_checkpoint names");
+    struct fixture_run alone = default_run("alone");
+    alone.config.save_strategy = "no";
+    alone.config.steps_this_run = 3;
+    assert_int_equal(fixture_execute(&alone), BERTH_OK);
+    assert_true(dir_exists(fixture_path("alone", "checkpoint-3")));
+    alone.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&alone), BERTH_OK);
+    assert_same_file(fixture_path("straight", "model.safetensors"),
+                     fixture_path("alone", "model.safetensors"));
     struct fixture_run none = default_run("none");
     none.config.skip_checkpoint = 1;
-    assert_int_equal(fixture_execute(&none), BERTH_OK);
+    fixture_expect(&none, BERTH_OK, "result: 0");
+    fixture_assert_not_logged("steps_this_run");
     assert_same_file(fixture_path("straight", "model.safetensors"),
                      fixture_path("none", "model.safetensors"));
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
+    none.config.steps_this_run = 3;
+    none.config.output_dir = fixture_keep("lost");
+    fixture_expect(&none, BERTH_OK, "steps_this_run saves nothing with skip_checkpoint");
+    assert_int_equal(fixture_good_checkpoints("lost", &newest), 0);
+}
+
+// The checkpoint has a larger vocabulary than config_file: --vocab_multiple.
+static void test_resume_with_a_padded_vocabulary(void **state) {
+    struct fixture_run straight = default_run("straight");
+    straight.config.vocab_multiple = 8;
+    resume_everywhere(&straight, 3, 3);
+    fixture_assert_holds(fixture_path("straight", "config.json"), "\"vocab_size\": 32");
+    struct fixture_run second = second_phase("second", fixture_keep("straight/checkpoint-6"));
+    fixture_expect(&second, BERTH_OK, "note: resume: config_file has no effect");
 }
 
 // --- phases -------------------------------------------------------------------------------------
@@ -410,6 +437,7 @@ int main(void) {
         PRETRAIN_TEST(test_a_full_disk_anywhere),
         PRETRAIN_TEST(test_a_broken_disk_anywhere),
         PRETRAIN_TEST(test_parts_of_a_run),
+        PRETRAIN_TEST(test_resume_with_a_padded_vocabulary),
         PRETRAIN_TEST(test_what_a_phase_counts),
         PRETRAIN_TEST(test_phases_that_cannot_be),
         PRETRAIN_TEST(test_changed_shards_are_refused),

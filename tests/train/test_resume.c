@@ -260,7 +260,8 @@ static void test_auto_without_checkpoints_starts_anew(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     struct fixture_run again = fixture_default("auto");
     again.config.resume_from_checkpoint = "auto";
-    assert_int_equal(fixture_execute(&again), BERTH_OK);
+    again.config.rewarmup = 1;
+    fixture_expect(&again, BERTH_OK, "note: rewarmup has no effect: the run does not resume");
     assert_same_run("fresh", "auto");
 }
 
@@ -275,6 +276,74 @@ static void test_finished_run(void **state) {
                      fixture_path("before", "model.safetensors"));
     assert_same_file(fixture_path("done", "model.safetensors"),
                      fixture_path("before", "model.safetensors"));
+}
+
+// An evaluation after every update, none of which gains enough: the run ends after the second,
+// which is saved, so that nothing is trained again.
+static void test_early_stop_is_saved(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.eval_steps = 1;
+    run.config.early_stopping_patience = 1;
+    run.config.early_stopping_threshold = 1000;
+    run.config.save_steps = 100;
+    fixture_expect(&run, BERTH_OK, "early stopping after update 2");
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 2);
+    run.config.resume_from_checkpoint = "auto";
+    fixture_expect(&run, BERTH_OK, "early stopping after update 2");
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    run.config.save_strategy = "no";
+    run.config.resume_from_checkpoint = NULL;
+    run.config.output_dir = fixture_keep("none");
+    fixture_expect(&run, BERTH_OK, "early stopping after update 2");
+    assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
+}
+
+// The score of the best model is not compared with those of another metric, in another direction or
+// on other examples.
+static void test_another_comparison(void **state) {
+    struct fixture_run first = fixture_default("first");
+    first.config.validation_file = fixture_keep("dev.json");
+    first.config.eval_steps = 1;
+    first.config.max_steps = 4;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    struct fixture_run same = first, metric = first, direction = first, examples = first;
+    same.config.resume_from_checkpoint = fixture_keep("first/checkpoint-3");
+    same.config.output_dir = fixture_keep("same");
+    fixture_expect(&same, BERTH_OK, "resumed from");
+    fixture_assert_not_logged("no longer compared");
+    assert_same_run("first", "same");
+    metric.config.metric_for_best_model = "exact_match";
+    direction.config.greater_is_better = 0;
+    examples.config.max_eval_samples = 2;
+    struct {
+        struct fixture_run *run;
+        const char *name, *says;
+    } others[] = {
+        {&metric, "metric", "note: evaluations are now of exact_match (higher is better)"},
+        {&direction, "direction", "evaluations are now of f1 (lower is better), so"},
+        {&examples, "examples", "f1 (higher is better) on other examples, so that of"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct berth_config *config = &others[i].run->config;
+        config->output_dir = fixture_keep(others[i].name);
+        config->resume_from_checkpoint = same.config.resume_from_checkpoint;
+        config->max_steps = 3; // evaluates the checkpoint
+        fixture_expect(others[i].run, BERTH_OK, others[i].says);
+        assert_true(fixture_number(others[i].name, "trainer_state.json", "best_global_step") == 3);
+    }
+}
+
+// A checkpoint beyond the run's end.
+static void test_beyond_the_end(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 3;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.max_steps = 2;
+    run.config.resume_from_checkpoint = "auto";
+    fixture_expect(&run, BERTH_CONFIG,
+                   "update 3 is beyond the end of this run, update 2; increase max_steps");
 }
 
 // The results in a folder are those of its run: not those of a shorter run that was then extended
@@ -531,6 +600,9 @@ int main(void) {
         FIXTURE_TEST(test_rewarmup),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
         FIXTURE_TEST(test_finished_run),
+        FIXTURE_TEST(test_early_stop_is_saved),
+        FIXTURE_TEST(test_another_comparison),
+        FIXTURE_TEST(test_beyond_the_end),
         FIXTURE_TEST(test_results_of_another_run),
         FIXTURE_TEST(test_total_flos),
         FIXTURE_TEST(test_train_loss),

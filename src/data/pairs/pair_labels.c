@@ -152,6 +152,12 @@ void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t
 
 // --- config.json --------------------------------------------------------------------------------
 
+const char *pair_target_name(enum pair_target target) {
+    return target == PAIR_REAL          ? "regression"
+           : target == PAIR_MULTI_LABEL ? "multi_label_classification"
+                                        : "single_label_classification";
+}
+
 int pair_labels_to_config(const struct pair_dataset *dataset, json *config) {
     static const char *const single[] = {PLACEHOLDER "0"};
     int real = dataset->target == PAIR_REAL;
@@ -167,10 +173,7 @@ int pair_labels_to_config(const struct pair_dataset *dataset, json *config) {
     }
     failed |= json_set(config, "id2label", id2label);
     failed |= json_set(config, "label2id", label2id);
-    const char *type = real                                  ? "regression"
-                       : dataset->target == PAIR_MULTI_LABEL ? "multi_label_classification"
-                                                             : "single_label_classification";
-    failed |= json_set(config, "problem_type", json_new_text(type));
+    failed |= json_set(config, "problem_type", json_new_text(pair_target_name(dataset->target)));
     return !failed;
 }
 

@@ -96,6 +96,9 @@ enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const 
 // Describes the labels: `2 classes ("a", "b")`, `numbers from 0 to 5`.
 void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t size);
 
+// The target, not PAIR_AUTO, in the words of problem_type: "regression".
+const char *pair_target_name(enum pair_target target);
+
 // Writes id2label, label2id and problem_type to a configuration (the object of config.json). For
 // real numbers there is one output named LABEL_0, as in Hugging Face's. Returns 1; 0 when out of
 // memory.

@@ -171,6 +171,7 @@ static enum berth_status begin_after(const struct checkpoint_content *content, c
     const char *missing = found->missing;
     TRY(find_phase(content->config, file, step, &progress->phase_start, error));
     progress->step = step;
+    progress->schedule_start = content->config->rewarmup ? step - progress->phase_start : 0;
     progress->moments_start = missing != NULL         ? step
                               : found->updates < step ? step - found->updates
                                                       : 0;

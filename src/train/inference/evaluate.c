@@ -11,6 +11,7 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
     *evaluation =
         (struct evaluation){.task = task, .predict_batch_size = args->config->predict_batch_size};
     TRY(task_set_open(&evaluation->set, task, args, error));
+    evaluation->checksum = packer_checksum(&evaluation->set.source);
     return infer_find_worst(&evaluation->set.source, args->config, &evaluation->extent, error);
 }
 

@@ -15,6 +15,7 @@ struct evaluation {
     struct task_set set;
     struct batch_extent extent;
     int64_t predict_batch_size; // as requested
+    uint64_t checksum;          // of all sequences (packer.h)
 };
 
 // Reads the set. Call evaluation_done even on failure.

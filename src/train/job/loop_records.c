@@ -120,7 +120,7 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     fields[count++] = log_integer("updates", window->updates);
     fields[count++] = log_integer("sample_count", loop_own_step(loop, run->progress->step) *
                                                       loop->batching->update_sequences);
-    fields[count++] = log_real("train_ema_loss", run->ema_loss);
+    fields[count++] = log_real("train_ema_loss", run->progress->ema_loss);
     fields[count++] = log_real("model_flops", window->required_flops / window->seconds);
     fields[count++] = log_integer("rss_bytes", (int64_t)machine_resident());
     if (run->progress->loss_scale.kind != LOSS_SCALE_NONE) {
@@ -180,9 +180,10 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
 
 // The moving average of the losses. A record whose updates were all skipped does not change it.
 static void update_ema(struct run *run) {
+    double *ema = &run->progress->ema_loss;
     double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
     if (!isnan(loss)) {
-        run->ema_loss = isnan(run->ema_loss) ? loss : alpha * run->ema_loss + (1 - alpha) * loss;
+        *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
     }
 }
 

@@ -29,7 +29,6 @@ struct run {
     struct stragglers stragglers;
     struct profile profile; // --profile
     struct lengths lengths; // of shards' sequences
-    double ema_loss;        // over the step records; NaN before the first
     enum spike_policy spike_policy;
     int rollbacks;      // to the newest checkpoint
     int64_t first_step; // step at which the run began or was resumed
@@ -37,9 +36,10 @@ struct run {
     int64_t saved_step; // newest step that has a checkpoint in output_dir; -1: none
     int64_t next_save;  // --save_steps auto: the next step to save at
     int64_t saves;
-    double save_began; // of the checkpoint that is written in the background
-    int64_t last_step; // last step of the run
-    int stop;          // *loop->stop, as last agreed on by all ranks
+    double save_began;  // of the checkpoint that is written in the background
+    int64_t pause_step; // step after which --steps_this_run ends the run early; -1: none
+    int64_t last_step;  // last step of the run
+    int stop;           // *loop->stop, as last agreed on by all ranks
 };
 
 // The step counted from the beginning of the phase.

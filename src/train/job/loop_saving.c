@@ -15,6 +15,9 @@
 int loop_save_is_due(const struct run *run) {
     const struct training_loop *loop = run->loop;
     int64_t every = loop->config->save_steps, step = run->progress->step;
+    if (step == run->pause_step) {
+        return !loop->config->skip_checkpoint;
+    }
     if (!strategy_has_checkpoints(loop->config)) {
         return 0;
     }
@@ -68,7 +71,7 @@ static int goes_on_after_save_error(const struct training_loop *loop) {
 
 static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
     const struct berth_config *config = run->loop->config;
-    const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best_metric);
+    const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best.value);
     return (struct checkpoint_limits){
         .newest = newest,
         .limit = config->save_total_limit,

@@ -68,7 +68,6 @@ static enum berth_status resume_after_spike(struct run *run, const char *folder,
     const int64_t spike = progress->step + progress->data_shift;
     TRY(restore(run, folder, error));
     progress->data_shift = spike + 1 - progress->step;
-    run->ema_loss = NAN;
     return BERTH_OK;
 }
 

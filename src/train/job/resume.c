@@ -72,6 +72,9 @@ enum berth_status resume_find(struct resume *resume, const struct berth_config *
                               const struct berth_log *log, struct berth_error *error) {
     const char *from = config->resume_from_checkpoint;
     const char *name = from != NULL && strcmp(from, "auto") != 0 ? from : NULL;
+    if (name != NULL && config->resume_step >= 0) {
+        log_note(log, "resume_step has no effect: resume_from_checkpoint names %s", name);
+    }
     return name != NULL || config->resume_step >= 0 ? find_named(resume, config, name, log, error)
                                                     : find_newest(resume, config, log, error);
 }

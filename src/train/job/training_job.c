@@ -15,7 +15,6 @@
 #include "train/machine/rank_settings.h"
 #include "train/settings/deepspeed.h"
 #include "train/settings/recipes.h"
-#include "train/tasks/class_names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -157,14 +156,32 @@ static int has_new_shape(const struct training_job *job) {
             job->config.config_file != NULL);
 }
 
+// Opens the model of the checkpoint, whose shape may differ from config_file's (vocab_multiple).
+static enum berth_status open_checkpoint(struct training_job *job, struct berth_error *error) {
+    const char *config_file = job->config.config_file;
+    job->model_folder = job->resume.folder;
+    if (config_file != NULL) {
+        log_note(&job->log,
+                 "resume: config_file has no effect: shape and vocabulary are those of %s",
+                 job->model_folder);
+    }
+    job->config.config_file = NULL;
+    const enum berth_status status = model_files_open(&job->files, &job->config, job->model_folder,
+                                                      job->task->head, &job->log, error);
+    job->config.config_file = config_file;
+    return status;
+}
+
 static enum berth_status open_model(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (has_new_shape(job)) {
         job->model_folder = config->config_file;
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
     }
-    job->model_folder =
-        config->model_name_or_path != NULL ? config->model_name_or_path : job->resume.folder;
+    if (config->model_name_or_path == NULL) {
+        return open_checkpoint(job, error);
+    }
+    job->model_folder = config->model_name_or_path;
     return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
                             error);
 }
@@ -318,7 +335,6 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
         TRY(original_read(&job->content, job->resume.folder, job->resume.original_step, &job->log,
                           error));
     } else if (job->resume.folder != NULL) {
-        TRY(class_names_check(&job->files, job->resume.folder, error));
         TRY(checkpoint_read(&job->content, job->resume.folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume.folder);
     } else if (is_new(job)) {
@@ -361,81 +377,6 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
                                    .is_training = 1,
                                    .seconds = loop->prediction_seconds};
     return job->task->write(&job->evaluation.set, &results, error);
-}
-
-static enum berth_status read_best(struct training_job *job, const char *folder,
-                                   struct berth_error *error) {
-    return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
-                            error);
-}
-
-// --load_best_model_at_end: replaces the last weights and scores by those of the best model.
-static enum berth_status load_best(struct training_job *job, const char *folder,
-                                   struct training_result *done, struct berth_error *error) {
-    all_reduce_wait_all_weights(&job->updater.all_reduce);
-    TRY(comm_settle(job->comm, read_best(job, folder, error), error));
-    job->content.updater = NULL; // its checksums are those of the last model
-    struct evaluation_run how = {.engine = &job->engine,
-                                 .files = &job->files,
-                                 .log = &job->log,
-                                 .stop = job->stop,
-                                 .step = job->progress.best_step};
-    struct infer_result timing;
-    TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
-    if (timing.stopped) {
-        return error_set(error, BERTH_INTERRUPTED,
-                         "stopped on request while evaluating the best model; everything is saved: "
-                         "resume with --resume_from_checkpoint auto");
-    }
-    done->prediction_seconds = timing.seconds;
-    done->model_step = done->evaluated_step = job->progress.best_step;
-    return BERTH_OK;
-}
-
-// Sets *folder to the best model's checkpoint, or to NULL if any rank finds it missing or damaged:
-// then the last model is the result.
-static enum berth_status find_best(struct training_job *job, char **folder,
-                                   struct berth_error *error) {
-    struct berth_error damage = {.message = "found by another process"};
-    TRY(checkpoint_locate(job->comm, job->config.output_dir, job->progress.best_step, folder,
-                          error));
-    if (*folder == NULL) {
-        log_warning(&job->log,
-                    "%s/checkpoint-%" PRId64
-                    " does not exist: the result is the last model, not the best",
-                    job->config.output_dir, job->progress.best_step);
-        return BERTH_OK;
-    }
-    enum berth_status status = checkpoint_accept(*folder, &job->log, &damage);
-    int is_damaged = status != BERTH_OK;
-    status =
-        status == BERTH_NO_MEMORY ? error_no_memory(error, 0, "verifying a checkpoint") : BERTH_OK;
-    TRY(comm_settle_stop(job->comm, status, &is_damaged, error));
-    if (is_damaged) {
-        log_warning(&job->log, "%s is damaged: the result is the last model, not the best: %s",
-                    *folder, damage.message);
-        memory_free(*folder);
-        *folder = NULL;
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status use_best(struct training_job *job, struct training_result *done,
-                                  struct berth_error *error) {
-    const struct progress *progress = &job->progress;
-    if (!job->config.load_best_model_at_end || isnan(progress->best_metric) ||
-        progress->best_step == progress->step) {
-        return BERTH_OK;
-    }
-    char *folder;
-    enum berth_status status = find_best(job, &folder, error);
-    if (status == BERTH_OK && folder != NULL) {
-        log_note(&job->log, "the result is the best model, that of update %" PRId64,
-                 progress->best_step);
-        status = load_best(job, folder, done, error);
-    }
-    memory_free(folder);
-    return status;
 }
 
 static void fill_outcome(const struct training_job *job, const struct training_result *loop,
@@ -482,7 +423,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
     enum berth_status status =
         comm_settle(job->comm, training_loop_run(&loop, &done, error), error);
     if (status == BERTH_OK) {
-        status = use_best(job, &done, error);
+        status = job_use_best(job, &done, error);
     }
     fill_outcome(job, &done, outcome);
     TRY(comm_settle(job->comm, status, error));
@@ -508,10 +449,12 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
         TRY(lock_output(job, error));
     }
-    if (!option_resumes(&job->config)) {
-        return BERTH_OK;
+    if (option_resumes(&job->config)) {
+        TRY(resume_find(&job->resume, &job->config, &job->log, error));
     }
-    TRY(resume_find(&job->resume, &job->config, &job->log, error));
+    if (job->config.rewarmup && job->resume.folder == NULL) {
+        log_note(&job->log, "rewarmup has no effect: the run does not resume from a checkpoint");
+    }
     return job->resume.folder != NULL ? BERTH_OK : require_start(job, error);
 }
 
@@ -531,10 +474,23 @@ static enum berth_status prepare(struct training_job *job, struct berth_error *e
     return machine_device_open(&job->config, job->peers, &job->log, &job->device, error);
 }
 
+// A run that is resumed beyond its end would train and evaluate nothing.
+static enum berth_status check_end(const struct training_job *job, struct berth_error *error) {
+    const int64_t step = job->progress.step;
+    const int64_t end = job->progress.phase_start + job->batching.total_steps;
+    return step <= end ? BERTH_OK
+                       : error_set(error, BERTH_CONFIG,
+                                   "%s: update %" PRId64 " is beyond the end of this run, update "
+                                   "%" PRId64 "; increase max_steps or num_train_epochs, or name "
+                                   "an earlier checkpoint",
+                                   job->resume.folder, step, end);
+}
+
 static enum berth_status start(struct training_job *job, struct berth_error *error) {
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
+    job->progress.files = &job->files;
     const struct state planned = job->state;
     enum berth_status status = load_state(job, error);
     if (status == BERTH_NO_MEMORY && !job->device->is_host) {
@@ -543,7 +499,7 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
         const struct plan_args memory = job_memory(job);
         plan_memory_advise(&memory, error);
     }
-    return status;
+    return status == BERTH_OK ? check_end(job, error) : status;
 }
 
 // Creates the output folder only now, so that unusable input leaves none behind. Another run may

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job, shared by training_job.c (opening, weights, results) and job_plan.c. Nothing else
-// includes it.
+// A training job, shared by training_job.c (opening, weights, results), job_plan.c and job_best.c.
+// Nothing else includes it.
 #ifndef BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 #define BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 
@@ -61,5 +61,11 @@ enum berth_status job_settle_saving(struct training_job *job, struct berth_error
 // Reports the plan; errors as plan_memory_admit.
 enum berth_status job_make_plan(const struct training_job *job, struct berth_error *error);
 struct plan_args job_memory(const struct training_job *job);
+
+// job_best.c: with --load_best_model_at_end, replaces the last weights and scores by those of the
+// best model, unless it is the last one or its checkpoint is missing or damaged. BERTH_INTERRUPTED
+// after *job->stop was set.
+enum berth_status job_use_best(struct training_job *job, struct training_result *done,
+                               struct berth_error *error);
 
 #endif

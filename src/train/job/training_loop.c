@@ -56,6 +56,22 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, count);
 }
 
+// A resumed run may have another metric or other examples: a score is then neither better nor worse
+// than those before.
+static void compare_from_now_on(struct run *run, const struct best_metric *now) {
+    const struct progress *progress = run->progress;
+    if (progress_is_comparable(progress, now)) {
+        return;
+    }
+    log_note(run->loop->log,
+             "evaluations are now of %s (%s is better)%s, so that of update %" PRId64
+             ", the best so far by %s, is no longer compared with them",
+             now->name, now->lower_is_better ? "lower" : "higher",
+             now->examples != progress->best.examples ? " on other examples" : "",
+             progress->best_step, progress->best.name);
+    progress_forget_best(run->progress);
+}
+
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     loop_enter(run, COMM_EVALUATION, run->progress->step);
@@ -78,6 +94,8 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     if (!timing.stopped && score.count > 0) {
         struct best_metric best;
         TRY(strategy_best_metric(loop->config, &score, &best, error));
+        best.examples = loop->evaluation->checksum;
+        compare_from_now_on(run, &best);
         progress_add_evaluation(run->progress, loop_epoch(loop, run->progress->step), &score,
                                 &best);
         report_evaluation(run, &timing);
@@ -86,23 +104,23 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     return agree_on_stop(run, error);
 }
 
-// After an evaluation: saves a best model that must be kept, and decides on early stopping.
+// After an evaluation: decides on early stopping, and saves the last model and a best model that
+// must be kept.
 static enum berth_status act_on_evaluation(struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
     const struct progress *progress = run->progress;
     const int64_t patience = config->early_stopping_patience;
-    if (strategy_keeps_best(config) && progress->best_step == progress->step) {
-        TRY(loop_save(run, error));
-    }
-    if (patience > 0 && progress->evaluations_without_gain >= patience &&
-        progress->step < run->last_step) {
+    const int is_best = strategy_keeps_best(config) && progress->best_step == progress->step;
+    const int ends_early = patience > 0 && progress->evaluations_without_gain >= patience &&
+                           progress->step < run->last_step;
+    if (ends_early) {
         log_note(run->loop->log,
                  "early stopping after update %" PRId64 ": %" PRId64
                  " evaluations in a row were not better than that of update %" PRId64,
                  progress->step, progress->evaluations_without_gain, progress->best_step);
         run->last_step = progress->step;
     }
-    return BERTH_OK;
+    return is_best || (ends_early && loop_save_is_due(run)) ? loop_save(run, error) : BERTH_OK;
 }
 
 // --- stops and errors ---------------------------------------------------------------------------
@@ -466,7 +484,6 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     struct progress *progress = loop->content->progress;
     struct comm *comm = loop->updater->engine->comm;
     struct run run = {.loop = loop,
-                      .ema_loss = NAN,
                       .spike_policy = spike_policy_of(loop->config),
                       .progress = progress,
                       .result = result,
@@ -474,10 +491,11 @@ enum berth_status training_loop_run(const struct training_loop *loop,
                       .first_step = progress->step,
                       .saved_step = loop->saved_step,
                       .next_save = progress->step + 1, // to learn what saving takes
+                      .pause_step = -1,
                       .last_step = loop_end(loop)};
     int64_t steps = loop->config->steps_this_run;
     if (steps > 0 && steps < run.last_step - progress->step) {
-        run.last_step = progress->step + steps;
+        run.last_step = run.pause_step = progress->step + steps;
     }
     TRY(profile_init(&run.profile, loop->config->profile, error));
     TRY(agree_on_stop(&run, error));

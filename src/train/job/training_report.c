@@ -180,7 +180,7 @@ static size_t add_scores(const struct training_summary *summary, struct berth_fi
         fields[count++] = log_real("eval_loss", score->loss);
     }
     if (has_best(summary)) {
-        fields[count++] = log_real("best_metric", summary->progress->best_metric);
+        fields[count++] = log_real("best_metric", summary->progress->best.value);
     }
     return count;
 }

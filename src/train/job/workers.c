@@ -325,6 +325,19 @@ static enum berth_status train_independently(const struct training_job_args *arg
     return status;
 }
 
+// Sets *answer to whether one process resumes a run of several workers: it then is worker 0.
+static enum berth_status is_worker_0(const struct berth_config *config, int *answer,
+                                     struct berth_error *error) {
+    const char *from = config->resume_from_checkpoint;
+    char *folder = worker_folder(config->output_dir != NULL ? config->output_dir : "", 0);
+    if (folder == NULL) {
+        return path_no_memory(error);
+    }
+    *answer = from != NULL && strcmp(from, "auto") == 0 && dir_exists(folder);
+    memory_free(folder);
+    return BERTH_OK;
+}
+
 enum berth_status workers_train(const struct task *task, const struct berth_config *config,
                                 struct berth_log log, const volatile int *stop,
                                 struct berth_run_result *result, struct berth_error *error) {
@@ -333,11 +346,13 @@ enum berth_status workers_train(const struct task *task, const struct berth_conf
     snprintf(job, sizeof job, "train %s", task->name);
     TRY(machine_comm_open(job, config, &args.log, &args.comm, error));
     args.peers = args.comm;
-    if (option_is_independent(config) && args.comm->size > 1) {
-        return train_independently(&args, stop, result, error);
+    int is_worker = option_is_independent(config) && args.comm->size > 1;
+    if (option_is_independent(config) && !is_worker) {
+        TRY(is_worker_0(config, &is_worker, error));
+        if (!is_worker) {
+            log_note(&args.log, "workers independent has no effect in one process");
+        }
     }
-    if (option_is_independent(config)) {
-        log_note(&args.log, "workers independent has no effect in one process");
-    }
-    return train_together(&args, stop, result, error);
+    return is_worker ? train_independently(&args, stop, result, error)
+                     : train_together(&args, stop, result, error);
 }

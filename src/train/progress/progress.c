@@ -2,12 +2,15 @@
 #include "train/progress/progress.h"
 
 #include "core/log.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "train/tasks/class_names.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HISTORY_FORMAT 2
@@ -20,18 +23,21 @@ const json *progress_own_keys(const json *state) {
     return own != NULL ? own : state;
 }
 
-// The progress of a run that has done nothing yet.
-static struct progress progress_of(unsigned jobs, struct feed *feed, json *log) {
-    return (struct progress){.jobs = jobs,
-                             .feed = feed,
+// The progress of the same run when it has done nothing yet.
+static struct progress progress_of(const struct progress *run, json *log) {
+    return (struct progress){.jobs = run->jobs,
+                             .feed = run->feed,
+                             .files = run->files,
                              .last_loss = NAN,
                              .last_masked_loss = NAN,
-                             .best_metric = NAN,
+                             .ema_loss = NAN,
+                             .best = {.value = NAN},
                              .log = log};
 }
 
 enum berth_status progress_init(struct progress *progress, struct berth_error *error) {
-    *progress = progress_of(JOB_FINETUNE, NULL, json_new_array());
+    static const struct progress run = {.jobs = JOB_FINETUNE};
+    *progress = progress_of(&run, json_new_array());
     return progress->log != NULL ? BERTH_OK : error_no_memory(error, 0, "the run's log");
 }
 
@@ -83,23 +89,39 @@ static int is_better(double value, double best, int lower_is_better) {
     return isnan(best) || (lower_is_better ? value < best : value > best);
 }
 
+int progress_is_comparable(const struct progress *progress, const struct best_metric *now) {
+    const struct best_metric *best = &progress->best;
+    const int same_metric =
+        strcmp(best->name, now->name) == 0 && !best->lower_is_better == !now->lower_is_better;
+    return isnan(best->value) || ((best->name[0] == '\0' || same_metric) &&
+                                  (best->examples == 0 || best->examples == now->examples));
+}
+
+void progress_forget_best(struct progress *progress) {
+    progress->best = (struct best_metric){.value = NAN};
+    progress->evaluations_without_gain = 0;
+}
+
 static void compare_with_best(struct progress *progress, const struct best_metric *now) {
-    const double value = now->value, best = progress->best_metric;
+    const double value = now->value, best = progress->best.value;
     const int better = !isnan(value) && is_better(value, best, now->lower_is_better);
     const int gains = better && (isnan(best) || fabs(value - best) > now->threshold);
     progress->evaluations_without_gain = gains ? 0 : progress->evaluations_without_gain + 1;
     if (better) {
-        progress->best_metric = value;
+        progress->best = *now;
         progress->best_step = progress->step;
     }
 }
 
 void progress_add_evaluation(struct progress *progress, double epoch,
                              const struct task_score *score, const struct best_metric *best) {
-    if (has_evaluation(progress)) {
+    const int is_known = has_evaluation(progress);
+    if (!is_known || (isnan(progress->best.value) && !isnan(best->value))) { // forgotten
+        compare_with_best(progress, best);
+    }
+    if (is_known) {
         return;
     }
-    compare_with_best(progress, best);
     json *entry =
         JSON_OBJECT({"step", json_new_integer(progress->step)}, {"epoch", json_new_real(epoch)},
                     {isnan(score->loss) ? NULL : "eval_loss", json_new_real(score->loss)});
@@ -134,7 +156,7 @@ static json *best_checkpoint(const struct progress *progress, const struct berth
     char folder[4096 + 64];
     const char *output = config->output_dir != NULL ? config->output_dir : ".";
     snprintf(folder, sizeof folder, "%s/checkpoint-%" PRId64, output, progress->best_step);
-    return isnan(progress->best_metric) ? json_new_null() : json_new_path(folder);
+    return isnan(progress->best.value) ? json_new_null() : json_new_path(folder);
 }
 
 static json *loss_scale_object(const struct loss_scale *scale) {
@@ -169,16 +191,21 @@ static int set_pretraining(json *own, const struct progress *progress,
 }
 
 // As text, because JSON readers lose bits of large integers.
-static void print_checksum(const struct feed *feed, char text[CHECKSUM_TEXT]) {
-    snprintf(text, CHECKSUM_TEXT, "%016" PRIx64, feed->checksum);
+static void print_checksum(uint64_t checksum, char text[CHECKSUM_TEXT]) {
+    snprintf(text, CHECKSUM_TEXT, "%016" PRIx64, checksum);
 }
 
-static json *checksum_text(const struct feed *feed) {
-    char text[CHECKSUM_TEXT] = "";
-    if (feed != NULL) {
-        print_checksum(feed, text);
-    }
+static json *checksum_text(uint64_t checksum) {
+    char text[CHECKSUM_TEXT];
+    print_checksum(checksum, text);
     return json_new_text(text);
+}
+
+// What the score of the best model is.
+static json *best_object(const struct best_metric *best) {
+    return JSON_OBJECT({"metric", json_new_text(best->name)},
+                       {"lower_is_better", json_new_boolean(best->lower_is_better)},
+                       {"examples_checksum", checksum_text(best->examples)});
 }
 
 // Berth's own keys. The Trainer accepts no unknown keys, but keeps those of callbacks.
@@ -187,7 +214,8 @@ static json *own_keys(const struct progress *progress, const struct berth_config
     const int64_t updates = progress->step - progress->phase_start;
     const int has_spikes = spike_policy_of(config) != SPIKE_NONE;
     const int has_scale = loss_scale_is_dynamic(&progress->loss_scale);
-    const int has_checksum = progress->feed != NULL && progress->feed->checksum != 0;
+    const uint64_t checksum = progress->feed != NULL ? progress->feed->checksum : 0;
+    const int has_classes = progress->files != NULL && class_names_exist(progress->files);
     const int64_t in_epoch = batching->crosses_epochs ? 0 : updates % batching->updates_per_epoch;
     json *own = JSON_OBJECT(
         {"format_version", json_new_integer(HISTORY_FORMAT)},
@@ -201,12 +229,15 @@ static json *own_keys(const struct progress *progress, const struct berth_config
         {batching->crosses_epochs ? NULL : "update_in_epoch", json_new_integer(in_epoch)},
         {"updates_per_epoch", json_new_integer(batching->updates_per_epoch)},
         {"train_features", json_new_integer(batching->features)},
-        {has_checksum ? "train_checksum" : NULL, checksum_text(progress->feed)},
+        {checksum != 0 ? "train_checksum" : NULL, checksum_text(checksum)},
+        {has_classes ? "id2label" : NULL, has_classes ? class_names_json(progress->files) : NULL},
         {"loss_sum", json_new_real(progress->loss_sum)},
         {"loss_count", json_new_integer(progress->loss_count)},
         {"train_loss_sum", json_new_real(progress->train_loss_sum)},
         {"train_loss_count", json_new_integer(progress->train_loss_count)},
         {"last_loss", json_new_real(progress->last_loss)},
+        {"ema_loss", json_new_real(progress->ema_loss)},
+        {isnan(progress->best.value) ? NULL : "best", best_object(&progress->best)},
         {"early_stopping_patience_counter", json_new_integer(progress->evaluations_without_gain)},
         {"settings", settings_of(config, progress->jobs)});
     return json_unless_failed(own, set_pretraining(own, progress, batching));
@@ -231,7 +262,7 @@ enum berth_status progress_write(const struct progress *progress, const struct b
                                  const struct batching *batching, const char *path,
                                  struct berth_error *error) {
     const int64_t updates = progress->step - progress->phase_start;
-    const int64_t best = isnan(progress->best_metric) ? 0 : progress->best_step;
+    const int64_t best = isnan(progress->best.value) ? 0 : progress->best_step;
     json *berth = JSON_OBJECT({"attributes", own_keys(progress, config, batching)});
     json *callbacks = JSON_OBJECT({"Berth", berth}, {"TrainerControl", trainer_control()});
     json *state = JSON_OBJECT({"global_step", json_new_integer(progress->step)},
@@ -244,7 +275,7 @@ enum berth_status progress_write(const struct progress *progress, const struct b
                               {"save_steps", interval(config->save_steps)},
                               {"total_flos", json_new_real(progress->total_flos)},
                               {"log_history", json_copy_deep(progress->log)},
-                              {"best_metric", json_new_real(progress->best_metric)},
+                              {"best_metric", json_new_real(progress->best.value)},
                               {"best_global_step", json_new_integer(best)},
                               {"best_model_checkpoint", best_checkpoint(progress, config)},
                               {"stateful_callbacks", callbacks});
@@ -282,6 +313,11 @@ static const char *value_shown(const struct option_row *row, const char *value) 
     return value[0] != '\0' ? value : "unset";
 }
 
+// Earlier versions recorded the default itself, which tells nothing.
+static int is_unresolved(const struct option_row *row, const char *then) {
+    return row->resolved && strcmp(then, row->default_value) == 0;
+}
+
 static enum berth_status check_settings(const struct progress_source *source,
                                         struct berth_error *error) {
     const json *settings = json_member(progress_own_keys(source->state), "settings");
@@ -290,7 +326,8 @@ static enum berth_status check_settings(const struct progress_source *source,
         const char *then = json_text(json_member(settings, row->name));
         char now[4096];
         option_print(source->config, row, now, sizeof now);
-        if (then == NULL || strcmp(then, now) == 0 || row->resume == OPTION_FREE) {
+        if (then == NULL || strcmp(then, now) == 0 || row->resume == OPTION_FREE ||
+            is_unresolved(row, then)) {
             continue;
         }
         if (row->resume == OPTION_KEPT) {
@@ -371,6 +408,24 @@ static enum berth_status read_if_number(const json *state, const char *path, con
                : BERTH_OK;
 }
 
+// A file written before "best" existed does not tell which metric it was.
+static enum berth_status read_best(struct progress *progress, const struct progress_source *source,
+                                   struct berth_error *error) {
+    const json *state = source->state;
+    const json *object = json_member(progress_own_keys(state), "best");
+    struct best_metric *best = &progress->best;
+    if (!json_is_number_value(json_member(state, "best_metric"))) {
+        return BERTH_OK;
+    }
+    TRY(json_get_real(state, source->path, "best_metric", &best->value, error));
+    TRY(json_get_integer(state, source->path, "best_global_step", &progress->best_step, error));
+    const char *name = json_text(json_member(object, "metric"));
+    const char *examples = json_text(json_member(object, "examples_checksum"));
+    snprintf(best->name, sizeof best->name, "%s", name != NULL ? name : "");
+    best->examples = examples != NULL ? strtoull(examples, NULL, 16) : 0;
+    return json_get_boolean(object, source->path, "lower_is_better", &best->lower_is_better, error);
+}
+
 static enum berth_status read_numbers(struct progress *progress,
                                       const struct progress_source *source,
                                       struct berth_error *error) {
@@ -378,7 +433,13 @@ static enum berth_status read_numbers(struct progress *progress,
     const char *path = source->path;
     int64_t format = 0;
     TRY(json_get_integer(own, path, "format_version", &format, error));
-    if (format < 1 || format > HISTORY_FORMAT) {
+    if (format < 1) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected the state of a run of Berth, found no \"format_version\"; "
+                         "to start from the weights alone, name the folder with --model",
+                         path);
+    }
+    if (format > HISTORY_FORMAT) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: format_version %" PRId64
                          " is newer than this program (%s), which supports %d; use a newer program",
@@ -400,10 +461,8 @@ static enum berth_status read_numbers(struct progress *progress,
     TRY(json_get_integer(own, path, "train_loss_count", &progress->train_loss_count, error));
     TRY(read_if_number(own, path, "last_loss", &progress->last_loss, error));
     TRY(read_if_number(own, path, "last_masked_loss", &progress->last_masked_loss, error));
-    if (json_is_number_value(json_member(state, "best_metric"))) {
-        TRY(json_get_real(state, path, "best_metric", &progress->best_metric, error));
-        TRY(json_get_integer(state, path, "best_global_step", &progress->best_step, error));
-    }
+    TRY(read_if_number(own, path, "ema_loss", &progress->ema_loss, error));
+    TRY(read_best(progress, source, error));
     TRY(json_get_integer(own, path, "early_stopping_patience_counter",
                          &progress->evaluations_without_gain, error));
     return BERTH_OK;
@@ -424,7 +483,7 @@ static void warn_of_changed_data(const struct progress *found,
     if (then == NULL || found->feed == NULL || found->feed->checksum == 0) {
         return;
     }
-    print_checksum(found->feed, now);
+    print_checksum(found->feed->checksum, now);
     if (strcmp(then, now) != 0) {
         log_warning(source->log,
                     "resume: the training examples have changed since %s was written: their number "
@@ -444,6 +503,9 @@ static enum berth_status check_same_run(struct progress *found,
     TRY(check_number(progress_own_keys(source->state), path, "train_features", batching->features,
                      error));
     TRY(check_settings(source, error));
+    if (found->files != NULL) {
+        TRY(class_names_check(found->files, progress_own_keys(state), path, error));
+    }
     warn_of_changed_data(found, source);
     if (found->feed != NULL && found->feed->ops->record != NULL) {
         const json *record = json_member(progress_own_keys(source->state), "data");
@@ -481,14 +543,14 @@ static enum berth_status check_phase(const struct progress *found,
 static void begin_phase(struct progress *progress) {
     const int64_t step = progress->step;
     const double total_flos = progress->total_flos;
-    *progress = progress_of(progress->jobs, progress->feed, progress->log);
+    *progress = progress_of(progress, progress->log);
     progress->step = progress->phase_start = step;
     progress->total_flos = total_flos;
 }
 
 enum berth_status progress_restore(struct progress *progress, const struct progress_source *source,
                                    struct berth_error *error) {
-    struct progress found = progress_of(progress->jobs, progress->feed, NULL);
+    struct progress found = progress_of(progress, NULL);
     TRY(read_numbers(&found, source, error));
     TRY(check_phase(&found, source, error));
     if (source->config->phase2 && !was_set(source, "phase2")) {
@@ -509,6 +571,30 @@ enum berth_status progress_restore(struct progress *progress, const struct progr
     json_free(progress->log);
     *progress = found;
     return BERTH_OK;
+}
+
+// Whatever the order of their members: that of a file is another.
+static int are_same(const json *a, const json *b) {
+    char *texts[] = {json_write(a, JSON_INDENT_2_SORTED), json_write(b, JSON_INDENT_2_SORTED)};
+    const int same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
+    memory_free(texts[0]);
+    memory_free(texts[1]);
+    return same;
+}
+
+int progress_follows(const struct progress *progress, const char *path) {
+    json *state;
+    if (json_read_file(path, &state, NULL) != BERTH_OK) {
+        return 0;
+    }
+    const json *entries = json_member(state, "log_history");
+    const size_t count = json_is_array_value(entries) ? json_length(entries) : SIZE_MAX;
+    int follows = count <= json_length(progress->log);
+    for (size_t i = 0; i < count && follows; i++) {
+        follows = are_same(json_at(entries, i), json_at(progress->log, i));
+    }
+    json_free(state);
+    return follows;
 }
 
 enum berth_status progress_read(struct progress *progress, const struct berth_config *config,

@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 struct progress {
-    unsigned jobs;       // jobs whose settings are stored (core/options.h)
-    struct feed *feed;   // borrowed; NULL: do not record the data
-    int64_t step;        // number of updates, including skipped ones and earlier phases
+    unsigned jobs;                   // jobs whose settings are stored (core/options.h)
+    struct feed *feed;               // borrowed; NULL: do not record the data
+    const struct model_files *files; // borrowed; NULL: do not record the model's classes
+    int64_t step;                    // number of updates, including skipped ones and earlier phases
     int64_t phase_start; // updates of earlier phases; schedule, bias correction and data start
                          // after them
     // Updates before a checkpoint without moments; bias correction starts after this or
@@ -43,13 +44,14 @@ struct progress {
     int64_t train_loss_count;
     double last_loss;        // the last logged loss
     double last_masked_loss; // NaN if the head predicts no masked tokens
-    double best_metric;      // score of the best model (strategy.h); NaN: never evaluated
+    double ema_loss;         // moving average of the logged losses; NaN before the first
+    struct best_metric best; // score of the best model; value NaN: never evaluated
     int64_t best_step;
     int64_t evaluations_without_gain; // in a row, up to the last one
     json *log;                        // array: logged steps and evaluations
 };
 
-// Initialises for fine-tuning; the caller may change jobs and feed.
+// Initialises for fine-tuning; the caller may change jobs, feed and files.
 enum berth_status progress_init(struct progress *progress, struct berth_error *error);
 void progress_done(struct progress *progress);
 
@@ -62,9 +64,18 @@ int64_t progress_data_step(const struct progress *progress, const struct batchin
 // These append entries to the log. If memory runs out, writing the file reports it.
 void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
                        double grad_norm);
+// Whether the score is of the same metric as that of the best model, in the same direction and on
+// the same examples, as far as these are known; 1 if there is none.
+int progress_is_comparable(const struct progress *progress, const struct best_metric *now);
+// Then no model is the best, and evaluations without gain are counted anew.
+void progress_forget_best(struct progress *progress);
 // Keeps an existing evaluation of the same step.
 void progress_add_evaluation(struct progress *progress, double epoch,
                              const struct task_score *score, const struct best_metric *best);
+
+// Whether the run has come from that of the trainer_state.json `path`: its log begins with the
+// file's. 0 also if the file cannot be read.
+int progress_follows(const struct progress *progress, const char *path);
 
 // The object of the file that has Berth's own keys; borrowed. In files of format 1 they are next to
 // the Trainer's.
@@ -84,10 +95,10 @@ struct progress_source {
     const struct berth_log *log;
 };
 // Settings and data that determine the sequences of an update must equal those of `config` and the
-// feed; otherwise BERTH_CONFIG names the difference, both values and the remedy. Other differences
-// are logged. If config->phase2 is set and was not before, a new phase starts: data, sizes and
-// settings may differ, and updates, their losses and the best score are counted from zero. On
-// failure the progress is unchanged.
+// feed, and the classes those of `files`; otherwise BERTH_CONFIG names the difference, both values
+// and the remedy. Other differences are logged. If config->phase2 is set and was not before, a new
+// phase starts: data, sizes and settings may differ, and updates, their losses and the best score
+// are counted from zero. On failure the progress is unchanged.
 enum berth_status progress_restore(struct progress *progress, const struct progress_source *source,
                                    struct berth_error *error);
 // The same from the file `path`.

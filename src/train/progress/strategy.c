@@ -102,6 +102,9 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
     if (config->save_steps != OPTION_AUTO || !strategy_has_checkpoints(config)) {
         note_unused(config, "mean_time_to_failure", "a fixed interval of checkpoints", log);
     }
+    if (config->skip_checkpoint && config->steps_this_run > 0) {
+        log_note(log, "steps_this_run saves nothing with skip_checkpoint: the run cannot go on");
+    }
     if (!strategy_has_checkpoints(config) && config->load_best_model_at_end) {
         return error_set(error, BERTH_CONFIG, "--load_best_model_at_end needs checkpoints: omit %s",
                          is(config->save_strategy, "no") ? "--save_strategy no"

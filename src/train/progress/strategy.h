@@ -37,7 +37,8 @@ struct best_metric {
     char name[48];
     double value;
     int lower_is_better;
-    double threshold; // an improvement up to this size does not count for early stopping
+    double threshold;  // an improvement up to this size does not count for early stopping
+    uint64_t examples; // checksum of what was evaluated (evaluate.h); 0: unknown
 };
 
 // BERTH_CONFIG if the evaluation has no score with the requested name; the error lists those it

@@ -5,7 +5,6 @@
 #include "core/number.h"
 #include "core/utf8.h"
 #include "data/tables/label_names.h"
-#include "model/folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,10 +42,10 @@ static enum berth_status spell_names(json *model, struct berth_error *error) {
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "the labels");
 }
 
-// `name` is the name of the configuration file, for messages.
-static enum berth_status read_names(struct class_names *names, const struct bert_config *shape,
-                                    const char *name, struct berth_error *error) {
-    const char *source = shape->source_json;
+enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
+                                   struct berth_error *error) {
+    static const char name[] = "the model's config.json";
+    const char *source = files->shape.source_json;
     class_names_done(names);
     if (source == NULL) {
         return BERTH_OK;
@@ -54,17 +53,27 @@ static enum berth_status read_names(struct class_names *names, const struct bert
     TRY(json_read_memory(name, source, strlen(source), &names->model, error));
     const int has_names = json_is_object_value(json_member(names->model, "id2label"));
     TRY(has_names ? spell_names(names->model, error)
-                  : add_usual_names(names->model, shape->num_labels, error));
+                  : add_usual_names(names->model, files->shape.num_labels, error));
     return pair_labels_from_config(names->model, name, &names->list, &names->count, error);
 }
 
-enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
-                                   struct berth_error *error) {
-    return read_names(names, &files->shape, "the model's config.json", error);
+int class_names_exist(const struct model_files *files) {
+    const enum param_head head = files->table.head;
+    return (head == PARAM_HEAD_CLASS || head == PARAM_HEAD_TOKEN) &&
+           files->shape.problem != BERT_REGRESSION && files->shape.source_json != NULL;
+}
+
+json *class_names_json(const struct model_files *files) {
+    struct class_names names = {NULL};
+    json *object = class_names_read(&names, files, NULL) == BERTH_OK
+                       ? json_copy_deep(json_member(names.model, "id2label"))
+                       : NULL;
+    class_names_done(&names);
+    return object;
 }
 
 static enum berth_status compare(const struct class_names *then, const struct class_names *now,
-                                 const char *folder, struct berth_error *error) {
+                                 const char *path, struct berth_error *error) {
     const size_t count = then->count > now->count ? then->count : now->count;
     for (size_t i = 0; i < count; i++) {
         const char *old = i < then->count ? then->list[i] : "missing";
@@ -73,7 +82,7 @@ static enum berth_status compare(const struct class_names *then, const struct cl
             return error_set(error, BERTH_CONFIG,
                              "%s: class %zu was \"%s\" in the run to resume and is now \"%s\"; "
                              "resume with the same labels or start over",
-                             folder, i, old, new);
+                             path, i, old, new);
         }
     }
     return BERTH_OK;
@@ -110,28 +119,22 @@ enum berth_status class_names_set(struct model_files *files, const struct pair_d
     return status;
 }
 
-enum berth_status class_names_check(const struct model_files *files, const char *folder,
-                                    struct berth_error *error) {
-    const enum param_head head = files->table.head;
+enum berth_status class_names_check(const struct model_files *files, const json *object,
+                                    const char *path, struct berth_error *error) {
     struct class_names then = {NULL}, now = {NULL};
-    struct bert_config shape = {0};
-    if ((head != PARAM_HEAD_CLASS && head != PARAM_HEAD_TOKEN) ||
-        files->shape.problem == BERT_REGRESSION) {
+    if (!class_names_exist(files) || json_member(object, "id2label") == NULL) {
         return BERTH_OK;
     }
-    enum berth_status status = folder_read_config(folder, &shape, error);
-    if (status == BERTH_OK) {
-        status = read_names(&then, &shape, folder, error);
-    }
+    enum berth_status status =
+        pair_labels_from_config(object, path, &then.list, &then.count, error);
     if (status == BERTH_OK) {
         status = class_names_read(&now, files, error);
     }
     if (status == BERTH_OK) {
-        status = compare(&then, &now, folder, error);
+        status = compare(&then, &now, path, error);
     }
     class_names_done(&then);
     class_names_done(&now);
-    bert_config_done(&shape);
     return status;
 }
 

@@ -31,10 +31,14 @@ int class_names_are_comparable(const struct class_names *names, const struct mod
 void class_names_settle_head(struct task_set *set, const struct class_names *names,
                              const struct task_open *args, const struct pair_dataset *dataset,
                              int are_same);
-// BERTH_CONFIG if the checkpoint in `folder` has other classes than the model, or the same in
-// another order. No effect if the model has no classes.
-enum berth_status class_names_check(const struct model_files *files, const char *folder,
-                                    struct berth_error *error);
+// Whether the model chooses among classes.
+int class_names_exist(const struct model_files *files);
+// The object id2label of such a model; the caller frees it. NULL: out of memory.
+json *class_names_json(const struct model_files *files);
+// BERTH_CONFIG if the id2label of `object`, of the file `path`, has other classes than the model,
+// or the same in another order. No effect if either has none.
+enum berth_status class_names_check(const struct model_files *files, const json *object,
+                                    const char *path, struct berth_error *error);
 // The index of a class; names->count: there is none of that name.
 size_t class_names_find(const struct class_names *names, const char *name);
 // 1 for LABEL_0, LABEL_1, ..., and without names.

@@ -118,13 +118,14 @@ static const char *loss_of(const struct embed *own, const struct berth_config *c
 
 static enum berth_status settle_loss(const struct embed *own, const struct task_open *args,
                                      struct berth_error *error) {
-    const struct berth_config *config = args->config;
+    struct berth_config *config = args->config;
     struct bert_embedding *embedding = &args->files->shape.embedding;
     const char *loss = loss_of(own, config);
     embedding->texts = (int64_t)own->examples.texts;
     embedding->group = 1;
     embedding->margin = config->triplet_margin;
     embedding->scale = config->similarity_scale;
+    config->embedding_loss = loss;
     if (strcmp(loss, "cosine") == 0) {
         embedding->similarity = SIMILARITY_COSINE;
         return own->examples.has_scores ? check_scores(own, error)
@@ -137,7 +138,7 @@ static enum berth_status settle_loss(const struct embed *own, const struct task_
         return own->examples.texts == 3 ? BERTH_OK : refuse_loss(own, loss, "triplets", error);
     }
     embedding->loss = BERT_NEGATIVES;
-    embedding->group = group_of(config);
+    embedding->group = config->negatives_batch = group_of(config);
     return !own->examples.has_scores
                ? BERTH_OK
                : refuse_loss(own, loss, "pairs without scores or triplets", error);

@@ -54,8 +54,8 @@ struct task_set {
 
 struct task_open {
     enum task_use use;
-    const struct berth_config *config;
-    struct model_files *files; // a training set's labels are stored in the model
+    struct berth_config *config; // training: settings that depend on the data are resolved
+    struct model_files *files;   // a training set's labels are stored in the model
     const struct berth_log *log;
 };
 

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The best model of a training job as its result (--load_best_model_at_end).
+#include "core/memory.h"
+#include "train/job/training_job_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static enum berth_status read_best(struct training_job *job, const char *folder,
+                                   struct berth_error *error) {
+    return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
+                            error);
+}
+
+// Replaces the last weights and scores by those of the best model.
+static enum berth_status load_best(struct training_job *job, const char *folder,
+                                   struct training_result *done, struct berth_error *error) {
+    all_reduce_wait_all_weights(&job->updater.all_reduce);
+    TRY(comm_settle(job->comm, read_best(job, folder, error), error));
+    job->content.updater = NULL; // its checksums are those of the last model
+    struct evaluation_run how = {.engine = &job->engine,
+                                 .files = &job->files,
+                                 .log = &job->log,
+                                 .stop = job->stop,
+                                 .step = job->progress.best_step};
+    struct infer_result timing;
+    TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
+    if (timing.stopped) {
+        return error_set(error, BERTH_INTERRUPTED,
+                         "stopped on request while evaluating the best model; everything is saved: "
+                         "resume with --resume_from_checkpoint auto");
+    }
+    done->prediction_seconds = timing.seconds;
+    done->model_step = done->evaluated_step = job->progress.best_step;
+    return BERTH_OK;
+}
+
+// Sets *folder to the best model's checkpoint in `parent`, or to NULL if there is none or it is of
+// another run: after going back, a step may have been reached twice.
+static enum berth_status locate_best(struct training_job *job, const char *parent, char **folder,
+                                     struct berth_error *error) {
+    struct comm *comm = job->comm;
+    TRY(checkpoint_locate(comm, parent, job->progress.best_step, folder, error));
+    if (*folder == NULL) {
+        return BERTH_OK;
+    }
+    char *path = path_join(*folder, "trainer_state.json");
+    int is_own = path != NULL && progress_follows(&job->progress, path);
+    memory_free(path);
+    comm->broadcast(comm, &is_own, sizeof is_own, 0);
+    if (!is_own) {
+        log_note(&job->log, "%s is not of this run", *folder);
+        memory_free(*folder);
+        *folder = NULL;
+    }
+    return comm->status(comm, error);
+}
+
+// Looks in the output folder, then next to the checkpoint that the run was resumed from.
+static enum berth_status locate_best_anywhere(struct training_job *job, char **folder,
+                                              struct berth_error *error) {
+    TRY(locate_best(job, job->config.output_dir, folder, error));
+    if (*folder != NULL || job->resume.folder == NULL) {
+        return BERTH_OK;
+    }
+    char *parent = file_parent(job->resume.folder);
+    enum berth_status status =
+        comm_settle(job->comm, parent != NULL ? BERTH_OK : path_no_memory(error), error);
+    if (status == BERTH_OK) {
+        status = locate_best(job, parent, folder, error);
+    }
+    memory_free(parent);
+    return status;
+}
+
+// Sets *folder to the best model's checkpoint, or to NULL if any rank finds it missing or damaged:
+// then the last model is the result.
+static enum berth_status find_best(struct training_job *job, char **folder,
+                                   struct berth_error *error) {
+    struct berth_error damage = {.message = "found by another process"};
+    TRY(locate_best_anywhere(job, folder, error));
+    if (*folder == NULL) {
+        log_warning(&job->log,
+                    "%s has no checkpoint-%" PRId64
+                    " of this run: the result is the last model, not the best",
+                    job->config.output_dir, job->progress.best_step);
+        return BERTH_OK;
+    }
+    enum berth_status status = checkpoint_accept(*folder, &job->log, &damage);
+    int is_damaged = status != BERTH_OK;
+    status =
+        status == BERTH_NO_MEMORY ? error_no_memory(error, 0, "verifying a checkpoint") : BERTH_OK;
+    TRY(comm_settle_stop(job->comm, status, &is_damaged, error));
+    if (is_damaged) {
+        log_warning(&job->log, "%s is damaged: the result is the last model, not the best: %s",
+                    *folder, damage.message);
+        memory_free(*folder);
+        *folder = NULL;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status job_use_best(struct training_job *job, struct training_result *done,
+                               struct berth_error *error) {
+    const struct progress *progress = &job->progress;
+    if (!job->config.load_best_model_at_end || isnan(progress->best.value) ||
+        progress->best_step == progress->step) {
+        return BERTH_OK;
+    }
+    char *folder;
+    enum berth_status status = find_best(job, &folder, error);
+    if (status == BERTH_OK && folder != NULL) {
+        log_note(&job->log, "the result is the best model, that of update %" PRId64,
+                 progress->best_step);
+        status = load_best(job, folder, done, error);
+    }
+    memory_free(folder);
+    return status;
+}
