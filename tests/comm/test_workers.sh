@@ -20,6 +20,9 @@ with open("table.csv", "w") as table:
     table.write("text,label\n")
     for _ in range(60):
         table.write(f"{text()},{random.choice(['good', 'bad'])}\n")
+with open("pairs.csv", "w") as pairs:
+    pairs.write("one,other,score\n")
+    pairs.writelines(f"{text()},{text()},{i % 6 / 5}\n" for i in range(60))
 with open("articles", "w") as articles:
     articles.writelines("\n".join(f"{text()}." for _ in range(6)) + "\n\n" for _ in range(40))
 END
@@ -118,6 +121,17 @@ shards=$(dirname "$(find shards -name '*training_0.hdf5')")
 compare pretrained 2 masked_lm_loss least "model.safetensors eval_results.txt" -- \
     pretrain --config_file config.json --vocab_file model/vocab.txt --input_dir "$shards" --eval_dir "$shards" --do_eval \
     $common --learning_rate 1e-2 --max_seq_length 32
+
+# Also the folders of the modules that make vectors, in place of an older result's; a checkpoint is none of the files.
+mkdir -p vectors/1_Pooling
+echo '{"pooling_mode_cls_token": true}' >vectors/1_Pooling/config.json
+several 2 finetune embed --model model --train pairs.csv --dev pairs.csv $common --output vectors --seed 5 --workers independent \
+    --overwrite_output_dir --save_format nvidia --save_steps 4
+expect_code 0
+same_files vectors vectors/worker-0 1_Pooling/config.json modules.json
+[ -s vectors/worker-0/ckpt_4.pt ] && [ ! -e vectors/ckpt_4.pt ] || fail "a checkpoint is a result"
+run embed --model vectors --threads 1 articles
+expect_code 0
 
 # Of equal workers the first one is chosen; the prediction is that of the published model.
 several 2 $table --model classes-5 --output equal --learning_rate 0 --seed 5 --workers independent --test_file table.csv \
