@@ -25,11 +25,14 @@ static enum berth_status held_by_another(int descriptor, const char *folder,
                      folder, holder[0] != '\0' ? holder : "unknown process");
 }
 
-// Whether `path` still names the open file: its last holder may have removed it.
-static int is_current(int descriptor, const char *path) {
+// Whether `path` no longer names the open file: its last holder or another host has removed it. A
+// file that cannot be examined now, as when a file server does not answer, is not lost.
+static int is_lost(int descriptor, const char *path) {
     struct stat held, named;
-    return fstat(descriptor, &held) == 0 && stat(path, &named) == 0 &&
-           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+    if (fstat(descriptor, &held) != 0 || stat(path, &named) != 0) {
+        return errno == ENOENT || errno == ENOTDIR || errno == ESTALE;
+    }
+    return held.st_ino != named.st_ino || held.st_dev != named.st_dev;
 }
 
 // Opens and locks; *descriptor is -1 on failure and when the file was removed between the two
@@ -48,7 +51,7 @@ static enum berth_status try_lock(const char *path, const char *folder, int *des
         status = held_by_another(opened, folder, error);
     } else if (result < 0) {
         status = error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot lock %s", path);
-    } else if (is_current(opened, path)) {
+    } else if (!is_lost(opened, path)) {
         *descriptor = opened;
         return BERTH_OK;
     }
@@ -86,7 +89,7 @@ enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
 }
 
 enum berth_status file_lock_check(const struct file_lock *lock, struct berth_error *error) {
-    return is_current(lock->descriptor, lock->path)
+    return !is_lost(lock->descriptor, lock->path)
                ? BERTH_OK
                : error_set(error, BERTH_IO,
                            "%s: the lock of this run is lost: its folder was removed or replaced, "
@@ -98,8 +101,8 @@ void file_lock_release(struct file_lock *lock) {
     if (lock->descriptor < 0) {
         return;
     }
-    if (is_current(lock->descriptor, lock->path)) { // else it belongs to another process
-        (void)CALL(unlink(lock->path));             // while still locked: see is_current
+    if (!is_lost(lock->descriptor, lock->path)) { // else it belongs to another process
+        (void)CALL(unlink(lock->path));           // while still locked: see is_lost
     }
     file_call_close(lock->descriptor);
     memory_free(lock->path);
