@@ -140,6 +140,13 @@ expect_code 0
 grep -q '"best_worker": 0' equal/workers.json || fail "not the first of equal ones"
 [ -s equal/test_results.tsv ] && [ ! -e equal/worker-0/test_results.tsv ] || fail "no prediction of the best"
 
+# Without a model that was chosen, nothing is converted.
+several 2 pretrain --config_file config.json --vocab_file model/vocab.txt --input_dir "$shards" --eval_dir "$shards" --do_eval \
+    $common --max_seq_length 32 --output unscored --seed 5 --workers independent --steps_this_run 1 --save_format torch
+expect_code 0
+once "no worker has finished with a score: none is chosen, and nothing is predicted or written in other formats"
+[ ! -e unscored/pytorch_model.bin ] || fail "a result of no model"
+
 # --- resuming ------------------------------------------------------------------------------------
 
 # One worker has finished, another has not, and the third has not begun.
@@ -259,6 +266,15 @@ failing 66 absent.json $questions --workers independent --train absent.json
 failing 78 "--workers independent needs evaluations to choose the best worker" $questions --workers independent \
     --do_eval false
 failing 78 "leaves no seed for worker 1" $questions --workers independent --seed 9223372036854775807
+
+# The first process cannot write the result in another format; the second one does not wait for it to predict.
+rm -f codes
+mkdir -p unwritable/pytorch_model.bin
+launch_program "${mpis[turn++ % ${#mpis[@]}]}" 2 bash numbered.sh "$BERTH" $table --output unwritable --overwrite_output_dir \
+    --save_format torch --test_file table.csv --do_predict --comm_timeout 60
+[ "$(tr '\n' ' ' <codes)" = "73 73 " ] || fail "exit codes $(cat codes)"
+once "pytorch_model.bin"
+[ ! -e unwritable/test_results.tsv ] || fail "something was predicted"
 
 several 2 $questions --mpi_workers_sync_gradients false --zero_stage 2 --reduce_bucket_size 1000 --dry_run --output none
 expect_code 0

@@ -284,7 +284,8 @@ static enum berth_status conclude(struct worker *worker, struct berth_run_result
     if (table->best >= 0) {
         report_best(table, log);
     } else {
-        log_warning(log, "no worker has finished with a score: none is chosen");
+        log_warning(log, "no worker has finished with a score: none is chosen, and nothing is "
+                         "predicted or written in other formats");
     }
     return unfinished < 0 ? BERTH_OK : report_unfinished(worker, unfinished, error);
 }
