@@ -116,7 +116,8 @@ static enum berth_status lock_output(struct worker *worker, struct berth_error *
     const struct berth_config *given = worker->given;
     TRY(output_lock(given, &worker->lock, error));
     TRY(checkpoint_clean(given->output_dir, error));
-    return overwrites(given) ? leftovers_remove(given->output_dir, error) : BERTH_OK;
+    const int is_stopped = worker->request != NULL && *worker->request != 0;
+    return overwrites(given) && !is_stopped ? leftovers_remove(given->output_dir, error) : BERTH_OK;
 }
 
 static enum berth_status start(struct worker *worker, struct berth_error *error) {
