@@ -8,6 +8,7 @@
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/manifest.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 // --- leftovers ----------------------------------------------------------------------------------
@@ -152,6 +153,34 @@ static void test_checkpoints_without_memory(void **state) {
         assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
     } while (made >= call);
     assert_true(call > 10);
+}
+
+// Each call of the file layer fails once: that does not make a checkpoint a damaged one, and none
+// is left out when the later ones are set aside.
+static void test_checkpoints_that_cannot_be_read(void **state) {
+    static const int causes[] = {EIO, EMFILE};
+    const struct leftovers_branch branch = {scratch_folder, 4, 0};
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        uint64_t made, call = 0;
+        do {
+            struct berth_error error = {0};
+            char *found = NULL;
+            make_checkpoints();
+            file_fail_at(++call, causes[i]);
+            enum berth_status status = checkpoint_find(scratch_folder, NULL, &found, &error);
+            if (status == BERTH_OK) {
+                assert_string_equal(strrchr(found, '/'), "/checkpoint-10");
+                status = leftovers_set_aside(&branch, NULL, &error);
+            }
+            made = file_fail_at(0, 0);
+            assert_true(status != BERTH_OK || checkpoints() == (1 << 2 | 1 << 4));
+            assert_true((status == BERTH_OK) == (error.message[0] == '\0'));
+            memory_free(found);
+            assert_int_equal(dir_remove(scratch_folder, NULL), BERTH_OK);
+            assert_int_equal(dir_make(scratch_folder, NULL), BERTH_OK);
+        } while (made >= call);
+        assert_true(call > 10);
+    }
 }
 
 // A kill while a checkpoint was being removed has left its temporary name.
@@ -381,6 +410,7 @@ int main(void) {
         SCRATCH_TEST(test_names_that_are_no_checkpoints),
         SCRATCH_TEST(test_rotation_keeps_the_newest),
         SCRATCH_TEST(test_checkpoints_without_memory),
+        SCRATCH_TEST(test_checkpoints_that_cannot_be_read),
         SCRATCH_TEST(test_rotation_after_a_kill),
         SCRATCH_TEST(test_rotation_verifies_the_newest),
         SCRATCH_TEST(test_rotation_of_moved_checkpoints),

@@ -473,10 +473,14 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
             *folder = path;
             continue;
         }
-        if (found == BERTH_NO_MEMORY) {
-            status = error_no_memory(error, 0, "verifying a checkpoint");
-        } else {
+        status = file_probe(found, &damage, error);
+        if (status == BERTH_OK) {
             log_warning(log, "skipping a damaged checkpoint: %s", damage.message);
+        } else if (status == BERTH_IO) {
+            (void)error_prefix(error, status,
+                               "checkpoint-%" PRId64 " cannot be examined; try again, or rename it "
+                               "to resume from an older one",
+                               steps[i - 1]);
         }
         memory_free(path);
     }
