@@ -9,6 +9,8 @@
 #include "train/checkpoint/manifest.h"
 
 #include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // --- leftovers ----------------------------------------------------------------------------------
@@ -180,6 +182,31 @@ static void test_checkpoints_that_cannot_be_read(void **state) {
             assert_int_equal(dir_make(scratch_folder, NULL), BERTH_OK);
         } while (made >= call);
         assert_true(call > 10);
+    }
+}
+
+// A checkpoint that another user owns is neither damaged nor incomplete.
+static void test_checkpoint_of_another_user(void **state) {
+    static const char *const closed[] = {"checkpoint-10/model.safetensors", "checkpoint-10"};
+    make_checkpoints();
+    assert_int_equal(chmod(scratch_folder, 0755), 0);
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
+        assert_int_equal(chmod(scratch(closed[i]), 0), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            struct berth_error error = {0};
+            char *found;
+            const int is_other =
+                chdir(scratch_folder) == 0 && (geteuid() != 0 || setuid(65534) == 0);
+            _exit(is_other && checkpoint_find(".", NULL, &found, &error) == BERTH_IO &&
+                          strstr(error.message, "Permission denied") != NULL
+                      ? 7
+                      : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(chmod(scratch(closed[i]), 0700), 0);
+        assert_int_equal(WEXITSTATUS(status), 7);
     }
 }
 
@@ -411,6 +438,7 @@ int main(void) {
         SCRATCH_TEST(test_rotation_keeps_the_newest),
         SCRATCH_TEST(test_checkpoints_without_memory),
         SCRATCH_TEST(test_checkpoints_that_cannot_be_read),
+        SCRATCH_TEST(test_checkpoint_of_another_user),
         SCRATCH_TEST(test_rotation_after_a_kill),
         SCRATCH_TEST(test_rotation_verifies_the_newest),
         SCRATCH_TEST(test_rotation_of_moved_checkpoints),
