@@ -237,6 +237,7 @@ enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
 struct file_lock {
     int descriptor; // -1: not held
     char *path;
+    int unsupported; // held, but the file system has no locks: it keeps no other process away
 };
 enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
                                     struct berth_error *error);

@@ -402,6 +402,19 @@ static enum berth_status set_aside(int64_t after, int originals) {
     return leftovers_set_aside(&branch, &log, NULL);
 }
 
+static void test_output_folder_without_locks(void **state) {
+    struct berth_config config;
+    struct file_lock lock = {.descriptor = -1};
+    const struct berth_log log = {.write = keep_note};
+    berth_config_init(&config);
+    config.output_dir = scratch_folder;
+    notes[0] = '\0';
+    file_fail_at(2, ENOSYS); // the call after open
+    assert_int_equal(output_lock(&config, &lock, &log, NULL), BERTH_OK);
+    assert_non_null(strstr(notes, "its file system has no locks"));
+    file_lock_release(&lock);
+}
+
 // A run that goes on from 4 leaves 6 to 10 behind, and none of them is lost.
 static void test_setting_aside(void **state) {
     char *found;
@@ -446,6 +459,7 @@ int main(void) {
         SCRATCH_TEST(test_what_is_overwritten),
         SCRATCH_TEST(test_what_a_run_starts_from_is_not_overwritten),
         SCRATCH_TEST(test_setting_aside),
+        SCRATCH_TEST(test_output_folder_without_locks),
     };
     return cmocka_run_group_tests_name("checkpoint folder", tests, NULL, NULL);
 }

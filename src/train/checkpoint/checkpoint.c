@@ -580,10 +580,17 @@ enum berth_status output_check_summary(const struct berth_config *config,
 }
 
 enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,
-                              struct berth_error *error) {
+                              const struct berth_log *log, struct berth_error *error) {
     if (lock->descriptor >= 0) {
         return BERTH_OK;
     }
     TRY(dir_make(config->output_dir, error));
-    return file_lock_acquire(lock, config->output_dir, error);
+    TRY(file_lock_acquire(lock, config->output_dir, error));
+    if (lock->unsupported) {
+        log_warning(log,
+                    "%s cannot be locked, because its file system has no locks (for Lustre see the "
+                    "mount option flock): start no other run in it",
+                    config->output_dir);
+    }
+    return BERTH_OK;
 }

@@ -184,12 +184,12 @@ static enum berth_status settle(struct predict_job *job, struct berth_error *err
 static enum berth_status check_output_folder(struct predict_job *job, struct berth_error *error) {
     TRY(output_check_predictions(&job->config, error));
     return !job->config.dry_run && dir_exists(job->config.output_dir)
-               ? output_lock(&job->config, &job->lock, error)
+               ? output_lock(&job->config, &job->lock, &job->log, error)
                : BERTH_OK;
 }
 
 static enum berth_status make_output(struct predict_job *job, struct berth_error *error) {
-    TRY(output_lock(&job->config, &job->lock, error));
+    TRY(output_lock(&job->config, &job->lock, &job->log, error));
     return output_check_predictions(&job->config, error);
 }
 
