@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -276,8 +277,8 @@ static enum berth_status date_output(struct cli_call *call, struct berth_error *
     strftime(date, sizeof date, "%Y-%m-%d-%H%M%S", &local);
     snprintf(call->origin.dated, sizeof call->origin.dated, "%s_%s", call->config.output_dir, date);
     if (rename(call->config.output_dir, call->origin.dated) != 0) {
-        return error_set(error, BERTH_CANT_CREATE, "%s: cannot rename %s to it", call->origin.dated,
-                         call->config.output_dir);
+        return error_set_errno(error, BERTH_CANT_CREATE, errno, "%s: cannot rename %s to it",
+                               call->origin.dated, call->config.output_dir);
     }
     call->config.output_dir = call->origin.dated;
     cli_note(call, "the model is %s", call->origin.dated);

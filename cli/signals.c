@@ -2,6 +2,7 @@
 // Signals during a job: they request a save and a stop. Handlers do only what is safe in a handler.
 #include "cli.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,9 +22,12 @@ static volatile int stop;
 static const char *what_follows;
 static volatile sig_atomic_t first_signal;
 
+// Keeps errno, which belongs to the code that was interrupted.
 static void say(const char *text) {
+    const int kept = errno;
     ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
     (void)ignored;
+    errno = kept;
 }
 
 static void on_signal(int number) {

@@ -15,7 +15,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 // Files copied byte by byte along with the weights, if they exist.
 static const char *const companions[] = {"config.json",
@@ -422,7 +421,6 @@ static enum berth_status copy_companions(const struct conversion *conversion,
 
 static enum berth_status write_folder(const struct conversion *conversion,
                                       struct berth_error *error) {
-    TRY(dir_make(conversion->folder, error));
     TRY(copy_companions(conversion, error));
     TRY(write_vocabulary(conversion, error));
     TRY(write_configs(conversion, error));
@@ -442,12 +440,8 @@ static enum berth_status publish(const char *temporary, const char *output,
 
 static enum berth_status write_and_publish(struct conversion *conversion, const char *output,
                                            struct berth_error *error) {
-    size_t size = strlen(output) + 48;
-    char *temporary = memory_new(size);
-    if (temporary == NULL) {
-        return path_no_memory(error);
-    }
-    snprintf(temporary, size, "%.*s.%ld.0.tmp", (int)path_length(output), output, (long)getpid());
+    char *temporary;
+    TRY(dir_make_temporary(output, &temporary, error));
     conversion->folder = temporary;
     enum berth_status status = write_folder(conversion, error);
     if (status == BERTH_OK) {

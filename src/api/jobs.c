@@ -41,27 +41,41 @@ static enum berth_status find_task(const char *name, const struct task **task,
 static enum berth_status save_formats(const struct berth_config *config, int64_t steps,
                                       const struct berth_log *log, struct berth_error *error) {
     struct file_lock lock = {.descriptor = -1};
-    TRY(output_lock(config, &lock, error));
+    TRY(output_lock(config, &lock, NULL, error));
     enum berth_status status = save_formats_write(config, steps, log, error);
     file_lock_release(&lock);
     return status;
 }
 
-// Predicts the test set with the new model and the settings of its training.
+// The settings of the training, with the new model.
+static enum berth_status settings_trained(const struct task *task, const struct berth_config *given,
+                                          struct berth_config *own, struct berth_error *error) {
+    static const struct berth_log silent = {0}; // training has already logged the file's messages
+    if (own->deepspeed_config != NULL) {
+        TRY(deepspeed_apply(own, own->deepspeed_config, &silent, error));
+    }
+    TRY(recipe_apply(own, given, task->jobs, error));
+    own->model_name_or_path = own->output_dir;
+    own->config_file = own->vocab_file = NULL; // the model's folder has both
+    own->overwrite_output_dir = 1;
+    return BERTH_OK;
+}
+
+// Predicts the test set with the new model, unless `status`, this process's own so far, is a
+// failure in any process: the others would wait for it.
 static enum berth_status predict_trained(const struct task *task, const struct berth_config *config,
                                          struct berth_log log, const volatile int *stop,
-                                         struct berth_error *error) {
-    static const struct berth_log silent = {0}; // training has already logged the file's messages
+                                         enum berth_status status, struct berth_error *error) {
     struct berth_config own = *config;
-    if (own.deepspeed_config != NULL) {
-        TRY(deepspeed_apply(&own, own.deepspeed_config, &silent, error));
+    if (status == BERTH_OK) {
+        status = settings_trained(task, config, &own, error);
     }
-    TRY(recipe_apply(&own, config, task->jobs, error));
-    own.model_name_or_path = own.output_dir;
-    own.config_file = own.vocab_file = NULL; // the model's folder has both
-    own.overwrite_output_dir = 1;
-    const struct predict_args args = {
-        .task = task, .use = TASK_PREDICT, .config = &own, .log = log, .stop = stop};
+    const struct predict_args args = {.task = task,
+                                      .use = TASK_PREDICT,
+                                      .config = &own,
+                                      .log = log,
+                                      .stop = stop,
+                                      .status = status};
     struct berth_run_result ignored; // the caller gets training's
     return predict(&args, clear_result(NULL, &ignored), error);
 }
@@ -77,12 +91,14 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
     TRY(find_task(task, &found, error));
     TRY(save_formats_check(config->save_format, error));
     TRY(workers_train(found, config, log, stop, result, error));
-    if (!config->dry_run && launch_find().rank == 0) {
-        TRY(save_formats(config, result->steps, &log, error));
+    if (config->dry_run || result->best_worker < 0) {
+        return BERTH_OK; // there is no model
     }
-    return found->predicts_separately && !config->dry_run && task_predicts(config)
-               ? predict_trained(found, config, log, stop, error)
-               : BERTH_OK;
+    const enum berth_status status =
+        launch_find().rank == 0 ? save_formats(config, result->steps, &log, error) : BERTH_OK;
+    return found->predicts_separately && task_predicts(config)
+               ? predict_trained(found, config, log, stop, status, error)
+               : status;
 }
 
 enum berth_status berth_predict(const char *task, const struct berth_config *config,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -203,6 +204,30 @@ enum berth_status dir_make_parent(const char *path, struct berth_error *error) {
     enum berth_status status = parent != NULL ? dir_make(parent, error) : path_no_memory(error);
     memory_free(parent);
     return status;
+}
+
+enum berth_status dir_make_temporary(const char *path, char **temporary,
+                                     struct berth_error *error) {
+    const size_t size = strlen(path) + 48;
+    *temporary = NULL;
+    TRY(dir_make_parent(path, error));
+    char *name = memory_new(size);
+    if (name == NULL) {
+        return path_no_memory(error);
+    }
+    int result = -1;
+    errno = EEXIST;
+    for (int i = 0; result < 0 && errno == EEXIST && i < 1000; i++) {
+        snprintf(name, size, "%.*s.%ld.%d.tmp", (int)path_length(path), path, (long)getpid(), i);
+        result = CALL(mkdir(name, 0777));
+    }
+    if (result < 0) {
+        const enum berth_status status = file_cannot_create(name, errno, error);
+        memory_free(name);
+        return status;
+    }
+    *temporary = name;
+    return BERTH_OK;
 }
 
 size_t dir_existing(const char *path) {

@@ -146,6 +146,10 @@ enum berth_status file_check_kind(const char *path, const struct file_kind *kind
 enum berth_status dir_make(const char *path, struct berth_error *error);
 // dir_make of the folder that `path` is in.
 enum berth_status dir_make_parent(const char *path, struct berth_error *error);
+// Creates a new folder PATH.PID.N.tmp, and missing parents, for dir_publish; *temporary is its path
+// (memory_free), NULL after a failure. A folder that a process with the same pid, dead or on
+// another host, has left is not used.
+enum berth_status dir_make_temporary(const char *path, char **temporary, struct berth_error *error);
 // Undoes dir_make. dir_existing, called before it, returns the length of the longest prefix of
 // `path` that is an existing folder. dir_remove_created gets it as `kept` and removes the folder
 // and those parents whose paths are longer, as long as they are empty.
@@ -233,6 +237,7 @@ enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
 struct file_lock {
     int descriptor; // -1: not held
     char *path;
+    int unsupported; // held, but the file system has no locks: it keeps no other process away
 };
 enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
                                     struct berth_error *error);

@@ -25,31 +25,42 @@ static enum berth_status held_by_another(int descriptor, const char *folder,
                      folder, holder[0] != '\0' ? holder : "unknown process");
 }
 
-// Whether `path` still names the open file: its last holder may have removed it.
-static int is_current(int descriptor, const char *path) {
+// Whether `path` no longer names the open file: its last holder or another host has removed it. A
+// file that cannot be examined now, as when a file server does not answer, is not lost.
+static int is_lost(int descriptor, const char *path) {
     struct stat held, named;
-    return fstat(descriptor, &held) == 0 && stat(path, &named) == 0 &&
-           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+    if (fstat(descriptor, &held) != 0 || stat(path, &named) != 0) {
+        return errno == ENOENT || errno == ENOTDIR || errno == ESTALE;
+    }
+    return held.st_ino != named.st_ino || held.st_dev != named.st_dev;
 }
 
-// Opens and locks; *descriptor is -1 on failure and when the file was removed between the two
+// Returns as flock. Some file systems have no locks, such as Lustre mounted without the option
+// flock.
+static int lock_file(int descriptor, int *unsupported) {
+    int result;
+    CALL_AGAIN(result, flock(descriptor, LOCK_EX | LOCK_NB));
+    *unsupported = result < 0 && (errno == ENOSYS || errno == ENOLCK || errno == EOPNOTSUPP);
+    return *unsupported ? 0 : result;
+}
+
+// Opens and locks; lock->descriptor is -1 on failure and when the file was removed between the two
 // steps.
-static enum berth_status try_lock(const char *path, const char *folder, int *descriptor,
+static enum berth_status try_lock(struct file_lock *lock, const char *folder,
                                   struct berth_error *error) {
+    const char *path = lock->path;
     int opened = file_call_open(path, O_RDWR | O_CREAT);
-    *descriptor = -1;
     if (opened < 0) {
         return file_cannot_create(path, errno, error);
     }
-    int result;
-    CALL_AGAIN(result, flock(opened, LOCK_EX | LOCK_NB));
+    const int result = lock_file(opened, &lock->unsupported);
     enum berth_status status = BERTH_OK;
     if (result < 0 && errno == EWOULDBLOCK) {
         status = held_by_another(opened, folder, error);
     } else if (result < 0) {
         status = error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot lock %s", path);
-    } else if (is_current(opened, path)) {
-        *descriptor = opened;
+    } else if (!is_lost(opened, path)) {
+        lock->descriptor = opened;
         return BERTH_OK;
     }
     file_call_close(opened);
@@ -74,7 +85,7 @@ enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
     }
     enum berth_status status = BERTH_OK;
     while (status == BERTH_OK && lock->descriptor < 0) {
-        status = try_lock(lock->path, folder, &lock->descriptor, error);
+        status = try_lock(lock, folder, error);
     }
     if (status == BERTH_OK) {
         write_holder(lock->descriptor);
@@ -86,7 +97,7 @@ enum berth_status file_lock_acquire(struct file_lock *lock, const char *folder,
 }
 
 enum berth_status file_lock_check(const struct file_lock *lock, struct berth_error *error) {
-    return is_current(lock->descriptor, lock->path)
+    return !is_lost(lock->descriptor, lock->path)
                ? BERTH_OK
                : error_set(error, BERTH_IO,
                            "%s: the lock of this run is lost: its folder was removed or replaced, "
@@ -98,8 +109,8 @@ void file_lock_release(struct file_lock *lock) {
     if (lock->descriptor < 0) {
         return;
     }
-    if (is_current(lock->descriptor, lock->path)) { // else it belongs to another process
-        (void)CALL(unlink(lock->path));             // while still locked: see is_current
+    if (!is_lost(lock->descriptor, lock->path)) { // else it belongs to another process
+        (void)CALL(unlink(lock->path));           // while still locked: see is_lost
     }
     file_call_close(lock->descriptor);
     memory_free(lock->path);
@@ -116,9 +127,7 @@ enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *t
     if (opened < 0) {
         return file_cannot_create(path, errno, error);
     }
-    int result;
-    CALL_AGAIN(result, flock(opened, LOCK_EX | LOCK_NB));
-    if (result == 0) {
+    if (lock_file(opened, &lock->unsupported) == 0) {
         lock->descriptor = opened;
         *taken = 1;
         return BERTH_OK;

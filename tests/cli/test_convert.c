@@ -79,6 +79,24 @@ static void test_failing_calls(void **state) {
     }
 }
 
+// A killed conversion, with the same process number, has left its folder.
+static void test_remains_of_a_killed_conversion(void **state) {
+    (void)state;
+    char name[64];
+    make_model(scratch("model"));
+    assert_int_equal(convert("hf", NULL), BERTH_OK);
+    const size_t files = count_entries(scratch("out"));
+    assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
+    snprintf(name, sizeof name, "out.%ld.0.tmp", (long)getpid());
+    assert_int_equal(dir_make(scratch(name), NULL), BERTH_OK);
+    char *theirs = path_join(scratch(name), "theirs");
+    assert_int_equal(file_write(theirs, "kept", 4, NULL), BERTH_OK);
+    memory_free(theirs);
+    assert_int_equal(convert("hf", NULL), BERTH_OK);
+    assert_int_equal(count_entries(scratch("out")), files);
+    assert_int_equal(count_entries(scratch(name)), 1);
+}
+
 // Another process fills the output during the conversion.
 static void fill_output(void *context, const struct berth_record *record) {
     (void)context;
@@ -615,6 +633,7 @@ int main(void) {
         SCRATCH_TEST(test_no_memory),
         SCRATCH_TEST(test_no_memory_to_compare),
         SCRATCH_TEST(test_output_filled_meanwhile),
+        SCRATCH_TEST(test_remains_of_a_killed_conversion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

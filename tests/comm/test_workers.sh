@@ -20,6 +20,9 @@ with open("table.csv", "w") as table:
     table.write("text,label\n")
     for _ in range(60):
         table.write(f"{text()},{random.choice(['good', 'bad'])}\n")
+with open("pairs.csv", "w") as pairs:
+    pairs.write("one,other,score\n")
+    pairs.writelines(f"{text()},{text()},{i % 6 / 5}\n" for i in range(60))
 with open("articles", "w") as articles:
     articles.writelines("\n".join(f"{text()}." for _ in range(6)) + "\n\n" for _ in range(40))
 END
@@ -119,12 +122,30 @@ compare pretrained 2 masked_lm_loss least "model.safetensors eval_results.txt" -
     pretrain --config_file config.json --vocab_file model/vocab.txt --input_dir "$shards" --eval_dir "$shards" --do_eval \
     $common --learning_rate 1e-2 --max_seq_length 32
 
+# Also the folders of the modules that make vectors, in place of an older result's; a checkpoint is none of the files.
+mkdir -p vectors/1_Pooling
+echo '{"pooling_mode_cls_token": true}' >vectors/1_Pooling/config.json
+several 2 finetune embed --model model --train pairs.csv --dev pairs.csv $common --output vectors --seed 5 --workers independent \
+    --overwrite_output_dir --save_format nvidia --save_steps 4
+expect_code 0
+same_files vectors vectors/worker-0 1_Pooling/config.json modules.json
+[ -s vectors/worker-0/ckpt_4.pt ] && [ ! -e vectors/ckpt_4.pt ] || fail "a checkpoint is a result"
+run embed --model vectors --threads 1 articles
+expect_code 0
+
 # Of equal workers the first one is chosen; the prediction is that of the published model.
 several 2 $table --model classes-5 --output equal --learning_rate 0 --seed 5 --workers independent --test_file table.csv \
     --do_predict
 expect_code 0
 grep -q '"best_worker": 0' equal/workers.json || fail "not the first of equal ones"
 [ -s equal/test_results.tsv ] && [ ! -e equal/worker-0/test_results.tsv ] || fail "no prediction of the best"
+
+# Without a model that was chosen, nothing is converted.
+several 2 pretrain --config_file config.json --vocab_file model/vocab.txt --input_dir "$shards" --eval_dir "$shards" --do_eval \
+    $common --max_seq_length 32 --output unscored --seed 5 --workers independent --steps_this_run 1 --save_format torch
+expect_code 0
+once "no worker has finished with a score: none is chosen, and nothing is predicted or written in other formats"
+[ ! -e unscored/pytorch_model.bin ] || fail "a result of no model"
 
 # --- resuming ------------------------------------------------------------------------------------
 
@@ -250,6 +271,15 @@ failing 66 absent.json $questions --workers independent --train absent.json
 failing 78 "--workers independent needs evaluations to choose the best worker" $questions --workers independent \
     --do_eval false
 failing 78 "leaves no seed for worker 1" $questions --workers independent --seed 9223372036854775807
+
+# The first process cannot write the result in another format; the second one does not wait for it to predict.
+rm -f codes
+mkdir -p unwritable/pytorch_model.bin
+launch_program "${mpis[turn++ % ${#mpis[@]}]}" 2 bash numbered.sh "$BERTH" $table --output unwritable --overwrite_output_dir \
+    --save_format torch --test_file table.csv --do_predict --comm_timeout 60
+[ "$(tr '\n' ' ' <codes)" = "73 73 " ] || fail "exit codes $(cat codes)"
+once "pytorch_model.bin"
+[ ! -e unwritable/test_results.tsv ] || fail "something was predicted"
 
 several 2 $questions --mpi_workers_sync_gradients false --zero_stage 2 --reduce_bucket_size 1000 --dry_run --output none
 expect_code 0

@@ -635,6 +635,55 @@ static void test_lock_that_is_lost_is_noticed(void **state) {
     assert_false(file_exists(scratch("d/.lock")));
 }
 
+// As on Lustre without the mount option flock.
+static void test_file_system_without_locks(void **state) {
+    (void)state;
+    static const int causes[] = {ENOSYS, ENOLCK, EOPNOTSUPP};
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        struct file_lock lock;
+        int taken;
+        file_fail_at(2, causes[i]); // the call after open
+        assert_int_equal(file_lock_acquire(&lock, scratch_folder, NULL), BERTH_OK);
+        assert_true(lock.unsupported);
+        assert_int_equal(file_lock_check(&lock, NULL), BERTH_OK);
+        file_lock_release(&lock);
+        assert_int_equal(scratch_count(), 0);
+        file_fail_at(2, causes[i]);
+        assert_int_equal(file_lock_try(&lock, scratch("l"), &taken, NULL), BERTH_OK);
+        assert_true(taken && lock.unsupported);
+        file_lock_unlock(&lock);
+        assert_int_equal(file_remove(scratch("l"), NULL), BERTH_OK);
+    }
+    struct file_lock lock;
+    assert_int_equal(file_lock_acquire(&lock, scratch_folder, NULL), BERTH_OK);
+    assert_false(lock.unsupported);
+    file_lock_release(&lock);
+    file_fail_at(2, EIO);
+    assert_int_equal(file_lock_acquire(&lock, scratch_folder, NULL), BERTH_CANT_CREATE);
+}
+
+// As with a file server that does not answer for a while.
+static void test_lock_that_cannot_be_examined_is_not_lost(void **state) {
+    (void)state;
+    struct file_lock lock;
+    struct stat info;
+    const char *folder = scratch("d");
+    assert_int_equal(dir_make(folder, NULL), BERTH_OK);
+    assert_int_equal(file_lock_acquire(&lock, folder, NULL), BERTH_OK);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int closed = chmod(folder, 0) == 0 && (geteuid() != 0 || setuid(65534) == 0) &&
+                           stat(lock.path, &info) < 0 && errno == EACCES;
+        _exit(closed && file_lock_check(&lock, NULL) == BERTH_OK ? 7 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 7);
+    assert_int_equal(chmod(folder, 0700), 0);
+    file_lock_release(&lock);
+    assert_int_equal(dir_remove_empty(folder, NULL), BERTH_OK);
+}
+
 static void test_lock_of_a_dead_process_is_free(void **state) {
     (void)state;
     struct file_lock lock;
@@ -683,6 +732,8 @@ int main(void) {
         SCRATCH_TEST(test_parts_of_paths),
         SCRATCH_TEST(test_lock_names_its_holder),
         SCRATCH_TEST(test_lock_that_is_lost_is_noticed),
+        SCRATCH_TEST(test_file_system_without_locks),
+        SCRATCH_TEST(test_lock_that_cannot_be_examined_is_not_lost),
         SCRATCH_TEST(test_lock_of_a_dead_process_is_free),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);

@@ -65,6 +65,31 @@ static void test_what_is_done_is_kept(void **state) {
     buffer_done(&wanted);
 }
 
+// A file that cannot be examined is not a missing one: none is made again.
+static void test_read_errors_keep_what_is_done(void **state) {
+    (void)state;
+    static const char *const paths[] = {A_SHARD, AN_HDF5, A_PACK};
+    uint64_t before[3], made, call = 0;
+    struct buffer wanted = make_whole();
+    struct pipeline pipeline = pipeline_default("other");
+    pipeline_run_ok(&pipeline);
+    for (size_t i = 0; i < 3; i++) {
+        before[i] = inode(scratch(paths[i]));
+    }
+    do {
+        struct berth_error error = {.message = ""};
+        file_fail_at(++call, EMFILE);
+        const enum berth_status status = pipeline_run(&pipeline, &error);
+        made = file_fail_at(0, 0);
+        assert_int_equal(status != BERTH_OK, error.message[0] != '\0');
+        for (size_t i = 0; i < 3; i++) {
+            assert_true(inode(scratch(paths[i])) == before[i]);
+        }
+    } while (made >= call);
+    assert_true(call > 10);
+    buffer_done(&wanted);
+}
+
 static enum berth_status make_instances_alone(const struct pipeline *pipeline,
                                               struct berth_error *error) {
     struct tokenizer *tokenizer = NULL;
@@ -720,6 +745,7 @@ static void test_empty_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {STAGES_TEST(test_threads),
                                        STAGES_TEST(test_what_is_done_is_kept),
+                                       STAGES_TEST(test_read_errors_keep_what_is_done),
                                        STAGES_TEST(test_input_with_gaps),
                                        STAGES_TEST(test_changed_shards_of_another_program),
                                        STAGES_TEST(test_full_disk),

@@ -183,6 +183,28 @@ static void test_full_disk(void **state) {
     buffer_done(&wanted);
 }
 
+// A file that cannot be examined is not a missing one: none is written again.
+static void test_read_errors_keep_what_is_done(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct wikipedia_counts counts;
+    write_bzip2("x.bz2", &dump, 500);
+    assert_int_equal(run("x.bz2", "other", 2, NULL, &counts, NULL), BERTH_OK);
+    const uint64_t before = inode(path_of("other", 0));
+    uint64_t made, call = 0;
+    do {
+        struct berth_error error = {.message = ""};
+        file_fail_at(++call, EMFILE);
+        const enum berth_status status = run("x.bz2", "other", 2, NULL, &counts, &error);
+        made = file_fail_at(0, 0);
+        assert_int_equal(status != BERTH_OK, error.message[0] != '\0');
+        assert_true(inode(path_of("other", 0)) == before);
+    } while (made >= call);
+    assert_true(call > 5);
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
 // Killed before a system call. Finished files are not written again.
 static void test_killed(void **state) {
     (void)state;
@@ -670,6 +692,7 @@ static void test_sample(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {SCRATCH_TEST(test_text),
                                        SCRATCH_TEST(test_full_disk),
+                                       SCRATCH_TEST(test_read_errors_keep_what_is_done),
                                        SCRATCH_TEST(test_killed),
                                        SCRATCH_TEST(test_without_memory),
                                        SCRATCH_TEST(test_forged_documents),

@@ -8,6 +8,9 @@
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/manifest.h"
 
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // --- leftovers ----------------------------------------------------------------------------------
@@ -152,6 +155,59 @@ static void test_checkpoints_without_memory(void **state) {
         assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
     } while (made >= call);
     assert_true(call > 10);
+}
+
+// Each call of the file layer fails once: that does not make a checkpoint a damaged one, and none
+// is left out when the later ones are set aside.
+static void test_checkpoints_that_cannot_be_read(void **state) {
+    static const int causes[] = {EIO, EMFILE};
+    const struct leftovers_branch branch = {scratch_folder, 4, 0};
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        uint64_t made, call = 0;
+        do {
+            struct berth_error error = {0};
+            char *found = NULL;
+            make_checkpoints();
+            file_fail_at(++call, causes[i]);
+            enum berth_status status = checkpoint_find(scratch_folder, NULL, &found, &error);
+            if (status == BERTH_OK) {
+                assert_string_equal(strrchr(found, '/'), "/checkpoint-10");
+                status = leftovers_set_aside(&branch, NULL, &error);
+            }
+            made = file_fail_at(0, 0);
+            assert_true(status != BERTH_OK || checkpoints() == (1 << 2 | 1 << 4));
+            assert_true((status == BERTH_OK) == (error.message[0] == '\0'));
+            memory_free(found);
+            assert_int_equal(dir_remove(scratch_folder, NULL), BERTH_OK);
+            assert_int_equal(dir_make(scratch_folder, NULL), BERTH_OK);
+        } while (made >= call);
+        assert_true(call > 10);
+    }
+}
+
+// A checkpoint that another user owns is neither damaged nor incomplete.
+static void test_checkpoint_of_another_user(void **state) {
+    static const char *const closed[] = {"checkpoint-10/model.safetensors", "checkpoint-10"};
+    make_checkpoints();
+    assert_int_equal(chmod(scratch_folder, 0755), 0);
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
+        assert_int_equal(chmod(scratch(closed[i]), 0), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            struct berth_error error = {0};
+            char *found;
+            const int is_other =
+                chdir(scratch_folder) == 0 && (geteuid() != 0 || setuid(65534) == 0);
+            _exit(is_other && checkpoint_find(".", NULL, &found, &error) == BERTH_IO &&
+                          strstr(error.message, "Permission denied") != NULL
+                      ? 7
+                      : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(chmod(scratch(closed[i]), 0700), 0);
+        assert_int_equal(WEXITSTATUS(status), 7);
+    }
 }
 
 // A kill while a checkpoint was being removed has left its temporary name.
@@ -346,6 +402,19 @@ static enum berth_status set_aside(int64_t after, int originals) {
     return leftovers_set_aside(&branch, &log, NULL);
 }
 
+static void test_output_folder_without_locks(void **state) {
+    struct berth_config config;
+    struct file_lock lock = {.descriptor = -1};
+    const struct berth_log log = {.write = keep_note};
+    berth_config_init(&config);
+    config.output_dir = scratch_folder;
+    notes[0] = '\0';
+    file_fail_at(2, ENOSYS); // the call after open
+    assert_int_equal(output_lock(&config, &lock, &log, NULL), BERTH_OK);
+    assert_non_null(strstr(notes, "its file system has no locks"));
+    file_lock_release(&lock);
+}
+
 // A run that goes on from 4 leaves 6 to 10 behind, and none of them is lost.
 static void test_setting_aside(void **state) {
     char *found;
@@ -381,6 +450,8 @@ int main(void) {
         SCRATCH_TEST(test_names_that_are_no_checkpoints),
         SCRATCH_TEST(test_rotation_keeps_the_newest),
         SCRATCH_TEST(test_checkpoints_without_memory),
+        SCRATCH_TEST(test_checkpoints_that_cannot_be_read),
+        SCRATCH_TEST(test_checkpoint_of_another_user),
         SCRATCH_TEST(test_rotation_after_a_kill),
         SCRATCH_TEST(test_rotation_verifies_the_newest),
         SCRATCH_TEST(test_rotation_of_moved_checkpoints),
@@ -388,6 +459,7 @@ int main(void) {
         SCRATCH_TEST(test_what_is_overwritten),
         SCRATCH_TEST(test_what_a_run_starts_from_is_not_overwritten),
         SCRATCH_TEST(test_setting_aside),
+        SCRATCH_TEST(test_output_folder_without_locks),
     };
     return cmocka_run_group_tests_name("checkpoint folder", tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "fixture.h"
 #include "train/checkpoint/checkpoint.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -175,9 +176,17 @@ static void test_damaged_best_model(void **state) {
     run.config.evaluate_every_epoch = 0;
     run.config.learning_rate = 1e-12; // all scores are the same, so the first one is the best
     fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
+    run.config.resume_from_checkpoint = "auto";
+    run.fail_errno = EIO;
+    run.fail_after_step = FIXTURE_UPDATES;
+    // A read error, while checkpoint-1 is verified, is no damage.
+    for (run.fail_at = 30; run.fail_at <= 50; run.fail_at += 10) {
+        fixture_expect(&run, BERTH_IO, "best/checkpoint-1/");
+        fixture_assert_not_logged("is damaged");
+    }
+    run.fail_at = 0;
     flip(in_folder("best/checkpoint-1/model.safetensors"), 99999);
     assert_int_equal(file_remove(in_folder("best/model.safetensors"), NULL), BERTH_OK);
-    run.config.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_OK,
                    "checkpoint-1 is damaged: the result is the last model, not the best: ");
     assert_same_file(in_folder("best/model.safetensors"),

@@ -171,8 +171,14 @@ static void test_overwriting_leaves_nothing_of_a_run(void **state) {
     }
     run.config.save_format = "hf";
     run.config.overwrite_output_dir = 1;
-    run.stop_at_start = 1;
-    run.stop_level = 1;
+    run.stop_at_start = run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        assert_true(file_exists(fixture_path("out", gone[i]))); // no update was done
+    }
+    run.stop_at_start = 0;
+    run.stop_at_step = 1;
+    run.stop_level = 2;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         assert_false(file_exists(fixture_path("out", gone[i])));

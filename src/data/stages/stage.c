@@ -196,7 +196,10 @@ static enum berth_status load_entries(struct stage *stage, const json *object,
     TRY(json_get_boolean(object, stage->path, "complete", &stage->complete, error));
     int failed = 0;
     while (json_walk_next(&walk)) {
-        if (check_entry(stage->folder, walk.key, walk.value, NULL) == BERTH_OK) {
+        struct berth_error own = {0};
+        const enum berth_status status = check_entry(stage->folder, walk.key, walk.value, &own);
+        TRY(file_probe(status, &own, error));
+        if (status == BERTH_OK) {
             failed |= json_set(stage->files, walk.key, json_copy_deep(walk.value));
         } else {
             stage->complete = 0;

@@ -170,7 +170,10 @@ static enum berth_status load_files(struct wikipedia_state *state, const char *f
     for (size_t i = 0; i < count; i++) {
         struct wikipedia_file file;
         TRY(file_from_json(json_at(files, i), state->path, &file, error));
-        if (check_file(folder, i, file.bytes, NULL) != BERTH_OK) {
+        struct berth_error own = {0};
+        const enum berth_status status = check_file(folder, i, file.bytes, &own);
+        TRY(file_probe(status, &own, error));
+        if (status != BERTH_OK) {
             state->complete = 0;
             break;
         }

@@ -473,10 +473,14 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
             *folder = path;
             continue;
         }
-        if (found == BERTH_NO_MEMORY) {
-            status = error_no_memory(error, 0, "verifying a checkpoint");
-        } else {
+        status = file_probe(found, &damage, error);
+        if (status == BERTH_OK) {
             log_warning(log, "skipping a damaged checkpoint: %s", damage.message);
+        } else if (status == BERTH_IO) {
+            (void)error_prefix(error, status,
+                               "checkpoint-%" PRId64 " cannot be examined; try again, or rename it "
+                               "to resume from an older one",
+                               steps[i - 1]);
         }
         memory_free(path);
     }
@@ -576,10 +580,17 @@ enum berth_status output_check_summary(const struct berth_config *config,
 }
 
 enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,
-                              struct berth_error *error) {
+                              const struct berth_log *log, struct berth_error *error) {
     if (lock->descriptor >= 0) {
         return BERTH_OK;
     }
     TRY(dir_make(config->output_dir, error));
-    return file_lock_acquire(lock, config->output_dir, error);
+    TRY(file_lock_acquire(lock, config->output_dir, error));
+    if (lock->unsupported) {
+        log_warning(log,
+                    "%s cannot be locked, because its file system has no locks (for Lustre see the "
+                    "mount option flock): start no other run in it",
+                    config->output_dir);
+    }
+    return BERTH_OK;
 }

@@ -82,7 +82,8 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
                                   const struct berth_log *log, struct berth_error *error);
 
 // Sets *folder (memory_free) to the newest checkpoint of output_dir that verifies; NULL if there
-// are none. Warns of each damaged one; BERTH_BAD_DATA if all are damaged.
+// are none. Warns of each damaged one; BERTH_BAD_DATA if all are damaged. A read error is no
+// damage, but BERTH_IO.
 enum berth_status checkpoint_find(const char *output_dir, const struct berth_log *log,
                                   char **folder, struct berth_error *error);
 
@@ -141,7 +142,8 @@ enum berth_status output_check_summary(const struct berth_config *config,
                                        struct berth_error *error);
 
 // Creates the folder with its missing parents and locks it; does nothing if `lock` is already held.
+// Warns if the file system has no locks.
 enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,
-                              struct berth_error *error);
+                              const struct berth_log *log, struct berth_error *error);
 
 #endif

@@ -117,9 +117,10 @@ static enum berth_status find_later(const struct leftovers_branch *branch, const
     if (checkpoint_step(name) <= branch->after) {
         return BERTH_OK;
     }
-    const enum berth_status status = manifest_verify_listed(path, NULL, error);
+    struct berth_error own = {0};
+    const enum berth_status status = manifest_verify_listed(path, NULL, &own);
     *is_later = status == BERTH_OK;
-    return status == BERTH_NO_MEMORY ? status : BERTH_OK;
+    return file_probe(status, &own, error);
 }
 
 struct setting_aside {

@@ -7,9 +7,11 @@
 #include "format/checksum/digest.h"
 #include "format/json/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MANIFEST_NAME "manifest.json"
 #define MANIFEST_FORMAT 1
@@ -112,6 +114,11 @@ static int is_inside(const char *name) {
            strchr(last, '/') == NULL;
 }
 
+// Whether a file that cannot be read is another user's. That is no damage.
+static int is_forbidden(const char *path) {
+    return access(path, R_OK) < 0 && (errno == EACCES || errno == EPERM);
+}
+
 static enum berth_status verify_file(const char *folder, const char *name, const json *entry,
                                      struct berth_error *error) {
     int64_t bytes = -1;
@@ -131,7 +138,9 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     uint64_t found;
     char hex[DIGEST_HEX_SIZE];
     enum berth_status status = digest_measure(path, &found, hex, error);
-    if (status == BERTH_NO_INPUT) {
+    if (status == BERTH_NO_INPUT && is_forbidden(path)) {
+        status = BERTH_IO;
+    } else if (status == BERTH_NO_INPUT) {
         status = error_set(error, BERTH_BAD_DATA, "%s: listed in the manifest, but missing", path);
     } else if (status == BERTH_OK && found != (uint64_t)bytes) {
         status = error_set(error, BERTH_BAD_DATA,
@@ -241,7 +250,9 @@ static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
     }
     json *manifest = NULL;
     enum berth_status status = json_read_file(path, &manifest, error);
-    if (status == BERTH_NO_INPUT) {
+    if (status == BERTH_NO_INPUT && is_forbidden(path)) {
+        status = BERTH_IO;
+    } else if (status == BERTH_NO_INPUT) {
         status = error_set(error, BERTH_BAD_DATA,
                            "%s: no such file; the folder is not a checkpoint of this program, or "
                            "an incomplete copy of one",

@@ -94,6 +94,7 @@ struct predict_job {
     struct berth_config config;
     struct berth_log log;
     const volatile int *stop;
+    enum berth_status status; // before the job
     struct comm *comm;
     struct predictor predictor;
     struct evaluation evaluation;
@@ -172,6 +173,9 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
 }
 
 static enum berth_status settle(struct predict_job *job, struct berth_error *error) {
+    if (job->status != BERTH_OK) {
+        return job->status;
+    }
     TRY(job->task->settle(&job->config, job->use, error));
     return task_log_settings(job->task, &job->config, JOB_PREDICT, &job->log, error);
 }
@@ -180,12 +184,12 @@ static enum berth_status settle(struct predict_job *job, struct berth_error *err
 static enum berth_status check_output_folder(struct predict_job *job, struct berth_error *error) {
     TRY(output_check_predictions(&job->config, error));
     return !job->config.dry_run && dir_exists(job->config.output_dir)
-               ? output_lock(&job->config, &job->lock, error)
+               ? output_lock(&job->config, &job->lock, &job->log, error)
                : BERTH_OK;
 }
 
 static enum berth_status make_output(struct predict_job *job, struct berth_error *error) {
-    TRY(output_lock(&job->config, &job->lock, error));
+    TRY(output_lock(&job->config, &job->lock, &job->log, error));
     return output_check_predictions(&job->config, error);
 }
 
@@ -238,6 +242,7 @@ enum berth_status predict(const struct predict_args *args, struct berth_run_resu
                               .config = *args->config,
                               .log = args->log,
                               .stop = args->stop,
+                              .status = args->status,
                               .comm = comm_self(),
                               .lock = {.descriptor = -1}};
     snprintf(job.title, sizeof job.title, "%s %s", job.use == TASK_PREDICT ? "predict" : "evaluate",

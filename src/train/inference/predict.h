@@ -42,6 +42,8 @@ struct predict_args {
     const struct berth_config *config;
     struct berth_log log;
     const volatile int *stop;
+    enum berth_status status; // of this process so far, with the error passed; unless BERTH_OK in
+                              // every process, nothing is predicted
 };
 
 // Implements berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE). Processes that were

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The best model of a training job as its result (--load_best_model_at_end).
+#include "core/file.h"
 #include "core/memory.h"
 #include "train/job/training_job_internal.h"
 
@@ -88,8 +89,7 @@ static enum berth_status find_best(struct training_job *job, char **folder,
     }
     enum berth_status status = checkpoint_accept(*folder, &job->log, &damage);
     int is_damaged = status != BERTH_OK;
-    status =
-        status == BERTH_NO_MEMORY ? error_no_memory(error, 0, "verifying a checkpoint") : BERTH_OK;
+    status = file_probe(status, &damage, error);
     TRY(comm_settle_stop(job->comm, status, &is_damaged, error));
     if (is_damaged) {
         log_warning(&job->log, "%s is damaged: the result is the last model, not the best: %s",

@@ -114,8 +114,10 @@ static enum berth_status handle_save_error(const struct run *run, int64_t step,
     if (status == BERTH_UNAVAILABLE || comm->status(comm, NULL) != BERTH_OK) {
         return error_set(error, status, "%s", own->message);
     }
-    const char *outcome =
-        run->saved_step == step ? "saved, but an older one could not be removed" : "not saved";
+    const char *outcome = run->saved_step != step ? "not saved"
+                          : status == BERTH_BAD_DATA
+                              ? "damaged, so older ones were kept"
+                              : "saved, but an older one could not be removed";
     const int has_diverged = status == BERTH_FAILURE; // a weight is not finite (state_file.c)
     if (!has_diverged && goes_on_after_save_error(run->loop)) {
         log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", step, outcome,

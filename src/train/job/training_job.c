@@ -137,7 +137,7 @@ static enum berth_status compare_settings(const struct training_job *job,
 
 // Locks the folder first, because another run might be rotating the checkpoints that are read next.
 static enum berth_status lock_output(struct training_job *job, struct berth_error *error) {
-    TRY(output_lock(&job->config, &job->lock, error));
+    TRY(output_lock(&job->config, &job->lock, &job->log, error));
     return checkpoint_clean(job->config.output_dir, error);
 }
 
@@ -401,6 +401,10 @@ static double job_epoch(const struct training_job *job) {
     return batching_epochs(&job->batching, job->progress.step - job->progress.phase_start);
 }
 
+static int overwrites(const struct training_job *job) {
+    return job->config.overwrite_output_dir && job->resume.folder == NULL;
+}
+
 enum berth_status training_job_train(struct training_job *job, const volatile int *stop,
                                      struct training_outcome *outcome, struct berth_error *error) {
     struct training_loop loop = {.task = job->task->name,
@@ -408,6 +412,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                  .log = &job->log,
                                  .stop = stop,
                                  .lock = &job->lock,
+                                 .overwrites = overwrites(job),
                                  .updater = &job->updater,
                                  .batching = &job->batching,
                                  .schedule = &job->schedule,
@@ -458,10 +463,6 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     return job->resume.folder != NULL ? BERTH_OK : require_start(job, error);
 }
 
-static int overwrites(const struct training_job *job) {
-    return job->config.overwrite_output_dir && job->resume.folder == NULL;
-}
-
 static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
     TRY(check_output_folder(job, error));
     return overwrites(job) ? leftovers_check(&job->config, error) : BERTH_OK;
@@ -510,8 +511,7 @@ static enum berth_status make_output(struct training_job *job, struct berth_erro
         TRY(output_check(&job->config, ", or resume with --resume_from_checkpoint auto", error));
     }
     TRY(copy_tokenizer(job, error));
-    TRY(run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error));
-    return overwrites(job) ? leftovers_remove(job->config.output_dir, error) : BERTH_OK;
+    return run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error);
 }
 
 static enum berth_status open_log(struct training_job *job, struct berth_error *error) {

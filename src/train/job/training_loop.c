@@ -6,6 +6,7 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "metrics/results.h"
+#include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original_write.h"
 #include "train/engine/nonfinite.h"
 #include "train/job/loop_run.h"
@@ -437,7 +438,8 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     return interrupted_after_save(run, error);
 }
 
-// Before the first update: removes scores in the folder, which are those of an earlier model.
+// Before the first update: removes scores in the folder, which are those of an earlier model, or
+// all of an overwritten run. One that is stopped earlier loses nothing.
 static enum berth_status begin_updates(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
@@ -446,7 +448,8 @@ static enum berth_status begin_updates(struct run *run, struct berth_error *erro
     }
     enum berth_status status = check_lock(loop, error);
     if (status == BERTH_OK && comm->rank == 0) {
-        status = results_remove(loop->config->output_dir, error);
+        status = loop->overwrites ? leftovers_remove(loop->config->output_dir, error)
+                                  : results_remove(loop->config->output_dir, error);
     }
     return comm_settle(comm, status, error);
 }

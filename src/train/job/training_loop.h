@@ -24,6 +24,7 @@ struct training_loop {
     const struct berth_log *log;
     const volatile int *stop;     // may be NULL
     const struct file_lock *lock; // of the output folder; once it is lost, nothing more is written
+    int overwrites;               // whether the first update removes what an earlier run left there
     struct updater *updater;
     const struct batching *batching;
     const struct schedule *schedule;

@@ -5,7 +5,9 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "format/json/json.h"
+#include "model/sentence.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/original.h"
 #include "train/checkpoint/state_file.h"
 
 #include <inttypes.h>
@@ -183,7 +185,7 @@ static enum berth_status write_table(const struct worker_table *table, struct be
 static int is_result(const char *folder, const char *name) {
     char *path = path_join(folder, name);
     const int found = path != NULL && file_exists(path) && name[0] != '.' &&
-                      !checkpoint_is_temporary(name) &&
+                      !checkpoint_is_temporary(name) && !original_is_name(name) &&
                       strcmp(name, state_file_name(STATE_FILE_WEIGHTS)) != 0;
     memory_free(path);
     return found;
@@ -225,6 +227,9 @@ static enum berth_status copy_best(const struct worker_table *table, struct bert
         folder != NULL ? remove_weights(table->output_dir, error) : path_no_memory(error);
     if (status == BERTH_OK) {
         status = copy_results(folder, table->output_dir, error);
+    }
+    if (status == BERTH_OK) {
+        status = sentence_copy(folder, table->output_dir, error);
     }
     if (status == BERTH_OK) {
         status = copy_named(folder, table->output_dir, state_file_name(STATE_FILE_WEIGHTS), error);

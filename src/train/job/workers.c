@@ -114,9 +114,10 @@ static void announce(const struct worker *worker) {
 // Rank 0 only, after the workers' folders were created in it.
 static enum berth_status lock_output(struct worker *worker, struct berth_error *error) {
     const struct berth_config *given = worker->given;
-    TRY(output_lock(given, &worker->lock, error));
+    TRY(output_lock(given, &worker->lock, NULL, error));
     TRY(checkpoint_clean(given->output_dir, error));
-    return overwrites(given) ? leftovers_remove(given->output_dir, error) : BERTH_OK;
+    const int is_stopped = worker->request != NULL && *worker->request != 0;
+    return overwrites(given) && !is_stopped ? leftovers_remove(given->output_dir, error) : BERTH_OK;
 }
 
 static enum berth_status start(struct worker *worker, struct berth_error *error) {
@@ -284,7 +285,8 @@ static enum berth_status conclude(struct worker *worker, struct berth_run_result
     if (table->best >= 0) {
         report_best(table, log);
     } else {
-        log_warning(log, "no worker has finished with a score: none is chosen");
+        log_warning(log, "no worker has finished with a score: none is chosen, and nothing is "
+                         "predicted or written in other formats");
     }
     return unfinished < 0 ? BERTH_OK : report_unfinished(worker, unfinished, error);
 }
