@@ -27,6 +27,7 @@ struct embed {
     uint32_t *numbers; // evaluation: [examples][texts of an example] the number of each text
     float *vectors;    // evaluation: [texts][size] of length 1
     size_t size;
+    int threads;
 };
 
 // --- settings -----------------------------------------------------------------------------------
@@ -242,9 +243,10 @@ static enum berth_status number_texts(struct embed *own, struct berth_error *err
 static enum berth_status make_features(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     const double begin = clock_now();
+    own->threads = machine_threads(args->config);
     TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
     TRY(pair_features_build(&own->texts, args->files->tokenizer, args->config->max_seq_length,
-                            machine_threads(args->config), &own->features, error));
+                            own->threads, &own->features, error));
     set->examples = (int64_t)own->examples.count;
     set->tokens = (int64_t)own->features.token_count;
     log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
@@ -351,7 +353,8 @@ static enum berth_status score_retrieval(const struct embed *own,
                                          const struct embedding_set *vectors,
                                          struct task_score *score, struct berth_error *error) {
     struct embedding_retrieval result;
-    TRY(embedding_retrieve(vectors, own->numbers, own->examples.count, &result, error));
+    TRY(embedding_retrieve(vectors, own->numbers, own->examples.count, own->threads, &result,
+                           error));
     for (size_t i = 0; i < EMBEDDING_RECALLS; i++) {
         char name[24];
         snprintf(name, sizeof name, "recall@%zu", embedding_recall_depths[i]);
