@@ -149,6 +149,8 @@ static enum berth_status run(struct embed *embed, struct berth_error *error) {
 
 enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
                               const struct berth_embed_job *job, struct berth_error *error) {
+    struct berth_error unwanted;
+    error = error != NULL ? error : &unwanted; // the job's functions fill it in
     REQUIRE_CONFIG(config, error);
     REQUIRE(job, error);
     REQUIRE(job->read, error);

@@ -355,13 +355,13 @@ enum berth_status berth_encoder_hidden_states(const struct berth_encoder *encode
                                               const struct berth_text *texts, size_t count,
                                               struct berth_hidden_states *states,
                                               struct berth_error *error) {
+    CLEAR(states, count);
     REQUIRE(encoder, error);
     if (count == 0) {
         return BERTH_OK;
     }
     REQUIRE(texts, error);
     REQUIRE(states, error);
-    memset(states, 0, count * sizeof *states);
     struct texts_args args = {.items = texts,
                               .count = count,
                               .statuses =
