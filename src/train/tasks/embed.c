@@ -72,14 +72,7 @@ static enum berth_status has_validation(const struct berth_config *config, int *
 static void settle_pooling(const struct task_open *args) {
     const struct berth_config *config = args->config;
     struct sentence *sentence = &args->files->sentence;
-    for (size_t i = 0; config->pooling != NULL && i < SENTENCE_POOLINGS; i++) {
-        if (strcmp(sentence_pooling_names[i], config->pooling) == 0) {
-            sentence->how.pooling = (enum berth_pooling)i;
-        }
-    }
-    if (config->normalize >= 0) {
-        sentence->how.normalize = config->normalize;
-    }
+    sentence_choose(&sentence->how, config->pooling, config->normalize);
     sentence->max_length = config->max_seq_length;
     args->files->shape.embedding = (struct bert_embedding){.pooling = sentence->how.pooling,
                                                            .normalize = sentence->how.normalize};
