@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks the dependencies of src/ (doc/design.md): which room, and which inner room, may include which;
-that no files call each other in a circle; that one source file includes a third-party header.
+that no files call each other in a circle; that one source file includes a third-party header; and that
+each parallel region says how many threads it has, as OpenMP's default is all processors.
 
-Exits 1 and names each include, circle and header that breaks a rule. Also prints how long files and
+Exits 1 and names each include, circle, header and region that breaks a rule. Also prints how long files and
 functions are, which nothing depends on.
 """
 import collections
@@ -73,6 +74,7 @@ SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes
 CODE = {".c", ".h", ".cu", ".cuh", ".cpp", ".inc"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+PARALLEL = re.compile(r'^\s*#\s*pragma omp parallel\b(?:[^\n]*\\\n)*[^\n]*', re.M)
 # The name of a function or object with external linkage, defined in a source file.
 DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_]\w*)"
                         r"\s*(?:\((?=[^;]*?\)\s*\{)|\[[^\]]*\]\s*=|=)", re.M | re.S)
@@ -87,7 +89,10 @@ def main() -> int:
         relative = path.relative_to(root)
         in_cli = relative.parts[0] == "cli"
         room = "cli" if in_cli else (relative.parts[1] if len(relative.parts) > 2 else "")
-        for kind, name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        problems += [f"{relative}: '{line.strip()}' lacks num_threads(...)"
+                     for line in PARALLEL.findall(text) if "num_threads(" not in line]
+        for kind, name in INCLUDE.findall(text):
             if name.startswith(THIRD_PARTY):
                 doors.setdefault(name, set()).add(str(relative))
                 continue

@@ -4,8 +4,14 @@
  *
  * Conventions
  * - Every fallible function returns an enum berth_status and, on failure, fills the struct
- *   berth_error unless it is NULL. The library never prints and never exits. It does not change the
- *   locale, the working directory or signal handlers, and its results do not depend on them.
+ *   berth_error unless it is NULL. The library never prints and never exits, with one exception: if
+ *   the MPI that connects the processes of a job hangs, it says so on standard error and ends the
+ *   process. It does not change the locale, the working directory or signal handlers, and its
+ *   results do not depend on them.
+ * - What a job changes in its process: one of several processes of a host that may run on the same
+ *   processors binds the calling thread to its part of them, for good (berth_config.threads or
+ *   OMP_NUM_THREADS prevents it); under a limit of the address space, glibc's malloc gets a single
+ *   arena.
  * - Strings are UTF-8 and NUL-terminated. Character offsets count Unicode code points.
  * - Handles are opaque. The caller closes a handle with the close function of the same noun;
  *   closing NULL does nothing.
@@ -289,7 +295,8 @@ struct berth_config {
     const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
 
     /* ranks: the processes of a job */
-    const char *comm;        /* "self", "openmpi", "mpich"; "auto": as the launcher says */
+    const char *comm;        /* "openmpi", "mpich"; "self": none, refused in one of several that
+                                a launcher started; "auto": as the launcher says */
     int64_t comm_timeout;    /* seconds to wait for another process */
     const char *workers;     /* "synchronous": they divide each update; "independent": each trains a
                                 model of its own */
@@ -363,7 +370,8 @@ enum berth_status berth_config_set(struct berth_config *config, const char *name
 
 /* ---------------------------------------------------------------------------------------------
  * Reports. A job reports its progress as records of named fields; the caller decides what to do
- * with them. Calls are never concurrent.
+ * with them. Calls of one job are never concurrent, but may come from any thread of the process:
+ * the caller's, or one that the job started. The function may begin another job.
  */
 enum berth_record_kind {
     BERTH_RECORD_NOTE,     /* text for the user */
@@ -387,7 +395,7 @@ struct berth_field {
     enum berth_field_type type;
     int64_t integer;
     double real;
-    const char *text;
+    const char *text; /* NULL: there is none, as for a file that was not given */
 };
 
 struct berth_record {
@@ -774,8 +782,9 @@ struct berth_embedding {
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
                                      struct berth_encoder **encoder, struct berth_error *error);
 void berth_encoder_close(struct berth_encoder *encoder);
-/* The embedding that the model's folder specifies: that of its modules for sentence-transformers,
- * otherwise the mean scaled to length 1. */
+/* The embedding that the config's pooling and normalize specify and, where they are not set, the
+ * model's folder: that of its modules for sentence-transformers, otherwise the mean scaled to
+ * length 1. */
 struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder);
 /* The number of elements of one embedding. */
 size_t berth_encoder_size(const struct berth_encoder *encoder);
@@ -814,13 +823,13 @@ void berth_hidden_states_free(struct berth_hidden_states *states, size_t count);
 /* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
  * ends the job. */
 struct berth_embed_job {
-    int pooling;   /* enum berth_pooling; -1: as the model's folder specifies */
-    int normalize; /* 0, 1; -1: as the folder specifies */
+    int pooling;   /* enum berth_pooling; -1: as berth_encoder_usual */
+    int normalize; /* 0, 1; -1: the same */
     /* Provides texts[count], valid until the job ends. */
     enum berth_status (*read)(void *context, const char *const **texts, size_t *count,
                               struct berth_error *error);
-    /* Called once before the first embedding: what the folder specifies, and the number of elements
-     * of each embedding. */
+    /* Called once before the first embedding: berth_encoder_usual, and the number of elements of
+     * each embedding. */
     enum berth_status (*begin)(void *context, struct berth_embedding usual, size_t size,
                                struct berth_error *error);
     /* Receives embeddings[count][size], in the order of the texts. */

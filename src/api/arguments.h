@@ -6,6 +6,8 @@
 #include "core/error.h"
 #include "core/options.h"
 
+#include <string.h>
+
 // Returns BERTH_USAGE from the calling function if the pointer `argument` is NULL. The message
 // names both, so the caller is a function of berth.h and the argument is called as it is there.
 #define REQUIRE(argument, error) REQUIRE_AS(argument, #argument, error)
@@ -26,6 +28,15 @@
     struct berth_config whole_config_;                                                             \
     TRY(option_complete(&(config), &whole_config_, error));                                        \
     TRY(option_check(config, error))
+
+// Empties results[count], which the calling function fills and its caller frees: before anything
+// can fail. `results` may be NULL.
+#define CLEAR(results, count) argument_clear(results, (count) * sizeof *(results))
+static inline void argument_clear(void *results, size_t bytes) {
+    if (results != NULL) {
+        memset(results, 0, bytes);
+    }
+}
 
 // BERTH_USAGE if one of texts[count] is NULL, or if the array is NULL and count is above 0. `what`
 // names one element in the message.

@@ -186,8 +186,7 @@ static enum berth_status write_weights(const char *folder, const struct bert_con
     if (buffer == NULL) {
         return error_no_memory(error, bytes, "the weights");
     }
-    cores_watch_forks();
-    param_initialise(table, config, seed, buffer);
+    param_initialise(table, config, seed, buffer, cores_threads(0));
     enum berth_status status = folder_write_weights(folder, config, table, buffer, error);
     memory_pages_free(buffer, bytes);
     return status;

@@ -108,7 +108,7 @@ static enum berth_status open_encoder(struct embed *embed, struct berth_error *e
                : error_no_memory(error, numbers * sizeof *embed->embeddings, "embeddings");
 }
 
-// The job's choices take precedence over the model's folder.
+// The job's choices take precedence over the settings and the model's folder.
 static enum berth_status begin(struct embed *embed, struct berth_error *error) {
     const struct berth_embed_job *job = embed->job;
     const struct berth_embedding usual = berth_encoder_usual(embed->encoder);
@@ -149,6 +149,8 @@ static enum berth_status run(struct embed *embed, struct berth_error *error) {
 
 enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
                               const struct berth_embed_job *job, struct berth_error *error) {
+    struct berth_error unwanted;
+    error = error != NULL ? error : &unwanted; // the job's functions fill it in
     REQUIRE_CONFIG(config, error);
     REQUIRE(job, error);
     REQUIRE(job->read, error);
@@ -160,8 +162,12 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
     }
     struct embed embed = {.config = config, .job = job, .log = log, .comm = comm_self()};
     struct berth_config compared = *config; // of the ranks
-    compared.pooling = job->pooling >= 0 ? sentence_pooling_names[job->pooling] : NULL;
-    compared.normalize = job->normalize;
+    if (job->pooling >= 0) {
+        compared.pooling = sentence_pooling_names[job->pooling];
+    }
+    if (job->normalize >= 0) {
+        compared.normalize = job->normalize;
+    }
     enum berth_status status =
         machine_comm_open("embed", &compared, &embed.log, &embed.comm, error);
     if (status == BERTH_OK) {

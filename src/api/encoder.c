@@ -18,6 +18,7 @@
 struct berth_encoder {
     struct inference inference;
     struct sentence sentence;
+    struct berth_embedding usual;
 };
 
 // The folder's maximum length, or the model's number of positions if the folder specifies none.
@@ -43,6 +44,10 @@ static enum berth_status read_sentence(struct berth_encoder *encoder, struct ber
         TRY(sentence_read(config->model_name_or_path, &encoder->sentence, error));
         TRY(inputs_follow_sentence(config, config->model_name_or_path, error));
     }
+    encoder->usual = encoder->sentence.found
+                         ? encoder->sentence.how
+                         : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
+    sentence_choose(&encoder->usual, config->pooling, config->normalize);
     return BERTH_OK;
 }
 
@@ -99,9 +104,8 @@ void berth_encoder_close(struct berth_encoder *encoder) {
 }
 
 struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder) {
-    return encoder != NULL && encoder->sentence.found
-               ? encoder->sentence.how
-               : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
+    return encoder != NULL ? encoder->usual
+                           : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
 }
 
 int64_t berth_encoder_max_length(const struct berth_encoder *encoder) {
@@ -355,13 +359,13 @@ enum berth_status berth_encoder_hidden_states(const struct berth_encoder *encode
                                               const struct berth_text *texts, size_t count,
                                               struct berth_hidden_states *states,
                                               struct berth_error *error) {
+    CLEAR(states, count);
     REQUIRE(encoder, error);
     if (count == 0) {
         return BERTH_OK;
     }
     REQUIRE(texts, error);
     REQUIRE(states, error);
-    memset(states, 0, count * sizeof *states);
     struct texts_args args = {.items = texts,
                               .count = count,
                               .statuses =

@@ -280,13 +280,13 @@ static enum berth_status check_top_k(const struct berth_filler *filler, size_t t
 enum berth_status berth_fill_many(const struct berth_filler *filler, const char *const *texts,
                                   size_t count, size_t top_k, struct berth_filled *filled,
                                   struct berth_text_status *statuses, struct berth_error *error) {
+    CLEAR(filled, count);
     REQUIRE(filler, error);
     TRY(check_top_k(filler, top_k, error));
     if (count == 0) {
         return BERTH_OK;
     }
     REQUIRE(filled, error);
-    memset(filled, 0, count * sizeof *filled);
     REQUIRE(texts, error);
     REQUIRE(statuses, error);
     struct pass pass = {.filler = filler, .statuses = statuses, .top_k = top_k};
@@ -318,6 +318,7 @@ static enum berth_status first_failure(const struct berth_text_status *statuses,
 enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
                              size_t count, size_t top_k, struct berth_filled *filled,
                              struct berth_error *error) {
+    CLEAR(filled, count);
     REQUIRE(filler, error);
     if (count > 0) {
         REQUIRE(filled, error);

@@ -290,12 +290,12 @@ enum berth_status berth_model_answer_many(const struct berth_model *model,
                                           const struct berth_question *questions, size_t count,
                                           struct berth_answers *answers,
                                           struct berth_error *error) {
+    CLEAR(answers, count);
     REQUIRE(model, error);
     if (count == 0) {
         return BERTH_OK;
     }
     REQUIRE(answers, error);
-    memset(answers, 0, count * sizeof *answers);
     REQUIRE(questions, error);
     struct call call = {.model = model, .questions = questions, .answers = answers, .count = count};
     enum berth_status status = run(&call, error);

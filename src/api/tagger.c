@@ -266,12 +266,12 @@ static void pass_done(struct pass *pass) {
 enum berth_status berth_tag_many(const struct berth_tagger *tagger, const char *const *texts,
                                  size_t count, struct berth_tags *tags,
                                  struct berth_text_status *statuses, struct berth_error *error) {
+    CLEAR(tags, count);
     REQUIRE(tagger, error);
     if (count == 0) {
         return BERTH_OK;
     }
     REQUIRE(tags, error);
-    memset(tags, 0, count * sizeof *tags);
     REQUIRE(texts, error);
     REQUIRE(statuses, error);
     struct pass pass = {.tagger = tagger, .texts = memory_array_zeroed(count, sizeof *pass.texts)};

@@ -289,6 +289,7 @@ struct device {
     int is_host;     // 1: blocks of memory_new are ordinary memory that the host may read and write
     unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype; the bit of i8 stands for the
                      // operations on int8 matrices and an i8 word table in embed_forward
+    int threads;     // that the host may use for work around this device's; at least 1
     void *wrapper;   // state of code that has replaced functions of this struct; NULL: none
     enum dtype fast_dtype; // the default of training and prediction
     int wants_word_rows;   // 1: embed_backward reads batch.word_rows

@@ -7,6 +7,7 @@
 #include "core/terminal.h"
 #include "core/utf8.h"
 
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,15 @@ static void append(struct berth_error *error, const char *text) {
     }
 }
 
+// In plain ASCII, whatever the locale of the program that calls the library.
+static void append_errno(struct berth_error *error, int number) {
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (plain != (locale_t)0) {
+        append(error, strerror_l(number, plain));
+        freelocale(plain);
+    }
+}
+
 enum berth_status error_set_errno(struct berth_error *error, enum berth_status status,
                                   int errno_value, const char *format, ...) {
     if (error != NULL) {
@@ -46,7 +56,7 @@ enum berth_status error_set_errno(struct berth_error *error, enum berth_status s
         va_start(arguments, format);
         write_message(error, status, format, arguments);
         va_end(arguments);
-        append(error, strerror(errno_value));
+        append_errno(error, errno_value);
     }
     return status;
 }

@@ -25,6 +25,12 @@ static enum berth_status held_by_another(int descriptor, const char *folder,
                      folder, holder[0] != '\0' ? holder : "unknown process");
 }
 
+// Closing is not enough: a child that was forked meanwhile has the descriptor, too.
+static void unlock(int descriptor) {
+    (void)CALL(flock(descriptor, LOCK_UN));
+    file_call_close(descriptor);
+}
+
 // Whether `path` no longer names the open file: its last holder or another host has removed it. A
 // file that cannot be examined now, as when a file server does not answer, is not lost.
 static int is_lost(int descriptor, const char *path) {
@@ -112,7 +118,7 @@ void file_lock_release(struct file_lock *lock) {
     if (!is_lost(lock->descriptor, lock->path)) { // else it belongs to another process
         (void)CALL(unlink(lock->path));           // while still locked: see is_lost
     }
-    file_call_close(lock->descriptor);
+    unlock(lock->descriptor);
     memory_free(lock->path);
     *lock = (struct file_lock){.descriptor = -1};
 }
@@ -142,7 +148,7 @@ enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *t
 
 void file_lock_unlock(struct file_lock *lock) {
     if (lock->descriptor >= 0) {
-        file_call_close(lock->descriptor);
+        unlock(lock->descriptor);
         lock->descriptor = -1;
     }
 }

@@ -221,8 +221,8 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     if (kernels == NULL) {
         return error != NULL ? error->status : BERTH_USAGE;
     }
-    if (options->threads < 0 || options->threads > 1024) {
-        return error_set(error, BERTH_USAGE, "threads: expected 0 (all) to 1024, found %d",
+    if (options->threads < 0 || options->threads > 4096) {
+        return error_set(error, BERTH_USAGE, "threads: expected 0 (all) to 4096, found %d",
                          options->threads);
     }
     struct cpu *cpu = memory_array_zeroed(1, sizeof *cpu);
@@ -235,6 +235,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->threads = options->threads > 0 ? options->threads : cpu->processors;
     cpu->device = operations;
     cpu->device.state = cpu;
+    cpu->device.threads = cpu->threads;
     cpu->device.fast_dtype = kernels == CPU_NATIVE_BF16 ? DTYPE_BF16 : DTYPE_F32;
     cpu->marked = clock_now();
     enum berth_status status =

@@ -109,7 +109,7 @@ void library_product_free(struct library_product *product, int threads) {
 }
 
 const char *library_name(void) {
-    static char text[48];
+    static _Thread_local char text[48]; // of this thread's last call
     const dnnl_version_t *version = dnnl_version();
     snprintf(text, sizeof text, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
     return text;

@@ -32,7 +32,9 @@ enum berth_status device_gpu_open(const char *kind, const struct device_options 
     const struct device_module *module;
     *device = NULL;
     TRY(open_module(kind, &module, error));
-    return module->open(options, device, error);
+    TRY(module->open(options, device, error));
+    (*device)->threads = options->threads > 0 ? options->threads : 1;
+    return BERTH_OK;
 }
 
 enum berth_status device_gpu_describe(const char *kind, int index, int *count, char text[160],

@@ -116,9 +116,9 @@ static void score_query(const struct retrieval *r, size_t query, double *cosines
 }
 
 // Returns 0 when out of memory.
-static int score_queries(const struct retrieval *r) {
+static int score_queries(const struct retrieval *r, int threads) {
     int failed = 0;
-#pragma omp parallel reduction(| : failed)
+#pragma omp parallel num_threads(threads) reduction(| : failed)
     {
         double *cosines = memory_array(r->text_count, sizeof *cosines);
         failed = cosines == NULL;
@@ -149,7 +149,7 @@ static void add_queries(const struct retrieval *r, struct embedding_retrieval *r
 }
 
 enum berth_status embedding_retrieve(const struct embedding_set *set, const uint32_t *pairs,
-                                     size_t count, struct embedding_retrieval *result,
+                                     size_t count, int threads, struct embedding_retrieval *result,
                                      struct berth_error *error) {
     struct retrieval r = {.set = set};
     r.pairs = memory_array(count, sizeof *r.pairs);
@@ -159,7 +159,7 @@ enum berth_status embedding_retrieve(const struct embedding_set *set, const uint
     int complete = r.pairs != NULL && r.texts != NULL && r.starts != NULL && r.scores != NULL;
     if (complete) {
         sort_pairs(&r, pairs, count);
-        complete = score_queries(&r);
+        complete = score_queries(&r, threads);
     }
     if (complete) {
         add_queries(&r, result);

@@ -275,7 +275,7 @@ static enum berth_status read_tensors(struct reading *reading, const struct bert
                                    param->name);
         }
         if (reading->found[i] == NULL) {
-            param_initialise_one(param, config, seed, values);
+            param_initialise_one(param, config, seed, values, sink->threads);
         } else {
             TRY(weights_read_f32(&reading->weights, reading->found[i], values, error));
             reading->loaded++;
@@ -305,7 +305,7 @@ static enum berth_status check_classifier(const struct reading *reading,
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, uint64_t seed, float *buffer,
                                       struct folder_report *report, struct berth_error *error) {
-    const struct param_sink sink = param_sink_of(buffer);
+    const struct param_sink sink = param_sink_of(buffer, 1);
     memset(buffer, 0, (size_t)table->total * sizeof *buffer);
     return folder_read_weights_into(folder, config, table, seed, &sink, report, error);
 }

@@ -109,7 +109,7 @@ void int8_weights_done(struct int8_weights *weights) {
 
 static void set_words(struct int8_weights *weights, const float *values) {
     const struct mat words = weights->words;
-#pragma omp parallel for
+#pragma omp parallel for num_threads(weights->device->threads)
     for (int64_t row = 0; row < words.rows; row++) {
         int8_quantize(values + row * words.cols, words.cols,
                       (signed char *)words.data + row * words.stride,

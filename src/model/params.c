@@ -380,15 +380,16 @@ static void truncated_pair(uint64_t seed, uint32_t stream, uint64_t first, doubl
 
 struct normal {
     double deviation;
+    uint64_t seed;
+    uint32_t stream;
     void (*draw)(uint64_t seed, uint32_t stream, uint64_t first, double pair[2]);
 };
 
-static void fill_normal(float *to, int64_t count, const struct normal *normal, uint64_t seed,
-                        uint32_t stream) {
-#pragma omp parallel for
+static void fill_normal(float *to, int64_t count, const struct normal *normal, int threads) {
+#pragma omp parallel for num_threads(threads)
     for (int64_t i = 0; i < count; i += 2) {
         double pair[2];
-        normal->draw(seed, stream, (uint64_t)i, pair);
+        normal->draw(normal->seed, normal->stream, (uint64_t)i, pair);
         to[i] = (float)(normal->deviation * pair[0]);
         if (i + 1 < count) {
             to[i + 1] = (float)(normal->deviation * pair[1]);
@@ -406,13 +407,15 @@ static double deviation(const struct param *param, const struct bert_config *con
 }
 
 void param_initialise_one(const struct param *param, const struct bert_config *config,
-                          uint64_t seed, float *to) {
+                          uint64_t seed, float *to, int threads) {
     int64_t count = param->rows * param->cols;
     if (param->rank == 2) {
         const struct normal normal = {.deviation = deviation(param, config),
+                                      .seed = seed,
+                                      .stream = name_stream(param->name),
                                       .draw = config->truncated_initializer ? truncated_pair
                                                                             : normal_pair};
-        fill_normal(to, count, &normal, seed, name_stream(param->name));
+        fill_normal(to, count, &normal, threads);
     } else {
         float value = text_ends_with(param->name, "LayerNorm.weight") ? 1.0f : 0.0f;
         for (int64_t i = 0; i < count; i++) {
@@ -425,10 +428,11 @@ void param_initialise_one(const struct param *param, const struct bert_config *c
 }
 
 void param_initialise(const struct param_table *table, const struct bert_config *config,
-                      uint64_t seed, float *buffer) {
+                      uint64_t seed, float *buffer, int threads) {
     memset(buffer, 0, (size_t)table->total * sizeof *buffer);
     for (size_t i = 0; i < table->count; i++) {
-        param_initialise_one(&table->params[i], config, seed, buffer + table->params[i].offset);
+        param_initialise_one(&table->params[i], config, seed, buffer + table->params[i].offset,
+                             threads);
     }
 }
 
@@ -442,7 +446,7 @@ enum berth_status param_initialise_into(const struct param_table *table,
             return error_no_memory(error, (size_t)(param->rows * param->cols) * sizeof *values,
                                    param->name);
         }
-        param_initialise_one(param, config, seed, values);
+        param_initialise_one(param, config, seed, values, sink->threads);
         TRY(sink->end(sink->context, param, values, error));
     }
     return BERTH_OK;
@@ -461,6 +465,6 @@ static enum berth_status end_in_buffer(void *buffer, const struct param *param, 
     return BERTH_OK;
 }
 
-struct param_sink param_sink_of(float *buffer) {
-    return (struct param_sink){begin_in_buffer, end_in_buffer, buffer};
+struct param_sink param_sink_of(float *buffer, int threads) {
+    return (struct param_sink){begin_in_buffer, end_in_buffer, buffer, threads};
 }

@@ -124,20 +124,22 @@ struct param_sink {
     enum berth_status (*end)(void *context, const struct param *param, float *values,
                              struct berth_error *error);
     void *context;
+    int threads; // that make initial values; at least 1
 };
 // A sink that writes to buffer[table->total] and leaves its gaps unchanged.
-struct param_sink param_sink_of(float *buffer);
+struct param_sink param_sink_of(float *buffer, int threads);
 
 // Initialises one parameter as Hugging Face does: normal(0, initializer_range) for matrices and
 // tables, 0 for biases, 1 for layer-norm weights, 0 for the word table's row of pad_token_id. In a
 // pre-layer-norm model, attention.output.dense and output.dense have deviation initializer_range /
 // sqrt(2 L), as in BingBert. With config->truncated_initializer, values beyond two deviations are
-// redrawn, as Google does. Each parameter has its own random stream (the hash of its name).
+// redrawn, as Google does. Each parameter has its own random stream (the hash of its name), so
+// `threads` changes no value.
 void param_initialise_one(const struct param *param, const struct bert_config *config,
-                          uint64_t seed, float *values);
+                          uint64_t seed, float *values, int threads);
 // Initialises all parameters; the gaps become 0.
 void param_initialise(const struct param_table *table, const struct bert_config *config,
-                      uint64_t seed, float *buffer);
+                      uint64_t seed, float *buffer, int threads);
 // The same into a sink.
 enum berth_status param_initialise_into(const struct param_table *table,
                                         const struct bert_config *config, uint64_t seed,

@@ -246,6 +246,17 @@ done:
     return status;
 }
 
+void sentence_choose(struct berth_embedding *how, const char *pooling, int normalize) {
+    for (size_t i = 0; pooling != NULL && i < SENTENCE_POOLINGS; i++) {
+        if (strcmp(sentence_pooling_names[i], pooling) == 0) {
+            how->pooling = (enum berth_pooling)i;
+        }
+    }
+    if (normalize >= 0) {
+        how->normalize = normalize;
+    }
+}
+
 static enum berth_status read_casing(const char *folder, int *lower_case,
                                      struct berth_error *error) {
     json *object;

@@ -31,6 +31,10 @@ enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error);
 void sentence_done(struct sentence *sentence);
 
+// Replaces how to embed by the settings of these names, where they are set: `pooling` is one of the
+// names above or NULL, `normalize` 0, 1 or -1.
+void sentence_choose(struct berth_embedding *how, const char *pooling, int normalize);
+
 // Whether texts are lower-cased before the tokenizer sees them; not without a modules.json.
 enum berth_status sentence_lower_cases(const char *folder, int *lower_case,
                                        struct berth_error *error);

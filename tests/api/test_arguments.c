@@ -201,6 +201,10 @@ static enum berth_status put_nothing(void *context, const float *numbers, size_t
     return BERTH_OK;
 }
 
+static enum berth_status end_nothing(void *context, struct berth_error *error) {
+    return BERTH_OK;
+}
+
 static void embedding_jobs(void **state) {
     const struct berth_config config = config_of(NULL);
     struct berth_embed_job job = {.read = NULL};
@@ -213,6 +217,24 @@ static void embedding_jobs(void **state) {
     NEEDS(berth_embed, "job->put", &config, silent, &job);
     job.put = put_nothing;
     NEEDS(berth_embed, "job->end", &config, silent, &job);
+}
+
+static enum berth_status refuse_texts(void *context, const char *const **texts, size_t *count,
+                                      struct berth_error *error) {
+    strcpy(error->message, "no texts today");
+    return error->status = BERTH_NO_INPUT;
+}
+
+// The functions of a job can always fill in the error, also for a caller that does not want it.
+static void embedding_job_without_error(void **state) {
+    const struct berth_config config = config_of(GOLDEN "classifier");
+    const struct berth_embed_job job = {.pooling = -1,
+                                        .normalize = -1,
+                                        .read = refuse_texts,
+                                        .begin = begin_nothing,
+                                        .put = put_nothing,
+                                        .end = end_nothing};
+    assert_int_equal(berth_embed(&config, silent, &job, NULL), BERTH_NO_INPUT);
 }
 
 static void masked_words(void **state) {
@@ -290,6 +312,27 @@ static void data_for_pretraining(void **state) {
     NEEDS(berth_vocab_train, "settings", &config, NULL, silent, NULL, NULL);
 }
 
+// What a caller frees after any status, although it has not initialised it.
+static void results_of_refused_calls(void **state) {
+    struct berth_answers answers;
+    struct berth_tags found;
+    struct berth_hidden_states rows;
+    struct berth_filled filled[2];
+    memset(&answers, 1, sizeof answers);
+    memset(&found, 1, sizeof found);
+    memset(&rows, 1, sizeof rows);
+    memset(filled, 1, sizeof filled);
+    assert_int_equal(berth_model_answer_many(NULL, NULL, 1, &answers, NULL), BERTH_USAGE);
+    assert_null(answers.answers);
+    assert_int_equal(berth_tag_many(NULL, NULL, 1, &found, NULL, NULL), BERTH_USAGE);
+    assert_null(found.words);
+    assert_int_equal(berth_encoder_hidden_states(NULL, NULL, 1, &rows, NULL), BERTH_USAGE);
+    assert_null(rows.rows);
+    assert_int_equal(berth_fill(NULL, NULL, 1, 1, &filled[0], NULL), BERTH_USAGE);
+    assert_int_equal(berth_fill_many(NULL, NULL, 1, 1, &filled[1], NULL, NULL), BERTH_USAGE);
+    assert_true(filled[0].words == NULL && filled[1].words == NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings),
@@ -301,7 +344,9 @@ int main(void) {
         cmocka_unit_test(tags),
         cmocka_unit_test(embeddings),
         cmocka_unit_test(embedding_jobs),
+        cmocka_unit_test(embedding_job_without_error),
         cmocka_unit_test(masked_words),
+        cmocka_unit_test(results_of_refused_calls),
         cmocka_unit_test(tokens),
         cmocka_unit_test(files),
         cmocka_unit_test(data_for_pretraining),

@@ -615,6 +615,28 @@ static void test_lock_names_its_holder(void **state) {
     assert_int_equal(file_lock_acquire(&lock, scratch("none"), &error), BERTH_CANT_CREATE);
 }
 
+// A child that was forked while the lock was held has the file open, too.
+static void test_lock_is_free_while_a_child_lives(void **state) {
+    (void)state;
+    struct file_lock lock;
+    int taken, ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(file_lock_try(&lock, scratch("p"), &taken, NULL), BERTH_OK);
+    const pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1); // until the parent closes its end
+    }
+    file_lock_unlock(&lock);
+    assert_int_equal(file_lock_try(&lock, scratch("p"), &taken, NULL), BERTH_OK);
+    file_lock_unlock(&lock);
+    close(ends[0]);
+    close(ends[1]);
+    waitpid(child, NULL, 0);
+    assert_int_equal(taken, 1);
+}
+
 static void test_lock_that_is_lost_is_noticed(void **state) {
     (void)state;
     struct file_lock lock, second;
@@ -731,6 +753,7 @@ int main(void) {
         SCRATCH_TEST(test_path_join),
         SCRATCH_TEST(test_parts_of_paths),
         SCRATCH_TEST(test_lock_names_its_holder),
+        SCRATCH_TEST(test_lock_is_free_while_a_child_lives),
         SCRATCH_TEST(test_lock_that_is_lost_is_noticed),
         SCRATCH_TEST(test_file_system_without_locks),
         SCRATCH_TEST(test_lock_that_cannot_be_examined_is_not_lost),

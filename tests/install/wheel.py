@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -64,6 +65,10 @@ def check_numbers(model: berth.Model):
                                 for line in lines], numpy.float32)
     expect(numpy.array_equal(rows, model.embed(TEXTS)), "embeddings are not in fp32")
     expect(rows.dtype == numpy.float32 and numpy.array_equal(rows, program_rows), "embeddings differ")
+    first = berth.Model(MODEL, pooling="cls", normalize=False).embed(TEXTS)
+    lines = program("embed", "--model", MODEL, "--pooling", "cls", "--no_normalize", text="\n".join(TEXTS)).splitlines()
+    program_rows = numpy.array([json.loads(line)["embedding"] for line in lines], numpy.float32)
+    expect(numpy.array_equal(first, program_rows), "pooling and normalize")
     scores = model.classify(TEXTS, TEXTS[::-1])
     expect(scores.shape == (4, len(model.labels)) and numpy.allclose(scores.sum(1), 1, atol=1e-5), "probabilities")
     alone = numpy.concatenate([model.classify([a], [b]) for a, b in zip(TEXTS, TEXTS[::-1])])
@@ -73,6 +78,8 @@ def check_numbers(model: berth.Model):
 def check_tokens(model: berth.Model):
     tokens = model.tokenize("the red ball", "anna")
     expect(tokens.pieces[0] == "[CLS]" and tokens.pieces.count("[SEP]") == 2, f"pieces {tokens.pieces}")
+    short = berth.Model(MODEL, max_seq_length=8).tokenize("the red ball " * 4)
+    expect(len(short.ids) == 8, "max_seq_length tokens")
     expect(tokens.types.tolist() == [0] * 5 + [1] * 2, f"types {tokens.types}")
     vocabulary = (MODEL / "vocab.txt").read_text().split("\n")
     expect([vocabulary[i] for i in tokens.ids] == tokens.pieces, "ids")
@@ -84,10 +91,31 @@ def check_errors(model: berth.Model):
     expect(error.status == 66 and "none" in str(error), f"a missing folder: {error}")
     error = refuses("an unknown setting", berth.Error, lambda: berth.Model(MODEL, threds=3))
     expect(error.status == 2 and "threads" in str(error), f"an unknown setting: {error}")
+    error = refuses("a model that is not in the cache", berth.Error, berth.Model, "nobody/nothing")
+    expect(error.status == 66 and "fetch" in str(error), f"a model that is not in the cache: {error}")
+    error = refuses("a question without words", berth.Error, model.answers, [QUESTION, ""], [CONTEXT, CONTEXT])
+    expect("questions[1]: " in str(error), f"the question that fails: {error}")
+    refuses("a NUL in a path", ValueError, berth.Model, b"a\0b")
+    error = refuses("a path in another encoding", berth.Error, berth.Model("/none/\udce4").embed, ["text"])
+    expect(error.status == 66, f"a path in another encoding: {error}")
     refuses("one text", TypeError, model.embed, "text")
     refuses("a NUL", ValueError, model.embed, ["a\0b"])
     refuses("a task that is no text", AttributeError, berth.train, {}, print)
     expect(refuses("a question without words", berth.Error, model.answer, "", CONTEXT).status == 2, "no words")
+
+
+def check_names():
+    """A model in the cache of Hugging Face is found by its name, as are data sets."""
+    folder, commit = SCRATCH / "hf/hub/models--acme--tiny", "0123456789abcdef0123456789abcdef01234567"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text(commit)
+    shutil.copytree(MODEL, folder / "snapshots" / commit)
+    os.environ["HF_HOME"] = str(SCRATCH / "hf")
+    expect(berth.Model("acme/tiny").embed(["the"]).shape[0] == 1, "a model in the cache")
+    error = refuses("data that is not in the cache", berth.Error, berth.train,
+                    {"model": "acme/tiny", "train_file": "squad", "output_dir": SCRATCH / "named"})
+    expect("berth fetch squad" in str(error), f"data that is not in the cache: {error}")
+    del os.environ["HF_HOME"]
 
 
 def check_warnings():
@@ -259,6 +287,7 @@ def main():
     check_numbers(model)
     check_tokens(model)
     check_errors(model)
+    check_names()
     check_warnings()
     if "--modules" in sys.argv:
         check_modules()

@@ -31,7 +31,7 @@ static void small_open_with(struct small *small, enum param_head head) {
     assert_int_equal(param_table_init(&small->table, &small->config, head, NULL), BERTH_OK);
     small->weights = memory_array((size_t)small->table.total, sizeof *small->weights);
     small->read = memory_array((size_t)small->table.total, sizeof *small->read);
-    param_initialise(&small->table, &small->config, 7, small->weights);
+    param_initialise(&small->table, &small->config, 7, small->weights, 1);
 }
 
 static void small_open(struct small *small) {
@@ -567,7 +567,7 @@ static void test_read_fails_at_every_call(void **state) {
 static void test_sinks_that_fail(void **state) {
     (void)state;
     static struct short_sink sink;
-    const struct param_sink failing = {begin_some, end_some, &sink};
+    const struct param_sink failing = {begin_some, end_some, &sink, 1};
     struct small small;
     struct berth_error error;
     small_open(&small);

@@ -241,7 +241,7 @@ static void test_shapes(void **state) {
     struct model model;
     struct berth_error error;
     open_model(&model);
-    param_initialise(&model.table, &model.config, 7, model.buffer);
+    param_initialise(&model.table, &model.config, 7, model.buffer, 1);
     assert_int_equal(read_with_shape(&model, kernel, 20, 37, &error), BERTH_OK);
     assert_int_equal(read_with_shape(&model, kernel, 37, 20, &error), BERTH_BAD_DATA);
     assert_message_has(&error, "expected the shape [20, 37], found [37, 20]");

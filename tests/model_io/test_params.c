@@ -172,7 +172,7 @@ static void test_initial_values(void **state) {
     assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
     float *buffer = memory_array((size_t)table.total, sizeof *buffer);
     memset(buffer, 0xFF, (size_t)table.total * sizeof *buffer);
-    param_initialise(&table, &config, 42, buffer);
+    param_initialise(&table, &config, 42, buffer, 1);
     const struct param_layer *layer = &table.layers[0];
     check_moments(buffer + layer->intermediate_weight, 128 * 512, config.initializer_range);
     check_moments(buffer + table.position, 128 * 512, config.initializer_range);
@@ -197,7 +197,7 @@ static void test_truncated_initial_values(void **state) {
     config.truncated_initializer = 1;
     assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
     float *buffer = memory_array((size_t)table.total, sizeof *buffer);
-    param_initialise(&table, &config, 42, buffer);
+    param_initialise(&table, &config, 42, buffer, 1);
     const float *values = buffer + table.layers[1].intermediate_weight;
     double sum = 0, squares = 0, n = 128 * 512;
     for (int64_t i = 0; i < 128 * 512; i++) {
@@ -241,7 +241,7 @@ static void test_pre_layer_norm(void **state) {
     assert_int_equal(last->output_norm_bias, offset_of(&table, "bert.encoder.FinalLayerNorm.bias"));
     assert_true(first->input_norm_weight > table.embedding_norm_weight);
     float *buffer = memory_array((size_t)table.total, sizeof *buffer);
-    param_initialise(&table, &config, 42, buffer);
+    param_initialise(&table, &config, 42, buffer, 1);
     const double range = config.initializer_range;
     check_moments(buffer + first->attention_weight, 128 * 128, range / 2); // sqrt(2 * 2 layers)
     check_moments(buffer + last->output_weight, 128 * 512, range / 2);
@@ -265,13 +265,13 @@ static void test_streams_are_by_name(void **state) {
     float *a = memory_array((size_t)table.total, sizeof *a);
     float *b = memory_array((size_t)deeper.total, sizeof *b);
     size_t bytes = 128 * 512 * sizeof *a;
-    param_initialise(&table, &config, 42, a);
-    param_initialise(&deeper, &config, 42, b);
+    param_initialise(&table, &config, 42, a, 1);
+    param_initialise(&deeper, &config, 42, b, 1);
     assert_memory_equal(a + table.layers[1].output_weight, b + deeper.layers[1].output_weight,
                         bytes);
     assert_memory_not_equal(a + table.layers[0].output_weight, a + table.layers[1].output_weight,
                             bytes);
-    param_initialise(&deeper, &config, 43, b);
+    param_initialise(&deeper, &config, 43, b, 1);
     assert_memory_not_equal(a + table.layers[1].output_weight, b + deeper.layers[1].output_weight,
                             bytes);
     memory_free(a);
@@ -285,7 +285,7 @@ static void test_streams_are_by_name(void **state) {
 static void test_sinks_that_fail(void **state) {
     (void)state;
     static struct short_sink sink;
-    const struct param_sink failing = {begin_some, end_some, &sink};
+    const struct param_sink failing = {begin_some, end_some, &sink, 1};
     struct bert_config config;
     struct param_table table;
     struct berth_error error;

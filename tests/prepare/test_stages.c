@@ -9,12 +9,29 @@
 #include "data/stages/instance_stage.h"
 #include "data/stages/pack_stage.h"
 #include "data/stages/shard_stage.h"
+#include "data/stages/stage_work.h"
 #include "interrupted.h"
 #include "stages_fixture.h"
 
 #include <errno.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+
+static void begin_another(void *context, const struct berth_record *record) {
+    (void)record;
+    stage_advance(context, 1);
+}
+
+// A program may begin another job in the function that is told of the progress of one.
+static void test_report_that_begins_a_job(void **state) {
+    (void)state;
+    struct stage_work inner = {.reporting = PTHREAD_MUTEX_INITIALIZER};
+    const struct berth_log log = {begin_another, &inner};
+    struct stage_work outer = {.reporting = PTHREAD_MUTEX_INITIALIZER, .log = &log};
+    stage_advance(&outer, 1);
+    stage_advance(&outer, 1);
+    assert_true(outer.done == 2 && inner.done == 2);
+}
 
 static void test_threads(void **state) {
     (void)state;
@@ -766,6 +783,7 @@ int main(void) {
                                        STAGES_TEST(test_few_descriptors),
                                        STAGES_TEST(test_names_of_corpora),
                                        STAGES_TEST(test_manifest_of_many_files),
-                                       STAGES_TEST(test_absurd_counts)};
+                                       STAGES_TEST(test_absurd_counts),
+                                       STAGES_TEST(test_report_that_begins_a_job)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ static enum berth_status write_weights(struct berth_error *error) {
     TRY_DONE(bert_config_read(scratch("model/config.json"), &shape, error));
     TRY_DONE(param_table_init(&table, &shape, PARAM_HEAD_SPAN, error));
     weights = memory_array_zeroed((size_t)table.total, sizeof *weights);
-    param_initialise(&table, &shape, 7, weights);
+    param_initialise(&table, &shape, 7, weights, 1);
     TRY_DONE(folder_write_weights(scratch("model"), &shape, &table, weights, error));
 done:
     memory_free(weights);

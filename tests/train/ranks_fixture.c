@@ -67,7 +67,7 @@ void ranks_set_head(enum param_head head) {
     assert_int_equal(param_table_init(&ranks_table, &ranks_shape, head, NULL), BERTH_OK);
     initial_weights = memory_array_zeroed((size_t)ranks_table.total, sizeof *initial_weights);
     assert_non_null(initial_weights);
-    param_initialise(&ranks_table, &ranks_shape, 3, initial_weights);
+    param_initialise(&ranks_table, &ranks_shape, 3, initial_weights, 1);
 }
 
 // A communicator that counts how many exchanges overlap.

@@ -214,6 +214,18 @@ static enum berth_status end_list(void *context, struct berth_error *error) {
     return BERTH_OK;
 }
 
+static void settings_replace_what_the_folder_says(void **state) {
+    struct berth_config config = config_of(FOLDER, 4, BERTH_PRECISION_AUTO);
+    struct berth_encoder *encoder;
+    config.pooling = "max";
+    config.normalize = 0;
+    assert_int_equal(berth_encoder_open(&config, (struct berth_log){0}, &encoder, NULL), BERTH_OK);
+    const struct berth_embedding usual = berth_encoder_usual(encoder);
+    assert_int_equal(usual.pooling, BERTH_POOL_MAX);
+    assert_int_equal(usual.normalize, 0);
+    berth_encoder_close(encoder);
+}
+
 static void a_job_embeds_its_texts_in_order(void **state) {
     struct golden golden;
     golden_open(&golden, FOLDER "/embeddings.safetensors");
@@ -283,6 +295,7 @@ int main(void) {
         cmocka_unit_test(embeddings_equal_transformers),
         cmocka_unit_test(norms_may_precede_the_sub_layers),
         cmocka_unit_test(threads_may_share_an_encoder),
+        cmocka_unit_test(settings_replace_what_the_folder_says),
         cmocka_unit_test(a_job_embeds_its_texts_in_order),
         cmocka_unit_test(nothing_and_no_model),
     };

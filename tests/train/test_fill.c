@@ -2,12 +2,14 @@
 // Tests words for [MASK] against the fill-mask pipeline of transformers (tests/golden/fill,
 // dev/goldens/fill.py), in fp32: scores, tokens and decoded texts, of one text or of several at
 // once; whole distributions; what is refused.
+#include "core/memory.h"
 #include "core/options.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "model/folder.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +33,38 @@ static struct berth_filler *open_filler_of(const char *folder, int64_t length) {
         fail_msg("%s", error.message);
     }
     return filler;
+}
+
+static size_t own_threads(void) {
+    char **names;
+    size_t count = 0;
+    assert_int_equal(dir_list("/proc/self/task", &names, NULL), BERTH_OK);
+    while (names[count] != NULL) {
+        count++;
+    }
+    memory_free(names);
+    return count;
+}
+
+// The first test: OpenMP's threads stay. Its default is not the number of threads to use.
+static void starts_no_other_threads(void **state) {
+    (void)state;
+    struct berth_config config;
+    struct berth_filler *filler;
+    struct berth_filled filled;
+    const char *const text = "the [MASK]";
+    const size_t before = own_threads();
+    berth_config_init(&config);
+    config.model_name_or_path = FOLDER;
+    config.device = "cpu";
+    config.threads = 1;
+    omp_set_num_threads(4);
+    assert_int_equal(berth_filler_open(&config, (struct berth_log){0}, &filler, NULL), BERTH_OK);
+    assert_int_equal(berth_fill(filler, &text, 1, 1, &filled, NULL), BERTH_OK);
+    berth_filled_free(&filled, 1);
+    berth_filler_close(filler);
+    omp_set_num_threads(1);
+    assert_int_equal(own_threads(), before);
 }
 
 static struct berth_filler *open_filler(int64_t length) {
@@ -179,7 +213,7 @@ static void write_padded_model(void) {
     assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_MASKED, NULL), BERTH_OK);
     float *buffer = memory_array_zeroed((size_t)table.total, sizeof *buffer);
     assert_non_null(buffer);
-    param_initialise(&table, &config, 1, buffer);
+    param_initialise(&table, &config, 1, buffer, 1);
     for (int64_t row = WORDS; row < PADDED; row++) {
         buffer[table.decoder_bias + row] = 100;
     }
@@ -226,6 +260,7 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(starts_no_other_threads),
         cmocka_unit_test(equals_the_pipeline),
         cmocka_unit_test(many_texts),
         cmocka_unit_test(one_fails_of_many),

@@ -206,7 +206,7 @@ static void body(struct comm *comm, const struct transport *transport, void *con
     CHECK(param_table_init(&table, &shape, outcome->setting.head, NULL) == BERTH_OK);
     CHECK(device_cpu_open(&options, &device, NULL) == BERTH_OK);
     CHECK(state_init(&state, device, &table, DTYPE_F32, 0, NULL) == BERTH_OK);
-    param_initialise(&table, &shape, 3, state.master);
+    param_initialise(&table, &shape, 3, state.master, 1);
     state_set_weights(&state, state.master);
     CHECK(engine_init(&engine, &state, comm, &shape, &largest, NULL) == BERTH_OK);
     if (second != NULL) {

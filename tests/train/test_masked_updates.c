@@ -74,7 +74,7 @@ static void open_setup(struct setup *setup, const char *average, double dropout,
                      BERTH_OK);
     float *weights;
     assert_int_equal(state_borrow(&setup->state, setup->state.master, &weights, NULL), BERTH_OK);
-    param_initialise(&setup->table, &setup->shape, 3, weights);
+    param_initialise(&setup->table, &setup->shape, 3, weights, 1);
     state_set_weights(&setup->state, weights);
     state_release(&setup->state, setup->state.master, weights);
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);

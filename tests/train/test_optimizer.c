@@ -47,7 +47,7 @@ static void open_run(struct run *run, const char *name, enum dtype compute, int 
     assert_int_equal(device_cpu_open(&options, &run->device, NULL), BERTH_OK);
     assert_int_equal(param_table_init(&run->table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
     assert_int_equal(state_init(&run->state, run->device, &run->table, compute, 1, NULL), BERTH_OK);
-    param_initialise(&run->table, &shape, 3, run->state.master);
+    param_initialise(&run->table, &shape, 3, run->state.master, 1);
 }
 
 static void take_optimizer(struct run *run, struct optimizer optimizer) {

@@ -37,7 +37,7 @@ static int set_up(void **state) {
     assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
     initial_weights = memory_array_zeroed((size_t)table.total, sizeof *initial_weights);
     assert_non_null(initial_weights);
-    param_initialise(&table, &shape, 3, initial_weights);
+    param_initialise(&table, &shape, 3, initial_weights, 1);
     return 0;
 }
 

@@ -54,7 +54,7 @@ struct process {
 static void initialise(struct state *state) {
     float *host = memory_array_zeroed((size_t)table.total, sizeof *host);
     assert_non_null(host);
-    param_initialise(&table, &shape, 3, host);
+    param_initialise(&table, &shape, 3, host, 1);
     state_set_weights(state, host);
     memory_free(host);
 }

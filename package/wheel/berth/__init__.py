@@ -109,6 +109,9 @@ _SIGNATURES = {  # name: what it returns, what it takes
     "berth_config_new": (c_void_p, []),
     "berth_config_free": (None, [c_void_p]),
     "berth_config_set": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(_Error)]),
+    "berth_find_model": (c_int, [c_char_p, POINTER(c_void_p), POINTER(_Error)]),
+    "berth_find_data": (c_int, [c_char_p, c_char_p, POINTER(c_void_p), POINTER(_Error)]),
+    "berth_string_free": (None, [c_void_p]),
     "berth_model_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
     "berth_model_close": (None, [c_void_p]),
     "berth_model_answer_many": (c_int, [c_void_p, POINTER(_Question), c_size_t, POINTER(_Answers), POINTER(_Error)]),
@@ -167,11 +170,14 @@ def _call(function: Callable, *arguments):
     _check(function(*arguments, byref(error)), error)
 
 
-def _bytes(text: str) -> bytes:
-    encoded = text.encode()
+def _without_nul(encoded: bytes) -> bytes:
     if b"\0" in encoded:
         raise ValueError("a text has a NUL character")
     return encoded
+
+
+def _bytes(text: str) -> bytes:
+    return _without_nul(text.encode())
 
 
 # --- settings ------------------------------------------------------------------------------------
@@ -182,7 +188,29 @@ def _setting(value) -> bytes:
         return b"true" if value else b"false"
     if isinstance(value, (list, tuple)):
         return b",".join(_setting(item) for item in value)
-    return os.fsencode(value) if isinstance(value, os.PathLike) else _bytes(str(value))
+    # A name of a file need not be UTF-8: os.listdir and sys.argv have such bytes as surrogates.
+    return _without_nul(os.fsencode(value if isinstance(value, (str, bytes, os.PathLike)) else str(value)))
+
+
+# Settings that may be names, with their aliases of src/core/option_rows.c; of data, the split.
+_MODELS = ("model_name_or_path", "model", "bert_model", "init_checkpoint", "model_file")
+_SPLITS = {"train_file": "train", "train": "train", "validation_file": "dev", "dev": "dev", "dev_file": "dev",
+           "eval_file": "dev", "predict_file": "dev", "input": "dev", "input_file": "dev", "test_file": "dev"}
+
+
+def _found(name: str, value) -> bytes:
+    """The setting's value; for the name of a fetched model or data set its path, as the program finds it."""
+    text, path = _setting(value), c_void_p()
+    if name in _MODELS:
+        _call(_library.berth_find_model, text, byref(path))
+    elif name in _SPLITS:
+        _call(_library.berth_find_data, text, _SPLITS[name].encode(), byref(path))
+    else:
+        return text
+    try:
+        return ctypes.string_at(path)
+    finally:
+        _library.berth_string_free(path)
 
 
 class _Config:
@@ -194,7 +222,7 @@ class _Config:
             raise MemoryError
         for name, value in settings.items():
             if value is not None:
-                _call(_library.berth_config_set, self.handle, _bytes(name), _setting(value))
+                _call(_library.berth_config_set, self.handle, _bytes(name), _found(name, value))
 
     def __del__(self):
         _library.berth_config_free(self.handle)
@@ -307,14 +335,17 @@ def _texts(texts: Sequence[str], pairs: Optional[Sequence[str]]):
                                   for i, text in enumerate(texts)])
 
 
-def _check_each(statuses):
-    for status in statuses:
-        _check(status.error.status, status.error)
+def _check_each(statuses, name: str):
+    """The error of the first text that failed says which one of the argument `name` that is."""
+    for i, status in enumerate(statuses):
+        if status.error.status != 0:
+            raise Error(status.error.status, f"{name}[{i}]: {status.error.message.decode(errors='replace')}")
 
 
 class Model:
-    """A model folder, as of Hugging Face. It is opened for a purpose when a method first needs that: a folder with a
-    head for questions answers, one with a classifier classifies, any embeds and tokenizes.
+    """A model folder, as of Hugging Face, or the name of a model that `berth fetch` has downloaded. It is opened for a
+    purpose when a method first needs that: a folder with a head for questions answers, one with a classifier
+    classifies, any embeds and tokenizes.
 
     The settings are those of the program: precision="bf16", threads=4, max_seq_length=256, ... `log` gets each record of
     the library as a dict with its "kind"; without it, the library's warnings are Python's.
@@ -323,6 +354,7 @@ class Model:
     def __init__(self, path, *, log: Optional[Log] = None, **settings):
         self._config, self._log = _Config({"model_name_or_path": path, **settings}), log
         self._handles, self._lock = {}, threading.Lock()
+        self._length = settings.get("max_seq_length") or 512
 
     def _open(self, kind: str) -> c_void_p:
         with self._lock:
@@ -338,7 +370,7 @@ class Model:
         lists = (_Answers * count)()
         _call(_library.berth_model_answer_many, handle, asked, count, lists)
         try:
-            _check_each(lists)
+            _check_each(lists, "questions")
             return [[Answer(answer.text.decode(), answer.probability, answer.start, answer.end)
                      for answer in found.answers[:found.count]] for found in lists]
         finally:
@@ -360,25 +392,27 @@ class Model:
         scores = numpy.zeros((len(items), _library.berth_classifier_classes(handle).count), numpy.float32)
         statuses = (_Status * len(items))()
         _call(_library.berth_classifier_classify, handle, items, len(items), 0, scores.ctypes.data, statuses)
-        _check_each(statuses)
+        _check_each(statuses, "texts")
         return scores
 
     def embed(self, texts: Sequence[str]) -> numpy.ndarray:
-        """float32 [texts, size]: an embedding for each text, pooled as the folder says."""
+        """float32 [texts, size]: an embedding for each text, as the settings `pooling` and `normalize` say, otherwise
+        as the folder does."""
         handle, items = self._open("encoder"), _texts(texts, None)
         rows = numpy.zeros((len(items), _library.berth_encoder_size(handle)), numpy.float32)
         statuses = (_Status * len(items))()
         _call(_library.berth_encoder_embed_many, handle, items, len(items), _library.berth_encoder_usual(handle),
               rows.ctypes.data, statuses)
-        _check_each(statuses)
+        _check_each(statuses, "texts")
         return rows
 
-    def tokenize(self, text: str, pair: Optional[str] = None, max_length: int = 512) -> Tokens:
-        """What the model sees of a text or a pair, at most max_length tokens."""
+    def tokenize(self, text: str, pair: Optional[str] = None, max_length: Optional[int] = None) -> Tokens:
+        """What the model sees of a text or a pair, at most max_length tokens: by default as many as the setting
+        max_seq_length, else 512."""
         handle, items = self._open("tokenizer"), _texts([text], None if pair is None else [pair])
         tokens, count, truncated = POINTER(_InputToken)(), c_size_t(), c_int()
-        _call(_library.berth_tokenizer_encode_pair, handle, items, max_length, byref(tokens), byref(count),
-              byref(truncated))
+        _call(_library.berth_tokenizer_encode_pair, handle, items, max_length or self._length, byref(tokens),
+              byref(count), byref(truncated))
         try:
             found = [(each.token.id, each.type, (each.token.start, each.token.end), each.token.piece.decode())
                      for each in tokens[:count.value]]

@@ -404,8 +404,12 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
                                      const volatile int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .stage.lock.descriptor = -1};
     struct stage_settings settings = stage->settings;
-    job.work = (struct stage_work){
-        .log = log, .stop = stop, .comm = stage->comm, .phase = "instances", .in_bytes = 1};
+    job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
+                                   .log = log,
+                                   .stop = stop,
+                                   .comm = stage->comm,
+                                   .phase = "instances",
+                                   .in_bytes = 1};
     stage->text_bytes = stage->files = stage->empty = 0;
     stage->texts = (struct instance_texts){0};
     enum berth_status status = run(&job, &settings, error);

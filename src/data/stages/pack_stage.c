@@ -503,8 +503,12 @@ enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_lo
                                  const volatile int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
-    job.work = (struct stage_work){
-        .log = log, .stop = stop, .comm = stage->comm, .phase = "packing", .in_bytes = 1};
+    job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
+                                   .log = log,
+                                   .stop = stop,
+                                   .comm = stage->comm,
+                                   .phase = "packing",
+                                   .in_bytes = 1};
     stage->files = 0;
     stage->packing = (struct packing){0};
     enum berth_status status = run(&job, &settings, error);

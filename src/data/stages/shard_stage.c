@@ -546,7 +546,11 @@ enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_
                                   const volatile int *stop, struct berth_error *error) {
     struct job job = {.request = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
-    job.work = (struct stage_work){.log = log, .stop = stop, .comm = stage->comm, .in_bytes = 1};
+    job.work = (struct stage_work){.reporting = PTHREAD_MUTEX_INITIALIZER,
+                                   .log = log,
+                                   .stop = stop,
+                                   .comm = stage->comm,
+                                   .in_bytes = 1};
     enum berth_status status = run(&job, &settings, error);
     stage_close(&job.stage);
     for (int i = 0; i < job.threads && job.tallies != NULL; i++) {

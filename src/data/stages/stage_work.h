@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,8 +26,9 @@ struct stage_work {
     int in_bytes;
     enum berth_status status;
     struct berth_error error;
-    int64_t done_elsewhere; // by the other ranks, as last reported
-    int others_stopped;     // another rank has failed or was asked to stop
+    pthread_mutex_t reporting; // initialised by the caller
+    int64_t done_elsewhere;    // by the other ranks, as last reported
+    int others_stopped;        // another rank has failed or was asked to stop
 };
 // Adds to the progress and reports it.
 void stage_advance(struct stage_work *work, int64_t more);

@@ -28,7 +28,8 @@ static enum berth_status allocate(struct saver *saver, struct berth_error *error
     struct state *copy = &saver->copy;
     const size_t all = (size_t)state->table->total * sizeof(float);
     const size_t own = (size_t)state->own.elements * sizeof(float);
-    saver->host = (struct device){.is_host = 1, .status = host_status};
+    saver->host =
+        (struct device){.is_host = 1, .threads = state->device->threads, .status = host_status};
     *copy = (struct state){.device = &saver->host,
                            .table = state->table,
                            .partition = state->own,
@@ -48,7 +49,7 @@ static void copy_elements(const struct state *state, float *to, const float *fro
         device->download(device, to, from, (size_t)count * sizeof *to);
         return;
     }
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for num_threads(device->threads) schedule(static)
     for (int64_t first = 0; first < count; first += CHUNK) {
         const int64_t some = count - first < CHUNK ? count - first : CHUNK;
         memcpy(to + first, from + first, (size_t)some * sizeof *to);

@@ -320,7 +320,7 @@ static void extract_words(struct prediction *prediction) {
             bert_decode_logits(&engine->model, engine->inference, batch, first, rows);
         device->download(device, prediction->words, logits.data,
                          (size_t)(rows * logits.stride) * sizeof(float));
-#pragma omp parallel for
+#pragma omp parallel for num_threads(device->threads)
         for (int64_t i = 0; i < rows; i++) {
             args->extract_words(args->context, prediction->words + i * logits.stride, logits.cols,
                                 prediction->extracted_words + (first + i) * args->extracted_count);

@@ -31,7 +31,7 @@ static void register_handler(void) {
     (void)pthread_atfork(NULL, NULL, use_one_thread);
 }
 
-void cores_watch_forks(void) {
+static void watch_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_handler);
 }
@@ -62,7 +62,7 @@ int cores_threads(int requested) {
     const uint64_t quota = cgroup_processors("");
     const int64_t launched = launch_processors();
     int count = CPU_COUNT(&set);
-    cores_watch_forks();
+    watch_forks();
     if (forked) {
         return 1;
     }

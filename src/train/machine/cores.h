@@ -7,11 +7,8 @@
 #include "core/comm.h"
 #include "core/log.h"
 
-// Makes every child that this process forks from now on compute with one thread: the child has none
-// of OpenMP's threads. cores_threads calls it, so only parallel work that takes its number of
-// threads from elsewhere must.
-void cores_watch_forks(void);
-// Whether this process is such a child.
+// Whether this process was forked from one that had called cores_threads. It has none of OpenMP's
+// threads, so everything computes with one.
 int cores_is_forked_child(void);
 
 // The number of threads to use: 1 in such a child, else `requested` if it is not 0, else

@@ -365,7 +365,7 @@ enum berth_status state_loader_finish(struct state_loader *loader, const struct 
 }
 
 struct param_sink state_loader_sink(struct state_loader *loader) {
-    return (struct param_sink){begin_param, end_param, loader};
+    return (struct param_sink){begin_param, end_param, loader, loader->state->device->threads};
 }
 
 enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,

@@ -27,6 +27,7 @@ struct embed {
     uint32_t *numbers; // evaluation: [examples][texts of an example] the number of each text
     float *vectors;    // evaluation: [texts][size] of length 1
     size_t size;
+    int threads;
 };
 
 // --- settings -----------------------------------------------------------------------------------
@@ -71,14 +72,7 @@ static enum berth_status has_validation(const struct berth_config *config, int *
 static void settle_pooling(const struct task_open *args) {
     const struct berth_config *config = args->config;
     struct sentence *sentence = &args->files->sentence;
-    for (size_t i = 0; config->pooling != NULL && i < SENTENCE_POOLINGS; i++) {
-        if (strcmp(sentence_pooling_names[i], config->pooling) == 0) {
-            sentence->how.pooling = (enum berth_pooling)i;
-        }
-    }
-    if (config->normalize >= 0) {
-        sentence->how.normalize = config->normalize;
-    }
+    sentence_choose(&sentence->how, config->pooling, config->normalize);
     sentence->max_length = config->max_seq_length;
     args->files->shape.embedding = (struct bert_embedding){.pooling = sentence->how.pooling,
                                                            .normalize = sentence->how.normalize};
@@ -243,9 +237,10 @@ static enum berth_status number_texts(struct embed *own, struct berth_error *err
 static enum berth_status make_features(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     const double begin = clock_now();
+    own->threads = machine_threads(args->config);
     TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
     TRY(pair_features_build(&own->texts, args->files->tokenizer, args->config->max_seq_length,
-                            machine_threads(args->config), &own->features, error));
+                            own->threads, &own->features, error));
     set->examples = (int64_t)own->examples.count;
     set->tokens = (int64_t)own->features.token_count;
     log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
@@ -352,7 +347,8 @@ static enum berth_status score_retrieval(const struct embed *own,
                                          const struct embedding_set *vectors,
                                          struct task_score *score, struct berth_error *error) {
     struct embedding_retrieval result;
-    TRY(embedding_retrieve(vectors, own->numbers, own->examples.count, &result, error));
+    TRY(embedding_retrieve(vectors, own->numbers, own->examples.count, own->threads, &result,
+                           error));
     for (size_t i = 0; i < EMBEDDING_RECALLS; i++) {
         char name[24];
         snprintf(name, sizeof name, "recall@%zu", embedding_recall_depths[i]);
