@@ -293,9 +293,10 @@ static const struct legacy legacies[] = {
                 .offset = offsetof(struct cli_call, legacy.config_name),
                 .help = "--config_file of this folder or model"},
      .set = set_text},
-    {.option = {CLI_TEXT("tokenizer_name", NULL), GROUP, .unit = "DIR",
-                .offset = offsetof(struct cli_call, legacy.tokenizer_name),
-                .help = "--vocab_file of this folder or model"},
+    {.option =
+         {CLI_TEXT("tokenizer_name", NULL), GROUP,
+          .unit = "DIR", .offset = offsetof(struct cli_call, legacy.tokenizer_name),
+          .help = "the tokenizer of this folder or model: its vocabulary, rules and added tokens"},
      .set = set_text},
     {.option = {CLI_TEXT("data_path_prefix", NULL), GROUP, .unit = "DIR",
                 .offset = offsetof(struct cli_call, bing_bert.data_prefix),

@@ -352,7 +352,8 @@ static const char *file_in(const char *path, const char *const names[2]) {
 static const char *const configurations[2] = {"config.json", "bert_config.json"};
 static const char *const vocabularies[2] = {"vocab.txt", "tokenizer.json"};
 
-// Sets a row to a file of the folder, or of the model of that name.
+// Sets a row to a file of the folder, or of the model of that name; for the vocabulary to the
+// folder, whose other files have the rules and the added tokens.
 static enum berth_status set_file(struct cli_call *call, const char *row, const char *name,
                                   const char *const names[2], struct berth_error *error) {
     if (name == NULL || cli_is_given(call, row) || !cli_row_applies(call->verb, option_find(row))) {
@@ -361,9 +362,9 @@ static enum berth_status set_file(struct cli_call *call, const char *row, const 
     const char *folder = name;
     TRY(find_model(&folder, error));
     const char *file = file_in(folder, names);
-    return file != NULL ? cli_set(call, row, file, error)
-                        : error_set(error, BERTH_NO_INPUT, "%s: neither %s nor %s in this folder",
-                                    folder, names[0], names[1]);
+    return file == NULL ? error_set(error, BERTH_NO_INPUT, "%s: neither %s nor %s in this folder",
+                                    folder, names[0], names[1])
+                        : cli_set(call, row, names == vocabularies ? folder : file, error);
 }
 
 // Whether `path` is a file of weights without a configuration beside it.
@@ -400,12 +401,12 @@ static enum berth_status set_geometry(struct cli_call *call, struct berth_error 
         return BERTH_OK; // what is missing is reported when it is needed
     }
     TRY(status);
-    status = set_file(call, "config_file", folder, configurations, error);
-    if (status == BERTH_OK) {
-        status = set_file(call, "vocab_file", folder, vocabularies, error);
+    folder = cli_own(folder); // a setting now names it
+    if (folder == NULL) {
+        return path_no_memory(error);
     }
-    berth_string_free(folder);
-    return status;
+    TRY(set_file(call, "config_file", folder, configurations, error));
+    return set_file(call, "vocab_file", folder, vocabularies, error);
 }
 
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error) {

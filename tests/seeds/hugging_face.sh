@@ -60,8 +60,11 @@ mkdir weights configuration words
 cp "$work/base/model.safetensors" weights
 sed 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": 0.3/' "$work/base/config.json" >configuration/config.json
 (grep -v '^world$' "$work/base/vocab.txt"; echo moon) >words/vocab.txt
+echo '{"additional_special_tokens": ["moon"], "do_lower_case": false}' >words/tokenizer_config.json
 original run_qa.py berth finetune squad --model_name_or_path weights/model.safetensors --config_name configuration \
     --tokenizer_name words --train_file data.json --output_dir parts $small
+cmp -s parts/tokenizer_config.json words/tokenizer_config.json ||
+    fail "not the rules and added tokens of --tokenizer_name"
 grep -qE '"hidden_dropout_prob": 0\.3' parts/config.json || fail "not the configuration of --config_name"
 cmp -s parts/vocab.txt words/vocab.txt || fail "not the vocabulary of --tokenizer_name"
 original run_qa.py berth finetune squad --model_name_or_path weights/model.safetensors --config_name bert-base-uncased \
@@ -79,10 +82,11 @@ expect_file shown/runs/events.out.tfevents.*
 for names in none all; do
     cat >arguments.json <<END
 {"model_name_or_path": "$work/base", "train_file": "data.json", "output_dir": "to-$names", "report_to": ["$names"],
- "max_seq_length": 64, "max_steps": 2, "skip_checkpoint": false}
+ "max_seq_length": 64, "max_steps": 2, "skip_checkpoint": false, "lr_scheduler_kwargs": {}, "fsdp_config": {"x": [1]}}
 END
     original run_qa.py berth finetune squad arguments.json
 done
+expect_err '--fsdp_config has no effect'
 [ ! -e to-none/runs ] || fail "files for TensorBoard"
 expect_file to-all/runs/events.out.tfevents.* to-all/checkpoint-2/model.safetensors
 original run_qa.py berth finetune squad --model_name_or_path "$work/base" --train_file data.json --output_dir other-logger $small \
