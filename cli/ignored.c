@@ -50,6 +50,8 @@ const struct option_row cli_ignored[] = {
      .aliases = "dataloader_num_workers dataloader_prefetch_factor "
                 "dataloader_multiprocessing_context",
      IGNORED, .help = "a thread reads the data beside the updates"},
+    {CLI_TEXT("preprocessing_num_workers", NULL), IGNORED,
+     .help = "all threads tokenize; --threads says how many"},
     {SWITCH("dataloader_pin_memory"),
      .aliases = "dataloader_persistent_workers dataloader_in_order streaming", IGNORED,
      .help = "a thread reads the data beside the updates"},

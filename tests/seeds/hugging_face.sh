@@ -32,10 +32,6 @@ echo '{"model_name_or_path": "bert-base-uncased", "learning_rat": 1}' >wrong.jso
 run finetune squad wrong.json
 expect_code 2
 expect_err 'wrong.json: unknown option --learning_rat; did you mean --learning_rate?'
-echo '{"model_name_or_path": {"name": "x"}}' >wrong.json
-run finetune squad wrong.json
-expect_code 65
-expect_err 'wrong.json: key "model_name_or_path": expected a text'
 echo '["--model"]' >wrong.json
 run finetune squad wrong.json
 expect_code 65
@@ -122,10 +118,10 @@ recorded gradient_checkpointing true
 original run_qa.py $arguments --run_name one --data_seed 3 --save_only_model --log_level info --dataloader_pin_memory False \
     --ddp_find_unused_parameters False --hub_model_id me/mine --model_revision main --token hf_x --fsdp --debug \
     --neftune_noise_alpha 0 --train_sampling_strategy random --label_names start end --no_use_fast_tokenizer \
-    --label_all_tokens False --return_entity_level_metrics
+    --label_all_tokens False --return_entity_level_metrics --preprocessing_num_workers 4
 for name in run_name data_seed save_only_model log_level 'dataloader_pin_memory false' hub_model_id 'model_revision main' \
     token fsdp debug 'neftune_noise_alpha 0' label_names 'use_fast_tokenizer false' 'label_all_tokens False' \
-    return_entity_level_metrics; do
+    return_entity_level_metrics preprocessing_num_workers; do
     expect_err "--$name has no effect: "
 done
 # What would change the numbers, and Berth does not have, is refused with what it does instead.
@@ -160,6 +156,12 @@ cut -d, -f1-3 train.csv | sed 's/,[01]$//; 1s/,label//' | sed '2d;3d' >test.csv
 run predict classify --model pairs --input test.csv --output_dir predicted
 expect_code 0
 expect_err 'text_column sentence1, text_pair_column sentence2'
+run predict classify --model pairs --input test.csv --output_dir fewer --max_predict_samples 1
+expect_code 0
+[ "$(wc -l <fewer/test_results.tsv)" -eq 1 ] || fail "not one prediction"
+original run_glue.py berth finetune classify --model_name_or_path "$work/base" --train_file train.csv \
+    --validation_file train.csv --do_train --do_eval --output_dir none $small --max_predict_samples 1 --dry-run
+expect_err '--max_predict_samples has no effect: '
 # Other names: the first two columns beside the label.
 sed '1s/.*/question,label,answer/; s/^\(.*\),\([01]\),[0-9]$/\1,\2/' train.csv | python3 -c '
 import csv, sys
