@@ -175,6 +175,11 @@ static void test_casing_by_name(void **state) {
     "{\"type\": \"WordPiece\", \"max_input_chars_per_word\": 7, \"vocab\": "                       \
     "{\"a\": 2, \"[UNK]\": 1, \"[PAD]\": 0}}"
 
+// As the first versions of the tokenizers library wrote it.
+#define UNTYPED                                                                                    \
+    "\"unk_token\": \"[UNK]\", \"continuing_subword_prefix\": \"##\", "                            \
+    "\"max_input_chars_per_word\": 100, \"vocab\": {\"[PAD]\": 0, \"[UNK]\": 1}"
+
 // The copy has another name than the source, and settings that say what the source's name said.
 static void test_casing_by_name_is_copied(void **state) {
     (void)state;
@@ -275,6 +280,9 @@ static void test_which_vocabulary(void **state) {
     } cases[] = {
         {WHOLE(NORMALIZER(""), WORDS, ""), "{\"tokenizer_class\": \"BertTokenizer\"}", 1},
         {WHOLE(NORMALIZER(""), WORDS, ""), "{}", 1},
+        {WHOLE(NORMALIZER(""), "{" UNTYPED "}", ""), "{\"tokenizer_class\": \"BertTokenizer\"}", 1},
+        {WHOLE(NORMALIZER(""), "{" UNTYPED ", \"merges\": []}", ""),
+         "{\"tokenizer_class\": \"BertTokenizer\"}", 0},
         {"{\"model\": " WORDS "}", "{\"tokenizer_class\": \"BertTokenizer\"}", 0},
         {"{\"model\": " WORDS "}", "{\"tokenizer_class\": \"TokenizersBackend\"}", 1},
     };
