@@ -678,6 +678,7 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     }
     TRY(cli_launcher_follow(call, error));
     TRY(follow_eval_steps(call, error));
+    cli_script_note_meanings(call);
     TRY(trains && skips_training(call) ? skip_training(call, error)
                                        : cli_script_follow(call, error));
     TRY(follow_predict_samples(call, error));

@@ -65,6 +65,7 @@ static const struct cli_script {
     {.program = "a script of Hugging Face's transformers",
      .job = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      .recipe = hugging_face,
+     .flags = "config_name tokenizer_name", // a new model has no model_name_or_path
      .pair = {"model_name_or_path", "do_train"}},
     {.program = "Google's run_pretraining",
      .job = JOB_PRETRAIN,
@@ -159,6 +160,27 @@ static enum berth_status set_recipe(struct cli_call *call, struct berth_error *e
     const char *recipe = call->origin.script->recipe(call);
     note_recipe(call, recipe);
     return cli_set(call, "recipe", recipe, error);
+}
+
+// Flags of Hugging Face's scripts that have another meaning in Berth.
+static const struct meaning {
+    const char *option, *here, *there;
+} meanings[] = {
+    {"doc_stride", "the distance between the starts of windows", "their overlap"},
+    {"cache_dir", "the folder of features", "that of downloaded models"},
+    {"dataloader_drop_last", "for sequences that do not fill an update", "for a micro-batch"},
+};
+
+void cli_script_note_meanings(const struct cli_call *call) {
+    const struct cli_script *script = call->origin.script;
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
+        const struct meaning *meaning = &meanings[i];
+        if (script != NULL && script->recipe == hugging_face &&
+            cli_is_given(call, meaning->option)) {
+            cli_note(call, "--%s is %s; in the script it is %s", meaning->option, meaning->here,
+                     meaning->there);
+        }
+    }
 }
 
 // --- log lines ----------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ original run_qa.py berth finetune squad --model_name_or_path weights/model.safet
     --tokenizer_name words --train_file data.json --output_dir parts $small
 cmp -s parts/tokenizer_config.json words/tokenizer_config.json ||
     fail "not the rules and added tokens of --tokenizer_name"
+expect_err '--config_name is a flag of a script of Hugging Face'
 grep -qE '"hidden_dropout_prob": 0\.3' parts/config.json || fail "not the configuration of --config_name"
 cmp -s parts/vocab.txt words/vocab.txt || fail "not the vocabulary of --tokenizer_name"
 original run_qa.py berth finetune squad --model_name_or_path weights/model.safetensors --config_name bert-base-uncased \
@@ -111,6 +112,10 @@ for schedule in polynomial inverse_sqrt; do
     original run_qa.py $arguments --lr_scheduler_type $schedule
     setting "schedule +$schedule"
 done
+original run_qa.py $arguments --do_train --doc_stride 50 --dataloader_drop_last --cache_dir cache
+expect_err '--doc_stride is the distance between the starts of windows; in the script it is their overlap'
+expect_err '--cache_dir is the folder of features'
+expect_err '--dataloader_drop_last is for sequences'
 original run_qa.py $arguments --ddp_timeout 1800
 recorded comm_timeout 1800
 original run_qa.py $arguments --activation_checkpointing
@@ -118,10 +123,12 @@ recorded gradient_checkpointing true
 original run_qa.py $arguments --run_name one --data_seed 3 --save_only_model --log_level info --dataloader_pin_memory False \
     --ddp_find_unused_parameters False --hub_model_id me/mine --model_revision main --token hf_x --fsdp --debug \
     --neftune_noise_alpha 0 --train_sampling_strategy random --label_names start end --no_use_fast_tokenizer \
-    --label_all_tokens False --return_entity_level_metrics --preprocessing_num_workers 4
+    --label_all_tokens False --return_entity_level_metrics --preprocessing_num_workers 4 \
+    --mp_parameters x --split_batches --dispatch_batches --xpu_backend ccl --use_legacy_prediction_loop
 for name in run_name data_seed save_only_model log_level 'dataloader_pin_memory false' hub_model_id 'model_revision main' \
     token fsdp debug 'neftune_noise_alpha 0' label_names 'use_fast_tokenizer false' 'label_all_tokens False' \
-    return_entity_level_metrics preprocessing_num_workers; do
+    return_entity_level_metrics preprocessing_num_workers mp_parameters split_batches dispatch_batches xpu_backend \
+    use_legacy_prediction_loop; do
     expect_err "--$name has no effect: "
 done
 # What would change the numbers, and Berth does not have, is refused with what it does instead.
