@@ -9,9 +9,21 @@
 
 #include <string.h>
 
+// As one line of JSON.
+static enum berth_status put_object(struct buffer *word, const json *value, const char *path,
+                                    struct berth_error *error) {
+    char *text = json_write(value, JSON_COMPACT);
+    if (text == NULL) {
+        return error_no_memory(error, 0, path);
+    }
+    buffer_put_text(word, text);
+    memory_free(text);
+    return BERTH_OK;
+}
+
 // Appends a value as the command line has it. A list has commas.
 static enum berth_status put_value(struct buffer *word, const json *value, const char *path,
-                                   const char *key, struct berth_error *error) {
+                                   struct berth_error *error) {
     char number[NUMBER_TEXT_SIZE];
     if (json_is_text(value)) {
         if (strlen(json_text(value)) != json_text_length(value)) {
@@ -27,12 +39,10 @@ static enum berth_status put_value(struct buffer *word, const json *value, const
     } else if (json_is_array_value(value)) {
         for (size_t i = 0; i < json_length(value); i++) {
             buffer_put_text(word, i > 0 ? "," : "");
-            TRY(put_value(word, json_at(value, i), path, key, error));
+            TRY(put_value(word, json_at(value, i), path, error));
         }
     } else {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: key \"%s\": expected a text, a number, true, false or a list", path,
-                         key);
+        return put_object(word, value, path, error);
     }
     return BERTH_OK;
 }
@@ -44,7 +54,7 @@ static enum berth_status make_word(const char *path, const struct json_walk *wal
     buffer_put_text(&word, "--");
     buffer_put_text(&word, walk->key);
     buffer_put_text(&word, "=");
-    enum berth_status status = put_value(&word, walk->value, path, walk->key, error);
+    enum berth_status status = put_value(&word, walk->value, path, error);
     buffer_put_byte(&word, '\0');
     *made = status == BERTH_OK && !word.failed ? cli_own(memory_string(word.bytes)) : NULL;
     buffer_done(&word);

@@ -114,6 +114,7 @@ struct cli_legacy {
     int do_predict;                           // of SQuAD's scripts; -1: not given
     int fp16;                                 // 1: given
     const char *eval_steps;                   // Google's --max_eval_steps
+    const char *predict_samples;              // transformers' --max_predict_samples
     const char *geometry;                     // --bert_model where another flag names the weights
     int model_is_checkpoint;                  // --init_checkpoint or --model_file was given
     const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
@@ -202,6 +203,8 @@ void cli_script_note_flag(struct cli_call *call, const char *name);
 const char *cli_script_advice(const struct cli_call *call, const char *option);
 // After all words were read: the program's own settings, model and data.
 enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error);
+// Notes the given flags that mean something else in the program.
+void cli_script_note_meanings(const struct cli_call *call);
 // Settings and data from the file of a BingBert experiment, and its data's folders (experiment.c).
 enum berth_status cli_apply_experiment(struct cli_call *call, struct berth_error *error);
 // After training: names the result as the program does, and shows samples if it does.

@@ -22,7 +22,7 @@ const struct option_row cli_ignored[] = {
                 "torch_compile_backend torch_compile_mode torch_empty_cache_steps torchdynamo "
                 "liger_kernel_config accelerator_config parallelism_config ddp_bucket_cap_mb "
                 "activation_checkpointing_kwargs gradient_checkpointing_kwargs past_index "
-                "eval_accumulation_steps ray_scope length_column_name",
+                "eval_accumulation_steps ray_scope length_column_name mp_parameters xpu_backend",
      IGNORED, .help = FRAMEWORK},
     {SWITCH("use_env"),
      .aliases = "deepspeed_transformer_kernel stochastic_mode hmp_verbose use_habana use_lazy_mode "
@@ -33,7 +33,8 @@ const struct option_row cli_ignored[] = {
                 "ddp_find_unused_parameters ddp_broadcast_buffers ddp_static_graph "
                 "eval_do_concat_batches eval_use_gather_object batch_eval_metrics "
                 "include_inputs_for_metrics save_on_each_node log_on_each_node "
-                "restore_callback_states_from_checkpoint low_cpu_mem_usage",
+                "restore_callback_states_from_checkpoint low_cpu_mem_usage split_batches "
+                "dispatch_batches use_legacy_prediction_loop",
      IGNORED, .help = FRAMEWORK},
     {CLI_TEXT("debug", NULL), .alone = "true", IGNORED, .help = FRAMEWORK},
     {CLI_TEXT("fsdp", NULL),
@@ -50,6 +51,8 @@ const struct option_row cli_ignored[] = {
      .aliases = "dataloader_num_workers dataloader_prefetch_factor "
                 "dataloader_multiprocessing_context",
      IGNORED, .help = "a thread reads the data beside the updates"},
+    {CLI_TEXT("preprocessing_num_workers", NULL), IGNORED,
+     .help = "all threads tokenize; --threads says how many"},
     {SWITCH("dataloader_pin_memory"),
      .aliases = "dataloader_persistent_workers dataloader_in_order streaming", IGNORED,
      .help = "a thread reads the data beside the updates"},

@@ -293,9 +293,10 @@ static const struct legacy legacies[] = {
                 .offset = offsetof(struct cli_call, legacy.config_name),
                 .help = "--config_file of this folder or model"},
      .set = set_text},
-    {.option = {CLI_TEXT("tokenizer_name", NULL), GROUP, .unit = "DIR",
-                .offset = offsetof(struct cli_call, legacy.tokenizer_name),
-                .help = "--vocab_file of this folder or model"},
+    {.option =
+         {CLI_TEXT("tokenizer_name", NULL), GROUP,
+          .unit = "DIR", .offset = offsetof(struct cli_call, legacy.tokenizer_name),
+          .help = "the tokenizer of this folder or model: its vocabulary, rules and added tokens"},
      .set = set_text},
     {.option = {CLI_TEXT("data_path_prefix", NULL), GROUP, .unit = "DIR",
                 .offset = offsetof(struct cli_call, bing_bert.data_prefix),
@@ -363,6 +364,10 @@ static const struct legacy legacies[] = {
     {.option = {CLI_TEXT("max_eval_steps", NULL), GROUP, .unit = "N",
                 .offset = offsetof(struct cli_call, legacy.eval_steps),
                 .help = "--max_eval_samples of N batches of eval_batch_size (8)"},
+     .set = set_text},
+    {.option = {CLI_TEXT("max_predict_samples", NULL), GROUP, .unit = "N",
+                .offset = offsetof(struct cli_call, legacy.predict_samples),
+                .help = "--max_eval_samples of a run that only predicts"},
      .set = set_text},
     {.option = {SWITCH("mpi_workers_sync_gradients"), GROUP,
                 .help = "--workers synchronous; false: --workers independent"},
@@ -644,6 +649,22 @@ static enum berth_status follow_eval_steps(struct cli_call *call, struct berth_e
     return cli_set(call, "max_eval_samples", samples, error);
 }
 
+// Evaluations and predictions have one limit, which a run that evaluates takes from its
+// evaluations.
+static enum berth_status follow_predict_samples(struct cli_call *call, struct berth_error *error) {
+    const int evaluates = (call->verb->jobs & JOB_PREDICT) == 0 ||
+                          (cli_is_given(call, "do_eval") && call->config.do_eval);
+    if (call->legacy.predict_samples == NULL) {
+        return BERTH_OK;
+    }
+    if (!evaluates && !cli_is_given(call, "max_eval_samples")) {
+        return cli_set(call, "max_eval_samples", call->legacy.predict_samples, error);
+    }
+    cli_note(call, "--max_predict_samples has no effect: predictions are limited as evaluations "
+                   "are, by --max_eval_samples");
+    return BERTH_OK;
+}
+
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error) {
     int trains = (call->verb->jobs & JOB_TRAIN) != 0;
     if (!trains && call->legacy.do_train == 1) {
@@ -657,8 +678,10 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     }
     TRY(cli_launcher_follow(call, error));
     TRY(follow_eval_steps(call, error));
+    cli_script_note_meanings(call);
     TRY(trains && skips_training(call) ? skip_training(call, error)
                                        : cli_script_follow(call, error));
+    TRY(follow_predict_samples(call, error));
     TRY(choose_half(call, error));
     set_tensorboard_folder(call);
     return BERTH_OK;

@@ -66,6 +66,7 @@ static const struct cli_script {
     {.program = "a script of Hugging Face's transformers",
      .job = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      .recipe = hugging_face,
+     .flags = "config_name tokenizer_name", // a new model has no model_name_or_path
      .pair = {"model_name_or_path", "do_train"}},
     {.program = "Google's run_pretraining",
      .job = JOB_PRETRAIN,
@@ -160,6 +161,27 @@ static enum berth_status set_recipe(struct cli_call *call, struct berth_error *e
     const char *recipe = call->origin.script->recipe(call);
     note_recipe(call, recipe);
     return cli_set(call, "recipe", recipe, error);
+}
+
+// Flags of Hugging Face's scripts that have another meaning in Berth.
+static const struct meaning {
+    const char *option, *here, *there;
+} meanings[] = {
+    {"doc_stride", "the distance between the starts of windows", "their overlap"},
+    {"cache_dir", "the folder of features", "that of downloaded models"},
+    {"dataloader_drop_last", "for sequences that do not fill an update", "for a micro-batch"},
+};
+
+void cli_script_note_meanings(const struct cli_call *call) {
+    const struct cli_script *script = call->origin.script;
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
+        const struct meaning *meaning = &meanings[i];
+        if (script != NULL && script->recipe == hugging_face &&
+            cli_is_given(call, meaning->option)) {
+            cli_note(call, "--%s is %s; in the script it is %s", meaning->option, meaning->here,
+                     meaning->there);
+        }
+    }
 }
 
 // --- log lines ----------------------------------------------------------------------------------
@@ -353,7 +375,8 @@ static const char *file_in(const char *path, const char *const names[2]) {
 static const char *const configurations[2] = {"config.json", "bert_config.json"};
 static const char *const vocabularies[2] = {"vocab.txt", "tokenizer.json"};
 
-// Sets a row to a file of the folder, or of the model of that name.
+// Sets a row to a file of the folder, or of the model of that name; for the vocabulary to the
+// folder, whose other files have the rules and the added tokens.
 static enum berth_status set_file(struct cli_call *call, const char *row, const char *name,
                                   const char *const names[2], struct berth_error *error) {
     if (name == NULL || cli_is_given(call, row) || !cli_row_applies(call->verb, option_find(row))) {
@@ -362,9 +385,9 @@ static enum berth_status set_file(struct cli_call *call, const char *row, const 
     const char *folder = name;
     TRY(find_model(&folder, error));
     const char *file = file_in(folder, names);
-    return file != NULL ? cli_set(call, row, file, error)
-                        : error_set(error, BERTH_NO_INPUT, "%s: neither %s nor %s in this folder",
-                                    folder, names[0], names[1]);
+    return file == NULL ? error_set(error, BERTH_NO_INPUT, "%s: neither %s nor %s in this folder",
+                                    folder, names[0], names[1])
+                        : cli_set(call, row, names == vocabularies ? folder : file, error);
 }
 
 // Whether `path` is a file of weights without a configuration beside it.
@@ -401,12 +424,12 @@ static enum berth_status set_geometry(struct cli_call *call, struct berth_error 
         return BERTH_OK; // what is missing is reported when it is needed
     }
     TRY(status);
-    status = set_file(call, "config_file", folder, configurations, error);
-    if (status == BERTH_OK) {
-        status = set_file(call, "vocab_file", folder, vocabularies, error);
+    folder = cli_own(folder); // a setting now names it
+    if (folder == NULL) {
+        return path_no_memory(error);
     }
-    berth_string_free(folder);
-    return status;
+    TRY(set_file(call, "config_file", folder, configurations, error));
+    return set_file(call, "vocab_file", folder, vocabularies, error);
 }
 
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error) {

@@ -108,7 +108,8 @@ struct berth_config {
 
     /* files */
     const char *model_name_or_path; /* model folder to start from */
-    const char *vocab_file;         /* overrides the model's vocab.txt */
+    const char *vocab_file;         /* overrides the model's vocab.txt; a folder: its rules and
+                                       added tokens apply, too (not in berth_prepare) */
     int pre_layer_norm;             /* -1: accept either kind; 0 or 1: refuse the other */
     const char *train_file;
     const char *validation_file;

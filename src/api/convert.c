@@ -339,8 +339,16 @@ static int stays_quantized(const struct conversion *conversion) {
     return stays;
 }
 
-static enum berth_status remove_quantization(const char *path, struct berth_error *error) {
-    static const char key[] = "quantization_config";
+// Whether the decoder is left out because it repeats the word embeddings; config.json must then not
+// call it untied.
+static int leaves_out_decoder(const struct conversion *conversion) {
+    const struct weight *decoder =
+        weights_find(&conversion->weights, "cls.predictions.decoder.weight");
+    return conversion->target->unties && !outgoing_is_copy(conversion) && decoder != NULL &&
+           decoder->tied;
+}
+
+static enum berth_status remove_key(const char *path, const char *key, struct berth_error *error) {
     json *config;
     TRY(json_read_file(path, &config, error));
     enum berth_status status = BERTH_OK;
@@ -365,7 +373,10 @@ static enum berth_status write_config(const struct conversion *conversion, const
         TRY(bert_config_write(&conversion->config, architecture_of(conversion), path, error));
     }
     if (!stays_quantized(conversion)) {
-        TRY(remove_quantization(path, error));
+        TRY(remove_key(path, "quantization_config", error));
+    }
+    if (leaves_out_decoder(conversion)) {
+        TRY(remove_key(path, "tie_word_embeddings", error));
     }
     return write_type(conversion, path, error);
 }
@@ -423,6 +434,8 @@ static enum berth_status write_folder(const struct conversion *conversion,
                                       struct berth_error *error) {
     TRY(copy_companions(conversion, error));
     TRY(write_vocabulary(conversion, error));
+    TRY(folder_keep_rules(conversion->input, conversion->vocab_file == NULL, conversion->folder,
+                          error));
     TRY(write_configs(conversion, error));
     if (conversion->target->keeps_all_tensors) {
         TRY(sentence_copy(conversion->input, conversion->folder, error));

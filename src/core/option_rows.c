@@ -234,7 +234,7 @@ const struct option_row option_rows[] = {
     {INTEGER("features", max_train_samples, "0"), KEPT, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      AT_LEAST(0), .unit = "N", .help = "use only the first N training examples", .shown = "0: all"},
     {INTEGER("features", max_eval_samples, "0"), NOTED, .jobs = JOB_TRAIN | JOB_PREDICT,
-     AT_LEAST(0), .unit = "N", .aliases = "max_predict_samples",
+     AT_LEAST(0), .unit = "N",
      .help = "use only the first N examples for evaluation and prediction", .shown = "0: all",
      .job_defaults = {{JOB_PRETRAIN, "10000", NULL}}},
 
@@ -582,7 +582,7 @@ const struct option_row option_rows[] = {
     {INTEGER("machine", threads, "0"), FREE, LOCAL, COMMON,
      .jobs = MACHINE_JOBS | JOB_FEATURES | DATA_JOBS, BETWEEN(0, 4096), .unit = "N",
      .aliases = "n_processes num_threads num_intra_threads intra_op "
-                "intra_op_parallelism_threads preprocessing_num_workers",
+                "intra_op_parallelism_threads",
      .help = "number of threads", .shown = "0: all processors that the process may use"},
     {TEXT("machine", instructions, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS, .unit = "SET",
      .choices = "auto|generic|avx2|avx512|avx512bf16", .help = "instruction set to use"},

@@ -430,6 +430,10 @@ static int set_texts(const struct bert_config *config, json *object) {
     // Tensors are always written in f32; transformers 5 calls the key "dtype" and reads both.
     json_remove(object, "dtype");
     json_remove(object, "quantization_config");
+    json_remove(object, "tie_word_embeddings"); // true in every model of Berth, as by default
+    if (json_member(object, "id2label") != NULL) {
+        json_remove(object, "num_labels"); // transformers 5 would prefer it
+    }
     failed |= json_set(object, "torch_dtype", json_new_text("float32"));
     return failed;
 }

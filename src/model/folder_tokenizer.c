@@ -96,15 +96,22 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
     return found ? BERTH_OK : apply_settings(settings, rules, error);
 }
 
-enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
-                                    struct text_rules *rules, struct berth_error *error) {
+// `lower_case` is the casing if the files do not decide it.
+static enum berth_status read_rules(const char *folder, const struct vocabulary_file *file,
+                                    int lower_case, struct text_rules *rules,
+                                    struct berth_error *error) {
     json *settings;
     *rules = text_rules_default;
-    rules->lower_case = folder_name_casing(folder) != 0;
+    rules->lower_case = lower_case;
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
     enum berth_status status = combine_rules(folder, settings, file, rules, error);
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
+}
+
+enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
+                                    struct text_rules *rules, struct berth_error *error) {
+    return read_rules(folder, file, folder_name_casing(folder) != 0, rules, error);
 }
 
 // --- copying ------------------------------------------------------------------------------------
@@ -303,16 +310,18 @@ static enum berth_status write_missing_specials(const char *target, struct berth
     return status;
 }
 
+// Whether the source has settings that decide its casing under any name of the folder.
 static enum berth_status has_settings(const char *source, int *has, struct berth_error *error) {
-    *has = 0;
-    if (source == NULL) {
-        return BERTH_OK;
-    }
+    struct text_rules lower, cased;
     char *path = folder_file(source, SETTINGS_FILE);
     *has = path != NULL && file_exists(path);
     const enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
     memory_free(path);
-    return status;
+    TRY(status);
+    TRY(read_rules(source, NULL, 1, &lower, error));
+    TRY(read_rules(source, NULL, 0, &cased, error));
+    *has = *has && lower.lower_case == cased.lower_case;
+    return BERTH_OK;
 }
 
 static int is_same(const struct text_rules *a, const struct text_rules *b) {
@@ -324,9 +333,9 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
                                         const struct text_rules *rules, const char *target,
                                         struct berth_error *error) {
     struct text_rules own = text_rules_default;
-    int same_vocab, has;
-    TRY(has_settings(source, &has, error));
+    int same_vocab, has = 0;
     if (source != NULL) {
+        TRY(has_settings(source, &has, error));
         TRY(folder_text_rules(source, NULL, &own, error));
     }
     const int same_rules = rules == NULL || is_same(rules, &own);
@@ -340,4 +349,13 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
         TRY(write_settings(source, rules != NULL ? rules : &own, same_vocab, target, error));
     }
     return write_missing_specials(target, error);
+}
+
+enum berth_status folder_keep_rules(const char *source, int same_vocab, const char *target,
+                                    struct berth_error *error) {
+    struct text_rules rules, copied;
+    TRY(folder_text_rules(source, NULL, &rules, error));
+    TRY(folder_text_rules(target, NULL, &copied, error));
+    return is_same(&rules, &copied) ? BERTH_OK
+                                    : write_settings(source, &rules, same_vocab, target, error);
 }

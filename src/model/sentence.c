@@ -125,18 +125,32 @@ static enum berth_status read_pooling(const char *folder, const char *module,
 
 // --- modules ------------------------------------------------------------------------------------
 
+// The class's name without its Python module; NULL if the entry has none.
+static const char *class_of(const json *module) {
+    const char *type = json_text(json_member(module, "type"));
+    const char *dot = type != NULL ? strrchr(type, '.') : NULL;
+    return dot != NULL ? dot + 1 : type;
+}
+
+static int is_body(const json *module) {
+    const char *class = class_of(module), *path = json_text(json_member(module, "path"));
+    return class != NULL && strcmp(class, "Transformer") == 0 && path != NULL && path[0] == '\0';
+}
+
+// A cross-encoder's list is the Transformer alone, whose class has the head.
+static int is_cross_encoder(const json *modules) {
+    return json_length(modules) == 1 && is_body(json_at(modules, 0));
+}
+
 static enum berth_status read_module(const char *folder, const json *module, size_t index,
                                      struct sentence *sentence, struct berth_error *error) {
-    const char *type = json_text(json_member(module, "type"));
-    const char *path = json_text(json_member(module, "path"));
-    const char *dot = type != NULL ? strrchr(type, '.') : NULL;
-    const char *class = dot != NULL ? dot + 1 : type;
+    const char *class = class_of(module), *path = json_text(json_member(module, "path"));
     if (class == NULL || path == NULL) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: " MODULES_FILE ": entry %zu lacks \"type\" or \"path\"", folder,
                          index);
     }
-    if (index == 0 && strcmp(class, "Transformer") == 0 && path[0] == '\0') {
+    if (index == 0 && is_body(module)) {
         return BERTH_OK;
     }
     if (index == 1 && strcmp(class, "Pooling") == 0 && is_plain_name(path)) {
@@ -231,8 +245,8 @@ enum berth_status sentence_read(const char *folder, struct sentence *sentence,
     char *path;
     *sentence = (struct sentence){.found = 0};
     enum berth_status status = read_member(folder, "", MODULES_FILE, &modules, &path, error);
-    sentence->found = modules != NULL;
-    if (status == BERTH_OK && modules != NULL) {
+    sentence->found = modules != NULL && !is_cross_encoder(modules);
+    if (status == BERTH_OK && sentence->found) {
         TRY_DONE(read_length(folder, sentence, error));
         TRY_DONE(read_prompt(folder, sentence, error));
         TRY_DONE(read_modules(folder, modules, sentence, error));

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct sentence {
-    int found; // 0: the folder has no modules.json, and the other fields are unset
+    int found; // 0: no modules.json, or that of a cross-encoder; the other fields are unset
     struct berth_embedding how;
     int64_t max_length; // tokens per text, including special ones; 0: the number of positions
     char *prompt;       // prefix of every text; NULL: none

@@ -222,12 +222,22 @@ static enum berth_status read_tokens(struct vocabulary_file *file, struct tokens
 
 // --- the file -----------------------------------------------------------------------------------
 
+// The tokenizers library recognises a model without a type by its keys.
+static int is_untyped_wordpiece(const json *model) {
+    return json_member(model, "type") == NULL && json_member(model, "unk_token") != NULL &&
+           json_member(model, "continuing_subword_prefix") != NULL &&
+           json_member(model, "max_input_chars_per_word") != NULL &&
+           json_member(model, "merges") == NULL;
+}
+
 static enum berth_status check_model(struct vocabulary_file *file, const char *path,
                                      struct berth_error *error) {
     const json *model = json_member(file->object, "model");
     const char *unknown = "[UNK]", *prefix = "##";
     int64_t longest = 0;
-    TRY(check_type(file->object, path, "model", "WordPiece", error));
+    if (!is_untyped_wordpiece(model)) {
+        TRY(check_type(file->object, path, "model", "WordPiece", error));
+    }
     TRY(check_type(file->object, path, "pre_tokenizer", "BertPreTokenizer", error));
     TRY(json_get_text(model, path, "unk_token", &unknown, error));
     TRY(json_get_text(model, path, "continuing_subword_prefix", &prefix, error));

@@ -27,22 +27,32 @@ static enum berth_status read_architecture(const char *folder, char *name, size_
     return status;
 }
 
-// A folder of sentence-transformers, whose weights may be those of a model with a head.
-static int is_encoder(const char *folder) {
+// Whether the folder is a sentence encoder of sentence-transformers, whose weights may be those of
+// a model with a head. A cross-encoder lists one module, the model with its head.
+static enum berth_status find_encoder(const char *folder, int *found, struct berth_error *error) {
     char path[4096];
-    return snprintf(path, sizeof path, "%s/modules.json", folder) < (int)sizeof path &&
-           access(path, F_OK) == 0;
+    json *modules = NULL;
+    *found = 0;
+    if (snprintf(path, sizeof path, "%s/modules.json", folder) < (int)sizeof path &&
+        access(path, F_OK) == 0) {
+        TRY(json_read_file(path, &modules, error));
+        *found = json_length(modules) != 1;
+        json_free(modules);
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status open_parts(struct instance *instance, struct berth_log log,
                                     struct berth_error *error) {
     char name[128];
+    int is_encoder;
     struct berth_config *config = &instance->config;
     TRY(berth_find_model(config->model_name_or_path, &instance->folder, error));
     const char *folder = config->model_name_or_path = instance->folder;
     TRY(dir_require(folder, "the folder of a model", error));
     TRY(read_architecture(folder, name, sizeof name, error));
-    instance->task = task_find(is_encoder(folder) ? "" : name);
+    TRY(find_encoder(folder, &is_encoder, error));
+    instance->task = task_find(is_encoder ? "" : name);
     TRY(instance->task->open(instance, log, error));
     instance->max_tokens = instance->task->max_tokens(instance);
     config->max_seq_length = instance->max_tokens;

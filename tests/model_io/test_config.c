@@ -220,6 +220,26 @@ static void test_classes_are_forgotten(void **state) {
     bert_config_done(&config);
 }
 
+// transformers 5 would take the count of a base model instead of the classes' names, and look for a
+// decoder of its own.
+static void test_stale_keys_are_left_out(void **state) {
+    (void)state;
+    struct bert_config config;
+    read_good("{" MINIMAL ", \"num_labels\": 2, \"tie_word_embeddings\": false, "
+              "\"id2label\": {\"0\": \"a\", \"1\": \"b\", \"2\": \"c\"}}",
+              &config);
+    assert_int_equal(config.num_labels, 3);
+    assert_int_equal(bert_config_write(&config, "BertForMaskedLM", scratch("written.json"), NULL),
+                     BERTH_OK);
+    bert_config_done(&config);
+    json *written;
+    assert_int_equal(json_read_file(scratch("written.json"), &written, NULL), BERTH_OK);
+    assert_null(json_member(written, "num_labels"));
+    assert_null(json_member(written, "tie_word_embeddings"));
+    assert_int_equal(json_length(json_member(written, "id2label")), 3);
+    json_free(written);
+}
+
 // Our own key: written if true, also in Google's layout, and read back.
 static void test_pre_layer_norm(void **state) {
     (void)state;
@@ -455,6 +475,7 @@ int main(void) {
         SCRATCH_TEST(test_missing_file),
         SCRATCH_TEST(test_activations),
         SCRATCH_TEST(test_classes_are_forgotten),
+        SCRATCH_TEST(test_stale_keys_are_left_out),
         SCRATCH_TEST(test_pre_layer_norm),
         SCRATCH_TEST(test_problems),
         SCRATCH_TEST(test_experiment),

@@ -175,6 +175,27 @@ static void test_casing_by_name(void **state) {
     "{\"type\": \"WordPiece\", \"max_input_chars_per_word\": 7, \"vocab\": "                       \
     "{\"a\": 2, \"[UNK]\": 1, \"[PAD]\": 0}}"
 
+// As the first versions of the tokenizers library wrote it.
+#define UNTYPED                                                                                    \
+    "\"unk_token\": \"[UNK]\", \"continuing_subword_prefix\": \"##\", "                            \
+    "\"max_input_chars_per_word\": 100, \"vocab\": {\"[PAD]\": 0, \"[UNK]\": 1}"
+
+// The copy has another name than the source, and settings that say what the source's name said.
+static void test_casing_by_name_is_copied(void **state) {
+    (void)state;
+    assert_int_equal(dir_make(scratch("my-cased"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("kept"), NULL), BERTH_OK);
+    scratch_write("my-cased/vocab.txt", "[PAD]\n[UNK]\n");
+    assert_int_equal(folder_keep_rules(scratch("my-cased"), 1, scratch("kept"), NULL), BERTH_OK);
+    struct text_rules rules;
+    assert_int_equal(folder_text_rules(scratch("kept"), NULL, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.lower_case, 0);
+    scratch_write("my-cased/tokenizer_config.json", "{\"model_max_length\": 512}");
+    copy(scratch("my-cased"), NULL, &cased);
+    assert_int_equal(target_lower_case(), 0);
+}
+
 static void test_only_tokenizer_json(void **state) {
     (void)state;
     struct vocabulary_file file = {0};
@@ -259,6 +280,9 @@ static void test_which_vocabulary(void **state) {
     } cases[] = {
         {WHOLE(NORMALIZER(""), WORDS, ""), "{\"tokenizer_class\": \"BertTokenizer\"}", 1},
         {WHOLE(NORMALIZER(""), WORDS, ""), "{}", 1},
+        {WHOLE(NORMALIZER(""), "{" UNTYPED "}", ""), "{\"tokenizer_class\": \"BertTokenizer\"}", 1},
+        {WHOLE(NORMALIZER(""), "{" UNTYPED ", \"merges\": []}", ""),
+         "{\"tokenizer_class\": \"BertTokenizer\"}", 0},
         {"{\"model\": " WORDS "}", "{\"tokenizer_class\": \"BertTokenizer\"}", 0},
         {"{\"model\": " WORDS "}", "{\"tokenizer_class\": \"TokenizersBackend\"}", 1},
     };
@@ -639,6 +663,7 @@ int main(void) {
         SCRATCH_TEST(test_missing_files_are_made),
         SCRATCH_TEST(test_casing_of_a_folder),
         SCRATCH_TEST(test_casing_by_name),
+        SCRATCH_TEST(test_casing_by_name_is_copied),
         SCRATCH_TEST(test_each_allocation_fails),
         SCRATCH_TEST(test_generic_class_with_other_rules),
     };

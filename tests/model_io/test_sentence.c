@@ -59,7 +59,7 @@ static void test_refusals(void **state) {
         {MODULES(", " POOLING), "{}", "entry 2 is a module Pooling in \"1_Pooling\""},
         {MODULES(", {\"path\": \"2_Dense\", \"type\": \"Dense\"}"), "{}",
          "entry 2 is a module Dense in \"2_Dense\""},
-        {"[" TRANSFORMER "]", "{}", "expected a Transformer and a Pooling, found 1 modules"},
+        {"[]", "{}", "expected a Transformer and a Pooling, found 0 modules"},
         {"[" POOLING ", " TRANSFORMER "]", "{}", "entry 0 is a module Pooling"},
         {"[{\"path\": \"0_T\", \"type\": \"x.Transformer\"}]", "{}",
          "entry 0 is a module Transformer in \"0_T\""},
@@ -83,6 +83,14 @@ static void test_refusals(void **state) {
         assert_int_not_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_OK);
         assert_message_has(&error, cases[i].message);
     }
+}
+
+static void test_cross_encoder(void **state) {
+    (void)state;
+    struct sentence sentence;
+    write_folder("[" TRANSFORMER "]", "{}");
+    assert_int_equal(sentence_read(scratch_folder, &sentence, NULL), BERTH_OK);
+    assert_false(sentence.found);
 }
 
 static void test_damaged_companions(void **state) {
@@ -231,6 +239,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_poolings),
         SCRATCH_TEST(test_refusals),
+        SCRATCH_TEST(test_cross_encoder),
         SCRATCH_TEST(test_damaged_companions),
         SCRATCH_TEST(test_casing),
         SCRATCH_TEST(test_lengths_and_prompts),

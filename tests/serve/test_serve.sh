@@ -26,4 +26,5 @@ printf 'text\tpair\tlabel\nhello world\tx\t0.5\nAda in Oslo\tHugo\t1.5\nRita\tRo
     --schedule constant --max_seq_length 64 --threads 1 --quiet || exit 1
 mkdir "$work/rank" && cp "$work/number/"{config.json,model.safetensors,vocab.txt} "$work/rank/" || exit 1
 sed -i '/"problem_type"/d' "$work/rank/config.json"
+echo '[{"path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}]' >"$work/rank/modules.json"
 MODELS=$work "${BERTH_PYTHON:-python3}" -B "$(dirname "$0")/serve_$1.py" "${@:2}"

@@ -100,6 +100,18 @@ static char *only_file(const char *folder) {
     return path;
 }
 
+static void names_questions_that_are_cut(void **state) {
+    (void)state;
+    struct berth_config config = config_with(NULL);
+    config.max_query_length = 1;
+    open_and_sum(&config, 0);
+    assert_non_null(strstr(messages.notes, "v1.json: 7 questions are cut to max_query_length (1)"));
+    config.max_query_length = 100;
+    config.max_seq_length = 128;
+    open_and_sum(&config, 0);
+    assert_null(strstr(messages.notes, "are cut"));
+}
+
 static void keeps_features_for_the_next_run(void **state) {
     for (int training = 0; training <= 1; training++) {
         struct berth_config config = config_with(NULL);
@@ -184,6 +196,7 @@ static void a_plan_leaves_nothing_behind(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        INPUT_TEST(names_questions_that_are_cut),
         INPUT_TEST(keeps_features_for_the_next_run),
         INPUT_TEST(replaces_what_does_not_fit),
         INPUT_TEST(a_cache_that_cannot_be_written_is_a_warning),

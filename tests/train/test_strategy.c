@@ -47,6 +47,8 @@ static void test_when_to_evaluate(void **state) {
     assert_true(!config.evaluate_every_epoch && config.eval_steps == 0);
     config = settled(WITH("evaluation_strategy", "steps", "logging_steps", "7"));
     assert_true(!config.evaluate_every_epoch && config.eval_steps == 7);
+    config = settled(WITH("eval_strategy", "steps"));
+    assert_true(!config.evaluate_every_epoch && config.eval_steps == 500); // the Trainer's
     config = settled(WITH("eval_strategy", "steps", "eval_steps", "3"));
     assert_true(!config.evaluate_every_epoch && config.eval_steps == 3);
     config = settled(WITH("eval_strategy", "epoch", "eval_steps", "3", "no_progress", "true"));

@@ -309,6 +309,7 @@ static enum berth_status tokenize_query(const struct builder *builder,
                          list, error));
     size_t longest = (size_t)builder->args->options->max_query_length;
     size_t count = list->count < longest ? list->count : longest;
+    plan->cut = list->count > longest;
     plan->query = memory_array(count + 1, sizeof(int32_t));
     if (plan->query == NULL) {
         return error_no_memory(error, count * sizeof(int32_t), "the tokens of a question");
@@ -389,6 +390,7 @@ static enum berth_status lay_out_windows(struct builder *builder, struct berth_e
         plan->first_feature = features;
         plan->first_token = tokens;
         set->skipped_examples += (size_t)plan->skipped;
+        set->cut_questions += (size_t)plan->cut;
         features += (uint64_t)plan->kept;
         tokens += (uint64_t)plan->kept_tokens;
         if (tokens > UINT32_MAX) {

@@ -30,6 +30,7 @@ struct squad_plan {
     int64_t kept, kept_tokens; // windows that are kept, and their tokens, special ones included
     size_t first_feature, first_token;
     int skipped;
+    int cut; // the question is longer than max_query_length
 };
 
 // The number of document tokens of window `window`.

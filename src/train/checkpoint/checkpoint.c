@@ -116,7 +116,7 @@ static enum berth_status write_config(const struct checkpoint_content *content, 
 static enum berth_status write_companions(const struct checkpoint_content *content,
                                           const char *folder, struct berth_error *error) {
     const struct model_files *files = content->files;
-    TRY(folder_copy_tokenizer(content->model_folder, files->vocab_path, &files->rules, folder,
+    TRY(folder_copy_tokenizer(content->tokenizer_folder, files->vocab_path, &files->rules, folder,
                               error));
     if (files->table.head == PARAM_HEAD_EMBEDDING) {
         TRY(sentence_write(&files->sentence, files->shape.hidden_size, folder, error));

@@ -26,7 +26,7 @@
 struct checkpoint_content {
     const struct berth_config *config;
     const struct model_files *files;
-    const char *model_folder; // source of the tokenizer's files
+    const char *tokenizer_folder; // source of the tokenizer's files
     const struct batching *batching;
     struct state *state;
     struct progress *progress;

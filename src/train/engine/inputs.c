@@ -14,11 +14,22 @@
 
 // --- the model ----------------------------------------------------------------------------------
 
+const char *inputs_tokenizer_folder(const struct berth_config *config, const char *folder) {
+    return config->vocab_file != NULL && dir_exists(config->vocab_file) ? config->vocab_file
+                                                                        : folder;
+}
+
+// Whether the vocabulary is that of the tokenizer's folder.
+static int is_of_folder(const struct berth_config *config) {
+    return config->vocab_file == NULL || dir_exists(config->vocab_file);
+}
+
 static enum berth_status find_vocabulary(struct model_files *files,
                                          const struct berth_config *config, const char *folder,
                                          struct vocabulary_file *file, struct berth_error *error) {
-    if (config->vocab_file == NULL) {
-        return folder_find_vocabulary(folder, &files->vocab_path, file, error);
+    if (is_of_folder(config)) {
+        return folder_find_vocabulary(inputs_tokenizer_folder(config, folder), &files->vocab_path,
+                                      file, error);
     }
     files->vocab_path = memory_string(config->vocab_file);
     return files->vocab_path != NULL ? BERTH_OK : path_no_memory(error);
@@ -82,7 +93,8 @@ static void apply_settings(const struct berth_config *config, struct text_rules 
 static enum berth_status read_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
                                         struct vocabulary_file *file, struct berth_error *error) {
-    const char *own = config->vocab_file == NULL ? folder : NULL; // owner of the vocabulary
+    folder = inputs_tokenizer_folder(config, folder);
+    const char *own = is_of_folder(config) ? folder : NULL; // owner of the vocabulary
     TRY(folder_read_vocabulary(own, files->vocab_path, file, error));
     files->rules = file->rules;
     if (folder != NULL) {

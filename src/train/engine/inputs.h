@@ -26,6 +26,10 @@ struct model_files {
     struct sentence sentence;    // of a model of embeddings; else not found
 };
 
+// The folder of the tokenizer's files: config->vocab_file if that is a folder, else `folder`, the
+// model's.
+const char *inputs_tokenizer_folder(const struct berth_config *config, const char *folder);
+
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,
 // strip_accents and tokenize_chinese_chars take precedence). Checks that vocabulary and model fit.
 // For the pre-training head the vocabulary may be missing. The caller must then call
@@ -71,8 +75,8 @@ enum berth_status model_files_open_tokenizer(struct model_files *files,
 enum berth_status inputs_follow_sentence(struct berth_config *config, const char *folder,
                                          struct berth_error *error);
 
-// Opens the tokenizer of config->vocab_file (vocab.txt or tokenizer.json), or of the folder
-// config->model_name_or_path. It follows the rules of config->tokenizer; casing, accents and
+// Opens the tokenizer of config->vocab_file (vocab.txt, tokenizer.json or a folder), or of the
+// folder config->model_name_or_path. It follows the rules of config->tokenizer; casing, accents and
 // ideographs come from the settings, else from the folder's files. BERTH_USAGE if neither is given.
 // Free with tokenizer_close.
 enum berth_status inputs_find_tokenizer(const struct berth_config *config,

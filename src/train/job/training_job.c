@@ -291,12 +291,12 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
 // needs them anyway, and taken from there.
 static enum berth_status copy_tokenizer(struct training_job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
-    if (job->model_folder != job->resume.folder && !path_is_inside(job->model_folder, folder)) {
+    const char *source = job->content.tokenizer_folder;
+    if (source != job->resume.folder && !path_is_inside(source, folder)) {
         return BERTH_OK;
     }
-    TRY(folder_copy_tokenizer(job->model_folder, job->files.vocab_path, &job->files.rules, folder,
-                              error));
-    job->content.model_folder = folder;
+    TRY(folder_copy_tokenizer(source, job->files.vocab_path, &job->files.rules, folder, error));
+    job->content.tokenizer_folder = folder;
     if (job->files.vocab_path == NULL ||
         (vocab_file != NULL && !path_is_inside(vocab_file, folder))) {
         return BERTH_OK;
@@ -322,14 +322,15 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
     rules.class_weights = job->train.class_weights;
     TRY(state_init_sharded(&job->state, job->device, &job->files.table, compute, &job->sharding,
                            error));
-    job->content = (struct checkpoint_content){.config = &job->config,
-                                               .files = &job->files,
-                                               .model_folder = job->model_folder,
-                                               .batching = &job->batching,
-                                               .state = &job->state,
-                                               .progress = &job->progress,
-                                               .comm = job->comm,
-                                               .updater = &job->updater};
+    job->content = (struct checkpoint_content){
+        .config = &job->config,
+        .files = &job->files,
+        .tokenizer_folder = inputs_tokenizer_folder(&job->config, job->model_folder),
+        .batching = &job->batching,
+        .state = &job->state,
+        .progress = &job->progress,
+        .comm = job->comm,
+        .updater = &job->updater};
     log_event(&job->log, "loading_checkpoint");
     if (job->resume.original_step >= 0) {
         TRY(original_read(&job->content, job->resume.folder, job->resume.original_step, &job->log,

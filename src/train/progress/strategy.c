@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SAVE_STEPS 500 // the Trainer's default
+#define TRAINER_STEPS 500 // the default of the Trainer's intervals
 
 static int is(const char *strategy, const char *name) {
     return strategy != NULL && strcmp(strategy, name) == 0;
@@ -37,7 +37,8 @@ static void settle_evaluations(struct berth_config *config, const struct berth_l
         note_unused(config, "eval_steps", text, log);
         config->eval_steps = 0;
     } else if (config->eval_steps == 0) {
-        config->eval_steps = config->logging_steps;
+        config->eval_steps =
+            option_name_is_chosen(config, "logging_steps") ? config->logging_steps : TRAINER_STEPS;
     }
 }
 
@@ -49,7 +50,7 @@ static void settle_checkpoints(struct berth_config *config, const struct berth_l
     char text[64];
     snprintf(text, sizeof text, "save_strategy %s", strategy);
     if (is(strategy, "steps")) {
-        config->save_steps = config->save_steps != 0 ? config->save_steps : SAVE_STEPS;
+        config->save_steps = config->save_steps != 0 ? config->save_steps : TRAINER_STEPS;
         return;
     }
     note_unused(config, "save_steps", text, log);

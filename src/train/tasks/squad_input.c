@@ -133,6 +133,12 @@ static enum berth_status build(const struct opening *opening, struct berth_error
     TRY(squad_features_build(&input->dataset, opening->args->tokenizer, &opening->options,
                              opening->args->log, &input->features, error));
     input->examples = (int64_t)input->dataset.count;
+    if (input->features.cut_questions > 0) {
+        log_note(opening->args->log,
+                 "%s: %zu questions are cut to max_query_length (%" PRId64 ") tokens",
+                 opening->args->path, input->features.cut_questions,
+                 opening->options.max_query_length);
+    }
     if (input->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          opening->options.training
