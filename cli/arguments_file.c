@@ -9,12 +9,21 @@
 
 #include <string.h>
 
+static enum berth_status put_text(struct buffer *word, const json *value,
+                                  struct berth_error *error) {
+    if (strlen(json_text(value)) != json_text_length(value)) {
+        return error_set(error, BERTH_BAD_DATA, "the text contains a NUL character");
+    }
+    buffer_put_text(word, json_text(value));
+    return BERTH_OK;
+}
+
 // As one line of JSON.
-static enum berth_status put_object(struct buffer *word, const json *value, const char *path,
+static enum berth_status put_object(struct buffer *word, const json *value,
                                     struct berth_error *error) {
     char *text = json_write(value, JSON_COMPACT);
     if (text == NULL) {
-        return error_no_memory(error, 0, path);
+        return error_no_memory(error, 0, "an option");
     }
     buffer_put_text(word, text);
     memory_free(text);
@@ -22,16 +31,13 @@ static enum berth_status put_object(struct buffer *word, const json *value, cons
 }
 
 // Appends a value as the command line has it. A list has commas.
-static enum berth_status put_value(struct buffer *word, const json *value, const char *path,
+static enum berth_status put_value(struct buffer *word, const json *value,
                                    struct berth_error *error) {
     char number[NUMBER_TEXT_SIZE];
     if (json_is_text(value)) {
-        if (strlen(json_text(value)) != json_text_length(value)) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: key \"%s\": the text contains a NUL character", path, key);
-        }
-        buffer_put_text(word, json_text(value));
-    } else if (json_is_boolean(value)) {
+        return put_text(word, value, error);
+    }
+    if (json_is_boolean(value)) {
         buffer_put_text(word, json_truth(value) ? "true" : "false");
     } else if (json_is_number_value(value)) {
         json_print_number(value, number);
@@ -39,10 +45,10 @@ static enum berth_status put_value(struct buffer *word, const json *value, const
     } else if (json_is_array_value(value)) {
         for (size_t i = 0; i < json_length(value); i++) {
             buffer_put_text(word, i > 0 ? "," : "");
-            TRY(put_value(word, json_at(value, i), path, error));
+            TRY(put_value(word, json_at(value, i), error));
         }
     } else {
-        return put_object(word, value, path, error);
+        return put_object(word, value, error);
     }
     return BERTH_OK;
 }
@@ -54,7 +60,10 @@ static enum berth_status make_word(const char *path, const struct json_walk *wal
     buffer_put_text(&word, "--");
     buffer_put_text(&word, walk->key);
     buffer_put_text(&word, "=");
-    enum berth_status status = put_value(&word, walk->value, path, error);
+    enum berth_status status = put_value(&word, walk->value, error);
+    if (status == BERTH_BAD_DATA) {
+        status = error_prefix(error, status, "%s: key \"%s\"", path, walk->key);
+    }
     buffer_put_byte(&word, '\0');
     *made = status == BERTH_OK && !word.failed ? cli_own(memory_string(word.bytes)) : NULL;
     buffer_done(&word);
