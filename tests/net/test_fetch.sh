@@ -104,6 +104,8 @@ expect_code 0
 run predict squad --model model --download_only
 expect_code 0
 expect_err "nothing to download"
+run show squad --model model --download_only --no_progress
+expect_code 0
 for data in "predict squad --input squad_v2" "finetune squad --train own.json --dev squad_v2"; do
     HF_DATASETS_OFFLINE=1 run $data --model model --download_only
     expect_code 69
