@@ -146,8 +146,8 @@ static int fits_checkpointing(const struct plan_args *args, const struct plan_li
     return is_new && fits_shape(args, limits, &shape);
 }
 
-// The next smaller size to try: half; of a micro-batch the next smaller one that divides the update,
-// if that stays. A micro-batch is a whole number of groups.
+// The next smaller size to try: half; of a micro-batch the next smaller one that divides the
+// update, if that stays. A micro-batch is a whole number of groups.
 static int64_t next_smaller(const struct plan_args *args, unsigned sizes, int64_t sequences) {
     const int64_t group = at_least_one(args->group);
     if (!(sizes & SIZE_MICRO)) {
