@@ -530,7 +530,7 @@ static enum berth_status choose_half(struct cli_call *call, struct berth_error *
     }
     cli_note(call, "%s",
              is_gpu ? "--fp16: fp16 on the GPU, with a dynamic loss_scale unless it is given"
-                    : "--fp16: fp16 runs as bf16 unless --device names a GPU");
+                    : "--fp16: fp16 runs as bf16, because --device names no GPU");
     return is_gpu ? cli_set(call, "precision", "fp16", error) : BERTH_OK;
 }
 

@@ -112,7 +112,7 @@ const struct cli_verb cli_serve = {
              "http://localhost:8080/ shows a page. Texts of many requests are batched together, "
              "without padding. SIGTERM ends the server once all requests are answered, SIGHUP "
              "reloads the models. doc/serve.md describes the paths.",
-    .jobs = JOB_ANSWER | JOB_FILL | JOB_SERVE, // JOB_EMBED has processes besides
+    .jobs = JOB_ANSWER | JOB_FILL | JOB_SERVE, // not JOB_EMBED: it would add --comm
     CLI_OWN_OPTIONS(options),
     .required = "model",
     .processes = CLI_ALONE,

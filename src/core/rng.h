@@ -107,7 +107,7 @@ static inline uint32_t rng_below(uint64_t seed, uint32_t stream, uint64_t *index
     return word % bound;
 }
 
-// Puts the numbers in a random order, with the draws of the stream from the first on.
+// Puts the numbers in a random order, using the stream's draws from index 0.
 static inline void rng_shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t count) {
     uint64_t index = 0;
     for (size_t i = count; i-- > 1;) {

@@ -118,7 +118,8 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
 
 enum berth_status folder_read_shape(const char *name, struct bert_config *config,
                                     struct berth_error *error) {
-    return dir_exists(name) ? folder_read_config(name, config, error)
+    return bert_config_builtin(name, config, NULL) == BERTH_OK ? BERTH_OK
+           : dir_exists(name) ? folder_read_config(name, config, error)
            : file_exists(name) || strpbrk(name, "./") != NULL
                ? bert_config_read(name, config, error)
                : bert_config_builtin(name, config, error);

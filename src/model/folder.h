@@ -40,7 +40,7 @@ char *folder_config_path(const char *path);
 // Reads that file; BERTH_NO_INPUT if neither exists.
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error);
-// Reads the configuration of the folder or file `name`, or else fills in the built-in shape of that
+// Fills in the built-in shape `name`, or else reads the configuration of the folder or file of that
 // name.
 enum berth_status folder_read_shape(const char *name, struct bert_config *config,
                                     struct berth_error *error);

@@ -286,13 +286,6 @@ static enum berth_status on_begin(void *context, const struct http_response *res
     return http_refusal(response, work->wanted->name, error);
 }
 
-// The bytes that have arrived are of something else: the next run does not resume from them.
-static enum berth_status refuse_received(struct work *work, uint64_t found,
-                                         struct berth_error *error) {
-    TRY(file_partial_restart(&work->partial, error));
-    return refuse_size(work, (int64_t)found, error);
-}
-
 static enum berth_status on_bytes(void *context, const void *bytes, size_t length,
                                   struct berth_error *error) {
     struct work *work = context;
@@ -301,7 +294,8 @@ static enum berth_status on_bytes(void *context, const void *bytes, size_t lengt
     }
     uint64_t after = work->partial.size + length;
     if (work->total != NO_SIZE && after > (uint64_t)work->total) {
-        return refuse_received(work, after, error);
+        TRY(file_partial_restart(&work->partial, error)); // these are bytes of something else
+        return refuse_size(work, (int64_t)after, error);
     }
     TRY(file_partial_put(&work->partial, bytes, length, error));
     if (work->total > 0) {
@@ -330,7 +324,7 @@ static enum berth_status request_content(struct work *work, struct http_response
     if (status == BERTH_OK && !work->complete && !work->result->unchanged) {
         snprintf(work->result->etag, sizeof work->result->etag, "%s", response->etag);
         if (work->total != NO_SIZE && (int64_t)work->partial.size != work->total) {
-            status = refuse_received(work, work->partial.size, error);
+            status = refuse_size(work, (int64_t)work->partial.size, error);
         }
         work->complete = status == BERTH_OK;
     }
@@ -404,6 +398,27 @@ static enum berth_status check_content(const struct work *work, struct berth_err
     return BERTH_OK;
 }
 
+// Fills the partial file and checks it. Bytes of an earlier run that turn out to be of something
+// else, such as a login page, are dropped.
+static enum berth_status receive(struct work *work, struct berth_error *error) {
+    const int resumes = work->partial.size > 0;
+    TRY(check_disk_space(work, error));
+    TRY(transfer(work, error));
+    enum berth_status status = work->result->unchanged ? BERTH_OK : check_content(work, error);
+    if (status == BERTH_BAD_DATA && resumes) {
+        log_note(&work->net->log, "%s: continued from other content; starting over",
+                 work->wanted->name);
+        TRY(file_partial_restart(&work->partial, error));
+        work->complete = 0;
+        return receive(work, error);
+    }
+    if (status == BERTH_BAD_DATA) {
+        (void)file_remove(work->partial_path, NULL);
+        (void)file_remove(work->etag_path, NULL);
+    }
+    return status;
+}
+
 static enum berth_status publish(struct work *work, struct berth_error *error) {
     char path[NAME_LIMIT];
     if (work->wanted->by_content) {
@@ -439,18 +454,11 @@ static enum berth_status run(struct work *work, struct berth_error *error) {
         return BERTH_OK;
     }
     TRY(inspect_partial(work, error));
-    TRY(check_disk_space(work, error));
-    TRY(transfer(work, error));
+    TRY(receive(work, error));
     if (work->result->unchanged) {
         TRY(file_remove(work->etag_path, error));
         return file_remove(work->partial_path, error);
     }
-    enum berth_status status = check_content(work, error);
-    if (status == BERTH_BAD_DATA) {
-        (void)file_remove(work->partial_path, NULL);
-        (void)file_remove(work->etag_path, NULL);
-    }
-    TRY(status);
     return publish(work, error);
 }
 

@@ -58,7 +58,7 @@ typedef enum berth_status call_reader(struct call *call, const char *where, cons
                                       struct berth_error *error);
 call_reader call_read_normalize; // true or false, of embeddings
 call_reader call_read_true;      // true
-call_reader call_read_right;     // "right", however it is spelled
+call_reader call_read_right;     // "right", in any letter case
 enum berth_status call_read_boolean(const char *where, const json *value, int *to,
                                     struct berth_error *error);
 // Reads a member of the document, unless it is absent or null.

@@ -13,14 +13,14 @@ struct server_settings {
     const char *const *models; // [model_count] words, as of models_open
     size_t model_count;
     const struct berth_config *config; // of all models
-    struct http_settings http;         // but for its listener, and TLS, whose files are these:
+    struct http_settings http;         // without listener and TLS; the TLS files are:
     const char *certificate_file, *key_file;
     struct queue_limits queue;
     const char *api_key_file;  // NULL: no key is needed
     const char *allowed_hosts; // as in access.h
     double drain_seconds;      // after SIGTERM, in which requests are still accepted
     double grace_seconds;      // then, for the requests that are being answered
-    struct berth_log log;      // called from several threads, maybe at the same time
+    struct berth_log log;      // called from several threads, possibly concurrently
 };
 
 // Serves until SIGTERM or SIGINT, which are handled here, as is SIGHUP (reload); a second one ends

@@ -244,6 +244,7 @@ missing 66 "$work/none" finetune squad --model "$work/model" --train "$work/none
 missing 66 "$work/none" answer --model "$work/none" --question Who --context Ada.
 missing 66 "$work/none" answer --model "$work/model" --question Who --context-file "$work/none"
 missing 2 "nonsense" init --config nonsense --output "$work/new"
+(mkdir "$work/tiny" && cd "$work" && run init --config tiny --output named && expect_code 0) || exit 1
 mkdir "$work/bare" # a folder is not a name
 for verb in "bench gemm" "bench pretrain --input_dir $work/bare" "init --output $work/new"; do
     missing 66 'bare/config.json: no such file' $verb --config "$work/bare"

@@ -314,7 +314,7 @@ static void test_only_held_out(void **state) {
     (void)state;
     put_shard("c_test_0.hdf5", 0, 3);
     assert_int_equal(shard_list_open(&list, scratch("."), SHARD_TRAIN, 16, &error), BERTH_NO_INPUT);
-    assert_message_has(&error, "\"test\" in their names, which are held out: 1");
+    assert_message_has(&error, "all 1 files are held out, because their names contain \"test\"");
     shard_list_done(&list);
 }
 

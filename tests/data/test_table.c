@@ -95,7 +95,7 @@ static void reads_json_lines(void **state) {
         "line 2, column \"a\": expected a string or a number, found nothing",
         "column \"b\": expected a string or a number, found null",
         "column \"c\": expected a string or a number, found an array",
-        "column \"d\": expected a string or a number, found an object"};
+        "column \"d\": expected a string or a number, found a nested array or object"};
     assert_int_equal(table.column_count, 4);
     for (size_t c = 0; c < 4; c++) {
         const char *text;

@@ -77,6 +77,10 @@ BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_tr
 expect_code 78
 expect_err "the GPU's memory leaves $((small / 1024)) MiB"
 expect_err "; --per_device_train_batch_size 2 would fit"
+BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 8 \
+    --gradient_accumulation_steps 1
+expect_code 78
+expect_err "; --per_device_train_batch_size 2 with --train_batch_size 2 would fit"
 what="a batch that fits"
 BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 2 --max_steps 1
 expect_code 0

@@ -104,10 +104,13 @@ expect_code 0
 run predict squad --model model --download_only
 expect_code 0
 expect_err "nothing to download"
-for data in "predict squad --input squad_v2" "finetune squad --train own.json --dev squad_v2"; do
+run show squad --model model --download_only --no_progress
+expect_code 0
+for data in "finetune squad --train own.json --dev squad_v2" \
+    "predict squad --input "{squad,squad-v1.1,squad_v2,squad-v2.0}; do
     HF_DATASETS_OFFLINE=1 run $data --model model --download_only
     expect_code 69
-    expect_err "squad_v2"
+    expect_err "${data##* } is not in the cache"
 done
 run finetune squad --model model --train squad/train-v1.1.json --download_only
 expect_code 0

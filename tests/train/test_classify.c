@@ -637,12 +637,26 @@ static void many_classes_take_no_memory(void **state) {
     struct logged logged = {""};
     const struct berth_log log = {.write = put_cell, .context = &logged};
     struct confusion confusion;
-    assert_int_equal(confusion_init(&confusion, names, EXAMPLES, NULL), BERTH_OK);
+    assert_int_equal(confusion_init(&confusion, names, CLASSES, EXAMPLES, NULL), BERTH_OK);
     for (size_t i = 0; i < EXAMPLES; i++) {
         confusion_count(&confusion, pairs[i][0], pairs[i][1]);
     }
     confusion_log(&confusion, 1, &log);
     assert_string_equal(logged.text, "fifth fifth 3; last first 2; first fifth 1; fifth first 1; ");
+}
+
+// With few classes, it takes memory for its cells alone.
+static void many_examples_take_no_memory(void **state) {
+    static const char *const names[] = {"no", "yes"};
+    struct logged logged = {""};
+    const struct berth_log log = {.write = put_cell, .context = &logged};
+    struct confusion confusion;
+    assert_int_equal(confusion_init(&confusion, names, 2, (size_t)1 << 60, NULL), BERTH_OK);
+    for (int32_t i = 0; i < 1000; i++) {
+        confusion_count(&confusion, i % 4 == 0, i % 2 == 0);
+    }
+    confusion_log(&confusion, 1, &log);
+    assert_string_equal(logged.text, "no no 500; no yes 250; yes yes 250; ");
 }
 
 static void what_does_not_fit_is_reported(void **state) {
@@ -704,6 +718,7 @@ int main(void) {
         FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
         FIXTURE_TEST(a_run_does_not_resume_with_other_classes),
         cmocka_unit_test(many_classes_take_no_memory),
+        cmocka_unit_test(many_examples_take_no_memory),
         FIXTURE_TEST(what_does_not_fit_is_reported),
     };
     return cmocka_run_group_tests_name("classify", tests, NULL, NULL);

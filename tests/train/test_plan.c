@@ -218,6 +218,31 @@ static void test_advice_divides_the_update(void **state) {
     planned_close(&planned);
 }
 
+// Where the update cannot stay, another one is suggested with the micro-batch. Groups stay whole.
+static void test_advice_changes_the_update(void **state) {
+    struct planned planned;
+    planned_open(&planned);
+    struct engine_shape batch = {.train = {.tokens = 24 * 128, .sequences = 24, .max_length = 128}};
+    struct plan_args args = plan_of(&planned, &batch);
+    args.update_sequences = 2;
+    args.update_factor = 5;
+    args.group = 4;
+    const struct plan_memory memory = memory_of(&args);
+    struct plan_limits limits = {
+        .host = {.available = memory.total - memory.resident - 1, .limit = "the test"}};
+    struct berth_error error;
+    assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
+    const int64_t sequences = advised(&error, "--per_device_train_batch_size ");
+    assert_true(sequences == 12 || sequences == 4);
+    assert_int_equal(advised(&error, " with --train_batch_size "), 5 * sequences);
+    args.group = 1;
+    limits.host.available = 0;
+    assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "not even --per_device_train_batch_size 1 with "
+                                          "--train_batch_size 5 would fit"));
+    planned_close(&planned);
+}
+
 // --- several ranks ------------------------------------------------------------------------------
 
 static struct bert_config real_shape(int64_t hidden, int64_t layers) {
@@ -629,6 +654,7 @@ int main(void) {
         cmocka_unit_test(test_weights_in_int8),
         cmocka_unit_test(test_state_of_a_rank),
         FIXTURE_TEST(test_advice_divides_the_update),
+        FIXTURE_TEST(test_advice_changes_the_update),
         FIXTURE_TEST(test_groups_of_version_2),
         FIXTURE_TEST(test_groups_of_version_1),
         FIXTURE_TEST(test_a_real_group),

@@ -63,4 +63,5 @@ struct packer_sequence word_masks_get(const void *masks, size_t index);
 
 // The memory in bytes for copies of `sequences` sequences with `tokens` tokens in total.
 uint64_t word_masks_bytes(uint64_t sequences, uint64_t tokens);
+
 #endif

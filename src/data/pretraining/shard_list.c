@@ -123,8 +123,8 @@ enum berth_status shard_list_open(struct shard_list *list, const char *path, enu
     TRY(add_list(list, path, use, max_seq_length, error));
     if (use == SHARD_TRAIN && list->count == 0 && list->set_aside > 0) {
         return error_set(error, BERTH_NO_INPUT,
-                         "%s: no shards found for training; files of pre-training instances with "
-                         "\"test\" in their names, which are held out: %zu",
+                         "%s: no shards for training: all %zu files are held out, because their "
+                         "names contain \"test\"",
                          path, list->set_aside);
     }
     if (use != SHARD_TEST && list->count == 0) {

@@ -228,8 +228,9 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
         return wrong_type(reader, location, "answers", "an array or an object of arrays", answers);
     }
     TRY(read_answer_columns(reader, answers, location, example, passage));
-    if (example->answer_count == 0 && json_member(question, "is_impossible") ==
-                                          NULL) { // an impossible question, in the flat layout
+    // In the flat layout a question without answers is impossible.
+    const int is_declared = json_member(question, "is_impossible") != NULL;
+    if (example->answer_count == 0 && !is_declared) {
         example->impossible = 1;
         reader->version_2 = 1;
     }

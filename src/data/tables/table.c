@@ -308,5 +308,5 @@ enum berth_status table_text(const struct table *table, size_t row, size_t colum
                        value == NULL                ? "nothing"
                        : json_is_null_value(value)  ? "null"
                        : json_is_array_value(value) ? "an array"
-                                                    : "an object, or an array in an array");
+                                                    : "a nested array or object");
 }

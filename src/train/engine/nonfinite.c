@@ -98,17 +98,18 @@ static enum berth_status describe_not_finite(const struct engine *engine, const 
 }
 
 struct output {
-    int64_t micro_batch, number; // both from 0; 0: the embeddings' output
+    int64_t micro_batch;  // from 0
+    int64_t layer_output; // 0: the embeddings'; the last one is the head's
     int rank;
 };
 
 static void describe_output(const struct engine *engine, const struct output *found,
                             const struct sentence *out) {
     char name[64] = "bert.embeddings", whose[32] = "the update";
-    if (found->number > engine->model.config->num_hidden_layers) {
+    if (found->layer_output > engine->model.config->num_hidden_layers) {
         snprintf(name, sizeof name, "%s", param_head_row(engine->model.table->head)->name);
-    } else if (found->number > 0) {
-        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, found->number - 1);
+    } else if (found->layer_output > 0) {
+        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, found->layer_output - 1);
     }
     if (engine->comm->size > 1) {
         snprintf(whose, sizeof whose, "rank %d", found->rank);

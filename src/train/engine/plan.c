@@ -146,12 +146,15 @@ static int fits_checkpointing(const struct plan_args *args, const struct plan_li
     return is_new && fits_shape(args, limits, &shape);
 }
 
-// The next smaller size to try: half; of a micro-batch the next smaller one that divides the update
-// and is a whole number of groups.
+// The next smaller size to try: half; of a micro-batch the next smaller one that divides the
+// update, if that stays. A micro-batch is a whole number of groups.
 static int64_t next_smaller(const struct plan_args *args, unsigned sizes, int64_t sequences) {
     const int64_t group = at_least_one(args->group);
-    if (!(sizes & SIZE_MICRO) || args->update_sequences == 0) {
+    if (!(sizes & SIZE_MICRO)) {
         return sequences / 2;
+    }
+    if (args->update_factor > 0 || args->update_sequences == 0) {
+        return sequences / 2 / group * group;
     }
     do {
         sequences--;
@@ -172,16 +175,25 @@ static int64_t largest_fitting(const struct plan_args *args, const struct plan_l
     return sequences;
 }
 
-#define SIZES_SIZE 112
-#define ADVICE_SIZE 192
+#define SIZES_SIZE 144
+#define ADVICE_SIZE 256
 
-static void print_sizes(unsigned sizes, int64_t sequences, char text[SIZES_SIZE]) {
-    const char *micro = "--per_device_train_batch_size", *infer = "--predict_batch_size";
-    if (sizes == (SIZE_MICRO | SIZE_PREDICT)) {
-        snprintf(text, SIZES_SIZE, "%s %" PRId64 " with %s %" PRId64, micro, sequences, infer,
-                 sequences);
-    } else {
-        snprintf(text, SIZES_SIZE, "%s %" PRId64, sizes == SIZE_MICRO ? micro : infer, sequences);
+static void print_sizes(const struct plan_args *args, unsigned sizes, int64_t sequences,
+                        char text[SIZES_SIZE]) {
+    const struct {
+        const char *option;
+        int64_t value; // 0: is not named
+    } parts[] = {
+        {"--per_device_train_batch_size", sizes & SIZE_MICRO ? sequences : 0},
+        {"--train_batch_size", sizes & SIZE_MICRO ? sequences * args->update_factor : 0},
+        {"--predict_batch_size", sizes & SIZE_PREDICT ? sequences : 0},
+    };
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].value > 0) {
+            used += (size_t)snprintf(text + used, SIZES_SIZE - used, "%s%s %" PRId64,
+                                     used > 0 ? " with " : "", parts[i].option, parts[i].value);
+        }
     }
 }
 
@@ -197,14 +209,14 @@ static void advise(const struct plan_args *args, const struct plan_limits *limit
     int64_t fit = 0;
     for (unsigned some = SIZE_MICRO; some <= all && fit == 0; some++) {
         fit = (some & all) == some ? largest_fitting(args, limits, some) : 0;
-        print_sizes(some, fit, sizes);
+        print_sizes(args, some, fit, sizes);
     }
     if (fit > 0) {
         snprintf(text, ADVICE_SIZE, "%s would fit%s", sizes, also);
     } else if (all & SIZE_MICRO && args->group > 1) {
         snprintf(text, ADVICE_SIZE, "a smaller --negatives_batch needs less%s", also);
     } else {
-        print_sizes(all, 1, sizes);
+        print_sizes(args, all, 1, sizes);
         snprintf(text, ADVICE_SIZE, "not even %s would fit: use a smaller model or fewer threads",
                  sizes);
     }

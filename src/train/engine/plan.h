@@ -36,10 +36,11 @@ struct plan_args {
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // of one rank; the suggested micro-batch divides this; 0: any
-    int64_t texts, group;     // texts of a sequence, and sequences that stay together; 0 means 1
-    int64_t predict_length;   // tokens of a sequence of predict_batch_size; 0: the longest one's
-    struct comm *comm;        // of the ranks that all make this call; NULL: only this process does
-    int processes;            // that use this host's memory, if comm is NULL; 0: this one alone
+    int64_t update_factor; // > 0: the update is suggested, too: this times the micro-batch, any one
+    int64_t texts, group;  // texts of a sequence, and sequences that stay together; 0 means 1
+    int64_t predict_length; // tokens of a sequence of predict_batch_size; 0: the longest one's
+    struct comm *comm;      // of the ranks that all make this call; NULL: only this process does
+    int processes;          // that use this host's memory, if comm is NULL; 0: this one alone
     uint64_t data, exchange, levels, shared, saving; // as in struct plan_memory
     const struct berth_log *log;
 };

@@ -43,6 +43,14 @@ static size_t saving_bytes(const struct training_job *job) {
                        : 0);
 }
 
+// Where the ranks' parts of an update differ, or the micro-batches of an update are given, another
+// micro-batch needs another update. 0: the update may stay.
+static int64_t update_factor(const struct training_job *job) {
+    const int64_t ranks = job->comm->size, accumulation = job->config.gradient_accumulation_steps;
+    const int is_uneven = job->batching.update_sequences % ranks != 0;
+    return accumulation > 0 ? accumulation * ranks : is_uneven ? ranks : 0;
+}
+
 struct plan_args job_memory(const struct training_job *job) {
     const struct update_rules rules =
         update_rules_of(&job->config, &job->files.shape, job->state.compute);
@@ -51,6 +59,7 @@ struct plan_args job_memory(const struct training_job *job) {
         .config = &job->files.shape,
         .shape = &job->shape,
         .update_sequences = job->batching.update_sequences / job->comm->size,
+        .update_factor = update_factor(job),
         .texts = (int64_t)packer_texts(&job->train.source),
         .group = (int64_t)packer_group(&job->train.source),
         .predict_length = job->config.max_seq_length,

@@ -387,7 +387,7 @@ static enum berth_status apply_loss_scale(struct reading *r, struct berth_error 
     const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
     if (r->config->precision == BERTH_BF16) {
         log_note(r->log,
-                 "%s: fp16 runs as bf16 unless --device names a GPU, with the loss scaling of "
+                 "%s: fp16 runs as bf16, because --device names no GPU, with the loss scaling of "
                  "the file",
                  r->path);
     }
@@ -402,7 +402,7 @@ static int has_auto_precision(const struct reading *r) {
            deepspeed_is_auto(r->root, "bfloat16.enabled");
 }
 
-// Only GPUs support fp16; which device "auto" is, is not known yet.
+// Only GPUs support fp16; the device that "auto" selects is not known yet.
 static int has_fp16(const struct reading *r) {
     const char *device = r->config->device;
     return r->config->precision == BERTH_FP16 ||

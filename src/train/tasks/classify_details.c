@@ -15,7 +15,7 @@ static enum berth_status log_confusion(const struct classify *own, int64_t step,
     const struct classify_part *part = &own->parts[0];
     const struct results_predictions predicted = classify_predictions(own, part);
     struct confusion confusion;
-    TRY(confusion_init(&confusion, own->names.list, predicted.count, error));
+    TRY(confusion_init(&confusion, own->names.list, own->names.count, predicted.count, error));
     for (size_t i = 0; i < predicted.count; i++) {
         const int32_t label = part->features.features[i].label;
         if (label >= 0) {

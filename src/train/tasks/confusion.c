@@ -23,20 +23,29 @@ static int compare_counts(const void *a, const void *b) {
 }
 
 enum berth_status confusion_init(struct confusion *confusion, const char *const *names,
-                                 size_t examples, struct berth_error *error) {
+                                 size_t classes, size_t examples, struct berth_error *error) {
+    const int is_whole = classes * classes <= examples;
+    const size_t cells = is_whole ? classes * classes : examples;
     *confusion = (struct confusion){.names = names,
-                                    .cells = memory_array(examples, sizeof *confusion->cells)};
-    return confusion->cells != NULL ? BERTH_OK
-                                    : error_no_memory(error, examples * sizeof *confusion->cells,
-                                                      "the confusion matrix");
+                                    .cells = memory_array_zeroed(cells, sizeof *confusion->cells),
+                                    .count = is_whole ? cells : 0,
+                                    .classes = is_whole ? classes : 0};
+    return confusion->cells != NULL
+               ? BERTH_OK
+               : error_no_memory(error, cells * sizeof *confusion->cells, "the confusion matrix");
 }
 
-// Adds up the cells of the same classes.
+// Adds up the cells of the same classes and leaves out the empty ones.
 static void combine(struct confusion *confusion) {
     struct confusion_cell *cells = confusion->cells;
     size_t count = 0;
-    qsort(cells, confusion->count, sizeof *cells, compare_classes);
+    if (confusion->classes == 0) {
+        qsort(cells, confusion->count, sizeof *cells, compare_classes);
+    }
     for (size_t i = 0; i < confusion->count; i++) {
+        if (cells[i].count == 0) {
+            continue;
+        }
         if (count > 0 && compare_classes(&cells[count - 1], &cells[i]) == 0) {
             cells[count - 1].count += cells[i].count;
         } else {

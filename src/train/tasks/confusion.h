@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The confusion matrix of an evaluation for reports (BERTH_RECORD_DETAIL, "confusion"). It takes
-// memory for the examples, not for the cells, most of which are empty if there are many classes.
+// memory for its cells or for the examples, whichever are fewer.
 #ifndef BERTH_TRAIN_CONFUSION_H
 #define BERTH_TRAIN_CONFUSION_H
 
@@ -17,16 +17,23 @@ struct confusion_cell {
 
 struct confusion {
     const char *const *names;     // [classes]
-    struct confusion_cell *cells; // a cell for each example, until confusion_log combines them
-    size_t count;
+    struct confusion_cell *cells; // [classes][classes], or one for each example so far
+    size_t count;                 // of cells
+    size_t classes;               // 0: a cell for each example
 };
 
 // For up to `examples` calls of confusion_count.
 enum berth_status confusion_init(struct confusion *confusion, const char *const *names,
-                                 size_t examples, struct berth_error *error);
+                                 size_t classes, size_t examples, struct berth_error *error);
 static inline void confusion_count(struct confusion *confusion, int32_t expected,
                                    int32_t predicted) {
-    confusion->cells[confusion->count++] = (struct confusion_cell){expected, predicted, 1};
+    struct confusion_cell *cell =
+        &confusion->cells[confusion->classes > 0
+                              ? (size_t)expected * confusion->classes + (size_t)predicted
+                              : confusion->count++];
+    cell->expected = expected;
+    cell->predicted = predicted;
+    cell->count++;
 }
 // Logs the cells that are not empty, the most frequent first, and frees them.
 void confusion_log(struct confusion *confusion, int64_t step, const struct berth_log *log);

@@ -281,8 +281,8 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
 static enum berth_status detail(const struct task_set *set, int64_t step,
                                 const struct berth_log *log, struct berth_error *error) {
     const struct tokens *own = set->own;
-    const struct tokens_result found = {&own->dataset, own->names.list, own->predicted,
-                                        own->probabilities};
+    const struct tokens_result found = {&own->dataset, own->names.list, own->names.count,
+                                        own->predicted, own->probabilities};
     return own->dataset.tags != NULL ? tokens_details_log(&found, step, log, error) : BERTH_OK;
 }
 

@@ -18,6 +18,7 @@ struct word_window_rule tokens_window_rule(const struct berth_config *config,
 struct tokens_result {
     const struct tagged_dataset *dataset; // with tags
     const char *const *names;             // [classes]
+    size_t classes;
     const int32_t *predicted;
     const float *probabilities;
 };

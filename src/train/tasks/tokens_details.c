@@ -14,7 +14,8 @@
 static enum berth_status log_confusion(const struct tokens_result *found, int64_t step,
                                        const struct berth_log *log, struct berth_error *error) {
     struct confusion confusion;
-    TRY(confusion_init(&confusion, found->names, found->dataset->word_count, error));
+    TRY(confusion_init(&confusion, found->names, found->classes, found->dataset->word_count,
+                       error));
     for (size_t i = 0; i < found->dataset->word_count; i++) {
         confusion_count(&confusion, found->dataset->tags[i], found->predicted[i]);
     }
