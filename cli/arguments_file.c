@@ -5,6 +5,7 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/options.h"
 #include "format/json/json.h"
 
 #include <string.h>
@@ -16,6 +17,16 @@ static enum berth_status put_text(struct buffer *word, const json *value,
     }
     buffer_put_text(word, json_text(value));
     return BERTH_OK;
+}
+
+// Whether the option may be an object: transformers' fields that are objects have no effect here,
+// but for one that may be empty.
+static int may_be_object(const char *key) {
+    int may = option_same_name(key, "lr_scheduler_kwargs");
+    for (size_t i = 0; i < cli_ignored_count; i++) {
+        may |= option_is_named(&cli_ignored[i], key);
+    }
+    return may;
 }
 
 // As one line of JSON.
@@ -30,8 +41,8 @@ static enum berth_status put_object(struct buffer *word, const json *value,
     return BERTH_OK;
 }
 
-// Appends a value as the command line has it. A list has commas.
-static enum berth_status put_value(struct buffer *word, const json *value,
+// Appends the value of an option as the command line has it. A list has commas.
+static enum berth_status put_value(struct buffer *word, const char *key, const json *value,
                                    struct berth_error *error) {
     char number[NUMBER_TEXT_SIZE];
     if (json_is_text(value)) {
@@ -45,10 +56,12 @@ static enum berth_status put_value(struct buffer *word, const json *value,
     } else if (json_is_array_value(value)) {
         for (size_t i = 0; i < json_length(value); i++) {
             buffer_put_text(word, i > 0 ? "," : "");
-            TRY(put_value(word, json_at(value, i), error));
+            TRY(put_value(word, key, json_at(value, i), error));
         }
     } else {
-        return put_object(word, value, error);
+        return may_be_object(key) ? put_object(word, value, error)
+                                  : error_set(error, BERTH_BAD_DATA,
+                                              "expected a text, a number, true, false or a list");
     }
     return BERTH_OK;
 }
@@ -60,7 +73,7 @@ static enum berth_status make_word(const char *path, const struct json_walk *wal
     buffer_put_text(&word, "--");
     buffer_put_text(&word, walk->key);
     buffer_put_text(&word, "=");
-    enum berth_status status = put_value(&word, walk->value, error);
+    enum berth_status status = put_value(&word, walk->key, walk->value, error);
     if (status == BERTH_BAD_DATA) {
         status = error_prefix(error, status, "%s: key \"%s\"", path, walk->key);
     }

@@ -652,12 +652,12 @@ static enum berth_status follow_eval_steps(struct cli_call *call, struct berth_e
 // Evaluations and predictions have one limit, which a run that evaluates takes from its
 // evaluations.
 static enum berth_status follow_predict_samples(struct cli_call *call, struct berth_error *error) {
-    const int evaluates = (call->verb->jobs & JOB_PREDICT) == 0 ||
-                          (cli_is_given(call, "do_eval") && call->config.do_eval);
+    const int only_predicts = (call->verb->jobs & JOB_PREDICT) != 0 &&
+                              !(cli_is_given(call, "do_eval") && call->config.do_eval);
     if (call->legacy.predict_samples == NULL) {
         return BERTH_OK;
     }
-    if (!evaluates && !cli_is_given(call, "max_eval_samples")) {
+    if (only_predicts && !cli_is_given(call, "max_eval_samples")) {
         return cli_set(call, "max_eval_samples", call->legacy.predict_samples, error);
     }
     cli_note(call, "--max_predict_samples has no effect: predictions are limited as evaluations "

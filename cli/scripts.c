@@ -66,8 +66,11 @@ static const struct cli_script {
     {.program = "a script of Hugging Face's transformers",
      .job = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      .recipe = hugging_face,
-     .flags = "config_name tokenizer_name", // a new model has no model_name_or_path
      .pair = {"model_name_or_path", "do_train"}},
+    {.program = "run_mlm of Hugging Face's transformers", // for a new model
+     .job = JOB_PRETRAIN_MLM,
+     .recipe = hugging_face,
+     .flags = "config_name tokenizer_name"},
     {.program = "Google's run_pretraining",
      .job = JOB_PRETRAIN,
      .recipe = google,
@@ -169,7 +172,7 @@ static const struct meaning {
 } meanings[] = {
     {"doc_stride", "the distance between the starts of windows", "their overlap"},
     {"cache_dir", "the folder of features", "that of downloaded models"},
-    {"dataloader_drop_last", "for sequences that do not fill an update", "for a micro-batch"},
+    {"dataloader_drop_last", "for incomplete updates", "for incomplete micro-batches"},
 };
 
 void cli_script_note_meanings(const struct cli_call *call) {

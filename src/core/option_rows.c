@@ -495,7 +495,7 @@ const struct option_row option_rows[] = {
     {TEXT("evaluation", eval_strategy, NULL), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
      .aliases = "evaluation_strategy", .choices = "no|epoch|steps",
      .help = "when to evaluate during training: never, after each epoch, or every eval_steps "
-             "updates (every logging_steps if that is 0)",
+             "updates (if that is 0: every logging_steps if given, else every 500)",
      .shown = "determined by evaluate_every_epoch and eval_steps"},
     {TEXT("evaluation", metric_for_best_model, NULL), FREE, .jobs = JOB_TRAIN, .unit = "NAME",
      .help = "metric that decides which model is best: f1, accuracy, loss, and so on, with or "

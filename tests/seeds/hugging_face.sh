@@ -29,6 +29,10 @@ echo '{"model_name_or_path": "bert-base-uncased", "learning_rat": 1}' >wrong.jso
 run finetune squad wrong.json
 expect_code 2
 expect_err 'wrong.json: unknown option --learning_rat; did you mean --learning_rate?'
+echo '{"model_name_or_path": {"name": "x"}}' >wrong.json
+run finetune squad wrong.json
+expect_code 65
+expect_err 'wrong.json: key "model_name_or_path": expected a text'
 echo '["--model"]' >wrong.json
 run finetune squad wrong.json
 expect_code 65
@@ -58,7 +62,7 @@ original run_qa.py berth finetune squad --model_name_or_path weights/model.safet
     --tokenizer_name words --train_file data.json --output_dir parts $small
 cmp -s parts/tokenizer_config.json words/tokenizer_config.json ||
     fail "not the rules and added tokens of --tokenizer_name"
-expect_err '--config_name is a flag of a script of Hugging Face'
+expect_no "$err" 'hugging-face' # --do_train is what tells it from a line of Berth's own
 grep -qE '"hidden_dropout_prob": 0\.3' parts/config.json || fail "not the configuration of --config_name"
 cmp -s parts/vocab.txt words/vocab.txt || fail "not the vocabulary of --tokenizer_name"
 original run_qa.py berth finetune squad --model_name_or_path weights/model.safetensors --config_name bert-base-uncased \
@@ -68,6 +72,12 @@ run finetune squad --model_name_or_path weights/model.safetensors --config_name 
     --output_dir none
 expect_code 66
 expect_err 'words: neither config.json nor bert_config.json in this folder'
+
+printf 'hello world\n%.0s' {1..50} >lines.txt
+run pretrain --objective mlm --config_name configuration --tokenizer_name words --train_file lines.txt --output_dir new $small
+expect_code 0
+expect_err '--config_name is a flag of run_mlm of Hugging Face'
+setting weight_decay 0
 
 # --report_to and the file of arguments.
 original run_qa.py berth finetune squad --model_name_or_path "$work/base" --train_file data.json --output_dir shown $small \

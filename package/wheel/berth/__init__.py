@@ -17,6 +17,7 @@ Leaves out what has no numbers for Python: the program that comes with this pack
 import ctypes
 import os
 import pathlib
+import signal
 import threading
 import warnings
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
@@ -189,7 +190,9 @@ def _setting(value) -> bytes:
     if isinstance(value, (list, tuple)):
         return b",".join(_setting(item) for item in value)
     # A name of a file need not be UTF-8: os.listdir and sys.argv have such bytes as surrogates.
-    return _without_nul(os.fsencode(value if isinstance(value, (str, bytes, os.PathLike)) else str(value)))
+    if isinstance(value, (bytes, os.PathLike)):
+        return _without_nul(os.fsencode(value))
+    return _without_nul(str(value).encode("utf-8", "surrogateescape"))
 
 
 # Settings that may be names, with their aliases of src/core/option_rows.c; of data, the split.
@@ -253,21 +256,23 @@ def _warn(record: dict):
 
 
 class _Writer:
-    """Gives the library's records to `log`, or its warnings to Python. An exception cannot pass through the library: the
-    first one is kept, `stop` is set, and no further record is given."""
+    """Gives the library's records to the files, and to `log`, or its warnings to Python. An exception cannot pass
+    through the library: the first one is kept, `stop` is set, and what raised it gets no further record."""
 
     def __init__(self, log: Optional[Log], stop: Optional[c_int] = None, files: Optional["_Files"] = None):
-        self.log, self.stop, self.files, self.failure = log or _warn, stop, files, None
+        self.stop, self.failure = stop, None
+        self.receivers = [lambda record: (log or _warn)(_record(record[0]))]
+        if files is not None:
+            self.receivers.insert(0, files.write)
         self.argument = _Log(_Write(self._write))
 
     def _write(self, _, record):
-        if self.failure is None:
+        for receiver in list(self.receivers):
             try:
-                if self.files is not None:
-                    self.files.write(record)
-                self.log(_record(record[0]))
+                receiver(record)
             except BaseException as failure:  # whatever it is, ctypes would only print it
-                self.failure = failure
+                self.failure = self.failure or failure
+                self.receivers.remove(receiver)
                 if self.stop is not None:
                     self.stop.value = max(self.stop.value, 1)
 
@@ -354,7 +359,7 @@ class Model:
     def __init__(self, path, *, log: Optional[Log] = None, **settings):
         self._config, self._log = _Config({"model_name_or_path": path, **settings}), log
         self._handles, self._lock = {}, threading.Lock()
-        self._length = settings.get("max_seq_length") or 512
+        self._length = int(settings.get("max_seq_length") or 512)
 
     def _open(self, kind: str) -> c_void_p:
         with self._lock:
@@ -428,11 +433,12 @@ class Model:
 _INTERRUPTED = 75  # BERTH_INTERRUPTED
 
 
-def _wait(done: threading.Event, stop: c_int) -> bool:
-    """Returns when it is done; Ctrl-C only asks to stop. True: it did."""
+def _wait(done: threading.Event, stop: c_int, mask) -> bool:
+    """Returns when it is done; Ctrl-C, blocked until now but in `mask`, only asks to stop. True: it did."""
     interrupted = False
     while True:
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             done.wait()  # Thread.join, interrupted, takes a thread for ended that is not (before Python 3.13)
             return interrupted
         except KeyboardInterrupt:
@@ -459,8 +465,10 @@ def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dic
         finally:
             done.set()
 
-    threading.Thread(target=work).start()  # Python handles signals in its main thread only
-    interrupted = _wait(done, stop)
+    # Python handles signals in its main thread only, and until that waits, Ctrl-C would leave the work unattended.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    threading.Thread(target=work).start()
+    interrupted = _wait(done, stop, mask)
     files.close()
     failure = failures[0] if failures else None
     if failure is not None and getattr(failure, "status", None) != _INTERRUPTED:

@@ -58,10 +58,6 @@ static cpu_set_t own_processors(void) {
 }
 
 int cores_threads(int requested) {
-    const cpu_set_t set = own_processors();
-    const uint64_t quota = cgroup_processors("");
-    const int64_t launched = launch_processors();
-    int count = CPU_COUNT(&set);
     watch_forks();
     if (forked) {
         return 1;
@@ -69,6 +65,10 @@ int cores_threads(int requested) {
     if (requested > 0 || omp_threads() > 0) {
         return requested > 0 ? requested : omp_threads();
     }
+    const cpu_set_t set = own_processors();
+    const uint64_t quota = cgroup_processors("");
+    const int64_t launched = launch_processors();
+    int count = CPU_COUNT(&set);
     count = quota >= 1 && quota < (uint64_t)count ? (int)quota : count;
     return launched >= 1 && launched < count ? (int)launched : count;
 }
