@@ -73,7 +73,7 @@ run finetune squad --model_name_or_path weights/model.safetensors --config_name 
 expect_code 66
 expect_err 'words: neither config.json nor bert_config.json in this folder'
 
-printf 'hello world\n%.0s' {1..50} >lines.txt
+printf 'hello world\n%.0s' {1..400} >lines.txt
 run pretrain --objective mlm --config_name configuration --tokenizer_name words --train_file lines.txt --output_dir new $small
 expect_code 0
 expect_err '--config_name is a flag of run_mlm of Hugging Face'
@@ -117,7 +117,7 @@ setting schedule cosine
 setting warmup_steps 5
 for schedule in polynomial inverse_sqrt; do
     original run_qa.py $arguments --lr_scheduler_type $schedule
-    setting "schedule +$schedule"
+    setting schedule "$schedule"
 done
 original run_qa.py $arguments --do_train --doc_stride 50 --dataloader_drop_last --cache_dir cache
 expect_err '--doc_stride is the distance between the starts of windows; in the script it is their overlap'
