@@ -122,7 +122,7 @@ done
 original run_qa.py $arguments --do_train --doc_stride 50 --dataloader_drop_last --cache_dir cache
 expect_err '--doc_stride is the distance between the starts of windows; in the script it is their overlap'
 expect_err '--cache_dir is the folder of features'
-expect_err '--dataloader_drop_last is for sequences'
+expect_err '--dataloader_drop_last is for incomplete updates'
 original run_qa.py $arguments --ddp_timeout 1800
 recorded comm_timeout 1800
 original run_qa.py $arguments --activation_checkpointing
