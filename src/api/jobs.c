@@ -62,20 +62,20 @@ static enum berth_status settings_trained(const struct task *task, const struct 
 }
 
 // Predicts the test set with the new model, unless `status`, this process's own so far, is a
-// failure in any process: the others would wait for it.
+// failure in any process: the others would wait for it. They compare their settings first, so these
+// are filled in even then.
 static enum berth_status predict_trained(const struct task *task, const struct berth_config *config,
                                          struct berth_log log, const volatile int *stop,
                                          enum berth_status status, struct berth_error *error) {
     struct berth_config own = *config;
-    if (status == BERTH_OK) {
-        status = settings_trained(task, config, &own, error);
-    }
+    const enum berth_status settled =
+        settings_trained(task, config, &own, status == BERTH_OK ? error : NULL);
     const struct predict_args args = {.task = task,
                                       .use = TASK_PREDICT,
                                       .config = &own,
                                       .log = log,
                                       .stop = stop,
-                                      .status = status};
+                                      .status = status != BERTH_OK ? status : settled};
     struct berth_run_result ignored; // the caller gets training's
     return predict(&args, clear_result(NULL, &ignored), error);
 }

@@ -34,8 +34,8 @@ struct embedding_retrieval {
     double reciprocal_rank;            // mean of 1 / rank of the nearest correct text, 0 beyond 10
 };
 
-// Of texts with equal cosines, the one with the lower index is nearer. Computed
-// with `threads` threads. The only error is BERTH_NO_MEMORY.
+// Of texts with equal cosines, the one with the lower index is nearer. Computed with `threads`
+// threads. The only error is BERTH_NO_MEMORY.
 enum berth_status embedding_retrieve(const struct embedding_set *set, const uint32_t *pairs,
                                      size_t count, int threads, struct embedding_retrieval *result,
                                      struct berth_error *error);

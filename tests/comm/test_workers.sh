@@ -272,11 +272,12 @@ failing 78 "--workers independent needs evaluations to choose the best worker" $
     --do_eval false
 failing 78 "leaves no seed for worker 1" $questions --workers independent --seed 9223372036854775807
 
-# The first process cannot write the result in another format; the second one does not wait for it to predict.
+# The first process cannot write the result in another format; the second one does not wait for it to predict. The
+# summary's place lets training begin in the folder without --overwrite_output_dir.
 rm -f codes
 mkdir -p unwritable/pytorch_model.bin
-launch_program "${mpis[turn++ % ${#mpis[@]}]}" 2 bash numbered.sh "$BERTH" $table --output unwritable --overwrite_output_dir \
-    --save_format torch --test_file table.csv --do_predict --comm_timeout 60
+launch_program "${mpis[turn++ % ${#mpis[@]}]}" 2 bash numbered.sh "$BERTH" $table --output unwritable \
+    --json_summary unwritable/pytorch_model.bin/summary.jsonl --save_format torch --test_file table.csv --do_predict --comm_timeout 60
 [ "$(tr '\n' ' ' <codes)" = "73 73 " ] || fail "exit codes $(cat codes)"
 once "pytorch_model.bin"
 [ ! -e unwritable/test_results.tsv ] || fail "something was predicted"

@@ -199,7 +199,9 @@ static void test_checkpoint_of_another_user(void **state) {
             const int is_other =
                 chdir(scratch_folder) == 0 && (geteuid() != 0 || setuid(65534) == 0);
             _exit(is_other && checkpoint_find(".", NULL, &found, &error) == BERTH_IO &&
-                          strstr(error.message, "Permission denied") != NULL
+                          strstr(error.message, "Permission denied") != NULL &&
+                          checkpoint_verify("checkpoint-10", NULL, &error) == BERTH_IO &&
+                          error.status == BERTH_IO
                       ? 7
                       : 1);
         }

@@ -4,6 +4,7 @@
 // with the same bytes, and inconsistencies are reported.
 #include "fixture.h"
 #include "format/json/json.h"
+#include "train/checkpoint/manifest.h"
 #include "train/tasks/confusion.h"
 
 #include <math.h>
@@ -581,6 +582,20 @@ static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
     assert_int_equal(fixture_execute(&other), BERTH_CONFIG);
 }
 
+// 0.1.0 wrote the classes only into the checkpoint's configuration.
+static void rename_recorded_classes(const char *checkpoint) {
+    char *text = fixture_text(fixture_path(checkpoint, "trainer_state.json"));
+    char *key = strstr(text, "\"id2label\"");
+    assert_non_null(key);
+    key[1] = '-';
+    FILE *file = fopen(fixture_path(checkpoint, "trainer_state.json"), "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    memory_free(text);
+    assert_int_equal(manifest_write(in_folder(checkpoint), NULL), BERTH_OK);
+}
+
 // With or without a model that says nothing of its classes.
 static void a_run_does_not_resume_with_other_classes(void **state) {
     write_own_files();
@@ -609,6 +624,9 @@ static void a_run_does_not_resume_with_other_classes(void **state) {
     fixture_expect(&run, BERTH_CONFIG,
                    "class 0 was \"cold\" in the run to resume and is now \"icy\"");
     run.config.resume_from_checkpoint = "auto";
+    rename_recorded_classes("out/checkpoint-2");
+    fixture_expect(&run, BERTH_CONFIG,
+                   "class 0 was \"cold\" in the run to resume and is now \"icy\"");
     write_own_files();
     run.config.problem_type = "single_label_classification"; // as it was determined
     assert_int_equal(fixture_execute(&run), BERTH_OK);

@@ -179,8 +179,8 @@ static void test_damaged_best_model(void **state) {
     run.config.resume_from_checkpoint = "auto";
     run.fail_errno = EIO;
     run.fail_after_step = FIXTURE_UPDATES;
-    // A read error, while checkpoint-1 is verified, is no damage.
-    for (run.fail_at = 30; run.fail_at <= 50; run.fail_at += 10) {
+    // A read error, first in trainer_state.json, then while checkpoint-1 is verified, is no damage.
+    for (run.fail_at = 24; run.fail_at <= 50; run.fail_at += 13) {
         fixture_expect(&run, BERTH_IO, "best/checkpoint-1/");
         fixture_assert_not_logged("is damaged");
     }
@@ -213,6 +213,13 @@ static void test_best_model_of_another_folder(void **state) {
     assert_same_file(in_folder("best/model.safetensors"), in_folder("on/model.safetensors"));
     assert_int_equal(dir_remove(in_folder("best/checkpoint-1"), NULL), BERTH_OK);
     fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");
+    run.config.resume_from_checkpoint = "auto"; // from the same folder, which is searched once
+    fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");
+    char *log = fixture_text(in_folder("log"));
+    const char *note = strstr(log, "on/checkpoint-1 is not of this run");
+    assert_non_null(note);
+    assert_null(strstr(note + 1, "on/checkpoint-1 is not of this run"));
+    memory_free(log);
 }
 
 static void test_no_manifest_is_no_checkpoint(void **state) {

@@ -257,7 +257,17 @@ static void test_resume_with_a_padded_vocabulary(void **state) {
     resume_everywhere(&straight, 3, 3);
     fixture_assert_holds(fixture_path("straight", "config.json"), "\"vocab_size\": 32");
     struct fixture_run second = second_phase("second", fixture_keep("straight/checkpoint-6"));
-    fixture_expect(&second, BERTH_OK, "note: resume: config_file has no effect");
+    fixture_expect(&second, BERTH_OK, "result: 0");
+    fixture_assert_not_logged("config_file has no effect");
+    second.config.overwrite_output_dir = 1;
+    second.config.config_file = fixture_keep("other.json");
+    json *other;
+    assert_int_equal(json_read_file(in_folder("model/config.json"), &other, NULL), BERTH_OK);
+    json_set(other, "hidden_dropout_prob", json_new_real(0.25));
+    assert_int_equal(json_write_file(other, JSON_INDENT_2_SORTED, second.config.config_file, NULL),
+                     BERTH_OK);
+    json_free(other);
+    fixture_expect(&second, BERTH_OK, "note: resume: config_file has no effect: the shape is");
 }
 
 // --- phases -------------------------------------------------------------------------------------

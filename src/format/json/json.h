@@ -20,9 +20,9 @@ typedef struct json_t json; // the only typedef: jansson's name would be json_t
 #define JSON_DEPTH_LIMIT 512
 #define JSON_FILE_LIMIT ((size_t)512 << 20) // bytes of a file that is read
 
-// Parses a file or memory, in UTF-8 or UTF-16, with or without a byte order
-// mark; duplicate keys, invalid UTF-8, NUL bytes and nesting deeper than JSON_DEPTH_LIMIT are
-// errors. Integers beyond 64 bits become reals. Free with json_free.
+// Parses a file or memory, in UTF-8 or UTF-16, with or without a byte order mark; duplicate keys,
+// invalid UTF-8, NUL bytes and nesting deeper than JSON_DEPTH_LIMIT are errors. Integers beyond 64
+// bits become reals. Free with json_free.
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
 enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
                                    struct berth_error *error);

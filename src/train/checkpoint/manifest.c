@@ -114,7 +114,7 @@ static int is_inside(const char *name) {
            strchr(last, '/') == NULL;
 }
 
-// Whether a file that cannot be read is another user's. That is no damage.
+// Whether a file that cannot be read is another user's, for the reason in errno. That is no damage.
 static int is_forbidden(const char *path) {
     return access(path, R_OK) < 0 && (errno == EACCES || errno == EPERM);
 }
@@ -139,7 +139,7 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     char hex[DIGEST_HEX_SIZE];
     enum berth_status status = digest_measure(path, &found, hex, error);
     if (status == BERTH_NO_INPUT && is_forbidden(path)) {
-        status = BERTH_IO;
+        status = error_set_errno(error, BERTH_IO, errno, "cannot read %s", path);
     } else if (status == BERTH_NO_INPUT) {
         status = error_set(error, BERTH_BAD_DATA, "%s: listed in the manifest, but missing", path);
     } else if (status == BERTH_OK && found != (uint64_t)bytes) {
@@ -251,7 +251,7 @@ static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
     json *manifest = NULL;
     enum berth_status status = json_read_file(path, &manifest, error);
     if (status == BERTH_NO_INPUT && is_forbidden(path)) {
-        status = BERTH_IO;
+        status = error_set_errno(error, BERTH_IO, errno, "cannot read %s", path);
     } else if (status == BERTH_NO_INPUT) {
         status = error_set(error, BERTH_BAD_DATA,
                            "%s: no such file; the folder is not a checkpoint of this program, or "

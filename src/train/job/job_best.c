@@ -45,9 +45,13 @@ static enum berth_status locate_best(struct training_job *job, const char *paren
     if (*folder == NULL) {
         return BERTH_OK;
     }
+    int is_own = 0;
     char *path = path_join(*folder, "trainer_state.json");
-    int is_own = path != NULL && progress_follows(&job->progress, path);
+    enum berth_status status = path == NULL
+                                   ? path_no_memory(error)
+                                   : progress_follows(&job->progress, path, &is_own, error);
     memory_free(path);
+    TRY(comm_settle(comm, status, error));
     comm->broadcast(comm, &is_own, sizeof is_own, 0);
     if (!is_own) {
         log_note(&job->log, "%s is not of this run", *folder);
@@ -65,9 +69,11 @@ static enum berth_status locate_best_anywhere(struct training_job *job, char **f
         return BERTH_OK;
     }
     char *parent = file_parent(job->resume.folder);
+    int is_searched = parent != NULL && path_is_same(parent, job->config.output_dir);
+    job->comm->broadcast(job->comm, &is_searched, sizeof is_searched, 0);
     enum berth_status status =
         comm_settle(job->comm, parent != NULL ? BERTH_OK : path_no_memory(error), error);
-    if (status == BERTH_OK) {
+    if (status == BERTH_OK && !is_searched) {
         status = locate_best(job, parent, folder, error);
     }
     memory_free(parent);

@@ -156,19 +156,43 @@ static int has_new_shape(const struct training_job *job) {
             job->config.config_file != NULL);
 }
 
-// Opens the model of the checkpoint, whose shape may differ from config_file's (vocab_multiple).
+// Apart from the vocabulary, which vocab_multiple rounds up.
+static int has_shape(const struct bert_config *one, const struct bert_config *other) {
+    return one->hidden_size == other->hidden_size &&
+           one->num_hidden_layers == other->num_hidden_layers &&
+           one->num_attention_heads == other->num_attention_heads &&
+           one->intermediate_size == other->intermediate_size &&
+           one->max_position_embeddings == other->max_position_embeddings &&
+           one->type_vocab_size == other->type_vocab_size && one->hidden_act == other->hidden_act &&
+           one->hidden_dropout_prob == other->hidden_dropout_prob &&
+           one->attention_probs_dropout_prob == other->attention_probs_dropout_prob &&
+           one->layer_norm_eps == other->layer_norm_eps;
+}
+
+// Notes a config_file that describes another model than the checkpoint's.
+static void note_other_shape(const struct training_job *job, const char *config_file) {
+    struct bert_config given;
+    if (config_file == NULL || bert_config_read(config_file, &given, NULL) != BERTH_OK) {
+        return;
+    }
+    if (!has_shape(&given, &job->files.shape)) {
+        log_note(&job->log, "resume: config_file has no effect: the shape is that of %s",
+                 job->model_folder);
+    }
+    bert_config_done(&given);
+}
+
+// Opens the model of the checkpoint, whose shape may differ from config_file's.
 static enum berth_status open_checkpoint(struct training_job *job, struct berth_error *error) {
     const char *config_file = job->config.config_file;
     job->model_folder = job->resume.folder;
-    if (config_file != NULL) {
-        log_note(&job->log,
-                 "resume: config_file has no effect: shape and vocabulary are those of %s",
-                 job->model_folder);
-    }
     job->config.config_file = NULL;
     const enum berth_status status = model_files_open(&job->files, &job->config, job->model_folder,
                                                       job->task->head, &job->log, error);
     job->config.config_file = config_file;
+    if (status == BERTH_OK) {
+        note_other_shape(job, config_file);
+    }
     return status;
 }
 

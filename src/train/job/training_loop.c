@@ -439,7 +439,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
 }
 
 // Before the first update: removes scores in the folder, which are those of an earlier model, or
-// all of an overwritten run. One that is stopped earlier loses nothing.
+// all of an overwritten run. One that is stopped earlier keeps its checkpoints and scores.
 static enum berth_status begin_updates(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;

@@ -350,7 +350,11 @@ enum berth_status workers_train(const struct task *task, const struct berth_conf
     args.peers = args.comm;
     int is_worker = option_is_independent(config) && args.comm->size > 1;
     if (option_is_independent(config) && !is_worker) {
-        TRY(is_worker_0(config, &is_worker, error));
+        const enum berth_status status = is_worker_0(config, &is_worker, error);
+        if (status != BERTH_OK) {
+            args.comm->close(args.comm);
+            return status;
+        }
         if (!is_worker) {
             log_note(&args.log, "workers independent has no effect in one process");
         }

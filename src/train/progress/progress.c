@@ -15,7 +15,6 @@
 
 #define HISTORY_FORMAT 2
 #define CHECKSUM_TEXT 17
-#define TRAINER_STEPS 500
 
 const json *progress_own_keys(const json *state) {
     const json *callback = json_member(json_member(state, "stateful_callbacks"), "Berth");
@@ -582,19 +581,23 @@ static int are_same(const json *a, const json *b) {
     return same;
 }
 
-int progress_follows(const struct progress *progress, const char *path) {
+enum berth_status progress_follows(const struct progress *progress, const char *path, int *follows,
+                                   struct berth_error *error) {
     json *state;
-    if (json_read_file(path, &state, NULL) != BERTH_OK) {
-        return 0;
+    struct berth_error own;
+    const enum berth_status status = json_read_file(path, &state, &own);
+    *follows = 0;
+    if (status != BERTH_OK) {
+        return file_probe(status, &own, error);
     }
     const json *entries = json_member(state, "log_history");
     const size_t count = json_is_array_value(entries) ? json_length(entries) : SIZE_MAX;
-    int follows = count <= json_length(progress->log);
-    for (size_t i = 0; i < count && follows; i++) {
-        follows = are_same(json_at(entries, i), json_at(progress->log, i));
+    *follows = count <= json_length(progress->log);
+    for (size_t i = 0; i < count && *follows; i++) {
+        *follows = are_same(json_at(entries, i), json_at(progress->log, i));
     }
     json_free(state);
-    return follows;
+    return BERTH_OK;
 }
 
 enum berth_status progress_read(struct progress *progress, const struct berth_config *config,

@@ -73,9 +73,11 @@ void progress_forget_best(struct progress *progress);
 void progress_add_evaluation(struct progress *progress, double epoch,
                              const struct task_score *score, const struct best_metric *best);
 
-// Whether the run has come from that of the trainer_state.json `path`: its log begins with the
-// file's. 0 also if the file cannot be read.
-int progress_follows(const struct progress *progress, const char *path);
+// Sets *follows to whether the run has come from that of the trainer_state.json `path`: its log
+// begins with the file's. 0 also if the file is missing or damaged; BERTH_IO or BERTH_NO_MEMORY if
+// it cannot be read.
+enum berth_status progress_follows(const struct progress *progress, const char *path, int *follows,
+                                   struct berth_error *error);
 
 // The object of the file that has Berth's own keys; borrowed. In files of format 1 they are next to
 // the Trainer's.

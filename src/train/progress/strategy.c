@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TRAINER_STEPS 500 // the default of the Trainer's intervals
-
 static int is(const char *strategy, const char *name) {
     return strategy != NULL && strcmp(strategy, name) == 0;
 }

@@ -9,6 +9,8 @@
 #include "core/log.h"
 #include "train/tasks/task.h"
 
+#define TRAINER_STEPS 500 // the default of the Trainer's intervals
+
 // Translates eval_strategy and save_strategy to evaluate_every_epoch, eval_steps and save_steps;
 // logs the settings that have no effect then. Contradictory settings are BERTH_CONFIG, such as a
 // best model or early stopping without an evaluation before the end.

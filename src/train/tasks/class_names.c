@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/tasks/class_names.h"
 
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "data/tables/label_names.h"
+#include "model/folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -119,18 +121,47 @@ enum berth_status class_names_set(struct model_files *files, const struct pair_d
     return status;
 }
 
+// The names in the configuration `path`; none if it is missing or has none.
+static enum berth_status read_config_names(struct class_names *names, const char *path,
+                                           struct berth_error *error) {
+    struct berth_error own;
+    const enum berth_status status = json_read_file(path, &names->model, &own);
+    if (status != BERTH_OK) {
+        return file_probe(status, &own, error);
+    }
+    if (!json_is_object_value(json_member(names->model, "id2label"))) {
+        return BERTH_OK;
+    }
+    TRY(spell_names(names->model, error));
+    return pair_labels_from_config(names->model, path, &names->list, &names->count, error);
+}
+
+// The names in the configuration beside the file `path`, as above.
+static enum berth_status read_names_beside(struct class_names *names, const char *path,
+                                           struct berth_error *error) {
+    char *folder = file_parent(path);
+    char *config = folder != NULL ? folder_config_path(folder) : NULL;
+    const enum berth_status status =
+        config != NULL ? read_config_names(names, config, error) : path_no_memory(error);
+    memory_free(config);
+    memory_free(folder);
+    return status;
+}
+
 enum berth_status class_names_check(const struct model_files *files, const json *object,
                                     const char *path, struct berth_error *error) {
     struct class_names then = {NULL}, now = {NULL};
-    if (!class_names_exist(files) || json_member(object, "id2label") == NULL) {
+    if (!class_names_exist(files)) {
         return BERTH_OK;
     }
     enum berth_status status =
-        pair_labels_from_config(object, path, &then.list, &then.count, error);
-    if (status == BERTH_OK) {
+        json_member(object, "id2label") != NULL
+            ? pair_labels_from_config(object, path, &then.list, &then.count, error)
+            : read_names_beside(&then, path, error);
+    if (status == BERTH_OK && then.count > 0) {
         status = class_names_read(&now, files, error);
     }
-    if (status == BERTH_OK) {
+    if (status == BERTH_OK && then.count > 0) {
         status = compare(&then, &now, path, error);
     }
     class_names_done(&then);

@@ -36,7 +36,8 @@ int class_names_exist(const struct model_files *files);
 // The object id2label of such a model; the caller frees it. NULL: out of memory.
 json *class_names_json(const struct model_files *files);
 // BERTH_CONFIG if the id2label of `object`, of the file `path`, has other classes than the model,
-// or the same in another order. No effect if either has none.
+// or the same in another order. Files of 0.1.0 have none; the configuration beside them then
+// counts. No effect if there is none or the model has no classes.
 enum berth_status class_names_check(const struct model_files *files, const json *object,
                                     const char *path, struct berth_error *error);
 // The index of a class; names->count: there is none of that name.
