@@ -108,8 +108,9 @@ struct berth_config {
 
     /* files */
     const char *model_name_or_path; /* model folder to start from */
-    const char *vocab_file;         /* overrides the model's vocab.txt; a folder: its rules and
-                                       added tokens apply, too (not in berth_prepare) */
+    const char *vocab_file;         /* overrides the model's vocab.txt; or, except in
+                                       berth_prepare, a folder, whose rules and added tokens then
+                                       apply */
     int pre_layer_norm;             /* -1: accept either kind; 0 or 1: refuse the other */
     const char *train_file;
     const char *validation_file;

@@ -47,7 +47,9 @@ const struct option_row option_rows[] = {
      .aliases = "model bert_model init_checkpoint model_file",
      .help = "folder or name of the model to start from, in Hugging Face's or Google's format"},
     {TEXT("files", vocab_file, NULL), FREE, LOCAL, COMMON, .jobs = VOCABULARY_JOBS | JOB_BENCH,
-     .unit = "FILE", .aliases = "vocab", .help = "vocabulary: vocab.txt or tokenizer.json",
+     .unit = "FILE", .aliases = "vocab",
+     .help = "vocabulary: vocab.txt, tokenizer.json or, except in `berth prepare` and `berth "
+             "bench`, a folder, whose rules and added tokens then apply",
      .shown = "that of the model folder",
      .job_defaults = {{JOB_BENCH, NULL,
                        "the first *vocab*.txt in the folder that --config names, in the data's "

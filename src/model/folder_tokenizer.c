@@ -354,8 +354,15 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
 enum berth_status folder_keep_rules(const char *source, int same_vocab, const char *target,
                                     struct berth_error *error) {
     struct text_rules rules, copied;
-    TRY(folder_text_rules(source, NULL, &rules, error));
-    TRY(folder_text_rules(target, NULL, &copied, error));
-    return is_same(&rules, &copied) ? BERTH_OK
-                                    : write_settings(source, &rules, same_vocab, target, error);
+    enum berth_status status = folder_text_rules(source, NULL, &rules, error);
+    if (status != BERTH_OK) {
+        return status == BERTH_CONFIG ? BERTH_OK : status;
+    }
+    status = folder_text_rules(target, NULL, &copied, error);
+    if (status != BERTH_OK && status != BERTH_CONFIG) {
+        return status;
+    }
+    return status == BERTH_OK && is_same(&rules, &copied)
+               ? BERTH_OK
+               : write_settings(source, &rules, same_vocab, target, error);
 }

@@ -27,8 +27,20 @@ static enum berth_status read_architecture(const char *folder, char *name, size_
     return status;
 }
 
+// Whether modules.json lists the Transformer in the folder itself alone, whose class has the head:
+// the rule by which berth_encoder_open, too, knows a cross-encoder.
+static int is_cross_encoder(const json *modules) {
+    const json *module = json_at(modules, 0);
+    const char *type = json_text(json_member(module, "type"));
+    const char *path = json_text(json_member(module, "path"));
+    const char *dot = type != NULL ? strrchr(type, '.') : NULL;
+    const char *class = dot != NULL ? dot + 1 : type;
+    return json_length(modules) == 1 && class != NULL && strcmp(class, "Transformer") == 0 &&
+           path != NULL && path[0] == '\0';
+}
+
 // Whether the folder is a sentence encoder of sentence-transformers, whose weights may be those of
-// a model with a head. A cross-encoder lists one module, the model with its head.
+// a model with a head.
 static enum berth_status find_encoder(const char *folder, int *found, struct berth_error *error) {
     char path[4096];
     json *modules = NULL;
@@ -36,7 +48,7 @@ static enum berth_status find_encoder(const char *folder, int *found, struct ber
     if (snprintf(path, sizeof path, "%s/modules.json", folder) < (int)sizeof path &&
         access(path, F_OK) == 0) {
         TRY(json_read_file(path, &modules, error));
-        *found = json_length(modules) != 1;
+        *found = !is_cross_encoder(modules);
         json_free(modules);
     }
     return BERTH_OK;

@@ -47,7 +47,7 @@ for words in --model_name_or_path --comm --no_progress; do # a server has models
     expect_err "unknown option $words"
 done
 COLUMNS=200 run bench --help
-expect_out "[the first *vocab*.txt in the folder that --config names, in the data's folder, or in the folder"
+expect_out "[the first *vocab*.txt in the folder that --config"
 COLUMNS=200 run prepare --help
 expect_out '[12345]'
 expect_no "$out" "a resumed run"

@@ -196,6 +196,34 @@ static void test_casing_by_name_is_copied(void **state) {
     assert_int_equal(target_lower_case(), 0);
 }
 
+// A source with another tokenizer, whose files are only copied; and one with BERT's, whose copy,
+// with another vocabulary, has config.json alone.
+static void test_rules_that_cannot_be_kept(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings, *whole;
+        int writes;
+    } cases[] = {
+        {"{\"tokenizer_class\": \"BertJapaneseTokenizer\"}", NULL, 0},
+        {"{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}",
+         WHOLE("{\"type\": \"Lowercase\"}", WORDS, ""), 0},
+        {"{}", WHOLE(NORMALIZER(", \"lowercase\": false"), WORDS, ""), 1},
+    };
+    assert_int_equal(dir_make(scratch("of"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+    scratch_write("of/config.json", "{\"tokenizer_class\": \"BertJapaneseTokenizer\"}");
+    scratch_write("target/config.json", "{\"tokenizer_class\": \"BertJapaneseTokenizer\"}");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_write("of/tokenizer_config.json", cases[i].settings);
+        if (cases[i].whole != NULL) {
+            scratch_write("of/tokenizer.json", cases[i].whole);
+        }
+        assert_int_equal(folder_keep_rules(scratch("of"), 0, scratch("target"), NULL), BERTH_OK);
+        assert_int_equal(file_exists(scratch("target/tokenizer_config.json")), cases[i].writes);
+    }
+    assert_int_equal(target_lower_case(), 0);
+}
+
 static void test_only_tokenizer_json(void **state) {
     (void)state;
     struct vocabulary_file file = {0};
@@ -664,6 +692,7 @@ int main(void) {
         SCRATCH_TEST(test_casing_of_a_folder),
         SCRATCH_TEST(test_casing_by_name),
         SCRATCH_TEST(test_casing_by_name_is_copied),
+        SCRATCH_TEST(test_rules_that_cannot_be_kept),
         SCRATCH_TEST(test_each_allocation_fails),
         SCRATCH_TEST(test_generic_class_with_other_rules),
     };

@@ -282,6 +282,8 @@ class Life(unittest.TestCase):
     def test_refused_at_the_start(self):
         shutil.copytree(MODELS / "qa", MODELS / "damaged")
         (MODELS / "damaged" / "config.json").write_text('{"architectures": [')
+        shutil.copytree(MODELS / "qa", MODELS / "pooling-alone")
+        (MODELS / "pooling-alone" / "modules.json").write_text('[{"path": "", "type": "Pooling"}]')
         (MODELS / "no-key").write_bytes(b"\xef\xbb\xbf\n")
         (MODELS / "no-text").write_bytes(b"key\xff\n")
         for words, code, message in [
@@ -290,6 +292,7 @@ class Life(unittest.TestCase):
                 (["--model", str(MODELS / "qa" / "model.safetensors")], 66, "is a file; expected the folder of a model"),
                 (["--model", "org/none"], 66, "berth fetch org/none"),
                 (["--model", str(MODELS / "qa"), "--model", str(MODELS / "damaged")], 65, "damaged/config.json"),
+                (["--model", str(MODELS / "pooling-alone")], 78, "supported are a Transformer in the folder itself"),
                 (["--model", "."], 2, "write --model NAME=DIR"),
                 (["--model", str(MODELS / "qa"), "--tls_cert", "x"], 2, "need each other"),
                 (["--model", str(MODELS / "qa"), "--max_body_bytes", str(1 << 30)], 2, "536870912"),

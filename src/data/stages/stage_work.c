@@ -19,29 +19,23 @@ enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
 
 // --- by several threads --------------------------------------------------------------------------
 
-// Adds to what this rank has done, or sets what the others have (-1: leaves it), and reports the
-// sum. The report is outside of the critical section, which is that of all jobs of the process: the
-// caller's function may begin another job. Reports of one job do not overlap, and their numbers
-// never fall.
-static void report(struct stage_work *work, int64_t more, int64_t elsewhere) {
-    int64_t done;
-    pthread_mutex_lock(&work->reporting);
-#pragma omp critical(stage_work)
-    {
-        work->done += more;
-        work->done_elsewhere = elsewhere >= 0 ? elsewhere : work->done_elsewhere;
-        done = work->done + work->done_elsewhere;
-    }
+// Reports what all ranks have done. The caller has locked the job's mutex, so reports of one job do
+// not overlap, and their numbers never fall. No critical section is held, which would be that of
+// all jobs of the process: the caller's function may begin another job.
+static void report(const struct stage_work *work) {
+    const int64_t done = work->done + work->done_elsewhere;
     if (work->in_bytes) {
         log_progress_bytes(work->log, work->phase, done, work->total);
     } else {
         log_progress(work->log, work->phase, done, work->total);
     }
-    pthread_mutex_unlock(&work->reporting);
 }
 
 void stage_advance(struct stage_work *work, int64_t more) {
-    report(work, more, -1);
+    pthread_mutex_lock(&work->reporting);
+    work->done += more;
+    report(work);
+    pthread_mutex_unlock(&work->reporting);
 }
 
 static void record_failure(struct stage_work *work, enum berth_status status, const char *message) {
@@ -104,10 +98,12 @@ enum { DONE, FAILED, INTERRUPTED, COUNTS };
 
 static void report_own(void *context, int is_done, double *own) {
     struct joint_work *joint = context;
-    const struct stage_work *work = joint->work;
+    struct stage_work *work = joint->work;
+    pthread_mutex_lock(&work->reporting);
+    own[DONE] = (double)work->done;
+    pthread_mutex_unlock(&work->reporting);
 #pragma omp critical(stage_work)
     {
-        own[DONE] = (double)work->done;
         own[FAILED] = work->status != BERTH_OK && work->status != BERTH_INTERRUPTED;
         own[INTERRUPTED] =
             work->status == BERTH_INTERRUPTED || (!is_done && is_stop_requested(work));
@@ -121,7 +117,10 @@ static void receive_sums(void *context, const double *sums) {
     joint->interrupted = sums[INTERRUPTED] > 0;
 #pragma omp critical(stage_work)
     work->others_stopped = sums[FAILED] > 0 || sums[INTERRUPTED] > 0;
-    report(work, 0, (int64_t)(sums[DONE] - joint->own_done));
+    pthread_mutex_lock(&work->reporting);
+    work->done_elsewhere = (int64_t)(sums[DONE] - joint->own_done);
+    report(work);
+    pthread_mutex_unlock(&work->reporting);
 }
 
 static void fail(void *context, enum berth_status status, const struct berth_error *error) {

@@ -26,7 +26,7 @@ struct stage_work {
     int in_bytes;
     enum berth_status status;
     struct berth_error error;
-    pthread_mutex_t reporting; // initialised by the caller
+    pthread_mutex_t reporting; // guards done and done_elsewhere; initialised by the caller
     int64_t done_elsewhere;    // by the other ranks, as last reported
     int others_stopped;        // another rank has failed or was asked to stop
 };
