@@ -455,9 +455,9 @@ static size_t activation_bytes(const struct mode *mode, enum bert_keep keep, int
                          .table = &table,
                          .device = &device,
                          .compute = mode->compute,
+                         .attention_dropout = 0.1,
                          .max_length = 384};
     struct arena arena = {0};
-    config.attention_probs_dropout_prob = 0.1;
     config.pre_layer_norm = mode->pre_layer_norm;
     bert_activations_free(bert_activations_new(&model, 8192, 64, keep, &arena));
     return arena.peak;
