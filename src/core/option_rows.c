@@ -48,12 +48,12 @@ const struct option_row option_rows[] = {
      .help = "folder or name of the model to start from, in Hugging Face's or Google's format"},
     {TEXT("files", vocab_file, NULL), FREE, LOCAL, COMMON, .jobs = VOCABULARY_JOBS | JOB_BENCH,
      .unit = "FILE", .aliases = "vocab",
-     .help = "vocabulary: vocab.txt, tokenizer.json or, except in `berth prepare` and `berth "
-             "bench`, a folder, whose rules and added tokens then apply",
+     .help = "vocabulary: vocab.txt, tokenizer.json or (not in `berth prepare` and `berth "
+             "bench`) a folder with its rules and added tokens",
      .shown = "that of the model folder",
      .job_defaults = {{JOB_BENCH, NULL,
                        "the first *vocab*.txt in the folder that --config names, in the data's "
-                       "folder, or in the folder vocab beside the data's folder"}}},
+                       "folder, or in a folder vocab beside it"}}},
     {TEXT("files", config_file, NULL), FREE, LOCAL, COMMON, .jobs = MODEL_JOBS, .unit = "FILE",
      .aliases = "bert_config_file origin_bert_config_file config cf",
      .help = "config.json, if the folder of the weights has none; in `berth pretrain` also that of "
