@@ -41,6 +41,9 @@ static enum berth_status find_task(const char *name, const struct task **task,
 static enum berth_status save_formats(const struct berth_config *config, int64_t steps,
                                       const struct berth_log *log, struct berth_error *error) {
     struct file_lock lock = {.descriptor = -1};
+    if (config->save_format == NULL || strcmp(config->save_format, "hf") == 0) {
+        return BERTH_OK; // the model is there; the next run may already have the lock
+    }
     TRY(output_lock(config, &lock, NULL, error));
     enum berth_status status = save_formats_write(config, steps, log, error);
     file_lock_release(&lock);

@@ -22,7 +22,7 @@ static void begin_another(void *context, const struct berth_record *record) {
     stage_advance(context, 1);
 }
 
-// A program may begin another job in the function that is told of the progress of one.
+// A program's progress callback may start another job.
 static void test_report_that_begins_a_job(void **state) {
     (void)state;
     struct stage_work inner = {.reporting = PTHREAD_MUTEX_INITIALIZER};

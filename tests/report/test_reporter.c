@@ -5,6 +5,7 @@
 #include "core/harness.h"
 #include "core/json_line.h"
 #include "core/log.h"
+#include "core/scratch.h"
 #include "core/terminal.h"
 #include "report/lines.h"
 #include "report/reporter.h"
@@ -395,8 +396,7 @@ static void read_file(const char *path, struct output *output) {
 
 static void json_lines_hold_every_record(void **state) {
     static struct output output;
-    char path[] = "/tmp/berth-reporter-XXXXXX";
-    close(mkstemp(path));
+    const char *path = scratch("summary.jsonl");
     struct berth_config config = plain_config();
     config.json_summary = path;
     capture(&config, 0, train_a_little, &output);
@@ -423,24 +423,23 @@ static void json_lines_hold_every_record(void **state) {
         }
         assert_int_equal(lines, 6 + 6 * resumed);
     }
-    unlink(path);
 }
 
 // A run that was killed, or a full disk, left half a line: what a resumed run appends stays apart.
 static void half_a_line_is_ended(void **state) {
     static const char half[] = "{\"time\":1,\"kind\":\"st";
     static struct output output;
-    char path[] = "/tmp/berth-reporter-XXXXXX";
-    const int descriptor = mkstemp(path);
-    assert_int_equal(write(descriptor, half, strlen(half)), (int)strlen(half));
-    close(descriptor);
+    const char *path = scratch("summary.jsonl");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fputs(half, file) < 0, 0);
+    assert_int_equal(fclose(file), 0);
     struct berth_config config = plain_config();
     config.json_summary = path;
     config.resume_from_checkpoint = "auto";
     capture(&config, 0, train_a_little, &output);
     read_file(path, &output);
     expect(&output, "{\"time\":1,\"kind\":\"st\n{\"time\":");
-    unlink(path);
 }
 
 static void a_json_file_that_cannot_be_made_is_an_error(void **state) {
@@ -664,8 +663,8 @@ int main(void) {
         cmocka_unit_test(quiet_keeps_warnings_only),
         cmocka_unit_test(warnings_are_coloured_where_colours_are_on),
         cmocka_unit_test(deepspeed_lines_can_be_grepped),
-        cmocka_unit_test(json_lines_hold_every_record),
-        cmocka_unit_test(half_a_line_is_ended),
+        SCRATCH_TEST(json_lines_hold_every_record),
+        SCRATCH_TEST(half_a_line_is_ended),
         cmocka_unit_test(a_json_file_that_cannot_be_made_is_an_error),
         cmocka_unit_test(a_full_disk_is_told_once),
         cmocka_unit_test(a_reader_that_went_away_is_no_crash),

@@ -67,7 +67,7 @@ void progress_add_step(struct progress *progress, double epoch, double loss, dou
 // Whether the score is of the same metric as that of the best model, in the same direction and on
 // the same examples, as far as these are known; 1 if there is none.
 int progress_is_comparable(const struct progress *progress, const struct best_metric *now);
-// Then no model is the best, and evaluations without gain are counted anew.
+// Afterwards no model is the best, and the count of evaluations without gain is 0.
 void progress_forget_best(struct progress *progress);
 // Keeps an existing evaluation of the same step.
 void progress_add_evaluation(struct progress *progress, double epoch,
