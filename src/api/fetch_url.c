@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fetches URLs, and the data sets whose URLs and digests are known.
 #include "api/fetching.h"
+#include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
@@ -9,7 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define NAME_LIMIT 256
 #define NO_SIZE (-1)
@@ -87,9 +87,9 @@ static int has_requested_digests(const struct fetch *fetch, const char *file) {
     const char *sha256 = fetch->settings->sha256, *md5 = fetch->settings->md5;
     char hex[DIGEST_HEX_SIZE];
     return (sha256 == NULL || (digest_file(DIGEST_SHA256, file, hex, NULL) == BERTH_OK &&
-                               strcasecmp(hex, sha256) == 0)) &&
+                               caseless_equal(hex, sha256))) &&
            (md5 == NULL ||
-            (digest_file(DIGEST_MD5, file, hex, NULL) == BERTH_OK && strcasecmp(hex, md5) == 0));
+            (digest_file(DIGEST_MD5, file, hex, NULL) == BERTH_OK && caseless_equal(hex, md5)));
 }
 
 static enum berth_status store_etag(const struct fetch *fetch, const char *etag,

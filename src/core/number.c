@@ -3,13 +3,14 @@
 // object for newlocale("C"), so calling it each time allocates nothing and leaves no global state.
 #include "core/number.h"
 
+#include "core/caseless.h"
+
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static int is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -76,7 +77,7 @@ int number_parse_real(const char *text, double *value) {
 int number_parse_boolean(const char *text, int *value) {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcasecmp(text, words[i]) == 0) {
+        if (caseless_equal(text, words[i])) {
             *value = (int)(i % 2);
             return 1;
         }

@@ -2,6 +2,7 @@
 // The tokenizer's rules of a model folder, and copies of its files. Files that still
 // apply are copied byte by byte. tokenizer.json repeats the vocabulary, so it is left out if that
 // was replaced (transformers recreates it from vocab.txt).
+#include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/json/json.h"
@@ -9,7 +10,6 @@
 #include "model/folder_class.h"
 
 #include <string.h>
-#include <strings.h>
 
 // --- reading ------------------------------------------------------------------------------------
 
@@ -29,8 +29,8 @@ int folder_name_casing(const char *folder) {
     const char *name;
     size_t length = last_component(folder, &name);
     for (size_t i = 0; i + 5 <= length; i++) {
-        if (strncasecmp(name + i, "cased", 5) == 0) {
-            return i >= 2 && strncasecmp(name + i - 2, "un", 2) == 0;
+        if (caseless_equal_bytes(name + i, "cased", 5)) {
+            return i >= 2 && caseless_equal_bytes(name + i - 2, "un", 2);
         }
     }
     return -1;

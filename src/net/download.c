@@ -2,6 +2,7 @@
 // Downloads one file.
 #include "net/download.h"
 
+#include "core/caseless.h"
 #include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -11,7 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #define LOCK_WAIT_MS 100
@@ -123,13 +123,13 @@ static enum berth_status acquire_lock(const struct work *work, struct file_lock 
 // --- the server's answer ------------------------------------------------------------------------
 
 static int is_page(const struct http_response *response) {
-    return strncasecmp(response->type, "text/html", 9) == 0;
+    return caseless_equal_bytes(response->type, "text/html", 9);
 }
 
 static int wants_page(const char *name) {
     size_t length = strlen(name);
-    return (length > 5 && strcasecmp(name + length - 5, ".html") == 0) ||
-           (length > 4 && strcasecmp(name + length - 4, ".htm") == 0);
+    return (length > 5 && caseless_equal(name + length - 5, ".html")) ||
+           (length > 4 && caseless_equal(name + length - 4, ".htm"));
 }
 
 static enum berth_status refuse_page(const char *name, struct berth_error *error) {
@@ -383,7 +383,7 @@ static enum berth_status check_digest(const struct work *work, const struct down
         return BERTH_OK;
     }
     TRY(digest_file(digest->kind, work->partial_path, found, error));
-    return strcasecmp(found, digest->hex) == 0
+    return caseless_equal(found, digest->hex)
                ? BERTH_OK
                : error_set(
                      error, BERTH_BAD_DATA,

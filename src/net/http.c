@@ -4,6 +4,7 @@
 // Leaves out: uploads, cookies, .netrc, compressed bodies, every protocol but http and https.
 #include "net/http.h"
 
+#include "core/caseless.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define REDIRECTS_MAX 10
 #define DEFAULT_SECONDS 10
@@ -93,7 +93,7 @@ static char *url_part(const char *url, CURLUPart part) {
 
 static int same_part(const char *a, const char *b, CURLUPart part) {
     char *of_a = url_part(a, part), *of_b = url_part(b, part);
-    int same = of_a != NULL && of_b != NULL && strcasecmp(of_a, of_b) == 0;
+    int same = of_a != NULL && of_b != NULL && caseless_equal(of_a, of_b);
     curl_free(of_a);
     curl_free(of_b);
     return same;
@@ -106,7 +106,7 @@ int http_same_origin(const char *a, const char *b) {
 
 static int has_scheme(const char *url, const char *scheme) {
     char *found = url_part(url, CURLUPART_SCHEME);
-    int same = found != NULL && strcasecmp(found, scheme) == 0;
+    int same = found != NULL && caseless_equal(found, scheme);
     curl_free(found);
     return same;
 }
@@ -116,7 +116,7 @@ int http_is_secure(const char *url) {
     char *host = url_part(url, CURLUPART_HOST);
     int local = 0;
     for (size_t i = 0; host != NULL && i < sizeof hosts / sizeof *hosts; i++) {
-        local = local || strcasecmp(host, hosts[i]) == 0;
+        local = local || caseless_equal(host, hosts[i]);
     }
     curl_free(host);
     return local || has_scheme(url, "https");

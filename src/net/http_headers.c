@@ -2,11 +2,11 @@
 // Parses the headers that downloads need.
 #include "net/http_headers.h"
 
+#include "core/caseless.h"
 #include "core/number.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 static void parse_etag(char *to, size_t size, const char *value) {
     size_t length = strlen(value);
@@ -87,7 +87,7 @@ static void parse_location(struct http_response *response, const char *value) {
 }
 
 static void parse_encoding(struct http_response *response, const char *value) {
-    response->encoded = strcasecmp(value, "identity") != 0;
+    response->encoded = !caseless_equal(value, "identity");
 }
 
 static const struct {
@@ -131,7 +131,7 @@ void http_parse_header(struct http_response *response, const char *bytes, size_t
     const char *value = line + name + (line[name] == ':');
     value += strspn(value, " \t");
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-        if (strlen(headers[i].name) == name && strncasecmp(line, headers[i].name, name) == 0) {
+        if (strlen(headers[i].name) == name && caseless_equal_bytes(line, headers[i].name, name)) {
             headers[i].parse(response, value);
         }
     }

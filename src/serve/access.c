@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/access.h"
 
+#include "core/caseless.h"
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -71,7 +72,8 @@ static int is_listed(const char *list, const char *name) {
         const size_t whole = strcspn(list, ",");
         size_t own = whole;
         const char *entry = trim(list, &own);
-        if ((own == 1 && *entry == '*') || (own == length && strncasecmp(entry, name, own) == 0)) {
+        if ((own == 1 && *entry == '*') ||
+            (own == length && caseless_equal_bytes(entry, name, own))) {
             return 1;
         }
         list += whole + (list[whole] == ',');
@@ -86,7 +88,7 @@ static int check_host(const struct access *access, const char *host, const char 
         return 400;
     }
     *message = "this Host is not served; add its name to --allowed_hosts";
-    return is_address(name) || strcasecmp(name, "localhost") == 0 || is_listed(access->hosts, name)
+    return is_address(name) || caseless_equal(name, "localhost") || is_listed(access->hosts, name)
                ? 0
                : 403;
 }
@@ -101,7 +103,7 @@ int access_check_site(const struct access *access, const struct http_request *re
     }
     const char *site = origin != NULL && host != NULL ? strstr(origin, "://") : NULL;
     *message = "requests from other sites are refused (Origin)";
-    return origin == NULL || (site != NULL && strcasecmp(site + 3, host) == 0) ? 0 : 403;
+    return origin == NULL || (site != NULL && caseless_equal(site + 3, host)) ? 0 : 403;
 }
 
 // --- keys ----------------------------------------------------------------------------------------
@@ -123,7 +125,7 @@ int access_check_key(const struct access *access, const struct http_request *req
     if (key == NULL) {
         return 0;
     }
-    if (given == NULL || strncasecmp(given, "Bearer ", 7) != 0) {
+    if (given == NULL || !caseless_equal_bytes(given, "Bearer ", 7)) {
         return 401;
     }
     while (*key != '\0') {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/call.h"
 
+#include "core/caseless.h"
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -208,7 +209,7 @@ enum berth_status call_read_true(struct call *call, const char *where, const jso
 enum berth_status call_read_right(struct call *call, const char *where, const json *value,
                                   struct berth_error *error) {
     const char *name = json_text(value);
-    return name != NULL && strcasecmp(name, "right") == 0
+    return name != NULL && caseless_equal(name, "right")
                ? BERTH_OK
                : error_set(error, BERTH_USAGE, "%s: only \"right\" is supported", where);
 }

@@ -12,6 +12,7 @@
 #include "serve/http.h"
 
 #include "core/buffer.h"
+#include "core/caseless.h"
 #include "core/clock.h"
 #include "core/memory.h"
 #include "serve/listeners.h"
@@ -282,9 +283,9 @@ static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, cons
                                     const char *value) {
     struct framing *framing = context;
     framing->headers++;
-    framing->lengths += strcasecmp(name, "Content-Length") == 0;
-    framing->encodings += strcasecmp(name, "Transfer-Encoding") == 0;
-    framing->hosts += strcasecmp(name, "Host") == 0;
+    framing->lengths += caseless_equal(name, "Content-Length");
+    framing->encodings += caseless_equal(name, "Transfer-Encoding");
+    framing->hosts += caseless_equal(name, "Host");
     framing->blanks += strpbrk(name, " \t") != NULL;
     return MHD_YES;
 }
@@ -310,7 +311,7 @@ static int check_headers(struct exchange *exchange, const char **message) {
         return 400;
     }
     *message = "the transfer encoding is not \"chunked\"";
-    if (encoding != NULL && strcasecmp(encoding, "chunked") != 0) {
+    if (encoding != NULL && !caseless_equal(encoding, "chunked")) {
         return 501;
     }
     *message = "the request has more than 100 headers";

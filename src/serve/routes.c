@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The routing table: one row for each path and method.
+#include "core/caseless.h"
 #include "core/memory.h"
 #include "serve/page.h"
 #include "serve/pages.h"
@@ -282,7 +283,7 @@ struct http_reply routes_refuse(void *context, const struct http_request *reques
 // Ignores parameters of the media type.
 static int is_type(const char *type, const char *wanted) {
     const size_t length = strlen(wanted);
-    return strncasecmp(type, wanted, length) == 0 && strchr("; \t", type[length]) != NULL;
+    return caseless_equal_bytes(type, wanted, length) && strchr("; \t", type[length]) != NULL;
 }
 
 static int has_type(const struct http_request *request, const struct protocol *protocol) {
@@ -295,7 +296,7 @@ static int has_type(const struct http_request *request, const struct protocol *p
 
 static int is_encoded(const struct http_request *request) {
     const char *encoding = http_header(request, "Content-Encoding");
-    return encoding != NULL && *encoding != '\0' && strcasecmp(encoding, "identity") != 0;
+    return encoding != NULL && *encoding != '\0' && !caseless_equal(encoding, "identity");
 }
 
 // Why the body cannot be read, whatever its type; NULL: it can.

@@ -2,6 +2,7 @@
 // Names and paths in Hugging Face's cache.
 #include "format/hub/hub_cache.h"
 
+#include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/checksum/digest.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define ID_LIMIT 96
 #define COMPONENT_LIMIT 255
@@ -70,7 +70,7 @@ char *hub_token_path(void) {
 int hub_is_truthy(const char *value) {
     static const char *const words[] = {"1", "on", "yes", "true"};
     for (size_t i = 0; value != NULL && i < sizeof words / sizeof *words; i++) {
-        if (strcasecmp(value, words[i]) == 0) {
+        if (caseless_equal(value, words[i])) {
             return 1;
         }
     }

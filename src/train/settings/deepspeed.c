@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/settings/deepspeed.h"
 
+#include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -12,7 +13,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 // Reading one file.
 struct reading {
@@ -178,7 +178,7 @@ static enum berth_status find_optimizer(const struct reading *r,
                            : json_text(deepspeed_value(r->root, "optimizer.type"));
     *found = &optimizers[0];
     for (size_t i = 0; type != NULL && i < sizeof optimizers / sizeof *optimizers; i++) {
-        if (strcasecmp(type, optimizers[i].type) == 0) {
+        if (caseless_equal(type, optimizers[i].type)) {
             *found = &optimizers[i];
             type = NULL;
         }
