@@ -16,7 +16,10 @@ would need an MFU of Berth above 0.80 (classify: 0.75) counts as met at that MFU
 Sorted batches are measured on --strata batches, each representing an equal share of the file's tokens.
 PyTorch runs in separate processes, which sleep while Berth is measured.
 
-Leaves out: quality (quality_pytorch.py), several processes, GPUs.
+With --device cuda both compute on the GPU; --tokens 65536 is then a good size for both (--berth_args
+"--update_tokens 65536"), and --enough_mfu should be the share of Berth's peak at which a target counts as met.
+
+Leaves out: quality (quality_pytorch.py), several processes.
 
     compare_pytorch.py --berth build/berth --data train-v1.1.json --vocab vocab.txt
     compare_pytorch.py ... --modes train-bf16-padded,predict-bf16-padded --settings sdpa --rounds 5
@@ -77,7 +80,7 @@ def batch_of(features, rows, pad_to):
 
 def worker(a):
     import torch
-    from torch_training import autocast, update
+    from torch_training import autocast, update, wait
     from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
@@ -87,6 +90,7 @@ def worker(a):
                         intermediate_size=intermediate)
     config._attn_implementation = a.settings.split("-")[-1]
     model = (BertForSequenceClassification if job == "classify" else BertForQuestionAnswering)(config)
+    model.to(a.device)
     model.train(job != "predict")
     call = model
     if a.settings.startswith("compile"):
@@ -107,17 +111,20 @@ def worker(a):
         batches = [(batch_of(features, range(size), width), len(features))]
 
     def run(batch):
+        batch = {k: v.to(a.device, non_blocking=True) for k, v in batch.items()}
         if job == "predict":
-            with torch.inference_mode(), autocast(precision):
+            with torch.inference_mode(), autocast(precision, a.device):
                 call(**{k: v for k, v in batch.items() if not k.endswith("positions")})
             return
-        with autocast(precision):
+        with autocast(precision, a.device):
             loss = call(**batch).loss
         loss.backward()
         update(model, optimizer)
 
     for batch, _ in batches:
-        run(batch)
+        for _ in range(a.warm_ups):
+            run(batch)
+    wait(a.device)
     print(json.dumps({"ready": True, "shapes": [list(b["input_ids"].shape) for b, _ in batches],
                       "torch": torch.__version__}), flush=True)
     for _ in sys.stdin:
@@ -126,6 +133,7 @@ def worker(a):
             began = time.perf_counter()
             for _ in range(a.repeats):
                 run(batch)
+            wait(a.device)
             took = (time.perf_counter() - began) / a.repeats
             total += weight * took / len(batch["input_ids"])
         rate = len(features) / total
@@ -141,12 +149,12 @@ def berth(mode, a):
     if job == "classify":
         job, data = "train", ["--task_name", "mrpc", "--data_dir", a.mrpc]
     command = [a.berth, "bench", job, "--config", a.config, *data, "--vocab_file", a.vocab,
-               "--precision", precision, "--threads", str(a.threads), "--json"] + a.berth_args.split()
+               "--precision", precision, "--threads", str(a.threads), "--device", a.device, "--json"] + a.berth_args.split()
     return run_berth(command)
 
 
 WORKER_OPTIONS = ("config", "data", "mrpc", "vocab", "cache", "tokens", "strata", "repeats", "threads",
-                  "max_seq_length")
+                  "max_seq_length", "device", "warm_ups")
 start = functools.partial(Torch, __file__, WORKER_OPTIONS)
 
 
@@ -177,7 +185,7 @@ def compare(mode, settings, a):
             b["tokens_per_second"] / p["tokens_per_second"] for p, b in rounds)
         classify = mode.startswith("classify")
         row["target"] = CLASSIFY_TARGET if classify else TARGET[mode.split("-")[-1]]
-        enough = CLASSIFY_ENOUGH_MFU if classify else ENOUGH_MFU
+        enough = a.enough_mfu or (CLASSIFY_ENOUGH_MFU if classify else ENOUGH_MFU)
         row["met"] = row["ratio"] >= row["target"] or row["mfu"] >= enough
     return row
 
@@ -220,6 +228,10 @@ def main():
     p.add_argument("--strata", type=int, default=3, help="batches measured in the sorted modes")
     p.add_argument("--max_seq_length", type=int, default=384)
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    p.add_argument("--warm_ups", type=int, default=1, help="steps of each of PyTorch's batches before it is measured")
+    p.add_argument("--enough_mfu", type=float, help=f"at which a target counts as met [{ENOUGH_MFU}, classify: "
+                                                    f"{CLASSIFY_ENOUGH_MFU}]")
     p.add_argument("--json", help="write the JSON line to this file too")
     p.add_argument("--verbose", action="store_true", help="let PyTorch's messages through")
     p.add_argument("--worker", help=argparse.SUPPRESS)

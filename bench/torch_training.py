@@ -18,10 +18,16 @@ def pad(features, width=None):
     return {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
 
 
-def autocast(precision):
+def autocast(precision, device="cpu"):
     if precision == "bf16":
-        return torch.autocast("cpu", dtype=torch.bfloat16)
+        return torch.autocast(device, dtype=torch.bfloat16)
     return contextlib.nullcontext()
+
+
+def wait(device):
+    """Until the device has computed what was started."""
+    if device == "cuda":
+        torch.cuda.synchronize()
 
 
 def decay_groups(model, weight_decay):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's kernels, run by the emulation: every operation is compared with loops in double, its
-// gradients with finite differences. Some tests run this with other orders of threads.
+// The GPU's kernels, run by the emulation or, with BERTH_TEST_DEVICE=cuda, by a GPU: every operation
+// is compared with loops in double, its gradients with finite differences. Some tests run this with
+// other orders of threads.
 #include "core/harness.h"
 #include "nan_hits.h"
 #include "op_walk.h"
@@ -28,6 +29,11 @@ static const struct case_shape attention_shapes[] = {
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+static const char *device_kind(void) {
+    const char *kind = getenv("BERTH_TEST_DEVICE");
+    return kind != NULL ? kind : "emulated";
+}
+
 static struct device *open_with(int tf32) {
     const struct device_options options = {.threads = 2, .tf32 = tf32};
     const struct device_shape most = {
@@ -41,7 +47,7 @@ static struct device *open_with(int tf32) {
         .training = 1};
     struct device *dev = NULL;
     struct berth_error error;
-    if (device_gpu_open("emulated", &options, &dev, &error) != BERTH_OK) {
+    if (device_gpu_open(device_kind(), &options, &dev, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     assert_int_equal(dev->reserve(dev, &most, &error), BERTH_OK);
@@ -133,7 +139,7 @@ static void scratch_is_reserved(void **state) {
     const char *limit;
     struct berth_error error;
     struct device *dev = NULL;
-    assert_int_equal(device_gpu_open("emulated", &options, &dev, &error), BERTH_OK);
+    assert_int_equal(device_gpu_open(device_kind(), &options, &dev, &error), BERTH_OK);
     assert_int_equal(dev->reserve(dev, &shape, &error), BERTH_OK);
     float *numbers = dev->memory_new(dev, NUMBERS * sizeof *numbers);
     float *sums = numbers + ROWS * OUTPUTS;
@@ -282,7 +288,7 @@ static void gpus_and_threads(void **state) {
     assert_int_equal(setenv("BERTH_EMULATION_GPUS", "2", 1), 0);
     for (int i = 0; i < 2; i++) {
         const struct device_options options = {.threads = 1, .index = i};
-        assert_int_equal(device_gpu_open("emulated", &options, &devices[i], &error), BERTH_OK);
+        assert_int_equal(device_gpu_open(device_kind(), &options, &devices[i], &error), BERTH_OK);
     }
     for (int i = 0; i < 2; i++) {
         pthread_t thread;
