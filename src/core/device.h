@@ -195,7 +195,7 @@ struct norm_grad_args {
 // the backward pass. For each sequence, and in it for each head, there is one row per query; bit i
 // of word k of a row is set if key 16 k + i is kept. The sequence whose first token is row r begins
 // at word r * A * attention_mask_words(batch.max_length).
-static inline int64_t attention_mask_words(int64_t length) {
+RNG_FUNCTION int64_t attention_mask_words(int64_t length) {
     return (length + 127) / 128 * 8;
 }
 

@@ -20,6 +20,12 @@ static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
     return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
 
+// bits = 2 bits + the carry of x + y
+static __device__ __forceinline__ void gpu_shift_in_carry(uint32_t &bits, uint32_t x, uint32_t y) {
+    uint32_t sum;
+    asm("add.cc.u32 %1, %2, %3; addc.u32 %0, %0, %0;" : "+r"(bits), "=r"(sum) : "r"(x), "r"(y));
+}
+
 // False: the graph has other kernels.
 static inline bool gpu_graph_update(cudaGraphExec_t exec, cudaGraph_t graph) {
     cudaGraphExecUpdateResultInfo result;

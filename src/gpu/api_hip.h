@@ -21,6 +21,11 @@ static_assert((int)hipErrorOutOfMemory == GPU_OUT_OF_MEMORY, "CUDA's number");
 #define __ballot_sync(mask, predicate) __ballot(predicate)
 #define __syncwarp() __builtin_amdgcn_wave_barrier()
 
+// bits = 2 bits + the carry of x + y
+static __device__ __forceinline__ void gpu_shift_in_carry(uint32_t &bits, uint32_t x, uint32_t y) {
+    bits = 2 * bits + (x + y < x);
+}
+
 // To nearest, ties to even.
 static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
     const uint32_t bits = __float_as_uint(x);

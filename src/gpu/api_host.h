@@ -55,6 +55,11 @@ static inline gpu_error emulated_capture_error(void) {
 
 // --- the device ---------------------------------------------------------------------------------
 
+// bits = 2 bits + the carry of x + y
+static inline void gpu_shift_in_carry(uint32_t &bits, uint32_t x, uint32_t y) {
+    bits = 2 * bits + (x + y < x);
+}
+
 static inline gpu_error gpu_count(int *count) {
     *count = emulated_gpus();
     return GPU_NO_ERROR;
