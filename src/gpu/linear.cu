@@ -6,7 +6,8 @@
 #include "gpu/gemm.h"
 #include "gpu/kernel.h"
 
-enum { COLUMN_THREADS = 128, COLUMN_ROWS = 64 };
+enum { COLUMN_THREADS = 128, COLUMN_ROWS = 64, PARTIAL_SEGMENTS = 16 };
+enum { PARTIAL_THREADS = SUM_COLUMNS * PARTIAL_SEGMENTS };
 
 // --- kernels ------------------------------------------------------------------------------------
 
@@ -75,12 +76,12 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     }
 }
 
-__global__ void __launch_bounds__(SUM_THREADS)
+__global__ void __launch_bounds__(PARTIAL_THREADS)
     add_partials_kernel(struct gpu_sums sums, const float *partials, int64_t blocks,
                         int64_t stride) {
     const int64_t column = (int64_t)blockIdx.x * SUM_COLUMNS + sum_column();
     const bool has_column = column < sums.count * sums.columns;
-    const float sum = sum_of_rows(partials + column, blocks, stride, has_column);
+    const float sum = sum_of_rows<PARTIAL_SEGMENTS>(partials + column, blocks, stride, has_column);
     if (threadIdx.x < SUM_COLUMNS && has_column) {
         static_assert(GPU_SUMS == 3, "each sum is named");
         const int64_t which = column / sums.columns; // indexing to[] would take local memory
@@ -112,7 +113,7 @@ static gpu_cost add_partials_cost(struct gpu_sums sums, const float *partials, i
 void gpu_add_partials(struct gpu *gpu, const struct gpu_sums *sums, const float *partials,
                       int64_t blocks, int64_t stride) {
     gpu_run(gpu,
-            {"add_partials", gpu_blocks(sums->count * sums->columns, SUM_COLUMNS), SUM_THREADS},
+            {"add_partials", gpu_blocks(sums->count * sums->columns, SUM_COLUMNS), PARTIAL_THREADS},
             add_partials_kernel, add_partials_cost, *sums, partials, blocks, stride);
 }
 
