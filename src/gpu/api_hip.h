@@ -33,6 +33,25 @@ static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
                   : (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
+// Two numbers, the first one in the lower half.
+static __device__ __forceinline__ uint32_t gpu_bf16_pair(float low, float high) {
+    return gpu_bf16(low) | (uint32_t)gpu_bf16(high) << 16;
+}
+
+static __device__ __forceinline__ uint32_t gpu_f16_pair(float low, float high) {
+    return __half_as_ushort(__float2half_rn(low)) |
+           (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;
+}
+
+static __device__ __forceinline__ float gpu_exp2(float x) {
+    return exp2f(x);
+}
+
+// 1 / x within one unit in the last place
+static __device__ __forceinline__ float gpu_reciprocal(float x) {
+    return __builtin_amdgcn_rcpf(x);
+}
+
 // False: the graph has other kernels.
 static inline bool gpu_graph_update(hipGraphExec_t exec, hipGraph_t graph) {
     hipGraphNode_t node;

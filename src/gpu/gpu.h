@@ -119,9 +119,14 @@ void gpu_add_partials(struct gpu *gpu, const struct gpu_sums *sums, const float 
 // Zeroes the rows from `first` on.
 void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first);
 
-// Whether kernels may read eight neighbouring numbers of a row at once.
+// Whether kernels may read eight neighbouring numbers of a row at once, up to the last columns.
+static inline bool gpu_has_vector_rows(const struct mat &m) {
+    return (uintptr_t)m.data % 16 == 0 && m.stride % 8 == 0;
+}
+
+// Whether rows consist of such vectors.
 static inline bool gpu_is_vectorizable(const struct mat &m) {
-    return (uintptr_t)m.data % 16 == 0 && m.stride % 8 == 0 && m.cols % 8 == 0;
+    return gpu_has_vector_rows(m) && m.cols % 8 == 0;
 }
 
 static inline int64_t gpu_blocks(int64_t count, int64_t block) {

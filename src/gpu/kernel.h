@@ -49,8 +49,12 @@ DEVICE void unpack_pair(float x[2], uint32_t pair, enum dtype dtype) {
     x[1] = number_of((uint16_t)(pair >> 16), dtype);
 }
 
+template <enum dtype TYPE> DEVICE uint32_t gpu_pack(float low, float high) {
+    return TYPE == DTYPE_BF16 ? gpu_bf16_pair(low, high) : gpu_f16_pair(low, high);
+}
+
 DEVICE uint32_t pack(const float x[2], enum dtype dtype) {
-    return bits_of(x[0], dtype) | (uint32_t)bits_of(x[1], dtype) << 16;
+    return dtype == DTYPE_BF16 ? gpu_pack<DTYPE_BF16>(x[0], x[1]) : gpu_pack<DTYPE_F16>(x[0], x[1]);
 }
 
 template <> struct vector_io<8> {

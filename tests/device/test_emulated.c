@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's kernels, run by the emulation or, with BERTH_TEST_DEVICE=cuda, by a GPU: every operation
-// is compared with loops in double, its gradients with finite differences. Some tests run this with
-// other orders of threads.
+// The GPU's kernels, run by the emulation or, with BERTH_TEST_DEVICE=cuda, by a GPU: every
+// operation is compared with loops in double, its gradients with finite differences. Some tests run
+// this with other orders of threads.
 #include "core/harness.h"
 #include "nan_hits.h"
 #include "op_walk.h"
@@ -26,6 +26,11 @@ static const struct case_shape attention_shapes[] = {
     {"heads of 32", {70, 1}, 64, 2, 64, 50, "attention"},
     {"heads of 64", {197, 64, 7}, 128, 2, 64, 50, "attention"},
     {"heads of 128", {67, 33}, 256, 2, 64, 50, "attention"},
+};
+// Rows that begin at vectors but do not end at one.
+static const struct case_shape odd_shapes[] = {
+    {"odd ends of one side", {70, 3}, 88, 1, 83, 50, "linear_"},
+    {"odd ends of all sides", {70, 3}, 67, 1, 75, 50, "linear_"},
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -74,6 +79,10 @@ static void operations(void **state) {
 
 static void operations_on_wide_rows(void **state) {
     check_shapes(wide_shapes, COUNT(wide_shapes));
+}
+
+static void products_with_odd_ends(void **state) {
+    check_shapes(odd_shapes, COUNT(odd_shapes));
 }
 
 static void nan_is_no_hit(void **state) {
@@ -548,6 +557,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(gpus_and_threads),
         cmocka_unit_test(attention_in_graphs),
         cmocka_unit_test(products_in_tf32),
+        cmocka_unit_test(products_with_odd_ends),
         cmocka_unit_test(products_of_one_shape),
         cmocka_unit_test(a_product_with_a_long_bias),
         cmocka_unit_test(marks_are_in_the_stream),
