@@ -196,7 +196,7 @@ struct gpu_graph {
 };
 
 // What follows is recorded instead of started. Until the capture ends, calls that wait or allocate
-// memory fail.
+// memory fail, and then its end fails, too.
 static inline gpu_error gpu_capture_begin(gpu_stream stream) {
     return gpu_error_of(
         GPU_CALL(StreamBeginCapture)(stream.stream, GPU_CALL(StreamCaptureModeThreadLocal)));

@@ -49,7 +49,9 @@ inline gpu_error emulated_fault(const char *call) {
     return gpu_error{code, NULL};
 }
 
+// As in CUDA, the capture is spoilt, too.
 static inline gpu_error emulated_capture_error(void) {
+    emulated_captures_spoil();
     return gpu_error{GPU_CAPTURE_FORBIDS, "not allowed while a graph is captured"};
 }
 
@@ -290,7 +292,9 @@ static inline gpu_error gpu_capture_begin(gpu_stream stream) {
 }
 
 static inline gpu_error gpu_capture_end(gpu_stream stream, gpu_graph *graph) {
-    emulated_capture_end(stream.queue, &graph->exec);
+    if (!emulated_capture_end(stream.queue, &graph->exec)) {
+        return gpu_error{901, "the capture is invalid"};
+    }
     return emulated_fault("capture");
 }
 

@@ -64,8 +64,8 @@ static void *memory_new_zeroed(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     void *block;
     const size_t requested = bytes > 0 ? bytes : 1; // NULL would look like a failure
-    if (gpu_memory_new(&block, requested).code != 0) {
-        return NULL;
+    if (gpu->capturing != NULL || gpu_memory_new(&block, requested).code != 0) {
+        return NULL; // a capture forbids the call, and would be lost with it
     }
     gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
     return block;

@@ -18,7 +18,7 @@ struct emulated_stream {
     int gpu, threads;
     std::deque<struct emulated_task> queued;
     uint64_t added, done;
-    bool is_capturing;
+    bool is_capturing, is_invalid; // a capture that a forbidden call has spoilt
     std::vector<struct emulated_task> captured;
 };
 
@@ -35,7 +35,8 @@ void emulated_use_gpu(int index) {
 }
 
 struct emulated_stream *emulated_stream_open(int threads) {
-    struct emulated_stream *stream = new emulated_stream{current_gpu, threads, {}, 0, 0, false, {}};
+    struct emulated_stream *stream =
+        new emulated_stream{current_gpu, threads, {}, 0, 0, false, false, {}};
     streams.push_back(stream);
     return stream;
 }
@@ -113,7 +114,14 @@ bool emulated_stream_is_capturing(void) {
 
 void emulated_capture_begin(struct emulated_stream *stream) {
     stream->is_capturing = true;
+    stream->is_invalid = false;
     stream->captured.clear();
+}
+
+void emulated_captures_spoil(void) {
+    for (struct emulated_stream *stream : streams) {
+        stream->is_invalid = stream->is_capturing;
+    }
 }
 
 static bool has_same_kernels(const struct emulated_graph *graph,
@@ -126,16 +134,24 @@ static bool has_same_kernels(const struct emulated_graph *graph,
     return same;
 }
 
-void emulated_capture_end(struct emulated_stream *stream, struct emulated_graph **graph) {
-    const bool updates = *graph != NULL && has_same_kernels(*graph, stream->captured);
+static std::vector<struct emulated_task> end_capture(struct emulated_stream *stream) {
+    stream->is_capturing = false;
+    return std::move(stream->captured);
+}
+
+bool emulated_capture_end(struct emulated_stream *stream, struct emulated_graph **graph) {
+    std::vector<struct emulated_task> captured = end_capture(stream);
+    if (stream->is_invalid) {
+        return false;
+    }
+    const bool updates = *graph != NULL && has_same_kernels(*graph, captured);
     emulated_counts_add(updates ? "graph update" : "graph instantiation", gpu_cost{0, 0, 0});
     if (!updates) {
         delete *graph;
         *graph = new emulated_graph;
     }
-    (*graph)->tasks = std::move(stream->captured);
-    stream->captured.clear();
-    stream->is_capturing = false;
+    (*graph)->tasks = std::move(captured);
+    return true;
 }
 
 // Copies the tasks, because the graph may be updated before they run.

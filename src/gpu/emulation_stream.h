@@ -42,8 +42,11 @@ void emulated_stream_wait_all(void);
 bool emulated_stream_is_capturing(void);
 
 void emulated_capture_begin(struct emulated_stream *stream);
-// *graph, NULL or from an earlier capture, becomes what was captured.
-void emulated_capture_end(struct emulated_stream *stream, struct emulated_graph **graph);
+// A call that captures forbid was made: ending any that is under way fails.
+void emulated_captures_spoil(void);
+// *graph, NULL or from an earlier capture, becomes what was captured. Returns false, and leaves it
+// as it was, if the capture is spoilt.
+bool emulated_capture_end(struct emulated_stream *stream, struct emulated_graph **graph);
 void emulated_graph_start(const struct emulated_graph *graph, struct emulated_stream *stream);
 void emulated_graph_free(struct emulated_graph *graph);
 

@@ -23,8 +23,9 @@ static int dump_sequence(struct harness *harness, const int32_t *numbers, int64_
     struct reference_sequence sequence = {
         .length = length, .ids = numbers, .type_ids = numbers + length};
     struct packed *packed = packed_new(&sequence, 1);
-    bert_forward(&harness->model, harness->activations, packed_batch(packed), NULL);
-    float *logits = harness_logits(harness, packed_batch(packed));
+    const struct batch *batch = harness_batch(harness, packed);
+    bert_forward(&harness->model, harness->activations, batch, NULL);
+    float *logits = harness_logits(harness, batch);
     size_t count = 2 * (size_t)length;
     int good = fwrite(logits, sizeof *logits, count, stdout) == count;
     free(logits);

@@ -66,6 +66,24 @@ static enum berth_status open_device(const struct device_options *options, struc
                : error_set(error, BERTH_UNAVAILABLE, "the CPU's %s", options->instructions);
 }
 
+int harness_lacks_device(void) {
+    const char *name = getenv("BERTH_TEST_DEVICE");
+    struct berth_error error;
+    int count;
+    char text[160];
+    const int lacks =
+        name != NULL && device_gpu_describe(name, 0, &count, text, &error) == BERTH_UNAVAILABLE;
+    if (lacks) {
+        print_message("skipped: %s\n", error.message);
+    }
+    return lacks;
+}
+
+int harness_on_gpu(void) {
+    const char *name = getenv("BERTH_TEST_DEVICE");
+    return name != NULL && (strcmp(name, "cuda") == 0 || strcmp(name, "hip") == 0);
+}
+
 int harness_open(struct harness *harness, const struct bert_config *config,
                  const struct harness_options *options) {
     const int training = !options->inference;
@@ -110,6 +128,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
 void harness_close(struct harness *harness) {
     struct device *dev = harness->device;
     size_t bytes = (size_t)harness->table.total * sizeof(float);
+    device_batch_done(&harness->batch);
     bert_activations_free(harness->activations);
     dev->memory_free(dev, harness->block, harness->block_bytes);
     if (harness->compute != harness->master) {
@@ -146,17 +165,29 @@ static float *download(struct harness *harness, const void *from, int64_t count)
     return to;
 }
 
+// Without the columns that fill up a row.
+static void download_rows(struct harness *harness, float *to, struct mat from) {
+    const int64_t count = (from.rows - 1) * from.stride + from.cols;
+    float *all = download(harness, from.data, count);
+    for (int64_t row = 0; row < from.rows; row++) {
+        memcpy(to + row * from.cols, all + row * from.stride, (size_t)from.cols * sizeof *to);
+    }
+    free(all);
+}
+
 float *harness_gradients(struct harness *harness) {
     return download(harness, harness->gradients, harness->table.total);
 }
 
 float *harness_logits(struct harness *harness, const struct batch *batch) {
-    struct mat logits = bert_logits(&harness->model, harness->activations, batch);
-    return download(harness, logits.data, logits.rows * logits.cols);
+    const struct mat logits = bert_logits(&harness->model, harness->activations, batch);
+    float *all = malloc((size_t)(logits.rows * logits.cols) * sizeof *all);
+    assert_non_null(all);
+    download_rows(harness, all, logits);
+    return all;
 }
 
 float *harness_masked_logits(struct harness *harness, const struct batch *batch) {
-    struct device *dev = harness->device;
     const int64_t most = bert_decoder_rows(batch->masked_count);
     float *all = malloc((size_t)(batch->masked_count * harness->config.vocab_size) * sizeof *all);
     int64_t rows;
@@ -167,8 +198,7 @@ float *harness_masked_logits(struct harness *harness, const struct batch *batch)
         rows = left < most ? left : most;
         const struct mat logits =
             bert_decode_logits(&harness->model, harness->activations, batch, first, rows);
-        dev->download(dev, all + first * logits.cols, logits.data,
-                      (size_t)(rows * logits.cols) * sizeof *all);
+        download_rows(harness, all + first * logits.cols, logits);
     }
     return all;
 }
@@ -206,13 +236,15 @@ struct received {
 
 static void keep_range(void *context, size_t index) {
     struct received *received = context;
-    const struct param_range range = param_range(&received->harness->table, index);
-    const float *gradients = received->harness->gradients;
+    const struct harness *harness = received->harness;
+    const struct param_range range = param_range(&harness->table, index);
     received->calls++;
     for (int64_t i = range.first; i < range.first + range.count; i++) {
         received->times[i]++;
-        received->values[i] = gradients[i];
     }
+    harness->device->download(harness->device, received->values + range.first,
+                              harness->gradients + range.first,
+                              (size_t)range.count * sizeof(float));
 }
 
 void assert_sink(struct harness *harness, const struct batch *batch,
@@ -231,8 +263,9 @@ void assert_sink(struct harness *harness, const struct batch *batch,
     for (int64_t i = 0; i < total; i++) {
         assert_int_equal(received.times[i], 1);
     }
-    assert_memory_equal(received.values, harness->gradients,
-                        (size_t)total * sizeof *received.values);
+    float *gradients = harness_gradients(harness);
+    assert_memory_equal(received.values, gradients, (size_t)total * sizeof *gradients);
+    free(gradients);
     free(received.values);
     free(received.times);
 }
@@ -241,126 +274,89 @@ void assert_sink(struct harness *harness, const struct batch *batch,
 
 struct packed {
     struct batch batch;
-    int32_t *numbers;   // all the int32 arrays
-    int32_t *word_rows; // rows by their ids
-    int64_t *global_indices;
-    float *targets, *label_targets;
-    int32_t *masked; // rows, then labels
-    int32_t *head;   // the arrays of the batch's head
+    struct batch_extent extent;
+    void *block; // of all arrays
 };
 
-static int32_t *sorted_rows(const int32_t *ids, int64_t count) {
-    int32_t *rows = malloc((size_t)count * sizeof *rows), most = 0;
-    int64_t put = 0;
-    assert_non_null(rows);
-    for (int64_t i = 0; i < count; i++) {
-        most = ids[i] > most ? ids[i] : most;
+static void sort_rows(struct batch *batch) {
+    int32_t most = 0, *rows = (int32_t *)batch->word_rows;
+    for (int64_t i = 0; i < batch->token_count; i++) {
+        most = batch->ids[i] > most ? batch->ids[i] : most;
     }
     for (int32_t id = 0; id <= most; id++) {
-        for (int64_t i = 0; i < count; i++) {
-            if (ids[i] == id) {
-                rows[put++] = (int32_t)i;
+        for (int64_t i = 0; i < batch->token_count; i++) {
+            if (batch->ids[i] == id) {
+                *rows++ = (int32_t)i;
             }
         }
     }
-    return rows;
 }
 
-static void pack_sequence(const struct packed *packed, int32_t *const arrays[4],
-                          const struct reference_sequence *sequence, int64_t s, int64_t first) {
-    memcpy(arrays[0] + first, sequence->ids, (size_t)sequence->length * sizeof(int32_t));
-    memcpy(arrays[1] + first, sequence->type_ids, (size_t)sequence->length * sizeof(int32_t));
+static void pack_tokens(struct batch *batch, const struct reference_sequence *sequence, int64_t s) {
+    const int64_t first = batch->cu_seqlens[s];
+    memcpy((int32_t *)batch->ids + first, sequence->ids,
+           (size_t)sequence->length * sizeof(int32_t));
+    memcpy((int32_t *)batch->type_ids + first, sequence->type_ids,
+           (size_t)sequence->length * sizeof(int32_t));
     for (int64_t i = 0; i < sequence->length; i++) {
-        arrays[2][first + i] = (int32_t)i;
-        arrays[3][first + i] = (int32_t)s;
+        ((int32_t *)batch->positions)[first + i] = (int32_t)i;
+        ((int32_t *)batch->sequences)[first + i] = (int32_t)s;
     }
-    packed->global_indices[s] = sequence->global_index;
+    ((int32_t *)batch->cu_seqlens)[s + 1] = (int32_t)(first + sequence->length);
 }
 
-static void pack_head(struct packed *packed) {
-    struct batch *batch = &packed->batch;
-    const int64_t rows = batch_round(batch->sequence_count + batch->masked_count);
-    const int64_t numbers = 3 * rows + batch->sequence_count + 1 + batch->masked_count;
-    packed->head = malloc((size_t)numbers * sizeof *packed->head);
-    assert_non_null(packed->head);
-    batch->head =
-        (struct batch_head){.rows = packed->head,
-                            .positions = packed->head + rows,
-                            .sequences = packed->head + 2 * rows,
-                            .cu_seqlens = packed->head + 3 * rows,
-                            .masked_rows = packed->head + 3 * rows + batch->sequence_count + 1};
-    batch_fill_head(batch);
+static void pack_labels(struct batch *batch, const struct reference_sequence *sequence, int64_t s) {
+    ((int64_t *)batch->global_indices)[s] = sequence->global_index;
+    ((int32_t *)batch->start_positions)[s] = sequence->start;
+    ((int32_t *)batch->end_positions)[s] = sequence->end;
+    ((int32_t *)batch->labels)[s] = sequence->label;
+    ((float *)batch->targets)[s] = sequence->target;
+    for (int64_t k = 0; k < sequence->label_target_count; k++) {
+        ((float *)batch->label_targets)[s * sequence->label_target_count + k] =
+            sequence->label_targets[k];
+    }
+    for (int64_t i = 0; i < sequence->masked_count; i++, batch->masked_count++) {
+        ((int32_t *)batch->masked_rows)[batch->masked_count] =
+            batch->cu_seqlens[s] + sequence->masked_positions[i];
+        ((int32_t *)batch->masked_labels)[batch->masked_count] = sequence->masked_labels[i];
+    }
+}
+
+static struct batch_extent extent_of(const struct reference_sequence *sequences, int64_t count) {
+    struct batch_extent extent = {
+        .sequences = count, .labels = sequences[0].label_target_count, .head_rows = count};
+    for (int64_t s = 0; s < count; s++) {
+        const struct reference_sequence *sequence = &sequences[s];
+        extent.tokens += sequence->length;
+        extent.masked += sequence->masked_count;
+        extent.head_rows += sequence->masked_count;
+        extent.max_length =
+            sequence->length > extent.max_length ? sequence->length : extent.max_length;
+    }
+    return extent;
 }
 
 struct packed *packed_new(const struct reference_sequence *sequences, int64_t count) {
-    int64_t tokens = 0, longest = 0;
-    for (int64_t s = 0; s < count; s++) {
-        tokens += sequences[s].length;
-        longest = sequences[s].length > longest ? sequences[s].length : longest;
-    }
-    const int64_t rows = batch_round(tokens);
-    int64_t masked_count = 0;
-    for (int64_t s = 0; s < count; s++) {
-        masked_count += sequences[s].masked_count;
-    }
     struct packed *packed = malloc(sizeof *packed);
     assert_non_null(packed);
-    packed->numbers = calloc((size_t)(4 * rows + 4 * (count + 1)), sizeof(int32_t));
-    packed->global_indices = calloc((size_t)count, sizeof(int64_t));
-    packed->targets = calloc((size_t)count, sizeof(float));
-    const int64_t width = sequences[0].label_target_count;
-    packed->label_targets = calloc((size_t)(count * width) + 1, sizeof(float));
-    packed->masked = calloc((size_t)(2 * masked_count) + 1, sizeof(int32_t));
-    assert_true(packed->numbers && packed->global_indices && packed->targets &&
-                packed->label_targets && packed->masked);
-    int64_t masked = 0;
-    int32_t *arrays[4];
-    for (int i = 0; i < 4; i++) {
-        arrays[i] = packed->numbers + i * rows;
-    }
-    int32_t *cu_seqlens = packed->numbers + 4 * rows;
-    int32_t *starts = cu_seqlens + count + 1, *ends = starts + count, *labels = ends + count;
-    for (int64_t r = tokens; r < rows; r++) {
-        arrays[3][r] = -1;
-    }
+    *packed = (struct packed){.extent = extent_of(sequences, count)};
+    struct batch *batch = &packed->batch;
+    packed->block = calloc(batch_carve(batch, NULL, &packed->extent), 1);
+    assert_non_null(packed->block);
+    batch_carve(batch, packed->block, &packed->extent);
+    batch->token_count = packed->extent.tokens;
+    batch->row_count = batch_round(batch->token_count);
+    batch->sequence_count = count;
+    batch->max_length = packed->extent.max_length;
     for (int64_t s = 0; s < count; s++) {
-        pack_sequence(packed, arrays, &sequences[s], s, cu_seqlens[s]);
-        cu_seqlens[s + 1] = cu_seqlens[s] + (int32_t)sequences[s].length;
-        starts[s] = sequences[s].start;
-        ends[s] = sequences[s].end;
-        labels[s] = sequences[s].label;
-        packed->targets[s] = sequences[s].target;
-        for (int64_t k = 0; k < width; k++) {
-            packed->label_targets[s * width + k] = sequences[s].label_targets[k];
-        }
-        for (int64_t i = 0; i < sequences[s].masked_count; i++, masked++) {
-            packed->masked[masked] = cu_seqlens[s] + sequences[s].masked_positions[i];
-            packed->masked[masked_count + masked] = sequences[s].masked_labels[i];
-        }
+        pack_tokens(batch, &sequences[s], s);
+        pack_labels(batch, &sequences[s], s);
     }
-    packed->word_rows = sorted_rows(arrays[0], tokens);
-    packed->batch = (struct batch){
-        .token_count = tokens,
-        .row_count = rows,
-        .sequence_count = count,
-        .max_length = longest,
-        .ids = arrays[0],
-        .type_ids = arrays[1],
-        .positions = arrays[2],
-        .sequences = arrays[3],
-        .word_rows = packed->word_rows,
-        .cu_seqlens = cu_seqlens,
-        .global_indices = packed->global_indices,
-        .start_positions = starts,
-        .end_positions = ends,
-        .labels = labels,
-        .targets = packed->targets,
-        .label_targets = packed->label_targets,
-        .masked_count = masked_count,
-        .masked_rows = packed->masked,
-        .masked_labels = packed->masked + masked_count,
-    };
-    pack_head(packed);
+    for (int64_t r = batch->token_count; r < batch->row_count; r++) {
+        ((int32_t *)batch->sequences)[r] = -1;
+    }
+    sort_rows(batch);
+    batch_fill_head(batch);
     return packed;
 }
 
@@ -373,14 +369,15 @@ void packed_weigh_masked(struct packed *packed, float weight) {
 }
 
 void packed_free(struct packed *packed) {
-    free(packed->numbers);
-    free(packed->word_rows);
-    free(packed->global_indices);
-    free(packed->targets);
-    free(packed->label_targets);
-    free(packed->masked);
-    free(packed->head);
+    free(packed->block);
     free(packed);
+}
+
+const struct batch *harness_batch(struct harness *harness, const struct packed *packed) {
+    struct berth_error error = {0};
+    device_batch_done(&harness->batch);
+    assert_ok(device_batch_init(&harness->batch, harness->device, &packed->extent, &error), &error);
+    return device_batch_upload(&harness->batch, &packed->batch);
 }
 
 // --- random material -----------------------------------------------------------------------------
@@ -488,6 +485,14 @@ double relative_error(const float *x, const float *y, int64_t count) {
         size += (double)y[i] * y[i];
     }
     return difference == 0 ? 0 : sqrt(difference / size);
+}
+
+void assert_same(const float *x, const float *y, int64_t count, double on_gpu) {
+    if (harness_on_gpu()) {
+        assert_true(relative_error(x, y, count) <= on_gpu);
+    } else {
+        assert_memory_equal(x, y, (size_t)count * sizeof *x);
+    }
 }
 
 double largest_difference(const float *x, const double *y, int64_t count) {

@@ -3,6 +3,7 @@
 #ifndef BERTH_TESTS_MODEL_HARNESS_H
 #define BERTH_TESTS_MODEL_HARNESS_H
 
+#include "core/device_batch.h"
 #include "model/bert.h"
 #include "reference.h"
 
@@ -17,6 +18,7 @@ struct harness {
     float *master, *gradients; // device memory
     void *compute;
     enum bert_keep keep;
+    struct device_batch batch;    // of harness_batch
     const struct bert_sink *sink; // of harness_step's backward pass
 };
 
@@ -30,6 +32,13 @@ struct harness_options {
     enum param_head head; // PARAM_HEAD_NONE: the span head
     int64_t max_masked;   // of a head that decodes or of the token head
 };
+
+// 1, with a message, if BERTH_TEST_DEVICE names a GPU and the machine has none: the test is
+// skipped.
+int harness_lacks_device(void);
+// 1: BERTH_TEST_DEVICE names a GPU, whose library chooses a product's kernel by its shape. So a row
+// has other bits among another number of rows.
+int harness_on_gpu(void);
 
 // Returns 0 if the machine lacks the requested instruction set; any other error fails the test.
 // Weights are zero until harness_load.
@@ -46,10 +55,13 @@ float *harness_logits(struct harness *harness, const struct batch *batch);
 // Of the masked tokens [masked_count, V], after a forward pass of its own.
 float *harness_masked_logits(struct harness *harness, const struct batch *batch);
 
-// Sequences laid out as a batch. Free with packed_free.
+// Sequences laid out as a batch in the host's memory. Free with packed_free.
 struct packed;
 struct packed *packed_new(const struct reference_sequence *sequences, int64_t count);
 const struct batch *packed_batch(const struct packed *packed);
+// The batch in the memory of the harness's device, as all other functions take it; valid until the
+// next call for the same harness.
+const struct batch *harness_batch(struct harness *harness, const struct packed *packed);
 // masked_weight of the batch, 0 before.
 void packed_weigh_masked(struct packed *packed, float weight);
 void packed_free(struct packed *packed);
@@ -82,6 +94,8 @@ double *to_double(const float *x, int64_t count);
 // |x - y| / |y|
 double relative_error(const float *x, const float *y, int64_t count);
 double largest_difference(const float *x, const double *y, int64_t count);
+// Asserts that x and y have the same bits; on a GPU that |x - y| <= on_gpu |y|.
+void assert_same(const float *x, const float *y, int64_t count, double on_gpu);
 // Asserts |g - g0| <= relative |g0| + floor |G0| for every tensor; the message names the tensor.
 // Returns the largest |g - g0| / (relative |g0| + floor |G0|).
 double assert_gradients(const struct param_table *table, const float *g, const double *g0,

@@ -136,7 +136,8 @@ static int check_steps(const struct bert_config *config, enum dtype compute, int
     struct packed *packed = packed_new(sequences, SEQUENCES);
     const int by_library = compute == DTYPE_F32 && strcmp(instructions, "avx512") == 0;
     const size_t library = by_library ? gemm_heap_bytes(config->intermediate_size) : 0;
-    count_steps(&harness, packed_batch(packed), (long long)(library + BOOKKEEPING) * threads);
+    count_steps(&harness, harness_batch(&harness, packed),
+                (long long)(library + BOOKKEEPING) * threads);
     print_message("%s %s, %d threads, I %d: at most %lld bytes\n", instructions,
                   dtype_name(compute), threads, (int)config->intermediate_size,
                   (long long)(atomic_load(&peak) - atomic_load(&live)));

@@ -88,7 +88,8 @@ static float *accumulate(struct scene *scene, int64_t batch_size, double *loss) 
     for (int64_t first = 0; first < SEQUENCES; first += batch_size) {
         int64_t count = SEQUENCES - first < batch_size ? SEQUENCES - first : batch_size;
         struct packed *packed = packed_new(scene->sequences + first, count);
-        *loss += harness_step(&scene->harness, packed_batch(packed), &dropout, 1.0f / SEQUENCES);
+        *loss += harness_step(&scene->harness, harness_batch(&scene->harness, packed), &dropout,
+                              1.0f / SEQUENCES);
         packed_free(packed);
     }
     return harness_gradients(&scene->harness);
@@ -118,7 +119,7 @@ static void gradients_are_reported_when_final(void **state) {
         struct scene scene;
         scene_open(&scene, &modes[m]);
         struct packed *packed = packed_new(scene.sequences, SEQUENCES);
-        assert_sink(&scene.harness, packed_batch(packed), &dropout);
+        assert_sink(&scene.harness, harness_batch(&scene.harness, packed), &dropout);
         packed_free(packed);
         scene_close(&scene);
     }
@@ -136,12 +137,14 @@ static void check_neighbours(const struct mode *mode) {
     struct scene scene;
     scene_open(&scene, mode);
     struct packed *all = packed_new(scene.sequences, SEQUENCES);
-    bert_forward(&scene.harness.model, scene.harness.activations, packed_batch(all), &dropout);
-    float *whole = harness_logits(&scene.harness, packed_batch(all));
+    const struct batch *batch = harness_batch(&scene.harness, all);
+    bert_forward(&scene.harness.model, scene.harness.activations, batch, &dropout);
+    float *whole = harness_logits(&scene.harness, batch);
     for (int64_t s = 0; s < SEQUENCES; s++) {
         struct packed *one = packed_new(&scene.sequences[s], 1);
-        bert_forward(&scene.harness.model, scene.harness.activations, packed_batch(one), &dropout);
-        float *alone = harness_logits(&scene.harness, packed_batch(one));
+        batch = harness_batch(&scene.harness, one);
+        bert_forward(&scene.harness.model, scene.harness.activations, batch, &dropout);
+        float *alone = harness_logits(&scene.harness, batch);
         const float *there = whole + 2 * packed_batch(all)->cu_seqlens[s];
         assert_true(relative_error(alone, there, 2 * lengths[s]) <= 1e-6);
         free(alone);
@@ -282,12 +285,13 @@ static void check_inference(const struct mode *mode) {
     assert_true(scene_open_sized(&inference, &options, &config, lengths));
     assert_true(inference.harness.block_bytes < training.harness.block_bytes);
     struct packed *packed = packed_new(training.sequences, SEQUENCES);
-    const struct batch *batch = packed_batch(packed);
+    const struct batch *batch = harness_batch(&training.harness, packed);
+    const struct batch *other = harness_batch(&inference.harness, packed);
     static const struct bert_dropout zero = {.seed = 7, .step = 5};
     bert_forward(&training.harness.model, training.harness.activations, batch, &zero);
-    bert_forward(&inference.harness.model, inference.harness.activations, batch, NULL);
+    bert_forward(&inference.harness.model, inference.harness.activations, other, NULL);
     float *a = harness_logits(&training.harness, batch);
-    float *b = harness_logits(&inference.harness, batch);
+    float *b = harness_logits(&inference.harness, other);
     assert_memory_equal(a, b, (size_t)batch->token_count * 2 * sizeof *a);
     free(a);
     free(b);
@@ -311,9 +315,9 @@ static void nothing_is_left_over(void **state) {
         struct packed *packed = packed_new(scene.sequences, 5);
         struct packed *other = packed_new(scene.sequences, SEQUENCES);
         for (int i = 0; i < 2; i++) {
-            harness_step(&scene.harness, packed_batch(other), &dropout, 1);
+            harness_step(&scene.harness, harness_batch(&scene.harness, other), &dropout, 1);
             harness_zero_gradients(&scene.harness);
-            harness_step(&scene.harness, packed_batch(packed), &dropout, 1);
+            harness_step(&scene.harness, harness_batch(&scene.harness, packed), &dropout, 1);
             gradients[i] = harness_gradients(&scene.harness);
         }
         assert_memory_equal(gradients[0], gradients[1],
@@ -344,7 +348,7 @@ static void memory_needs_no_clearing(void **state) {
         float *gradients[2];
         for (int i = 0; i < 2; i++) {
             harness_zero_gradients(&scene.harness);
-            harness_step(&scene.harness, packed_batch(packed), &dropout, 1);
+            harness_step(&scene.harness, harness_batch(&scene.harness, packed), &dropout, 1);
             gradients[i] = harness_gradients(&scene.harness);
             fill_with_nan(&scene.harness);
         }
@@ -371,7 +375,7 @@ static void check_slack_rows(const struct mode *mode) {
             ids[r] = i ? (int32_t)(r % 61) : 0;
         }
         harness_zero_gradients(&scene.harness);
-        harness_step(&scene.harness, batch, &dropout, 1);
+        harness_step(&scene.harness, harness_batch(&scene.harness, packed), &dropout, 1);
         gradients[i] = harness_gradients(&scene.harness);
     }
     assert_memory_equal(gradients[0], gradients[1],
@@ -400,7 +404,8 @@ static void other_seeds_steps_and_indices_are_other_masks(void **state) {
             scene.sequences[s].global_index = s + (variant == 3);
         }
         struct packed *packed = packed_new(scene.sequences, SEQUENCES);
-        double loss = harness_step(&scene.harness, packed_batch(packed), &other, 1);
+        double loss =
+            harness_step(&scene.harness, harness_batch(&scene.harness, packed), &other, 1);
         first = variant == 0 ? loss : first;
         assert_true(variant == 0 || loss != first);
         packed_free(packed);
@@ -427,7 +432,7 @@ static void check_bad_numbers(const struct mode *mode) {
     scene_open(&scene, mode);
     struct harness *harness = &scene.harness;
     struct packed *packed = packed_new(scene.sequences, SEQUENCES);
-    const struct batch *batch = packed_batch(packed);
+    const struct batch *batch = harness_batch(harness, packed);
     const struct param_layer *layers = harness->table.layers;
     const int64_t offsets[] = {harness->table.embedding_norm_bias, layers[0].output_bias,
                                layers[1].attention_bias, layers[2].output_norm_bias,

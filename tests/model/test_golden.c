@@ -60,7 +60,7 @@ static void scene_close(struct scene *scene) {
 }
 
 static double step(struct scene *scene) {
-    return harness_step(&scene->harness, packed_batch(scene->packed), NULL,
+    return harness_step(&scene->harness, harness_batch(&scene->harness, scene->packed), NULL,
                         1 / (float)scene->sequences.count) /
            (double)scene->sequences.count;
 }
@@ -72,7 +72,7 @@ static void check_f32(struct scene *scene) {
     double expected_loss = golden_number(&scene->golden.file, "", "loss");
     assert_true(fabs(loss - expected_loss) <= 1e-5 * fabs(expected_loss));
     float *expected = golden_floats(&scene->golden.file, "", "logits", NULL);
-    float *logits = harness_logits(&scene->harness, packed_batch(scene->packed));
+    float *logits = harness_logits(&scene->harness, harness_batch(&scene->harness, scene->packed));
     double *wide = to_double(expected, 2 * scene->sequences.tokens);
     double apart = largest_difference(logits, wide, 2 * scene->sequences.tokens);
     assert_true(apart <= 1e-4);
@@ -122,7 +122,7 @@ static void pre_layer_norm_bf16_is_near(void **state) {
         step(&scene);
         int64_t count;
         float *expected = golden_floats(&scene.golden.file, "", "logits", &count);
-        float *logits = harness_logits(&scene.harness, packed_batch(scene.packed));
+        float *logits = harness_logits(&scene.harness, harness_batch(&scene.harness, scene.packed));
         float *g0 = golden_layout(&scene.golden, &scene.harness.table, "grad.");
         float *g = harness_gradients(&scene.harness);
         double logits_error = relative_error(logits, expected, count);
@@ -141,7 +141,7 @@ static void pre_layer_norm_bf16_is_near(void **state) {
 // --- Google's layout ----------------------------------------------------------------------------
 
 static float *forward_logits(struct scene *scene) {
-    const struct batch *batch = packed_batch(scene->packed);
+    const struct batch *batch = harness_batch(&scene->harness, scene->packed);
     bert_forward(&scene->harness.model, scene->harness.activations, batch, NULL);
     return harness_logits(&scene->harness, batch);
 }
@@ -231,7 +231,7 @@ static void check_bf16(struct scene *scene) {
     step(scene);
     int64_t count;
     float *expected = golden_floats(&scene->golden.file, "", "logits", &count);
-    float *logits = harness_logits(&scene->harness, packed_batch(scene->packed));
+    float *logits = harness_logits(&scene->harness, harness_batch(&scene->harness, scene->packed));
     double error = relative_error(logits, expected, count);
     const struct param_table *table = &scene->harness.table;
     float *g0 = golden_layout(&scene->golden, table, "grad.");
@@ -261,41 +261,64 @@ static void bf16_is_as_good_as_autocast(void **state) {
 
 // --- ten updates ---------------------------------------------------------------------------------
 
-// AdamW's buffers in addition to the model's, in device memory, which is the host's.
+// AdamW's buffers in addition to the model's, in device memory.
 enum { RANGES = 3, SUMS = 256 };
-struct moments {
-    float *first, *second;
+struct totals {
     struct grad_stats stats[1];
     struct device_range ranges[RANGES];
     int64_t blocks[2];
     double sums[SUMS];
+};
+struct moments {
+    float *first, *second;
+    struct totals *totals;
 };
 
 // Decay acts on matrices and embedding tables.
 static void fill_ranges(struct harness *harness, struct moments *moments) {
     const struct param_table *table = &harness->table;
     const int64_t starts[] = {0, table->matrix_count, table->embedding_norm_weight, table->total};
-    struct device_range *ranges = moments->ranges;
+    struct totals totals = {0};
     for (int i = 0; i < RANGES; i++) {
-        ranges[i] = (struct device_range){.first = starts[i],
-                                          .moment_first = starts[i],
-                                          .count = starts[i + 1] - starts[i],
-                                          .block = moments->blocks[1],
-                                          .weight_decay = i < RANGES - 1 ? 0.01 : 0};
-        moments->blocks[1] += device_sum_blocks(ranges[i].count);
+        totals.ranges[i] = (struct device_range){.first = starts[i],
+                                                 .moment_first = starts[i],
+                                                 .count = starts[i + 1] - starts[i],
+                                                 .block = totals.blocks[1],
+                                                 .weight_decay = i < RANGES - 1 ? 0.01 : 0};
+        totals.blocks[1] += device_sum_blocks(totals.ranges[i].count);
     }
-    assert_true(moments->blocks[1] <= SUMS);
+    assert_true(totals.blocks[1] <= SUMS);
+    harness->device->upload(harness->device, moments->totals, &totals, sizeof totals);
+}
+
+static struct moments moments_new(struct harness *harness) {
+    struct device *dev = harness->device;
+    const size_t bytes = (size_t)harness->table.total * sizeof(float);
+    struct moments moments = {.first = dev->memory_new(dev, bytes),
+                              .second = dev->memory_new(dev, bytes),
+                              .totals = dev->memory_new(dev, sizeof(struct totals))};
+    fill_ranges(harness, &moments);
+    return moments;
+}
+
+static void moments_free(struct harness *harness, struct moments *moments) {
+    struct device *dev = harness->device;
+    const size_t bytes = (size_t)harness->table.total * sizeof(float);
+    dev->memory_free(dev, moments->first, bytes);
+    dev->memory_free(dev, moments->second, bytes);
+    dev->memory_free(dev, moments->totals, sizeof(struct totals));
 }
 
 static void update(struct harness *harness, struct moments *moments, int index, double rate) {
     struct device *dev = harness->device;
     const struct param_table *table = &harness->table;
+    struct totals *totals = moments->totals;
     struct adamw_args args = {
         .parameters = harness->master,
         .gradients = harness->gradients,
         .first_moment = moments->first,
         .second_moment = moments->second,
-        .ranges = moments->ranges,
+        .ranges = totals->ranges,
         .range_count = RANGES,
         .learning_rate = rate,
         .beta1 = 0.9,
@@ -305,13 +328,13 @@ static void update(struct harness *harness, struct moments *moments, int index, 
         .correction2 = 1 - pow(0.999, index + 1),
         .gradient_scale = 1,
         .max_grad_norm = 1,
-        .stats = moments->stats,
+        .stats = totals->stats,
     };
     if (harness->compute != harness->master) {
         args.compute = mat_of(harness->compute, 1, table->matrix_count, harness->model.compute);
     }
-    dev->squares(dev, moments->sums, harness->gradients, moments->ranges, RANGES);
-    dev->norms(dev, moments->stats, moments->sums, moments->blocks, 1, 1);
+    dev->squares(dev, totals->sums, harness->gradients, totals->ranges, RANGES);
+    dev->norms(dev, totals->stats, totals->sums, totals->blocks, 1, 1);
     dev->adamw(dev, &args);
 }
 
@@ -321,8 +344,9 @@ static double curve_step(struct harness *harness, const struct golden *golden, i
     struct golden_sequences sequences;
     golden_sequences_read(golden, suffix, &sequences);
     struct packed *packed = packed_new(sequences.sequences, sequences.count);
-    double loss = harness_step(harness, packed_batch(packed), NULL, 1 / (float)sequences.count) /
-                  (double)sequences.count;
+    double loss =
+        harness_step(harness, harness_batch(harness, packed), NULL, 1 / (float)sequences.count) /
+        (double)sequences.count;
     packed_free(packed);
     golden_sequences_free(&sequences);
     return loss;
@@ -364,11 +388,7 @@ static int ten_steps(enum dtype compute, const char *instructions) {
     }
     float *parameters = golden_parameters(&golden, &harness.table, NULL);
     harness_load(&harness, parameters);
-    struct device *dev = harness.device;
-    const size_t bytes = (size_t)harness.table.total * sizeof(float);
-    struct moments moments = {.first = dev->memory_new(dev, bytes),
-                              .second = dev->memory_new(dev, bytes)};
-    fill_ranges(&harness, &moments);
+    struct moments moments = moments_new(&harness);
     float *losses = golden_floats(&golden.file, "", "losses_float64", NULL);
     float *rates = golden_floats(&golden.file, "", "learning_rates", NULL);
     const int half = compute != DTYPE_F32;
@@ -385,8 +405,7 @@ static int ten_steps(enum dtype compute, const char *instructions) {
     free(losses);
     free(rates);
     free(parameters);
-    dev->memory_free(dev, moments.first, bytes);
-    dev->memory_free(dev, moments.second, bytes);
+    moments_free(&harness, &moments);
     harness_close(&harness);
     golden_close(&golden);
     return 1;
@@ -525,6 +544,9 @@ static void activations_equal_transformers(void **state) {
 }
 
 int main(void) {
+    if (harness_lacks_device()) {
+        return 77;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(activations_equal_transformers),
         cmocka_unit_test(f32_equals_pytorch),

@@ -175,7 +175,7 @@ static void compare_f32(const struct shape *shape, const struct variant *variant
     struct comparison comparison;
     comparison_open(&comparison, shape, variant);
     struct harness *harness = &comparison.harness;
-    const struct batch *batch = packed_batch(comparison.packed);
+    const struct batch *batch = harness_batch(harness, comparison.packed);
     double loss = harness_step(harness, batch, variant->dropout, 1 / (float)comparison.count);
     float *logits = harness_logits(harness, batch);
     float *gradient = harness_gradients(harness);
@@ -218,7 +218,7 @@ static void compare_bf16(const struct shape *shape, const struct variant *varian
     }
     comparison_open(&comparison, shape, variant);
     struct harness *harness = &comparison.harness;
-    const struct batch *batch = packed_batch(comparison.packed);
+    const struct batch *batch = harness_batch(harness, comparison.packed);
     harness_step(harness, batch, variant->dropout, 1 / (float)comparison.count);
     float *logits = harness_logits(harness, batch);
     float *gradient = harness_gradients(harness);
@@ -278,7 +278,7 @@ static void labels_outside_are_ignored(void **state) {
     sequences[0].end = 30;
     sequences[1].start = sequences[1].end = 1000;
     struct packed *packed = packed_new(sequences, 2);
-    assert_true(harness_step(&harness, packed_batch(packed), NULL, 1) == 0);
+    assert_true(harness_step(&harness, harness_batch(&harness, packed), NULL, 1) == 0);
     float *gradient = harness_gradients(&harness);
     for (int64_t i = 0; i < harness.table.total; i++) {
         assert_true(gradient[i] == 0);
