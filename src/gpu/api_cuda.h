@@ -22,8 +22,9 @@ static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
 
 // bits = 2 bits + the carry of x + y
 static __device__ __forceinline__ void gpu_shift_in_carry(uint32_t &bits, uint32_t x, uint32_t y) {
-    uint32_t sum;
-    asm("add.cc.u32 %1, %2, %3; addc.u32 %0, %0, %0;" : "+r"(bits), "=r"(sum) : "r"(x), "r"(y));
+    asm("{.reg .u32 sum; add.cc.u32 sum, %1, %2; addc.u32 %0, %0, %0;}"
+        : "+r"(bits)
+        : "r"(x), "r"(y));
 }
 
 // Two numbers, the first one in the lower half.

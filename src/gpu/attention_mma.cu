@@ -599,9 +599,9 @@ DEVICE void start_copy_queries(float *numbers, uint16_t *masks, struct query_sou
 
 // Two neighbouring numbers of shared memory, the first at a multiple of 8 bytes.
 DEVICE void load_two(float (&x)[2], const float *from) {
-    const float2 two = *(const float2 *)from;
-    x[0] = two.x;
-    x[1] = two.y;
+    const uint64_t both = *(const uint64_t *)from;
+    x[0] = gpu_float((uint32_t)both);
+    x[1] = gpu_float((uint32_t)(both >> 32));
 }
 
 // dK and dV. For a query after the last one all that it would add is zero.
