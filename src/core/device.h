@@ -510,7 +510,8 @@ struct device {
     void (*checksums)(struct device *dev, uint64_t *sums, struct mat values,
                       const struct device_checksum_range *ranges, int64_t count);
 
-    // FLOP/s of multiply-adds in this dtype, measured over about `seconds`. NULL: unknown.
+    // FLOP/s of multiply-adds in this dtype, measured over about `seconds`; NaN: it cannot be
+    // measured now, as where memory is short. NULL: unknown.
     double (*measure_peak)(struct device *dev, enum dtype dtype, double seconds);
 
     // --- int8, for inference; NULL where dtypes lacks i8 --------------------------------------

@@ -11,6 +11,7 @@
 // An estimate of the memory that the driver itself takes: for code, which it loads when a kernel
 // first runs, and for graphs.
 #define GPU_CODE_BYTES ((size_t)256 << 20)
+#define GPU_PEAK_SIDE 8192 // of the cube whose product tells the speed
 #define GPU_UNROLL _Pragma("unroll") // before a loop over an array that must stay in registers
 #define GPU_SHARED(type, name, count) __shared__ type name[count]
 #define GPU_DYNAMIC_SHARED(type, name)                                                             \

@@ -19,6 +19,8 @@
 #define GPU_KIND "emulated"
 #define GPU_HAS_TF32 1
 #define GPU_CODE_BYTES ((size_t)0)
+// 0: no measurement, whose number of products would depend on time, among the counts.
+#define GPU_PEAK_SIDE (emulated_counts_wanted() ? 0 : 64)
 #define GPU_UNROLL
 
 struct gpu_stream {

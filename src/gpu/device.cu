@@ -512,6 +512,7 @@ static void fill_table(struct device *device) {
     device->add = gpu_add;
     device->convert = gpu_convert;
     device->checksums = gpu_checksums;
+    device->measure_peak = gpu_measure_peak;
 }
 
 static enum berth_status count_devices(int *count, struct berth_error *error) {

@@ -248,6 +248,8 @@ void gpu_lamb_moments(struct device *dev, const struct adamw_args *args, double 
 void gpu_lamb_apply(struct device *dev, const struct lamb_args *args);
 void gpu_add(struct device *dev, float *to, const float *from, int64_t count);
 void gpu_convert(struct device *dev, struct mat to, const float *from);
+// peak.cu: also NaN where memory is short
+double gpu_measure_peak(struct device *dev, enum dtype dtype, double seconds);
 // checksums.cu
 void gpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
                    const struct device_checksum_range *ranges, int64_t count);

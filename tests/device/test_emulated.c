@@ -6,6 +6,7 @@
 #include "nan_hits.h"
 #include "op_walk.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -580,6 +581,37 @@ static void many_marks(void **state) {
     dev->close(dev);
 }
 
+// A speed in each type, with the device's memory as before. Without memory for the matrices there
+// is none, and no error.
+static void peak_of_products(void **state) {
+    static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+    const struct device_options options = {.threads = 2};
+    struct berth_error error;
+    struct device *dev = open_emulated();
+    const char *limit;
+    for (size_t i = 0; i < COUNT(dtypes); i++) {
+        (void)dev->measure_peak(dev, dtypes[i], 0.01); // a GPU loads the kernels
+        const uint64_t left = dev->memory_available(dev, &limit);
+        const double peak = dev->measure_peak(dev, dtypes[i], 0.01);
+        print_message("%s: %.3f TFLOP/s\n", dtype_name(dtypes[i]), peak * 1e-12);
+        assert_true(peak > 0 && peak < 1e17);
+        assert_int_equal(dev->memory_available(dev, &limit), left);
+    }
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    dev->close(dev);
+    if (is_emulated()) {
+        const char *usual = getenv("BERTH_EMULATION_MEMORY");
+        char kept[32];
+        snprintf(kept, sizeof kept, "%s", usual);
+        assert_int_equal(setenv("BERTH_EMULATION_MEMORY", "20", 1), 0);
+        assert_int_equal(device_gpu_open(device_kind(), &options, &dev, &error), BERTH_OK);
+        assert_true(isnan(dev->measure_peak(dev, DTYPE_F32, 0.01)));
+        assert_int_equal(dev->status(dev, &error), BERTH_OK);
+        dev->close(dev);
+        assert_int_equal(setenv("BERTH_EMULATION_MEMORY", kept, 1), 0);
+    }
+}
+
 static int has_test(const struct CMUnitTest *tests, size_t count, const char *name) {
     size_t i = 0;
     while (i < count && strcmp(tests[i].name, name) != 0) {
@@ -608,6 +640,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(a_product_with_a_long_bias),
         cmocka_unit_test(marks_are_in_the_stream),
         cmocka_unit_test(many_marks),
+        cmocka_unit_test(peak_of_products),
     };
     (void)setenv("BERTH_EMULATION_MEMORY", "4194304", 0); // KiB; the host's free memory changes
     const char *only = count > 1 ? arguments[1] : NULL;
