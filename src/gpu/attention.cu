@@ -517,8 +517,8 @@ void gpu_attention_backward(struct device *dev, const struct attention_grad_args
         return;
     }
     float *delta = gpu_partials(gpu, batch->row_count * heads);
-    compute_deltas(gpu, delta, args, batch->token_count);
     if (!attention_mma_backward(gpu, args, batch, delta)) {
+        compute_deltas(gpu, delta, args, batch->token_count);
         with_tile(gpu, head_size, [&](auto tile) {
             constexpr int TILE = decltype(tile)::value;
             const size_t shared = shared_bytes<TILE>(head_size);

@@ -16,20 +16,20 @@
 #include <type_traits>
 
 enum {
-    WARPS = 4,
-    MMA_THREADS = WARPS * 32,
     STEP = 32,       // rows of a tile that are used at a time
     MASK_KEYS = 128, // keys of 16 bytes of a mask's row
 };
 
-// SIZE: columns of a head; TILE: rows of a tile; GROUPS: groups of 16 rows of a warp; HOLDS: a warp
-// keeps its rows' fragments in registers. Each row in shared memory is padded by 8 numbers, so that
-// 8 rows are in different banks.
-template <enum dtype TYPE_, int SIZE_, int TILE_, int GROUPS_, bool HOLDS_> struct kernel_traits {
+// SIZE: columns of a head; TILE: rows of a tile; WARPS: of a block; GROUPS: groups of 16 rows of a
+// warp; HOLDS: a warp keeps its rows' fragments in registers. Each row in shared memory is padded
+// by 8 numbers, so that 8 rows are in different banks.
+template <enum dtype TYPE_, int SIZE_, int TILE_, int WARPS, int GROUPS_, bool HOLDS_>
+struct kernel_traits {
     static constexpr enum dtype TYPE = TYPE_;
     static constexpr int SIZE = SIZE_, TILE = TILE_, GROUPS = GROUPS_;
     static constexpr bool HOLDS = HOLDS_;
     static constexpr int STRIDE = SIZE_ + 8;
+    static constexpr int THREADS = 32 * WARPS;
     static constexpr int WARP_ROWS = 16 * GROUPS_, BLOCK_ROWS = WARPS * WARP_ROWS;
     static constexpr int TILE_NUMBERS = TILE_ * STRIDE, BLOCK_NUMBERS = BLOCK_ROWS * STRIDE;
 };
@@ -59,7 +59,7 @@ template <int GROUPS, int COLUMNS> DEVICE void clear(fragments<GROUPS, COLUMNS> 
 
 // Where a thread finds the vectors of 16 bytes that it copies of a matrix: every STEP_ROWS-th row.
 template <class F> struct row_source {
-    static constexpr int VECTORS = F::SIZE / 8, STEP_ROWS = MMA_THREADS / VECTORS;
+    static constexpr int VECTORS = F::SIZE / 8, STEP_ROWS = F::THREADS / VECTORS;
     const uint16_t *from; // its vector of the next rows to be copied
     int64_t stride;
     int row, offset; // its first row of these; the vector's place in shared memory
@@ -334,7 +334,7 @@ template <class F> static constexpr size_t forward_shared_bytes(void) {
 }
 
 template <class F, bool DROPS>
-__global__ void __launch_bounds__(MMA_THREADS)
+__global__ void __launch_bounds__(F::THREADS)
     attention_mma_forward_kernel(struct attention_args a, struct batch batch) {
     GPU_DYNAMIC_SHARED(uint16_t, memory);
     const struct block_rows block = find_block_rows<F::BLOCK_ROWS>(batch, a.context.cols, a.heads);
@@ -452,11 +452,62 @@ DEVICE void update_pair(float &score, float &dprobability, const struct pair_num
     dprobability = p * ((kept ? dprobability : 0.0f) * n.factor - n.delta);
 }
 
-// dQ.
+// Some columns of the context of a lane's queries: those of one of the four lanes of a row.
+template <class F> struct own_context {
+    static constexpr int VECTORS = F::SIZE / 32;
+    uint4 vectors[F::GROUPS][2][VECTORS];
+};
+
+// A row that does not exist has another's.
+template <class F>
+DEVICE void load_context(struct own_context<F> &own, const struct mat &context,
+                         const struct block_rows &block, int query) {
+    constexpr int VECTORS = own_context<F>::VECTORS;
+    GPU_UNROLL
+    for (int i = 0; i < F::GROUPS * 2; i++) {
+        const int64_t row = query + i * 8 < block.length ? query + i * 8 : block.length - 1;
+        const uint16_t *from =
+            (const uint16_t *)context.data +
+            head_index(context, block, PART_CONTEXT, row, lane_id() % 4 * VECTORS * 8);
+        GPU_UNROLL
+        for (int k = 0; k < VECTORS; k++) {
+            own.vectors[i / 2][i % 2][k] = gpu_read16(from + k * 8);
+        }
+    }
+}
+
+// The products of 8 numbers each of two vectors, added up.
+template <enum dtype TYPE> DEVICE float dot_of_vectors(const uint4 &x, const uint4 &y) {
+    const uint32_t xs[4] = {x.x, x.y, x.z, x.w}, ys[4] = {y.x, y.y, y.z, y.w};
+    float sum = 0.0f;
+    GPU_UNROLL
+    for (int i = 0; i < 4; i++) {
+        float one[2], other[2];
+        unpack_pair(one, xs[i], TYPE);
+        unpack_pair(other, ys[i], TYPE);
+        sum += one[0] * other[0] + one[1] * other[1];
+    }
+    return sum;
+}
+
+// rowsum(dO * O) of query i * 8 after the lane's first one; dcontext: the warp's rows of dO in
+// shared memory
+template <class F>
+DEVICE float delta_of(const struct own_context<F> &own, const uint16_t *dcontext, int i) {
+    constexpr int VECTORS = own_context<F>::VECTORS;
+    dcontext += (lane_id() / 4 + i * 8) * F::STRIDE + lane_id() % 4 * VECTORS * 8;
+    float sum = 0.0f;
+    GPU_UNROLL
+    for (int k = 0; k < VECTORS; k++) {
+        sum += dot_of_vectors<F::TYPE>(own.vectors[i / 2][i % 2][k], gpu_read16(dcontext + k * 8));
+    }
+    return quad_sum(sum);
+}
+
+// dQ, and delta for the kernel of dK and dV.
 template <class F, bool DROPS>
-__global__ void __launch_bounds__(MMA_THREADS)
-    attention_mma_dquery_kernel(struct attention_grad_args a, struct batch batch,
-                                const float *delta) {
+__global__ void __launch_bounds__(F::THREADS)
+    attention_mma_dquery_kernel(struct attention_grad_args a, struct batch batch, float *delta) {
     GPU_DYNAMIC_SHARED(uint16_t, memory);
     const struct block_rows block = find_block_rows<F::BLOCK_ROWS>(batch, a.context.cols, a.heads);
     if (block.first_row >= block.length) {
@@ -474,6 +525,7 @@ __global__ void __launch_bounds__(MMA_THREADS)
     struct row_masks_source<F> masks_source = {};
     struct row_masks<F> masks = {}, next_masks = {};
     struct own_rows<F> own, own_gradients;
+    struct own_context<F> context;
     struct pair_numbers pair[F::GROUPS][2];
     head_fragments<F> sums;
     clear(sums);
@@ -493,11 +545,10 @@ __global__ void __launch_bounds__(MMA_THREADS)
         pair[i / 2][i % 2] = {0.0f, 0.0f, block.scale * LOG2_E,
                               rng_dropout_scale(a.dropout.threshold)};
         if (query + i * 8 < length) {
-            const int64_t index = head_number_index(block, query + i * 8);
-            pair[i / 2][i % 2].lse = a.lse[index] * LOG2_E;
-            pair[i / 2][i % 2].delta = delta[index];
+            pair[i / 2][i % 2].lse = a.lse[head_number_index(block, query + i * 8)] * LOG2_E;
         }
     }
+    load_context<F>(context, a.context, block, query);
     for (int first = 0, other = 0; first < length; first += F::TILE) {
         const uint16_t *tile = tiles + other * 2 * F::TILE_NUMBERS;
         other = 1 - other;
@@ -518,6 +569,14 @@ __global__ void __launch_bounds__(MMA_THREADS)
         if (first == 0) {
             hold_rows<F>(own);
             hold_rows<F>(own_gradients);
+            GPU_UNROLL
+            for (int i = 0; i < F::GROUPS * 2; i++) {
+                const float own_delta = delta_of<F>(context, rows + F::BLOCK_NUMBERS, i);
+                pair[i / 2][i % 2].delta = own_delta;
+                if (lane_id() % 4 == 0 && query + i * 8 < length) {
+                    delta[head_number_index(block, query + i * 8)] = own_delta;
+                }
+            }
         }
         GPU_UNROLL
         for (int step = 0; step < F::TILE / STEP; step++) {
@@ -556,10 +615,10 @@ __global__ void __launch_bounds__(MMA_THREADS)
     store_rows<F>(a.dqkv, block, PART_QUERY, rows, sums, factors);
 }
 
-// Where a thread finds what it copies of a tile's queries: lse or delta, and 16 bytes of a mask's
-// row for the MASK_KEYS keys among which the block's are.
+// Where a thread finds what it copies of a tile's queries: lse, delta, and 16 bytes of a mask's row
+// for the MASK_KEYS keys among which the block's are.
 template <class F> struct query_source {
-    const float *number;
+    const float *lse, *delta;
     const uint16_t *mask;
     int64_t number_step, mask_step; // from tile to tile
 };
@@ -568,12 +627,11 @@ template <class F>
 DEVICE struct query_source<F> find_queries(const struct attention_grad_args &a,
                                            const struct batch &batch,
                                            const struct block_rows &block, const float *delta) {
-    static_assert(2 * F::TILE <= MMA_THREADS, "a thread copies one number");
+    static_assert(F::TILE <= F::THREADS, "a thread copies a query's numbers");
     const int row = (int)threadIdx.x % F::TILE;
-    const int64_t words = attention_mask_words(block.length);
+    const int64_t words = attention_mask_words(block.length), index = head_number_index(block, row);
     struct query_source<F> source = {
-        ((int)threadIdx.x < F::TILE ? a.lse : delta) + head_number_index(block, row), NULL,
-            F::TILE *block.heads, F::TILE *words
+        a.lse + index, delta + index, NULL, F::TILE *block.heads, F::TILE *words
     };
     if (a.dropout.threshold != 0) {
         source.mask =
@@ -586,12 +644,15 @@ DEVICE struct query_source<F> find_queries(const struct attention_grad_args &a,
 template <class F, bool DROPS>
 DEVICE void start_copy_queries(float *numbers, uint16_t *masks, struct query_source<F> &source,
                                int left) {
-    const int i = (int)threadIdx.x, row = i % F::TILE;
-    if (i < 2 * F::TILE) {
-        gpu_copy_start<4>(numbers + i, source.number, row < left);
-        source.number += source.number_step;
+    const int row = (int)threadIdx.x;
+    if (row >= F::TILE) {
+        return;
     }
-    if (DROPS && i < F::TILE) {
+    gpu_copy_start<4>(numbers + row, source.lse, row < left);
+    gpu_copy_start<4>(numbers + F::TILE + row, source.delta, row < left);
+    source.lse += source.number_step;
+    source.delta += source.number_step;
+    if (DROPS) {
         gpu_copy_start<16>(masks + row * 8, source.mask, row < left);
         source.mask += source.mask_step;
     }
@@ -606,7 +667,7 @@ DEVICE void load_two(float (&x)[2], const float *from) {
 
 // dK and dV. For a query after the last one all that it would add is zero.
 template <class F, bool DROPS>
-__global__ void __launch_bounds__(MMA_THREADS)
+__global__ void __launch_bounds__(F::THREADS)
     attention_mma_dkey_kernel(struct attention_grad_args a, struct batch batch,
                               const float *delta) {
     GPU_DYNAMIC_SHARED(uint16_t, memory);
@@ -722,9 +783,12 @@ template <class F> static gpu_cost forward_cost(struct attention_args a, struct 
 }
 
 template <class F>
-static gpu_cost dquery_cost(struct attention_grad_args a, struct batch batch, const float *) {
+static gpu_cost dquery_cost(struct attention_grad_args a, struct batch batch, float *delta) {
+    const int64_t tokens = batch.token_count;
     gpu_cost cost = attention_backward_cost(a, batch, pairs_of<F>(batch), false);
-    cost.loads += attention_masks_cost<F::TILE>(a.dropout, batch, a.heads);
+    cost.loads += attention_masks_cost<F::TILE>(a.dropout, batch, a.heads) +
+                  cost_rows(a.context, tokens) - cost_words(delta, tokens * a.heads);
+    cost.stores += cost_words(delta, tokens * a.heads);
     return cost;
 }
 
@@ -738,18 +802,19 @@ static gpu_cost dkey_cost(struct attention_grad_args a, struct batch batch, cons
 // --- launches -----------------------------------------------------------------------------------
 
 // The traits of a kernel for each size of heads, by what was fastest on a GPU of compute
-// capability 9.0 within the registers of 2 to 4 blocks a multiprocessor.
+// capability 9.0. Registers limit the blocks of a multiprocessor to 2 to 5.
 template <enum dtype TYPE> struct forward_traits {
-    template <int SIZE> using of = kernel_traits<TYPE, SIZE, 64, 1, SIZE != 128>;
+    template <int SIZE> using of = kernel_traits<TYPE, SIZE, 64, 4, 1, SIZE != 128>;
 };
 
 template <enum dtype TYPE> struct dquery_traits {
-    template <int SIZE> using of = kernel_traits<TYPE, SIZE, SIZE == 128 ? 32 : 64, 1, SIZE != 128>;
+    template <int SIZE>
+    using of = kernel_traits<TYPE, SIZE, SIZE == 128 ? 32 : 64, 4, 1, SIZE != 128>;
 };
 
 template <enum dtype TYPE> struct dkey_traits {
     template <int SIZE>
-    using of = kernel_traits<TYPE, SIZE, SIZE == 128 ? 32 : 64, SIZE == 128 ? 1 : 2, false>;
+    using of = kernel_traits<TYPE, SIZE, SIZE == 128 ? 32 : 64, 4, SIZE == 128 ? 1 : 2, false>;
 };
 
 template <class T, class Run> static bool with_size(int64_t size, Run run) {
@@ -802,7 +867,7 @@ bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
         using F = decltype(traits);
         const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
         with_drops(args->dropout, [&](auto drops) {
-            gpu_run(gpu, {"attention_mma_forward", blocks, MMA_THREADS, forward_shared_bytes<F>()},
+            gpu_run(gpu, {"attention_mma_forward", blocks, F::THREADS, forward_shared_bytes<F>()},
                     attention_mma_forward_kernel<F, decltype(drops)::value>, forward_cost<F>, *args,
                     *batch);
         });
@@ -810,27 +875,27 @@ bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
 }
 
 bool attention_mma_backward(struct gpu *gpu, const struct attention_grad_args *args,
-                            const struct batch *batch, const float *delta) {
-    const struct mat mats[] = {args->qkv, args->dcontext, args->dqkv};
+                            const struct batch *batch, float *delta) {
+    const struct mat mats[] = {args->qkv, args->dcontext, args->dqkv, args->context};
     const int64_t heads = args->heads, size = args->context.cols / heads;
     const bool done =
-        with_traits<dquery_traits>(mats, 3, size, args->masks, args->dropout, [&](auto traits) {
+        with_traits<dquery_traits>(mats, 4, size, args->masks, args->dropout, [&](auto traits) {
             using F = decltype(traits);
             const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
             with_drops(args->dropout, [&](auto drops) {
                 gpu_run(gpu,
-                        {"attention_mma_dquery", blocks, MMA_THREADS, backward_memory<F>::BYTES},
+                        {"attention_mma_dquery", blocks, F::THREADS, backward_memory<F>::BYTES},
                         attention_mma_dquery_kernel<F, decltype(drops)::value>, dquery_cost<F>,
                         *args, *batch, delta);
             });
         });
     return done &&
-           with_traits<dkey_traits>(mats, 3, size, args->masks, args->dropout, [&](auto traits) {
+           with_traits<dkey_traits>(mats, 4, size, args->masks, args->dropout, [&](auto traits) {
                using F = decltype(traits);
                const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
                with_drops(args->dropout, [&](auto drops) {
                    gpu_run(gpu,
-                           {"attention_mma_dkey", blocks, MMA_THREADS, backward_memory<F>::BYTES},
+                           {"attention_mma_dkey", blocks, F::THREADS, backward_memory<F>::BYTES},
                            attention_mma_dkey_kernel<F, decltype(drops)::value>, dkey_cost<F>,
                            *args, *batch, delta);
                });
@@ -845,7 +910,7 @@ bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
 }
 
 bool attention_mma_backward(struct gpu *gpu, const struct attention_grad_args *args,
-                            const struct batch *batch, const float *delta) {
+                            const struct batch *batch, float *delta) {
     return false;
 }
 

@@ -131,7 +131,7 @@ static void graphs(void **state) {
     dev->download(dev, found, sum, sizeof found);
     dev->graph_end(dev);
     assert_int_equal(dev->status(dev, &error), BERTH_INTERNAL);
-    assert_non_null(strstr(error.message, "not allowed while a graph is captured (error 900)"));
+    assert_non_null(strstr(error.message, "(error 90")); // 900 or 901: CUDA's of a capture
     dev->memory_free(dev, sum, sizeof ones);
     dev->memory_free(dev, term, sizeof ones);
     dev->close(dev);
@@ -426,7 +426,7 @@ static void a_product_with_a_long_bias(void **state) {
     dev->zero(dev, bias, COLS * sizeof *bias);
     dev->linear_forward(dev, y, x, w, bias);
     const enum berth_status status = dev->status(dev, &error);
-    if (getenv("BY_LIBRARY") == NULL) {
+    if (is_emulated() && getenv("BY_LIBRARY") == NULL) {
         assert_int_equal(status, BERTH_OK);
     } else {
         assert_int_equal(status, BERTH_UNAVAILABLE);
