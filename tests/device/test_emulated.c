@@ -412,6 +412,86 @@ static void products_of_one_shape(void **state) {
     dev->close(dev);
 }
 
+// A product of `rows` rows in bf16: every number of the result is written, and some, spread over all
+// rows, are right. Returns the number of wrong ones.
+struct product_shape {
+    int64_t rows, cols, inner;
+};
+
+static uint16_t small_number(int64_t i) { // -4 to 4, exact in bf16
+    static const uint16_t numbers[] = {0xC080, 0xC040, 0xC000, 0xBF80, 0,
+                                       0x3F80, 0x4000, 0x4040, 0x4080};
+    return numbers[(i * 2654435761u >> 7) % 9];
+}
+
+static double number_of_bf16(uint16_t bits) {
+    const uint32_t word = (uint32_t)bits << 16;
+    float x;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+static int wrong_numbers(struct device *dev, const struct product_shape *shape) {
+    const int64_t counts[] = {shape->rows * shape->inner, shape->cols * shape->inner,
+                              shape->rows * shape->cols};
+    uint16_t *host[3], *own[3];
+    for (int i = 0; i < 3; i++) {
+        const size_t bytes = (size_t)counts[i] * sizeof(uint16_t);
+        host[i] = malloc(bytes);
+        own[i] = dev->memory_new(dev, bytes);
+        assert_true(host[i] != NULL && own[i] != NULL);
+        for (int64_t k = 0; k < counts[i]; k++) {
+            host[i][k] = i < 2 ? small_number(k + i) : 0xFFFF; // not a number
+        }
+        dev->upload(dev, own[i], host[i], bytes);
+    }
+    const struct mat x = {own[0], shape->rows, shape->inner, shape->inner, DTYPE_BF16};
+    const struct mat w = {own[1], shape->cols, shape->inner, shape->inner, DTYPE_BF16};
+    const struct mat y = {own[2], shape->rows, shape->cols, shape->cols, DTYPE_BF16};
+    dev->linear_forward(dev, y, x, w, NULL);
+    dev->download(dev, host[2], own[2], (size_t)counts[2] * sizeof(uint16_t));
+    int wrong = 0;
+    for (int64_t k = 0; k < counts[2]; k++) {
+        const double found = number_of_bf16(host[2][k]);
+        double sum = found;
+        if (k % 997 == 0) {
+            const int64_t row = k / shape->cols, col = k % shape->cols;
+            sum = 0;
+            for (int64_t i = 0; i < shape->inner; i++) {
+                sum += number_of_bf16(host[0][row * shape->inner + i]) *
+                       number_of_bf16(host[1][col * shape->inner + i]);
+            }
+        }
+        wrong += !(found - sum <= fabs(sum) / 128 && sum - found <= fabs(sum) / 128);
+    }
+    for (int i = 0; i < 3; i++) {
+        dev->memory_free(dev, own[i], (size_t)counts[i] * sizeof(uint16_t));
+        free(host[i]);
+    }
+    return wrong;
+}
+
+// A library chooses an algorithm for each number of rows: all numbers of a step of training.
+static void products_of_many_rows(void **state) {
+    static const int64_t widths[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
+    struct device *dev = open_emulated();
+    const int64_t first = is_emulated() ? 40 : 3600, last = is_emulated() ? 48 : 3800;
+    int failed = 0;
+    for (size_t i = 0; i < COUNT(widths); i++) {
+        for (int64_t rows = first; rows <= last; rows += 8) {
+            const struct product_shape shape = {rows, widths[i][0], widths[i][1]};
+            const int wrong = wrong_numbers(dev, &shape);
+            if (wrong != 0) {
+                print_message("[%d, %d] x [%d, %d]: %d wrong numbers\n", (int)rows,
+                              (int)widths[i][1], (int)widths[i][0], (int)widths[i][1], wrong);
+            }
+            failed += wrong != 0;
+        }
+    }
+    dev->close(dev);
+    assert_int_equal(failed, 0);
+}
+
 // A bias that a library's scratch memory cannot hold is refused, not written past its end.
 static void a_product_with_a_long_bias(void **state) {
     enum { COLS = (1 << 20) + 1 };
@@ -637,6 +717,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(products_in_tf32),
         cmocka_unit_test(products_with_odd_ends),
         cmocka_unit_test(products_of_one_shape),
+        cmocka_unit_test(products_of_many_rows),
         cmocka_unit_test(a_product_with_a_long_bias),
         cmocka_unit_test(marks_are_in_the_stream),
         cmocka_unit_test(many_marks),
