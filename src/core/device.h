@@ -341,12 +341,6 @@ struct device {
                                  struct berth_error *error);
     // The first error since the last call, or BERTH_OK.
     enum berth_status (*status)(struct device *dev, struct berth_error *error);
-    // The operations between these two calls may be captured as a graph and launched together.
-    // Between them only operations and `zero` are called. `key` is not 0; equal keys promise the
-    // same operations with possibly other arguments, so a graph can be reused. NULL: the device
-    // launches each operation when it is called.
-    void (*graph_begin)(struct device *dev, uint64_t key);
-    void (*graph_end)(struct device *dev);
     // Attributes the device's time to this phase from now on.
     void (*mark)(struct device *dev, enum device_phase phase);
     // Returns and resets the seconds of each phase, as far as they are known without waiting: at

@@ -54,18 +54,6 @@ static __device__ __forceinline__ float gpu_reciprocal(float x) {
     return y;
 }
 
-// False: the graph has other kernels.
-static inline bool gpu_graph_update(cudaGraphExec_t exec, cudaGraph_t graph) {
-    cudaGraphExecUpdateResultInfo result;
-    const bool done = cudaGraphExecUpdate(exec, graph, &result) == cudaSuccess;
-    (void)cudaGetLastError();
-    return done;
-}
-
-static inline cudaError_t gpu_graph_make(cudaGraphExec_t *exec, cudaGraph_t graph) {
-    return cudaGraphInstantiate(exec, graph, 0);
-}
-
 #include "gpu/api_device.h"
 
 static inline gpu_error gpu_pinned_new(void **block, size_t bytes) {

@@ -52,19 +52,6 @@ static __device__ __forceinline__ float gpu_reciprocal(float x) {
     return __builtin_amdgcn_rcpf(x);
 }
 
-// False: the graph has other kernels.
-static inline bool gpu_graph_update(hipGraphExec_t exec, hipGraph_t graph) {
-    hipGraphNode_t node;
-    hipGraphExecUpdateResult result;
-    const bool done = hipGraphExecUpdate(exec, graph, &node, &result) == hipSuccess;
-    (void)hipGetLastError();
-    return done;
-}
-
-static inline hipError_t gpu_graph_make(hipGraphExec_t *exec, hipGraph_t graph) {
-    return hipGraphInstantiate(exec, graph, NULL, NULL, 0);
-}
-
 #include "gpu/api_device.h"
 
 static inline gpu_error gpu_pinned_new(void **block, size_t bytes) {

@@ -44,15 +44,6 @@ struct gpu_marks {
     double seconds[DEVICE_PHASES];
 };
 
-// The graph of the operations between graph_begin and graph_end, for batches of one size.
-struct gpu_bucket {
-    uint64_t key; // 0: none
-    uint64_t used;
-    gpu_graph graph; // empty after the first pass, which is not captured
-};
-
-enum { GPU_BUCKETS = 32 };
-
 struct gpu {
     struct device device;
     gpu_stream stream;
@@ -63,9 +54,6 @@ struct gpu {
     struct gpu_fetches fetches;
     struct gpu_pinned pinned[GPU_PINNED];
     struct gpu_marks marks;
-    struct gpu_bucket buckets[GPU_BUCKETS];
-    struct gpu_bucket *capturing; // NULL: operations start immediately
-    uint64_t capture_count;
     char description[200]; // "cuda:1, NVIDIA H200, ..."
 
     struct gpu_peers *peers; // NULL: no exchanges with other ranks' GPUs

@@ -266,6 +266,6 @@ EXPORTED int hipblasLtMatmul(void *library, struct product *product, const float
                               (int64_t)cols_of(first_layout, product->first),
                               *alpha,
                               *beta};
-    emulated_stream_add(stream, {"matrix product", 0, [=](int) { multiply(call); }});
+    emulated_stream_add(stream, {[=](int) { multiply(call); }});
     return OK;
 }

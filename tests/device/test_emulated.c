@@ -106,41 +106,9 @@ static void operations_have_their_gradients(void **state) {
     dev->close(dev);
 }
 
-// What is called between graph_begin and graph_end starts at the end, from the second time on as a
-// graph; what a capture does not allow is refused.
-static void graphs(void **state) {
-    struct device *dev = open_emulated();
-    struct berth_error error;
-    const float ones[4] = {1, 1, 1, 1};
-    float found[4] = {0};
-    float *sum = dev->memory_new(dev, sizeof ones), *term = dev->memory_new(dev, sizeof ones);
-    dev->upload(dev, term, ones, sizeof ones);
-    for (int i = 0; i < 3; i++) {
-        dev->graph_begin(dev, 7);
-        dev->add(dev, sum, term, i < 2 ? 4 : 2); // another number is no other graph
-        dev->graph_end(dev);
-    }
-    dev->download(dev, found, sum, sizeof found);
-    assert_float_equal(found[0], 3, 0);
-    assert_float_equal(found[3], 2, 0);
-    dev->graph_begin(dev, 7);
-    assert_null(dev->memory_new(dev, sizeof ones));
-    dev->graph_end(dev);
-    assert_int_equal(dev->status(dev, &error), BERTH_OK);
-    dev->graph_begin(dev, 7);
-    dev->download(dev, found, sum, sizeof found);
-    dev->graph_end(dev);
-    assert_int_equal(dev->status(dev, &error), BERTH_INTERNAL);
-    assert_non_null(strstr(error.message, "(error 90")); // 900 or 901: CUDA's of a capture
-    dev->memory_free(dev, sum, sizeof ones);
-    dev->memory_free(dev, term, sizeof ones);
-    dev->close(dev);
-}
-
 enum { WIDE_ROWS = 64, WIDE_HIDDEN = 8, WIDE_OUTPUTS = 200, WIDE_TYPES = 40 };
 
-// The gradients of a table of types, or of a head that is wider than the encoder, as a graph where
-// the device has seen its key before.
+// The gradients of a table of types, or of a head that is wider than the encoder.
 static void wide_gradients(struct device *dev, int of_head) {
     enum { ROWS = WIDE_ROWS, HIDDEN = WIDE_HIDDEN, OUTPUTS = WIDE_OUTPUTS, TYPES = WIDE_TYPES };
     enum { TOKENS = 4, NUMBERS = 1 << 15 };
@@ -170,19 +138,17 @@ static void wide_gradients(struct device *dev, int of_head) {
                                 .positions = ids,
                                 .word_rows = ids,
                                 .cu_seqlens = ids + TOKENS};
-    dev->graph_begin(dev, 7);
     if (of_head) {
         dev->linear_backward_weight(dev, mat_of(sums, OUTPUTS, HIDDEN, DTYPE_F32), numbers,
                                     mat_of(numbers, ROWS, OUTPUTS, DTYPE_F32), rows);
     } else {
         dev->embed_backward(dev, &args, &batch);
     }
-    dev->graph_end(dev);
     dev->memory_free(dev, ids, sizeof arrays);
     dev->memory_free(dev, numbers, NUMBERS * sizeof *numbers);
 }
 
-// They need no more scratch memory than `reserve` has allocated: a graph cannot get more.
+// They need no more scratch memory than `reserve` has allocated.
 static void scratch_is_reserved(void **state) {
     for (int of_head = 0; of_head < 2; of_head++) {
         const struct device_options options = {.threads = 1};
@@ -193,6 +159,7 @@ static void scratch_is_reserved(void **state) {
                                            .types = of_head ? 2 : WIDE_TYPES,
                                            .outputs = of_head ? WIDE_OUTPUTS : 2,
                                            .training = 1};
+        const char *limit;
         struct berth_error error;
         struct device *dev = open_emulated();
         wide_gradients(dev, of_head); // a GPU loads the kernels
@@ -200,12 +167,10 @@ static void scratch_is_reserved(void **state) {
         dev->close(dev);
         assert_int_equal(device_gpu_open(device_kind(), &options, &dev, &error), BERTH_OK);
         assert_int_equal(dev->reserve(dev, &shape, &error), BERTH_OK);
-        dev->graph_begin(dev, 7);
-        dev->graph_end(dev);
+        const uint64_t left = dev->memory_available(dev, &limit);
         wide_gradients(dev, of_head);
-        if (dev->status(dev, &error) != BERTH_OK) {
-            fail_msg("%s", error.message);
-        }
+        assert_int_equal(dev->status(dev, &error), BERTH_OK);
+        assert_int_equal(dev->memory_available(dev, &limit), left);
         dev->close(dev);
     }
 }
@@ -412,8 +377,8 @@ static void products_of_one_shape(void **state) {
     dev->close(dev);
 }
 
-// A product of `rows` rows in bf16: every number of the result is written, and some, spread over all
-// rows, are right. Returns the number of wrong ones.
+// A product of `rows` rows in bf16: every number of the result is written, and some, spread over
+// all rows, are right. Returns the number of wrong ones.
 struct product_shape {
     int64_t rows, cols, inner;
 };
@@ -517,10 +482,9 @@ static void a_product_with_a_long_bias(void **state) {
     dev->close(dev);
 }
 
-// Sequences of one token, whose context is their value: in inference, first as it is, then
-// captured, then captured with more sequences than any before, for which a library may have no
-// plan.
-static void attention_in_graphs(void **state) {
+// Sequences of one token, whose context is their value, in inference: twice the same number, then
+// more, for which a library may need another plan.
+static void attention_of_one_token(void **state) {
     static const int counts[] = {3, 3, 9};
     enum { MOST = 9, ROWS = 16, HIDDEN = 32 };
     struct device *dev = open_emulated();
@@ -547,9 +511,7 @@ static void attention_in_graphs(void **state) {
             .context = {context, ROWS, HIDDEN, HIDDEN, DTYPE_BF16},
             .qkv = {qkv, ROWS, (int64_t)3 * HIDDEN, (int64_t)3 * HIDDEN, DTYPE_BF16},
             .heads = 1};
-        dev->graph_begin(dev, 7);
         dev->attention_forward(dev, &args, &batch);
-        dev->graph_end(dev);
         dev->download(dev, found, context, sizeof found);
         assert_int_equal(dev->status(dev, &error), BERTH_OK);
         for (int k = 0; k < counts[i] * HIDDEN; k++) {
@@ -634,7 +596,7 @@ static void marks_are_in_the_stream(void **state) {
     dev->close(dev);
 }
 
-// No mark is lost where more are under way than the device keeps; there are none in a graph.
+// No mark is lost where more are under way than the device keeps.
 static void many_marks(void **state) {
     struct device *dev = open_emulated();
     struct berth_error error;
@@ -651,21 +613,12 @@ static void many_marks(void **state) {
     dev->times(dev, seconds);
     assert_true(seconds[DEVICE_PHASE_FORWARD] >= 0.02 && seconds[DEVICE_PHASE_FORWARD] < 60);
     assert_true(seconds[DEVICE_PHASE_BACKWARD] >= 0.04 && seconds[DEVICE_PHASE_BACKWARD] < 60);
-    for (int i = 0; i < 2; i++) { // the first is not captured
-        dev->graph_begin(dev, 7);
-        dev->mark(dev, DEVICE_PHASE_STEP);
-        dev->graph_end(dev);
-        assert_int_equal(dev->status(dev, &error), i == 0 ? BERTH_OK : BERTH_INTERNAL);
-    }
-    assert_non_null(strstr(error.message, "mark: not allowed while a graph is captured"));
     dev->close(dev);
 }
 
-// A speed in each type, with the device's memory as before. Without memory for the matrices there
-// is none, and no error.
+// A speed in each type, with the device's memory as before.
 static void peak_of_products(void **state) {
     static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-    const struct device_options options = {.threads = 2};
     struct berth_error error;
     struct device *dev = open_emulated();
     const char *limit;
@@ -679,17 +632,6 @@ static void peak_of_products(void **state) {
     }
     assert_int_equal(dev->status(dev, &error), BERTH_OK);
     dev->close(dev);
-    if (is_emulated()) {
-        const char *usual = getenv("BERTH_EMULATION_MEMORY");
-        char kept[32];
-        snprintf(kept, sizeof kept, "%s", usual);
-        assert_int_equal(setenv("BERTH_EMULATION_MEMORY", "20", 1), 0);
-        assert_int_equal(device_gpu_open(device_kind(), &options, &dev, &error), BERTH_OK);
-        assert_true(isnan(dev->measure_peak(dev, DTYPE_F32, 0.01)));
-        assert_int_equal(dev->status(dev, &error), BERTH_OK);
-        dev->close(dev);
-        assert_int_equal(setenv("BERTH_EMULATION_MEMORY", kept, 1), 0);
-    }
 }
 
 static int has_test(const struct CMUnitTest *tests, size_t count, const char *name) {
@@ -708,12 +650,11 @@ int main(int count, char **arguments) {
         cmocka_unit_test(operations_have_their_gradients),
         cmocka_unit_test(nan_is_no_hit),
         cmocka_unit_test(attention),
-        cmocka_unit_test(graphs),
         cmocka_unit_test(scratch_is_reserved),
         cmocka_unit_test(gradients_of_words),
         cmocka_unit_test(memory_of_no_bytes),
         cmocka_unit_test(gpus_and_threads),
-        cmocka_unit_test(attention_in_graphs),
+        cmocka_unit_test(attention_of_one_token),
         cmocka_unit_test(products_in_tf32),
         cmocka_unit_test(products_with_odd_ends),
         cmocka_unit_test(products_of_one_shape),
