@@ -108,6 +108,11 @@ if [ ! -e /dev/kfd ]; then
     because "no GPU can be used"
 fi
 
+what="the speed of products, with memory for none of them"
+BERTH_EMULATION_MEMORY=8000 run bench peak --device emulated --json
+expect_code 0
+expect_out '"fp32_gflops":null,"bf16_gflops":null'
+
 # Options that the device has no use for.
 run embed --model start texts.txt --device emulated --instructions avx2
 expect_code 0
