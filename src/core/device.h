@@ -195,7 +195,7 @@ struct norm_grad_args {
 // the backward pass. For each sequence, and in it for each head, there is one row per query; bit i
 // of word k of a row is set if key 16 k + i is kept. The sequence whose first token is row r begins
 // at word r * A * attention_mask_words(batch.max_length).
-static inline int64_t attention_mask_words(int64_t length) {
+RNG_FUNCTION int64_t attention_mask_words(int64_t length) {
     return (length + 127) / 128 * 8;
 }
 
@@ -341,12 +341,6 @@ struct device {
                                  struct berth_error *error);
     // The first error since the last call, or BERTH_OK.
     enum berth_status (*status)(struct device *dev, struct berth_error *error);
-    // The operations between these two calls may be captured as a graph and launched together.
-    // Between them only operations and `zero` are called. `key` is not 0; equal keys promise the
-    // same operations with possibly other arguments, so a graph can be reused. NULL: the device
-    // launches each operation when it is called.
-    void (*graph_begin)(struct device *dev, uint64_t key);
-    void (*graph_end)(struct device *dev);
     // Attributes the device's time to this phase from now on.
     void (*mark)(struct device *dev, enum device_phase phase);
     // Returns and resets the seconds of each phase, as far as they are known without waiting: at

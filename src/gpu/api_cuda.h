@@ -20,16 +20,38 @@ static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
     return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
 
-// False: the graph has other kernels.
-static inline bool gpu_graph_update(cudaGraphExec_t exec, cudaGraph_t graph) {
-    cudaGraphExecUpdateResultInfo result;
-    const bool done = cudaGraphExecUpdate(exec, graph, &result) == cudaSuccess;
-    (void)cudaGetLastError();
-    return done;
+// bits = 2 bits + the carry of x + y
+static __device__ __forceinline__ void gpu_shift_in_carry(uint32_t &bits, uint32_t x, uint32_t y) {
+    asm("{.reg .u32 sum; add.cc.u32 sum, %1, %2; addc.u32 %0, %0, %0;}"
+        : "+r"(bits)
+        : "r"(x), "r"(y));
 }
 
-static inline cudaError_t gpu_graph_make(cudaGraphExec_t *exec, cudaGraph_t graph) {
-    return cudaGraphInstantiate(exec, graph, 0);
+// Two numbers, the first one in the lower half.
+static __device__ __forceinline__ uint32_t gpu_bf16_pair(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+static __device__ __forceinline__ uint32_t gpu_f16_pair(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+// 2^x within two units in the last place; 0 below 2^-126.
+static __device__ __forceinline__ float gpu_exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// 1 / x within one unit in the last place; 0 above 2^126.
+static __device__ __forceinline__ float gpu_reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 }
 
 #include "gpu/api_device.h"

@@ -9,9 +9,9 @@
 #include <string.h>
 
 // An estimate of the memory that the driver itself takes: for code, which it loads when a kernel
-// first runs, and for graphs.
+// first runs.
 #define GPU_CODE_BYTES ((size_t)256 << 20)
-#define GPU_PEAK_SIDE 8192 // of the cube whose product tells the speed
+#define GPU_PEAK_SIDE 8192           // of the cube whose product tells the speed
 #define GPU_UNROLL _Pragma("unroll") // before a loop over an array that must stay in registers
 #define GPU_SHARED(type, name, count) __shared__ type name[count]
 #define GPU_DYNAMIC_SHARED(type, name)                                                             \
@@ -67,8 +67,7 @@ static inline gpu_error gpu_error_of(GPU_CALL(Error_t) error) {
 static_assert((int)GPU_CALL(ErrorInsufficientDriver) == GPU_NO_DRIVER &&
                   (int)GPU_CALL(ErrorNoDevice) == GPU_NO_DEVICE &&
                   (int)GPU_CALL(ErrorInvalidDevice) == GPU_WRONG_INDEX &&
-                  (int)GPU_CALL(ErrorNotSupported) == GPU_NOT_SUPPORTED &&
-                  (int)GPU_CALL(ErrorStreamCaptureUnsupported) == GPU_CAPTURE_FORBIDS,
+                  (int)GPU_CALL(ErrorNotSupported) == GPU_NOT_SUPPORTED,
               "CUDA's numbers");
 
 // Another stream, for copies, of the device that this thread uses.
@@ -145,7 +144,7 @@ static inline gpu_error gpu_event_new(gpu_event *event) {
         GPU_CALL(EventCreateWithFlags)(&event->event, GPU_CALL(EventDisableTiming)));
 }
 
-// An event with a time. It may not be recorded while a graph is captured.
+// An event with a time.
 static inline gpu_error gpu_event_new_timed(gpu_event *event) {
     return gpu_error_of(GPU_CALL(EventCreate)(&event->event));
 }
@@ -187,47 +186,6 @@ static inline gpu_error gpu_event_seconds(const gpu_event *from, const gpu_event
 // Whatever is added to the stream from now on waits for the event as it was last recorded.
 static inline gpu_error gpu_stream_wait(gpu_stream stream, const gpu_event *event) {
     return gpu_error_of(GPU_CALL(StreamWaitEvent)(stream.stream, event->event, 0));
-}
-
-// --- graphs -------------------------------------------------------------------------------------
-
-// What was called between begin and end, to be launched at once.
-struct gpu_graph {
-    GPU_CALL(GraphExec_t) exec;
-};
-
-// What follows is recorded instead of started. Until the capture ends, calls that wait or allocate
-// memory fail, and then its end fails, too.
-static inline gpu_error gpu_capture_begin(gpu_stream stream) {
-    return gpu_error_of(
-        GPU_CALL(StreamBeginCapture)(stream.stream, GPU_CALL(StreamCaptureModeThreadLocal)));
-}
-
-static inline void gpu_graph_free(gpu_graph *graph) {
-    if (graph->exec != NULL) {
-        (void)GPU_CALL(GraphExecDestroy)(graph->exec);
-        graph->exec = NULL;
-    }
-}
-
-// *graph, which may be empty or from an earlier capture, becomes what was captured. If it has the
-// same kernels, only their arguments are updated; otherwise it is instantiated again.
-static inline gpu_error gpu_capture_end(gpu_stream stream, gpu_graph *graph) {
-    GPU_CALL(Graph_t) captured = NULL;
-    gpu_error error = gpu_error_of(GPU_CALL(StreamEndCapture)(stream.stream, &captured));
-    if (error.code != 0) {
-        return error;
-    }
-    if (graph->exec == NULL || !gpu_graph_update(graph->exec, captured)) {
-        gpu_graph_free(graph);
-        error = gpu_error_of(gpu_graph_make(&graph->exec, captured));
-    }
-    (void)GPU_CALL(GraphDestroy)(captured);
-    return error;
-}
-
-static inline gpu_error gpu_graph_start(const gpu_graph *graph, gpu_stream stream) {
-    return gpu_error_of(GPU_CALL(GraphLaunch)(graph->exec, stream.stream));
 }
 
 // --- launches -----------------------------------------------------------------------------------

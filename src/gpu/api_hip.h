@@ -21,6 +21,11 @@ static_assert((int)hipErrorOutOfMemory == GPU_OUT_OF_MEMORY, "CUDA's number");
 #define __ballot_sync(mask, predicate) __ballot(predicate)
 #define __syncwarp() __builtin_amdgcn_wave_barrier()
 
+// bits = 2 bits + the carry of x + y
+static __device__ __forceinline__ void gpu_shift_in_carry(uint32_t &bits, uint32_t x, uint32_t y) {
+    bits = 2 * bits + (x + y < x);
+}
+
 // To nearest, ties to even.
 static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
     const uint32_t bits = __float_as_uint(x);
@@ -28,17 +33,23 @@ static __device__ __forceinline__ uint16_t gpu_bf16(float x) {
                   : (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
-// False: the graph has other kernels.
-static inline bool gpu_graph_update(hipGraphExec_t exec, hipGraph_t graph) {
-    hipGraphNode_t node;
-    hipGraphExecUpdateResult result;
-    const bool done = hipGraphExecUpdate(exec, graph, &node, &result) == hipSuccess;
-    (void)hipGetLastError();
-    return done;
+// Two numbers, the first one in the lower half.
+static __device__ __forceinline__ uint32_t gpu_bf16_pair(float low, float high) {
+    return gpu_bf16(low) | (uint32_t)gpu_bf16(high) << 16;
 }
 
-static inline hipError_t gpu_graph_make(hipGraphExec_t *exec, hipGraph_t graph) {
-    return hipGraphInstantiate(exec, graph, NULL, NULL, 0);
+static __device__ __forceinline__ uint32_t gpu_f16_pair(float low, float high) {
+    return __half_as_ushort(__float2half_rn(low)) |
+           (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;
+}
+
+static __device__ __forceinline__ float gpu_exp2(float x) {
+    return exp2f(x);
+}
+
+// 1 / x within one unit in the last place
+static __device__ __forceinline__ float gpu_reciprocal(float x) {
+    return __builtin_amdgcn_rcpf(x);
 }
 
 #include "gpu/api_device.h"

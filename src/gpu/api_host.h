@@ -33,7 +33,7 @@ static inline void *gpu_native(gpu_stream stream) {
 
 // BERTH_EMULATION_FAULT=CALL:N:CODE makes the process's N-th call of CALL fail with that error, and
 // after it every call of any kind. CALL is a kernel's name, or "open", "memory", "pinned",
-// "upload", "download", "wait", "mark", "capture", "graph". Only GPU_OUT_OF_MEMORY fails a single
+// "upload", "download", "wait", "mark". Only GPU_OUT_OF_MEMORY fails a single
 // call.
 inline gpu_error emulated_fault(const char *call) {
     static const char *const wanted = getenv("BERTH_EMULATION_FAULT");
@@ -51,13 +51,12 @@ inline gpu_error emulated_fault(const char *call) {
     return gpu_error{code, NULL};
 }
 
-// As in CUDA, the capture is spoilt, too.
-static inline gpu_error emulated_capture_error(void) {
-    emulated_captures_spoil();
-    return gpu_error{GPU_CAPTURE_FORBIDS, "not allowed while a graph is captured"};
-}
-
 // --- the device ---------------------------------------------------------------------------------
+
+// bits = 2 bits + the carry of x + y
+static inline void gpu_shift_in_carry(uint32_t &bits, uint32_t x, uint32_t y) {
+    bits = 2 * bits + (x + y < x);
+}
 
 static inline gpu_error gpu_count(int *count) {
     *count = emulated_gpus();
@@ -116,9 +115,6 @@ static inline gpu_error gpu_memory_left(uint64_t *bytes) {
 // As in CUDA, an allocation of no bytes succeeds and gives NULL.
 static inline gpu_error gpu_memory_new(void **block, size_t bytes) {
     *block = NULL;
-    if (emulated_stream_is_capturing()) {
-        return emulated_capture_error();
-    }
     const gpu_error error = emulated_fault("memory");
     if (bytes == 0) {
         return error;
@@ -131,9 +127,6 @@ static inline gpu_error gpu_memory_new(void **block, size_t bytes) {
 
 // Waits for all streams, as a GPU's runtime does.
 static inline gpu_error gpu_memory_free(void *block) {
-    if (emulated_stream_is_capturing()) {
-        return emulated_capture_error();
-    }
     emulated_stream_wait_all();
     emulated_memory_free(block);
     return GPU_NO_ERROR;
@@ -149,21 +142,21 @@ static inline void gpu_pinned_free(void *block) {
 }
 
 static inline gpu_error gpu_zero(void *block, size_t bytes, gpu_stream stream) {
-    emulated_stream_add(stream.queue, {"zero", 0, [=](int) {
-                                           emulated_counts_add("zero", {0, bytes, 0});
-                                           if (!emulated_is_dry()) {
-                                               memset(block, 0, bytes);
-                                           }
-                                       }});
+    emulated_stream_add(stream.queue, {[=](int) {
+                            emulated_counts_add("zero", {0, bytes, 0});
+                            if (!emulated_is_dry()) {
+                                memset(block, 0, bytes);
+                            }
+                        }});
     return GPU_NO_ERROR;
 }
 
 static inline void emulated_copy(const char *name, void *to, const void *from, size_t bytes,
                                  gpu_cost cost, gpu_stream stream) {
-    emulated_stream_add(stream.queue, {name, 0, [=](int) {
-                                           emulated_counts_add(name, cost);
-                                           memcpy(to, from, bytes);
-                                       }});
+    emulated_stream_add(stream.queue, {[=](int) {
+                            emulated_counts_add(name, cost);
+                            memcpy(to, from, bytes);
+                        }});
 }
 
 static inline gpu_error gpu_upload(void *to, const void *from_pinned, size_t bytes,
@@ -187,9 +180,6 @@ static inline void emulated_wait(struct emulated_stream *queue, uint64_t positio
 static inline gpu_error gpu_download(void *to_host, const void *from, size_t bytes,
                                      gpu_stream stream) {
     const bool waits = !emulated_is_pinned(to_host);
-    if (waits && emulated_stream_is_capturing()) {
-        return emulated_capture_error();
-    }
     emulated_copy("download", to_host, from, bytes, {bytes, 0, 0}, stream);
     if (waits) {
         emulated_wait(stream.queue, emulated_stream_position(stream.queue));
@@ -198,9 +188,6 @@ static inline gpu_error gpu_download(void *to_host, const void *from, size_t byt
 }
 
 static inline gpu_error gpu_wait(gpu_stream stream) {
-    if (emulated_stream_is_capturing()) {
-        return emulated_capture_error();
-    }
     emulated_wait(stream.queue, emulated_stream_position(stream.queue));
     return emulated_fault("wait");
 }
@@ -228,10 +215,10 @@ static inline void gpu_event_free(gpu_event event) {
 static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
     double *passed = event->passed;
     if (passed != NULL) {
-        emulated_stream_add(stream.queue, {"mark", 0, [=](int) {
-                                               emulated_counts_add("mark", {0, 0, 0});
-                                               *passed = omp_get_wtime();
-                                           }});
+        emulated_stream_add(stream.queue, {[=](int) {
+                                emulated_counts_add("mark", {0, 0, 0});
+                                *passed = omp_get_wtime();
+                            }});
     }
     event->queue = stream.queue;
     event->position = emulated_stream_position(stream.queue);
@@ -239,9 +226,6 @@ static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
 }
 
 static inline gpu_error gpu_event_wait(const gpu_event *event) {
-    if (emulated_stream_is_capturing()) {
-        return emulated_capture_error();
-    }
     if (event->queue != NULL) {
         emulated_wait(event->queue, event->position);
     }
@@ -249,9 +233,6 @@ static inline gpu_error gpu_event_wait(const gpu_event *event) {
 }
 
 static inline gpu_error gpu_event_done(const gpu_event *event, bool *done) {
-    if (emulated_stream_is_capturing()) {
-        return emulated_capture_error();
-    }
     *done = event->queue == NULL || emulated_stream_advance(event->queue, event->position);
     return GPU_NO_ERROR;
 }
@@ -269,40 +250,9 @@ static inline gpu_error gpu_stream_wait(gpu_stream stream, const gpu_event *even
     struct emulated_stream *other = event->queue;
     const uint64_t position = event->position;
     emulated_stream_add(
-        stream.queue, {"event", 0, [](int) {},
-                       [=] { return other == NULL || emulated_stream_advance(other, position); }});
+        stream.queue,
+        {[](int) {}, [=] { return other == NULL || emulated_stream_advance(other, position); }});
     return GPU_NO_ERROR;
-}
-
-// --- graphs -------------------------------------------------------------------------------------
-
-struct gpu_graph {
-    struct emulated_graph *exec;
-};
-
-static inline gpu_error gpu_capture_begin(gpu_stream stream) {
-    if (emulated_stream_is_capturing()) {
-        return emulated_capture_error();
-    }
-    emulated_capture_begin(stream.queue);
-    return GPU_NO_ERROR;
-}
-
-static inline gpu_error gpu_capture_end(gpu_stream stream, gpu_graph *graph) {
-    if (!emulated_capture_end(stream.queue, &graph->exec)) {
-        return gpu_error{901, "the capture is invalid"};
-    }
-    return emulated_fault("capture");
-}
-
-static inline gpu_error gpu_graph_start(const gpu_graph *graph, gpu_stream stream) {
-    emulated_graph_start(graph->exec, stream.queue);
-    return emulated_fault("graph");
-}
-
-static inline void gpu_graph_free(gpu_graph *graph) {
-    emulated_graph_free(graph->exec);
-    graph->exec = NULL;
 }
 
 // --- launches -----------------------------------------------------------------------------------
@@ -347,7 +297,7 @@ static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
             emulated_counts_end();
         }
     };
-    emulated_stream_add(stream.queue, {shape.kernel, shape.threads, run});
+    emulated_stream_add(stream.queue, {run});
     return emulated_fault(shape.kernel);
 }
 

@@ -373,6 +373,11 @@ static gpu_cost backward_cost(struct attention_grad_args a, struct batch batch, 
     return attention_backward_cost(a, batch, attention_pairs<1, 1>(batch), KEYS);
 }
 
+static gpu_cost masks_cost(uint16_t *, int64_t heads, struct dropout dropout, struct batch batch) {
+    return {attention_sequences_cost(dropout, batch),
+            attention_masks_cost<MASK_BLOCK_COLUMNS>(dropout, batch, heads), 0};
+}
+
 static gpu_cost delta_cost(float *delta, struct mat dcontext, struct mat context, int64_t heads,
                            int64_t rows) {
     return {cost_rows(dcontext, rows) + cost_rows(context, rows), cost_words(delta, rows * heads),
@@ -381,6 +386,53 @@ static gpu_cost delta_cost(float *delta, struct mat dcontext, struct mat context
 
 static gpu_cost slack_cost(struct mat m, float *lse, int64_t heads, int64_t first) {
     return {0, cost_rows(m, m.rows - first) + cost_words(lse, (m.rows - first) * heads), 0};
+}
+
+// --- dropout masks ------------------------------------------------------------------------------
+
+// A thread draws 16 bytes of a mask's row: MASK_BLOCK_COLUMNS keys of a query. Drawing them apart
+// from the products, and once for the forward and the backward pass, is what makes them cheap.
+__global__ void __launch_bounds__(ATTENTION_THREADS)
+    attention_masks_kernel(uint16_t *masks, int64_t heads, struct dropout dropout,
+                           struct batch batch) {
+    const unsigned most = (unsigned)(batch.max_length * attention_mask_words(batch.max_length) / 8);
+    const unsigned groups = (most + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
+    const unsigned of_sequence = blockIdx.x / groups, head_count = (unsigned)heads;
+    const unsigned sequence = of_sequence / head_count, head = of_sequence % head_count;
+    const int64_t start = batch.cu_seqlens[sequence];
+    const unsigned length = (unsigned)(batch.cu_seqlens[sequence + 1] - start);
+    const unsigned blocks = (unsigned)attention_mask_words(length) / 8; // of a row
+    const unsigned i = blockIdx.x % groups * ATTENTION_THREADS + threadIdx.x;
+    if (i >= length * blocks) {
+        return;
+    }
+    const struct mask_row row =
+        mask_row_of(dropout, head, batch.global_indices[sequence], (int32_t)(i / blocks));
+    const uint32_t complement = (65536u - row.threshold) << 16; // carries unless dropped
+    uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
+    for (int column = 15; column >= 0; column--) {
+        const struct rng_block drawn = mask_block(row, i % blocks * 16 + (uint32_t)column);
+        GPU_UNROLL
+        for (int word = 0; word < 4; word++) {
+            gpu_shift_in_carry(low[word], drawn.word[word] << 16, complement);
+            gpu_shift_in_carry(high[word], drawn.word[word], complement);
+        }
+    }
+    uint16_t *const own = masks + start * heads * attention_mask_words(batch.max_length) +
+                          ((int64_t)head * length * blocks + i) * 8;
+    gpu_write16(own, uint4{low[0] | high[0] << 16, low[1] | high[1] << 16, low[2] | high[2] << 16,
+                           low[3] | high[3] << 16});
+}
+
+static void draw_masks(struct gpu *gpu, const struct attention_args *args,
+                       const struct batch *batch) {
+    const int64_t most = batch->max_length * attention_mask_words(batch->max_length) / 8;
+    const int64_t blocks =
+        gpu_blocks(most, ATTENTION_THREADS) * args->heads * batch->sequence_count;
+    if (args->masks != NULL && args->dropout.threshold != 0) {
+        gpu_run(gpu, {"attention_masks", blocks, ATTENTION_THREADS}, attention_masks_kernel,
+                masks_cost, args->masks, args->heads, args->dropout, *batch);
+    }
 }
 
 // --- operations ---------------------------------------------------------------------------------
@@ -429,6 +481,7 @@ void gpu_attention_forward(struct device *dev, const struct attention_args *args
     if (!has_supported_size(gpu, head_size)) {
         return;
     }
+    draw_masks(gpu, args, batch);
     if (!attention_cudnn_forward(gpu, args, batch) && !attention_mma_forward(gpu, args, batch)) {
         with_tile(gpu, head_size, [&](auto tile) {
             constexpr int TILE = decltype(tile)::value;
@@ -464,8 +517,8 @@ void gpu_attention_backward(struct device *dev, const struct attention_grad_args
         return;
     }
     float *delta = gpu_partials(gpu, batch->row_count * heads);
-    compute_deltas(gpu, delta, args, batch->token_count);
     if (!attention_mma_backward(gpu, args, batch, delta)) {
+        compute_deltas(gpu, delta, args, batch->token_count);
         with_tile(gpu, head_size, [&](auto tile) {
             constexpr int TILE = decltype(tile)::value;
             const size_t shared = shared_bytes<TILE>(head_size);

@@ -19,19 +19,21 @@ struct block_rows {
     float scale; // 1 / sqrt(D)
 };
 
-// Blocks of ROWS rows are numbered along a sequence first, then by head, then by sequence.
+// Blocks of ROWS rows are numbered along a sequence first, then by head, then by sequence. Division
+// of 64 bits would take longer than some blocks' products.
 template <int ROWS>
 DEVICE struct block_rows find_block_rows(const struct batch &batch, int64_t hidden, int64_t heads) {
-    const int64_t groups = (batch.max_length + ROWS - 1) / ROWS;
+    const unsigned groups = (unsigned)(batch.max_length + ROWS - 1) / ROWS;
+    const unsigned of_sequence = blockIdx.x / groups, head_count = (unsigned)heads;
     struct block_rows block;
     block.first_row = blockIdx.x % groups * ROWS;
-    block.head = blockIdx.x / groups % heads;
+    block.head = of_sequence % head_count;
     block.heads = heads;
-    block.sequence = blockIdx.x / groups / heads;
+    block.sequence = of_sequence / head_count;
     block.sequence_start = batch.cu_seqlens[block.sequence];
     block.length = batch.cu_seqlens[block.sequence + 1] - block.sequence_start;
     block.hidden = hidden;
-    block.head_size = hidden / heads;
+    block.head_size = (unsigned)hidden / head_count;
     block.scale = 1.0f / sqrtf((float)block.head_size);
     return block;
 }
@@ -58,6 +60,16 @@ DEVICE struct mask_row query_mask(const struct dropout &dropout, const struct ba
     return mask_row_of(dropout, (uint32_t)block.head, global_index, (int32_t)query);
 }
 
+// The mask's rows of the block's sequence and head (core/device.h); NULL for NULL.
+DEVICE const uint16_t *mask_rows(const uint16_t *masks, const struct batch &batch,
+                                 const struct block_rows &block) {
+    return masks == NULL
+               ? NULL
+               : masks +
+                     block.sequence_start * block.heads * attention_mask_words(batch.max_length) +
+                     block.head * block.length * attention_mask_words(block.length);
+}
+
 // --- costs --------------------------------------------------------------------------------------
 
 // Pairs of a query and a key if rows are processed OWN at a time on one side and TILE at a time on
@@ -76,6 +88,18 @@ static inline uint64_t attention_sequences_cost(const struct dropout &dropout,
                                                 const struct batch &batch) {
     return cost_words(batch.cu_seqlens, batch.sequence_count + 1) +
            (dropout.threshold != 0 ? (uint64_t)batch.sequence_count * 8 : 0);
+}
+
+// Bytes of the masks of all queries for the keys of a sequence, UNIT keys at a time.
+template <int UNIT>
+static uint64_t attention_masks_cost(const struct dropout &dropout, const struct batch &batch,
+                                     int64_t heads) {
+    uint64_t bytes = 0;
+    for (int64_t s = 0; dropout.threshold != 0 && s < batch.sequence_count; s++) {
+        const int64_t length = batch.cu_seqlens[s + 1] - batch.cu_seqlens[s];
+        bytes += (uint64_t)(length * heads * gpu_blocks(length, UNIT) * UNIT / 8);
+    }
+    return bytes;
 }
 
 // Each pair takes two products over the columns: its score, and its share of the context.
@@ -103,10 +127,11 @@ static inline gpu_cost attention_backward_cost(const struct attention_grad_args 
 // started.
 bool attention_cudnn_forward(struct gpu *gpu, const struct attention_args *args,
                              const struct batch *batch);
-// attention_mma.cu. False: not supported for these matrices; nothing was started.
+// attention_mma.cu. False: not supported for these matrices; nothing was started. delta is scratch
+// memory for a number of each row and head.
 bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
                            const struct batch *batch);
 bool attention_mma_backward(struct gpu *gpu, const struct attention_grad_args *args,
-                            const struct batch *batch, const float *delta);
+                            const struct batch *batch, float *delta);
 
 #endif

@@ -3,8 +3,7 @@
 // Training stays with Berth's own kernels, whose backward pass needs their masks and log-sum-exp.
 //
 // A plan's bounds are rounded up to powers of two, so that few plans are made: a new one takes
-// tenths of a second and allocates GPU memory, which a capture forbids. So while a graph is
-// captured, a shape without a plan is computed by Berth's own kernels.
+// tenths of a second.
 #include "gpu/attention.h"
 #include "gpu/cudnn_plan.h"
 
@@ -128,16 +127,13 @@ static struct cudnn_plan *plan_slot(struct gpu *gpu) {
     return oldest;
 }
 
-// NULL: there is none and a capture forbids making one, or there was an error.
+// NULL after an error.
 static struct cudnn_plan *find_or_make_plan(struct gpu *gpu, const struct cudnn_shape *shape) {
     struct attention_cudnn *cudnn = gpu->cudnn;
     for (int i = 0; i < cudnn->count; i++) {
         if (memcmp(&cudnn->plans[i].shape, shape, sizeof *shape) == 0) {
             return &cudnn->plans[i];
         }
-    }
-    if (gpu->capturing != NULL) {
-        return NULL;
     }
     struct cudnn_plan plan;
     const struct cudnn_target target = {cudnn->library, NULL};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU device: opening it, memory, copies, graphs, timing, errors, and the table of operations.
+// The GPU device: opening it, memory, copies, timing, errors, and the table of operations.
 #include "gpu/faults.h"
 #include "gpu/gemm.h"
 #include "gpu/gpu.h"
@@ -64,8 +64,8 @@ static void *memory_new_zeroed(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     void *block;
     const size_t requested = bytes > 0 ? bytes : 1; // NULL would look like a failure
-    if (gpu->capturing != NULL || gpu_memory_new(&block, requested).code != 0) {
-        return NULL; // a capture forbids the call, and would be lost with it
+    if (gpu_memory_new(&block, requested).code != 0) {
+        return NULL;
     }
     gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
     return block;
@@ -252,12 +252,6 @@ static uint64_t memory_available(struct device *dev, const char **limit) {
 
 float *gpu_partials(struct gpu *gpu, int64_t count) {
     const size_t bytes = (size_t)count * sizeof(float);
-    if (bytes > gpu->partial_bytes && gpu->capturing != NULL) {
-        gpu_fail(
-            gpu, "scratch memory",
-            gpu_error{GPU_CAPTURE_FORBIDS, "a graph needs more scratch memory than was reserved"});
-        return NULL;
-    }
     if (bytes > gpu->partial_bytes) {
         gpu_fail(gpu, "freeing memory", gpu_memory_free(gpu->partials));
         gpu->partial_bytes = 0;
@@ -294,51 +288,6 @@ static enum berth_status reserve(struct device *dev, const struct device_shape *
                                  struct berth_error *error) {
     (void)gpu_partials(gpu_of(dev), (int64_t)(partial_bytes(shape) / sizeof(float)));
     return gpu_status(dev, error);
-}
-
-// --- graphs -------------------------------------------------------------------------------------
-
-// The bucket of a key; if there is none, the least recently used one, emptied.
-static struct gpu_bucket *find_bucket(struct gpu *gpu, uint64_t key) {
-    struct gpu_bucket *oldest = &gpu->buckets[0];
-    for (struct gpu_bucket &bucket : gpu->buckets) {
-        if (bucket.key == key) {
-            return &bucket;
-        }
-        oldest = bucket.used < oldest->used ? &bucket : oldest;
-    }
-    gpu_graph_free(&oldest->graph);
-    oldest->key = key;
-    oldest->used = 0;
-    return oldest;
-}
-
-// The first pass of a size is not captured: in it, libraries load kernels and make plans, which a
-// capture forbids.
-static void graph_begin(struct device *dev, uint64_t key) {
-    struct gpu *gpu = gpu_of(dev);
-    struct gpu_bucket *bucket = find_bucket(gpu, key);
-    const bool is_first = bucket->used == 0;
-    bucket->used = ++gpu->capture_count;
-    if (!is_first && gpu->status == BERTH_OK) {
-        const gpu_error error = gpu_capture_begin(gpu->stream);
-        gpu_fail(gpu, "beginning a graph", error);
-        gpu->capturing = error.code == 0 ? bucket : NULL;
-    }
-}
-
-static void graph_end(struct device *dev) {
-    struct gpu *gpu = gpu_of(dev);
-    struct gpu_bucket *bucket = gpu->capturing;
-    if (bucket == NULL) {
-        return;
-    }
-    gpu->capturing = NULL;
-    const gpu_error error = gpu_capture_end(gpu->stream, &bucket->graph);
-    gpu_fail(gpu, "making a graph", error);
-    if (gpu->status == BERTH_OK) {
-        gpu_fail(gpu, "starting a graph", gpu_graph_start(&bucket->graph, gpu->stream));
-    }
 }
 
 // --- time ---------------------------------------------------------------------------------------
@@ -387,9 +336,6 @@ static gpu_error free_a_mark(struct gpu *gpu) {
 static gpu_error add_mark(struct gpu *gpu, enum device_phase phase) {
     struct gpu_marks *marks = &gpu->marks;
     const int64_t mark = marks->count % GPU_MARKS;
-    if (gpu->capturing != NULL) {
-        return gpu_error{GPU_CAPTURE_FORBIDS, "not allowed while a graph is captured"};
-    }
     gpu_error error = marks->count - marks->first == GPU_MARKS ? free_a_mark(gpu) : GPU_NO_ERROR;
     if (error.code == 0 && marks->count - marks->first < GPU_MARKS) {
         error = gpu_event_record(&marks->events[mark], gpu->stream);
@@ -431,9 +377,6 @@ static void close_device(struct device *dev) {
     gpu_memory_free(gpu->partials);
     gemm_close(gpu->gemm);
     attention_cudnn_close(gpu->cudnn);
-    for (struct gpu_bucket &bucket : gpu->buckets) {
-        gpu_graph_free(&bucket.graph);
-    }
     close_staging(&gpu->staging);
     close_marks(&gpu->marks);
     close_fetches(&gpu->fetches);
@@ -448,6 +391,7 @@ static void fill_table(struct device *device) {
     device->dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16 | 1u << DTYPE_F16;
     device->fast_dtype = DTYPE_BF16;
     device->wants_word_rows = 1;
+    device->keeps_masks = 1;
     device->describe = describe;
     device->close = close_device;
     device->memory_new = memory_new_zeroed;
@@ -470,8 +414,6 @@ static void fill_table(struct device *device) {
     device->workspace_bytes = workspace_bytes;
     device->reserve = reserve;
     device->status = gpu_status;
-    device->graph_begin = graph_begin;
-    device->graph_end = graph_end;
     device->mark = mark;
     device->times = times;
     device->embed_forward = gpu_embed_forward;

@@ -133,12 +133,29 @@ static inline uint16_t gpu_f16(float x) {
     return emulated_f16(x);
 }
 
+// Two numbers, the first one in the lower half.
+static inline uint32_t gpu_bf16_pair(float low, float high) {
+    return gpu_bf16(low) | (uint32_t)gpu_bf16(high) << 16;
+}
+
+static inline uint32_t gpu_f16_pair(float low, float high) {
+    return gpu_f16(low) | (uint32_t)gpu_f16(high) << 16;
+}
+
 // 16 bytes at an address that is a multiple of 16.
 uint4 gpu_read16(const void *from);
 void gpu_write16(void *to, uint4 x);
 
 static inline float gpu_exp(float x) {
     return expf(x);
+}
+
+static inline float gpu_exp2(float x) {
+    return exp2f(x);
+}
+
+static inline float gpu_reciprocal(float x) {
+    return 1.0f / x;
 }
 
 // --- tensor cores (mma.h) -----------------------------------------------------------------------

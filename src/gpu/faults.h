@@ -77,7 +77,6 @@ static const struct fault faults[] = {
     {807, BERTH_UNAVAILABLE, "MPS is not ready", FAULT_MPS},
     {808, BERTH_UNAVAILABLE, "MPS has too many clients",
      "use fewer processes on the GPU, or stop others that use it"},
-    {GPU_CAPTURE_FORBIDS, BERTH_INTERNAL, "not allowed while a graph is captured", FAULT_BUG},
     {GPU_PEERS, BERTH_UNAVAILABLE, "it failed",
      "look for the error of another rank, or of the network between GPUs; checkpoints are intact, "
      "--resume_from_checkpoint auto continues; --gpu_exchange mpi avoids NCCL"},

@@ -74,13 +74,12 @@ void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
     if (gpu->status != BERTH_OK || call->c.rows == 0) {
         return;
     }
-    emulated_stream_add(gpu->stream.queue,
-                        {"matrix product", 0, [=](int threads) {
-                             count_bias(copy);
-                             emulated_counts_begin("matrix product", gemm_cost(&copy));
-                             if (!emulated_is_dry()) {
-                                 multiply(copy, tf32, EMULATION_THREADS(threads));
-                             }
-                             emulated_counts_end();
-                         }});
+    emulated_stream_add(gpu->stream.queue, {[=](int threads) {
+                            count_bias(copy);
+                            emulated_counts_begin("matrix product", gemm_cost(&copy));
+                            if (!emulated_is_dry()) {
+                                multiply(copy, tf32, EMULATION_THREADS(threads));
+                            }
+                            emulated_counts_end();
+                        }});
 }

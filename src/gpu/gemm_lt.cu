@@ -257,13 +257,10 @@ static const void *rounded_bias(struct gpu *gpu, const struct gemm_call *call) {
     return gpu->gemm->bias;
 }
 
-void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
+static void run_whole(struct gpu *gpu, const struct gemm_call *call) {
     const float one = 1.0f, base = call->accumulates ? 1.0f : 0.0f;
     struct gemm *gemm = gpu->gemm;
     lt_status status = LT_SUCCESS;
-    if (gpu->status != BERTH_OK || call->c.rows == 0) {
-        return;
-    }
     const void *bias = rounded_bias(gpu, call);
     if (gpu->status != BERTH_OK) {
         return;
@@ -279,4 +276,80 @@ void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
                        &plan->algorithm, gemm->workspace, WORKSPACE_BYTES, lt_stream(gpu->stream));
     }
     gpu_fail(gpu, "matrix product", lt_error(status));
+}
+
+// --- odd ends -----------------------------------------------------------------------------------
+
+// The fast kernels load 16 bytes at once and take only operands whose rows consist of such vectors.
+// So a product whose rows begin at vectors, but do not end at one, is divided into a body of whole
+// vectors and a tail.
+enum gemm_side { GEMM_ROWS, GEMM_COLS, GEMM_INNER }; // of c[rows, cols] += a[rows, inner] b
+
+enum { VECTOR = 8, FEW = 64 }; // numbers; products of FEW are not divided
+
+// The rows or columns [first, first + count) of a matrix.
+static struct mat cut(struct mat m, bool rows, int64_t first, int64_t count) {
+    return rows ? mat_rows(m, first, count) : mat_columns(m, first, count);
+}
+
+// The part of the product that has only [first, first + count) of a side.
+static struct gemm_call part_of(const struct gemm_call *call, enum gemm_side side, int64_t first,
+                                int64_t count) {
+    struct gemm_call part = *call;
+    if (side != GEMM_INNER) {
+        part.c = cut(call->c, side == GEMM_ROWS, first, count);
+    }
+    if (side != GEMM_COLS) {
+        part.a = cut(call->a, (side == GEMM_ROWS) != call->a_transposed, first, count);
+    }
+    if (side != GEMM_ROWS) {
+        part.b = cut(call->b, (side == GEMM_INNER) != call->b_transposed, first, count);
+    }
+    if (side == GEMM_COLS && call->bias != NULL) {
+        part.bias = call->bias + first;
+    }
+    return part;
+}
+
+static bool begins_at_vectors(struct mat m) {
+    return (uintptr_t)m.data % MAX_ALIGNMENT == 0 &&
+           (uint64_t)m.stride * dtype_size(m.dtype) % MAX_ALIGNMENT == 0;
+}
+
+static bool has_odd_end(struct mat m) {
+    return m.cols > FEW && m.cols % VECTOR != 0;
+}
+
+// The side to divide, if there is one.
+static bool find_odd_side(const struct gemm_call *call, enum gemm_side *side) {
+    const enum gemm_side of_a = call->a_transposed ? GEMM_ROWS : GEMM_INNER;
+    const enum gemm_side of_b = call->b_transposed ? GEMM_INNER : GEMM_COLS;
+    if (call->a.dtype == DTYPE_F32 || !begins_at_vectors(call->a) || !begins_at_vectors(call->b) ||
+        !begins_at_vectors(call->c)) {
+        return false;
+    }
+    *side = has_odd_end(call->c) ? GEMM_COLS : has_odd_end(call->a) ? of_a : of_b;
+    return has_odd_end(call->c) || has_odd_end(call->a) || has_odd_end(call->b);
+}
+
+void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
+    enum gemm_side side;
+    if (gpu->status != BERTH_OK || call->c.rows == 0) {
+        return;
+    }
+    if (!find_odd_side(call, &side)) {
+        run_whole(gpu, call);
+        return;
+    }
+    const int64_t inner = call->a_transposed ? call->a.rows : call->a.cols;
+    const int64_t all = side == GEMM_ROWS ? call->c.rows : side == GEMM_COLS ? call->c.cols : inner;
+    const int64_t whole = all / VECTOR * VECTOR;
+    struct gemm_call tail = part_of(call, side, whole, all - whole);
+    struct gemm_call body = part_of(call, side, 0, whole);
+    if (side == GEMM_INNER) { // the tail is small, and so is the error of rounding it to c
+        tail.bias = NULL;
+        body.accumulates = true;
+    }
+    gemm_run(gpu, &tail);
+    gemm_run(gpu, &body);
 }

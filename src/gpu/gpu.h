@@ -44,15 +44,6 @@ struct gpu_marks {
     double seconds[DEVICE_PHASES];
 };
 
-// The graph of the operations between graph_begin and graph_end, for batches of one size.
-struct gpu_bucket {
-    uint64_t key; // 0: none
-    uint64_t used;
-    gpu_graph graph; // empty after the first pass, which is not captured
-};
-
-enum { GPU_BUCKETS = 32 };
-
 struct gpu {
     struct device device;
     gpu_stream stream;
@@ -63,9 +54,6 @@ struct gpu {
     struct gpu_fetches fetches;
     struct gpu_pinned pinned[GPU_PINNED];
     struct gpu_marks marks;
-    struct gpu_bucket buckets[GPU_BUCKETS];
-    struct gpu_bucket *capturing; // NULL: operations start immediately
-    uint64_t capture_count;
     char description[200]; // "cuda:1, NVIDIA H200, ..."
 
     struct gpu_peers *peers; // NULL: no exchanges with other ranks' GPUs
@@ -119,9 +107,14 @@ void gpu_add_partials(struct gpu *gpu, const struct gpu_sums *sums, const float 
 // Zeroes the rows from `first` on.
 void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first);
 
-// Whether kernels may read eight neighbouring numbers of a row at once.
+// Whether kernels may read eight neighbouring numbers of a row at once, up to the last columns.
+static inline bool gpu_has_vector_rows(const struct mat &m) {
+    return (uintptr_t)m.data % 16 == 0 && m.stride % 8 == 0;
+}
+
+// Whether rows consist of such vectors.
 static inline bool gpu_is_vectorizable(const struct mat &m) {
-    return (uintptr_t)m.data % 16 == 0 && m.stride % 8 == 0 && m.cols % 8 == 0;
+    return gpu_has_vector_rows(m) && m.cols % 8 == 0;
 }
 
 static inline int64_t gpu_blocks(int64_t count, int64_t block) {

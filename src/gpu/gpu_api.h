@@ -24,7 +24,6 @@ enum { // some of the numbers
     GPU_WRONG_HANDLE = 400,
     GPU_KERNEL_FAILED = 719,
     GPU_NOT_SUPPORTED = 801,
-    GPU_CAPTURE_FORBIDS = 900,
     // not CUDA's:
     GPU_PEERS = 10000,  // an exchange with other ranks' GPUs
     GPU_CUDNN = 10001,  // attention by cuDNN

@@ -17,12 +17,23 @@ DEVICE uint16_t bits_of(float x, enum dtype dtype) {
     return dtype == DTYPE_BF16 ? gpu_bf16(x) : gpu_f16(x);
 }
 
-template <int N> struct vector_io; // loads and stores N neighbouring columns of a row
+// Loads and stores N neighbouring columns of a row. A load has two steps, so that several may be
+// under way: fetch gets the numbers as they are stored, unpack converts them.
+template <int N> struct vector_io;
 
 template <> struct vector_io<1> {
+    using stored = uint32_t;
+
+    DEVICE void fetch(stored &v, const struct mat &m, int64_t i) {
+        v = m.dtype == DTYPE_F32 ? ((const uint32_t *)m.data)[i] : ((const uint16_t *)m.data)[i];
+    }
+    DEVICE void unpack(float x[1], stored v, enum dtype dtype) {
+        x[0] = dtype == DTYPE_F32 ? gpu_float(v) : number_of((uint16_t)v, dtype);
+    }
     DEVICE void load(float x[1], const struct mat &m, int64_t i) {
-        x[0] = m.dtype == DTYPE_F32 ? ((const float *)m.data)[i]
-                                    : number_of(((const uint16_t *)m.data)[i], m.dtype);
+        stored v;
+        fetch(v, m, i);
+        unpack(x, v, m.dtype);
     }
     DEVICE void store(const struct mat &m, int64_t i, const float x[1]) {
         if (m.dtype == DTYPE_F32) {
@@ -33,27 +44,47 @@ template <> struct vector_io<1> {
     }
 };
 
-DEVICE void unpack(float x[2], uint32_t pair, enum dtype dtype) {
+DEVICE void unpack_pair(float x[2], uint32_t pair, enum dtype dtype) {
     x[0] = number_of((uint16_t)pair, dtype);
     x[1] = number_of((uint16_t)(pair >> 16), dtype);
 }
 
+template <enum dtype TYPE> DEVICE uint32_t gpu_pack(float low, float high) {
+    return TYPE == DTYPE_BF16 ? gpu_bf16_pair(low, high) : gpu_f16_pair(low, high);
+}
+
 DEVICE uint32_t pack(const float x[2], enum dtype dtype) {
-    return bits_of(x[0], dtype) | (uint32_t)bits_of(x[1], dtype) << 16;
+    return dtype == DTYPE_BF16 ? gpu_pack<DTYPE_BF16>(x[0], x[1]) : gpu_pack<DTYPE_F16>(x[0], x[1]);
 }
 
 template <> struct vector_io<8> {
-    DEVICE void load(float x[8], const struct mat &m, int64_t i) {
-        if (m.dtype == DTYPE_F32) {
-            load_half(x, (const float *)m.data + i);
-            load_half(x + 4, (const float *)m.data + i + 4);
-            return;
+    struct stored {
+        uint4 first, second; // second: only of f32
+    };
+
+    DEVICE void fetch(stored &v, const struct mat &m, int64_t i) {
+        const bool wide = m.dtype == DTYPE_F32;
+        const char *const from = (const char *)m.data + i * (wide ? 4 : 2);
+        v.first = gpu_read16(from);
+        if (wide) {
+            v.second = gpu_read16(from + 16);
         }
-        const uint4 v = gpu_read16((const uint16_t *)m.data + i);
-        unpack(x, v.x, m.dtype);
-        unpack(x + 2, v.y, m.dtype);
-        unpack(x + 4, v.z, m.dtype);
-        unpack(x + 6, v.w, m.dtype);
+    }
+    DEVICE void unpack(float x[8], const stored &v, enum dtype dtype) {
+        if (dtype == DTYPE_F32) {
+            unpack_half(x, v.first);
+            unpack_half(x + 4, v.second);
+        } else {
+            unpack_pair(x, v.first.x, dtype);
+            unpack_pair(x + 2, v.first.y, dtype);
+            unpack_pair(x + 4, v.first.z, dtype);
+            unpack_pair(x + 6, v.first.w, dtype);
+        }
+    }
+    DEVICE void load(float x[8], const struct mat &m, int64_t i) {
+        stored v;
+        fetch(v, m, i);
+        unpack(x, v, m.dtype);
     }
     DEVICE void store(const struct mat &m, int64_t i, const float x[8]) {
         if (m.dtype == DTYPE_F32) {
@@ -66,8 +97,7 @@ template <> struct vector_io<8> {
     }
 
   private:
-    DEVICE void load_half(float x[4], const float *from) {
-        const uint4 v = gpu_read16(from);
+    DEVICE void unpack_half(float x[4], const uint4 &v) {
         x[0] = gpu_float(v.x);
         x[1] = gpu_float(v.y);
         x[2] = gpu_float(v.z);
@@ -130,6 +160,17 @@ template <class T> DEVICE T warp_sum(T x) {
     return x;
 }
 
+// Of two numbers at once: the exchanges of one are under way while those of the other are.
+DEVICE void warp_sums(float &x, float &y) {
+    GPU_UNROLL
+    for (int lanes = GPU_WARP / 2; lanes > 0; lanes /= 2) {
+        const float more_x = __shfl_xor_sync(GPU_ALL_LANES, x, lanes);
+        const float more_y = __shfl_xor_sync(GPU_ALL_LANES, y, lanes);
+        x += more_x;
+        y += more_y;
+    }
+}
+
 DEVICE float warp_max(float x) {
     for (int lanes = GPU_WARP / 2; lanes > 0; lanes /= 2) {
         x = fmaxf(x, __shfl_xor_sync(GPU_ALL_LANES, x, lanes));
@@ -157,6 +198,28 @@ template <int THREADS, class T> DEVICE T block_sum(T x) {
     return sum;
 }
 
+// As block_sum, of two numbers at once.
+template <int THREADS> DEVICE void block_sums(float &x, float &y) {
+    warp_sums(x, y);
+    if (THREADS == GPU_WARP) {
+        return;
+    }
+    enum { WARPS = THREADS / GPU_WARP };
+    GPU_SHARED(float, warp_results, 2 * WARPS);
+    __syncthreads();
+    if (threadIdx.x % GPU_WARP == 0) {
+        warp_results[threadIdx.x / GPU_WARP] = x;
+        warp_results[WARPS + threadIdx.x / GPU_WARP] = y;
+    }
+    __syncthreads();
+    x = warp_results[0];
+    y = warp_results[WARPS];
+    for (int warp = 1; warp < WARPS; warp++) {
+        x += warp_results[warp];
+        y += warp_results[WARPS + warp];
+    }
+}
+
 template <int THREADS> DEVICE float block_max(float x) {
     GPU_SHARED(float, warp_results, THREADS / GPU_WARP);
     x = warp_max(x);
@@ -172,7 +235,7 @@ template <int THREADS> DEVICE float block_max(float x) {
     return largest;
 }
 
-// Threads that add up rows of partial sums: SUM_SEGMENTS of them share a column, and each adds a
+// Threads that add up rows of partial sums: some of them, SEGMENTS, share a column, and each adds a
 // segment of the rows.
 enum { SUM_COLUMNS = 32, SUM_SEGMENTS = 8, SUM_THREADS = SUM_COLUMNS * SUM_SEGMENTS };
 
@@ -183,10 +246,11 @@ DEVICE int64_t sum_column(void) {
 // The sum of the `rows` numbers of a column, which begins at `column`; its first thread gets it.
 // has_column: the thread's column exists. Each thread reads several rows ahead and adds them in
 // order.
+template <int SEGMENTS>
 DEVICE float sum_of_rows(const float *column, int64_t rows, int64_t stride, bool has_column) {
-    enum { AHEAD = 8 };
-    GPU_SHARED(float, segment_sums, SUM_THREADS);
-    const int64_t each = (rows + SUM_SEGMENTS - 1) / SUM_SEGMENTS;
+    enum { AHEAD = 16 };
+    GPU_SHARED(float, segment_sums, SUM_COLUMNS *SEGMENTS);
+    const int64_t each = (rows + SEGMENTS - 1) / SEGMENTS;
     const int64_t first = threadIdx.x / SUM_COLUMNS * each;
     const int64_t end = first + each < rows ? first + each : rows;
     float sum = 0.0f;
@@ -205,7 +269,7 @@ DEVICE float sum_of_rows(const float *column, int64_t rows, int64_t stride, bool
     __syncthreads();
     segment_sums[threadIdx.x] = sum;
     __syncthreads();
-    for (int segment = 1; threadIdx.x < SUM_COLUMNS && segment < SUM_SEGMENTS; segment++) {
+    for (int segment = 1; threadIdx.x < SUM_COLUMNS && segment < SEGMENTS; segment++) {
         sum += segment_sums[segment * SUM_COLUMNS + threadIdx.x];
     }
     return sum;
@@ -233,6 +297,9 @@ template <int THREADS_, int VEC_, int CHUNKS_> struct row_group {
     }
     DEVICE float sum(float x) {
         return block_sum<THREADS>(x);
+    }
+    DEVICE void sums(float &x, float &y) {
+        block_sums<THREADS>(x, y);
     }
 };
 
@@ -270,11 +337,15 @@ DEVICE struct rng_block mask_block(const struct mask_row &row, uint32_t index) {
     return rng_philox(row.key, counter);
 }
 
-// Selects the word without indexing, which would move the block to local memory.
-DEVICE bool mask_keeps(const struct mask_row &row, const struct rng_block &block, int slot) {
+// The word of a slot. Selects it without indexing, which would move the block to local memory.
+DEVICE uint32_t mask_word(const struct rng_block &block, int slot) {
     const uint32_t low = slot < 2 ? block.word[0] : block.word[1];
     const uint32_t high = slot < 6 ? block.word[2] : block.word[3];
-    return ((slot < 4 ? low : high) >> (16 * (slot % 2)) & 0xFFFFu) >= row.threshold;
+    return slot < 4 ? low : high;
+}
+
+DEVICE bool mask_keeps(const struct mask_row &row, const struct rng_block &block, int slot) {
+    return (mask_word(block, slot) >> (16 * (slot % 2)) & 0xFFFFu) >= row.threshold;
 }
 
 // rng_dropout_keeps (core/rng.h) for one column
@@ -295,12 +366,22 @@ template <class G> DEVICE uint32_t mask_bits(const struct mask_row &row, int chu
     }
     const int thread = G::thread(), lane = thread % GPU_WARP;
     const struct rng_block block = mask_block(row, (uint32_t)(chunk * G::THREADS + thread));
-    uint64_t kept = 0;
+    uint64_t kept[8]; // of each slot, for all lanes
+    // A slot's 16 bits are compared in the upper half of a word: what is below does not matter.
+    const uint32_t dropped = (row.threshold << 16) - 1;
+    GPU_UNROLL
     for (int slot = 0; slot < 8; slot++) {
-        const uint64_t lanes = __ballot_sync(GPU_ALL_LANES, mask_keeps(row, block, slot));
-        kept = lane % 16 / 2 == slot ? lanes : kept;
+        const uint32_t word = mask_word(block, slot) << (slot % 2 == 0 ? 16 : 0);
+        kept[slot] = __ballot_sync(GPU_ALL_LANES, word > dropped);
     }
-    return (uint32_t)(kept >> (lane / 16 * 16 + lane % 2 * 8)) & 0xFFu;
+    GPU_UNROLL
+    for (int bit = 4; bit > 0; bit /= 2) { // selects slot lane % 16 / 2, a bit of it at a time
+        GPU_UNROLL
+        for (int slot = 0; slot < bit; slot++) {
+            kept[slot] = (lane & 2 * bit) != 0 ? kept[slot + bit] : kept[slot];
+        }
+    }
+    return (uint32_t)(kept[0] >> (lane / 16 * 16 + lane % 2 * 8)) & 0xFFu;
 }
 
 template <int N> DEVICE void apply_mask(float (&x)[N], const struct mask_row &row, uint32_t bits) {
@@ -309,7 +390,7 @@ template <int N> DEVICE void apply_mask(float (&x)[N], const struct mask_row &ro
     }
     GPU_UNROLL
     for (int i = 0; i < N; i++) {
-        x[i] = bits >> i & 1 ? x[i] * row.scale : 0.0f;
+        x[i] = (bits & 1u << i) != 0 ? x[i] * row.scale : 0.0f;
     }
 }
 

@@ -4,7 +4,9 @@
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
-enum { LOSS_THREADS = 256 };
+#include <float.h>
+
+enum { LOSS_THREADS = 256, CLASS_THREADS = 512 };
 
 DEVICE void set_gradient(const struct mat &m, int64_t row, int64_t column, double x) {
     if (is_given(m)) {
@@ -78,37 +80,110 @@ void gpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct
 
 // --- classes and words --------------------------------------------------------------------------
 
-// A block has one row of any number of columns.
-__global__ void __launch_bounds__(LOSS_THREADS, 4)
+// VEC columns of a row; -infinity for those that do not exist.
+template <int VEC>
+DEVICE void load_scores(float (&x)[VEC], const struct mat &m, int64_t row, int64_t column) {
+    if (column + VEC <= m.cols) {
+        load(x, m, row, column);
+        return;
+    }
+    GPU_UNROLL
+    for (int i = 0; i < VEC; i++) {
+        x[i] = column + i < m.cols ? number_at(m, row, column + i) : -INFINITY;
+    }
+}
+
+template <int VEC>
+DEVICE void store_some(const struct mat &m, int64_t row, int64_t column, const float (&x)[VEC]) {
+    if (column + VEC <= m.cols) {
+        store(m, row, column, x);
+        return;
+    }
+    GPU_UNROLL
+    for (int i = 0; i < VEC; i++) {
+        if (column + i < m.cols) {
+            set_number(m, row, column + i, x[i]);
+        }
+    }
+}
+
+// e^x for x <= 0
+DEVICE float class_exp(float x) {
+    return gpu_exp2(x * 1.44269504088896341f);
+}
+
+// Of some columns of a row: their largest number, the sum of e^(x - largest) without the label's,
+// and whether one ranks before the label or is NaN.
+struct class_sums {
+    float largest, others;
+    bool better;
+};
+
+template <int VEC>
+DEVICE void add_scores(struct class_sums *sums, const float (&x)[VEC], int label) {
+    float largest = sums->largest;
+    GPU_UNROLL
+    for (int i = 0; i < VEC; i++) {
+        largest = fmaxf(largest, x[i]);
+    }
+    float others = sums->others * class_exp(sums->largest - largest);
+    GPU_UNROLL
+    for (int i = 0; i < VEC; i++) {
+        others += i == label ? 0.0f : class_exp(x[i] - largest);
+    }
+    sums->largest = largest;
+    sums->others = others;
+}
+
+// Whether a column ranks before the label, which is column `label` from the first one.
+template <int VEC> DEVICE bool has_better(const float (&x)[VEC], float label_logit, int label) {
+    bool better = false;
+    GPU_UNROLL
+    for (int i = 0; i < VEC; i++) {
+        better = better || !(label_logit > x[i] || (label_logit == x[i] && i >= label));
+    }
+    return better;
+}
+
+// A block has one row of any number of columns. It reads the row twice if there is a gradient; the
+// second time from a cache.
+template <int VEC>
+__global__ void __launch_bounds__(CLASS_THREADS, 3)
     class_loss_kernel(struct mat dlogits, float *losses, unsigned char *hits, struct mat logits,
                       float scale, const int32_t *labels) {
     const int64_t row = blockIdx.x;
-    const int64_t label = labels != NULL ? labels[row] : row;
-    const bool is_counted = label >= 0 && label < logits.cols;
+    const int label = labels != NULL ? labels[row] : (int)row, cols = (int)logits.cols;
+    const bool is_counted = label >= 0 && label < cols;
     const float label_logit = is_counted ? number_at(logits, row, label) : 0.0f;
-    float largest = -INFINITY,
-          better = 0.0f; // columns that rank before the label, or are NaN
-    double sum = 0.0;
-    for (int64_t i = threadIdx.x; is_counted && i < logits.cols; i += LOSS_THREADS) {
-        const float x = number_at(logits, row, i);
-        largest = fmaxf(largest, x);
-        better += label_logit > x || (label_logit == x && i >= label) ? 0.0f : 1.0f;
+    struct class_sums own = {-FLT_MAX, 0.0f, false};
+    for (int i = (int)threadIdx.x * VEC; is_counted && i < cols; i += CLASS_THREADS * VEC) {
+        float x[VEC];
+        load_scores(x, logits, row, i);
+        add_scores(&own, x, label - i);
+        if (hits != NULL) {
+            own.better = own.better || has_better(x, label_logit, label - i);
+        }
     }
-    largest = block_max<LOSS_THREADS>(largest);
-    better = block_sum<LOSS_THREADS>(better);
-    for (int64_t i = threadIdx.x; is_counted && i < logits.cols; i += LOSS_THREADS) {
-        sum += (double)gpu_exp(number_at(logits, row, i) - largest);
-    }
-    sum = block_sum<LOSS_THREADS>(sum);
+    const float largest = block_max<CLASS_THREADS>(own.largest);
+    const double others =
+        block_sum<CLASS_THREADS>((double)own.others * (double)class_exp(own.largest - largest));
+    const double sum = others + (double)class_exp(label_logit - largest);
     const float factor = (float)((double)scale / sum);
-    // p - 1 from the sum of the others, which is precise even if p is close to 1.
-    const double others = sum - (double)gpu_exp(label_logit - largest);
-    for (int64_t i = threadIdx.x; is_given(dlogits) && i < logits.cols; i += LOSS_THREADS) {
-        const float rest =
-            is_counted ? factor * gpu_exp(number_at(logits, row, i) - largest) : 0.0f;
-        set_number(dlogits, row, i,
-                   is_counted && i == label ? (float)(-(double)scale * others / sum) : rest);
+    // p - 1 from the sum of the others, which is precise even if p is close to 1
+    const float of_label = (float)(-(double)scale * others / sum);
+    for (int i = (int)threadIdx.x * VEC; is_given(dlogits) && i < cols; i += CLASS_THREADS * VEC) {
+        float x[VEC] = {};
+        if (is_counted) {
+            load_scores(x, logits, row, i);
+        }
+        GPU_UNROLL
+        for (int k = 0; k < VEC; k++) {
+            x[k] = is_counted ? factor * class_exp(x[k] - largest) : 0.0f;
+            x[k] = is_counted && i + k == label ? of_label : x[k];
+        }
+        store_some(dlogits, row, i, x);
     }
+    const float better = hits != NULL ? block_max<CLASS_THREADS>(own.better ? 1.0f : 0.0f) : 0.0f;
     if (threadIdx.x == 0) {
         losses[row] = is_counted ? (float)((double)largest + log(sum) - (double)label_logit) : 0.0f;
         if (hits != NULL) {
@@ -133,8 +208,10 @@ static gpu_cost class_loss_cost(struct mat dlogits, float *losses, unsigned char
 
 void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
                     struct mat logits, float scale, const int32_t *labels, int64_t count) {
-    gpu_run(gpu_of(dev), {"class_loss", count, LOSS_THREADS}, class_loss_kernel, class_loss_cost,
-            dlogits, losses, hits, mat_rows(logits, 0, count), scale, labels);
+    const bool wide = gpu_has_vector_rows(logits) && gpu_has_vector_rows(dlogits);
+    gpu_run(gpu_of(dev), {"class_loss", count, CLASS_THREADS},
+            wide ? class_loss_kernel<8> : class_loss_kernel<1>, class_loss_cost, dlogits, losses,
+            hits, mat_rows(logits, 0, count), scale, labels);
     zero_rows_from(gpu_of(dev), dlogits, count);
 }
 
@@ -277,20 +354,14 @@ void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, str
 
 // --- the sum of losses --------------------------------------------------------------------------
 
-// One thread adds, in order, what the block has loaded.
+// One block, whose threads' sums are added in a fixed order.
 __global__ void __launch_bounds__(LOSS_THREADS)
     add_losses_kernel(double *sum, const float *losses, int64_t count, double weight) {
-    GPU_SHARED(float, fetched, LOSS_THREADS);
     double total = 0.0;
-    for (int64_t first = 0; first < count; first += LOSS_THREADS) {
-        const int64_t i = first + threadIdx.x;
-        __syncthreads();
-        fetched[threadIdx.x] = i < count ? losses[i] : 0.0f;
-        __syncthreads();
-        for (int64_t k = 0; threadIdx.x == 0 && k < LOSS_THREADS && first + k < count; k++) {
-            total += (double)fetched[k];
-        }
+    for (int64_t i = threadIdx.x; i < count; i += LOSS_THREADS) {
+        total += (double)losses[i];
     }
+    total = block_sum<LOSS_THREADS>(total);
     if (threadIdx.x == 0) {
         *sum += weight * total;
     }

@@ -39,16 +39,6 @@ DEVICE void gpu_load_transposed(uint32_t (&r)[4], const uint16_t *row) {
                  : "memory");
 }
 
-template <enum dtype TYPE> DEVICE uint32_t gpu_pack(float low, float high) {
-    uint32_t pair;
-    if (TYPE == DTYPE_BF16) {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    } else {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    }
-    return pair;
-}
-
 // Starts a copy to shared memory, of 4 or 16 bytes with that alignment; if not `given`, nothing is
 // read and zeros are written. The calling thread sees the result after gpu_copies_wait, other
 // threads after a barrier that follows it.
@@ -68,13 +58,6 @@ template <int BYTES> DEVICE void gpu_copy_start(void *to, const void *from, bool
 // Waits for all copies that the calling thread has started.
 DEVICE void gpu_copies_wait(void) {
     asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
-// 2^x within two units in the last place; 0 below 2^-126.
-DEVICE float gpu_exp2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 #endif

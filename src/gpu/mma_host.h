@@ -25,21 +25,12 @@ static inline void gpu_load_transposed(uint32_t (&r)[4], const uint16_t *row,
     emulated_load_matrices(r, row, 1, site);
 }
 
-template <enum dtype TYPE> static inline uint32_t gpu_pack(float low, float high) {
-    return TYPE == DTYPE_BF16 ? gpu_bf16(low) | (uint32_t)gpu_bf16(high) << 16
-                              : gpu_f16(low) | (uint32_t)gpu_f16(high) << 16;
-}
-
 template <int BYTES> static inline void gpu_copy_start(void *to, const void *from, bool given) {
     emulated_copy_start(to, given ? from : NULL, BYTES);
 }
 
 static inline void gpu_copies_wait(void) {
     emulated_copies_wait();
-}
-
-static inline float gpu_exp2(float x) {
-    return exp2f(x);
 }
 
 #endif

@@ -8,6 +8,59 @@
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
+#include <type_traits>
+
+// --- rows ---------------------------------------------------------------------------------------
+
+// A thread's part of a row as it is stored. All that a row needs is fetched before anything waits
+// for it: the time until memory answers passes once for each row. Columns that do not exist are 0,
+// so that no registers keep what an earlier row had there.
+template <class G> struct stored_row { typename vector_io<G::VEC>::stored chunks[G::CHUNKS]; };
+
+template <class G> DEVICE void fetch_row(stored_row<G> &x, const struct mat &m, int64_t row) {
+    GPU_UNROLL
+    for (int k = 0; k < G::CHUNKS; k++) {
+        if (G::column(k) < m.cols) {
+            vector_io<G::VEC>::fetch(x.chunks[k], m, row * m.stride + G::column(k));
+        }
+    }
+}
+
+template <class G>
+DEVICE void unpack_row(float (&x)[G::CHUNKS][G::VEC], const stored_row<G> &stored,
+                       const struct mat &m) {
+    GPU_UNROLL
+    for (int k = 0; k < G::CHUNKS; k++) {
+        if (G::column(k) < m.cols) {
+            vector_io<G::VEC>::unpack(x[k], stored.chunks[k], m.dtype);
+        }
+    }
+}
+
+template <class G>
+DEVICE void add_row(float (&x)[G::CHUNKS][G::VEC], const stored_row<G> &stored,
+                    const struct mat &m) {
+    GPU_UNROLL
+    for (int k = 0; k < G::CHUNKS; k++) {
+        if (G::column(k) < m.cols) {
+            float more[G::VEC];
+            vector_io<G::VEC>::unpack(more, stored.chunks[k], m.dtype);
+            GPU_UNROLL
+            for (int i = 0; i < G::VEC; i++) {
+                x[k][i] += more[i];
+            }
+        }
+    }
+}
+
+// mask_bits of the row
+template <class G> DEVICE void draw_mask(uint32_t (&bits)[G::CHUNKS], const struct mask_row &mask) {
+    GPU_UNROLL
+    for (int k = 0; k < G::CHUNKS; k++) {
+        bits[k] = mask_bits<G>(mask, k);
+    }
+}
+
 // --- forward ------------------------------------------------------------------------------------
 
 struct norm_outputs {
@@ -17,10 +70,10 @@ struct norm_outputs {
     float epsilon;
 };
 
-// Normalizes the row s; `mask` is applied to the result.
+// Normalizes the row s; the mask is applied to the result.
 template <class G>
 DEVICE void normalize(const struct norm_outputs &out, int64_t row, float (&s)[G::CHUNKS][G::VEC],
-                      const struct mask_row &mask) {
+                      const struct mask_row &mask, const uint32_t (&bits)[G::CHUNKS]) {
     const int64_t columns = out.y.cols;
     float sum = 0.0f, squares = 0.0f;
     GPU_UNROLL
@@ -50,7 +103,6 @@ DEVICE void normalize(const struct norm_outputs &out, int64_t row, float (&s)[G:
     GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
         const int64_t column = G::column(k);
-        const uint32_t bits = mask_bits<G>(mask, k);
         if (column >= columns) {
             continue;
         }
@@ -65,7 +117,7 @@ DEVICE void normalize(const struct norm_outputs &out, int64_t row, float (&s)[G:
         if (is_given(out.xhat)) {
             store(out.xhat, row, column, s[k]);
         }
-        apply_mask(y, mask, bits);
+        apply_mask(y, mask, bits[k]);
         store(out.y, row, column, y);
         if (is_given(out.y_compute)) {
             store(out.y_compute, row, column, y);
@@ -80,58 +132,85 @@ __global__ void __launch_bounds__(G::BLOCK)
     if (row >= a.y.rows) {
         return;
     }
-    const struct mask_row mask =
-        is_given(a.x) ? mask_row_of_batch(a.dropout, batch, row) : mask_row{};
+    const bool has_x = is_given(a.x);
+    a.residual.dtype = a.y.dtype = a.sum.dtype = DTYPE_F32; // as they are: for the compiler
+    stored_row<G> residual = {}, x = {};
+    fetch_row<G>(residual, a.residual, row);
+    if (has_x) {
+        fetch_row<G>(x, a.x, row);
+    }
+    const struct mask_row mask = has_x ? mask_row_of_batch(a.dropout, batch, row) : mask_row{};
+    uint32_t bits[G::CHUNKS];
+    draw_mask<G>(bits, mask);
     float s[G::CHUNKS][G::VEC] = {};
-    GPU_UNROLL
-    for (int k = 0; k < G::CHUNKS; k++) {
-        const int64_t column = G::column(k);
-        const uint32_t bits = is_given(a.x) ? mask_bits<G>(mask, k) : 0;
-        if (column >= columns) {
-            continue;
-        }
-        load(s[k], a.residual, row, column);
-        if (is_given(a.x)) {
-            float x[G::VEC];
-            load(x, a.x, row, column);
-            apply_mask(x, mask, bits);
+    unpack_row<G>(s, residual, a.residual);
+    if (has_x) {
+        float branch[G::CHUNKS][G::VEC] = {};
+        unpack_row<G>(branch, x, a.x);
+        GPU_UNROLL
+        for (int k = 0; k < G::CHUNKS; k++) {
+            apply_mask(branch[k], mask, bits[k]);
             GPU_UNROLL
             for (int i = 0; i < G::VEC; i++) {
-                s[k][i] += x[i];
+                s[k][i] += branch[k][i];
             }
         }
-        if (is_given(a.sum)) {
-            store(a.sum, row, column, s[k]);
+    }
+    GPU_UNROLL
+    for (int k = 0; k < G::CHUNKS; k++) {
+        if (is_given(a.sum) && G::column(k) < columns) {
+            store(a.sum, row, G::column(k), s[k]);
         }
     }
     const struct norm_outputs out = {a.y, a.y_compute, a.xhat, a.rstd, a.gamma, a.beta, a.epsilon};
-    normalize<G>(out, row, s, mask_row{});
+    normalize<G>(out, row, s, mask_row{}, bits);
 }
 
 template <class G>
 __global__ void __launch_bounds__(G::BLOCK)
     embed_forward_kernel(struct embed_args a, struct batch batch) {
-    const int64_t row = (int64_t)blockIdx.x * G::GROUPS + G::group(), columns = a.y.cols;
+    const int64_t row = (int64_t)blockIdx.x * G::GROUPS + G::group();
     if (row >= a.y.rows) {
         return;
     }
+    a.y.dtype = DTYPE_F32; // as it is: for the compiler
+    stored_row<G> word = {}, position = {}, type = {};
+    fetch_row<G>(word, a.word, batch.ids[row]);
+    fetch_row<G>(position, a.position, batch.positions[row]);
+    fetch_row<G>(type, a.type, batch.type_ids[row]);
+    const struct mask_row mask = mask_row_of_batch(a.dropout, batch, row);
+    uint32_t bits[G::CHUNKS];
+    draw_mask<G>(bits, mask);
     float s[G::CHUNKS][G::VEC] = {};
-    GPU_UNROLL
-    for (int k = 0; k < G::CHUNKS; k++) {
-        const int64_t column = G::column(k);
-        if (column < columns) {
-            load(s[k], a.word, batch.ids[row], column);
-            load_added(s[k], a.position, batch.positions[row], column);
-            load_added(s[k], a.type, batch.type_ids[row], column);
-        }
-    }
+    unpack_row<G>(s, word, a.word);
+    add_row<G>(s, position, a.position);
+    add_row<G>(s, type, a.type);
     const struct norm_outputs out = {a.y, a.y_compute, a.xhat, a.rstd, a.gamma, a.beta, a.epsilon};
-    normalize<G>(out, row, s, mask_row_of_batch(a.dropout, batch, row));
+    normalize<G>(out, row, s, mask, bits);
 }
 
 // --- backward -----------------------------------------------------------------------------------
 
-enum { GRADIENT_ROWS = 32 }; // of a block
+// A block of threads adds up at least GRADIENT_ROWS rows, and more if there would be more than
+// `most` blocks. A block has up to four groups, with as many rows each.
+enum { GRADIENT_ROWS = 32 };
+
+static inline int64_t gradient_rows(int64_t rows, int64_t most) {
+    const int64_t each = gpu_blocks(gpu_blocks(rows, most), 4) * 4;
+    return each > GRADIENT_ROWS ? each : (int64_t)GRADIENT_ROWS;
+}
+
+// Those blocks that an H100's 132 multiprocessors run at a time, if each has registers for that
+// many threads.
+enum { GRADIENT_THREADS = 768 };
+
+template <class G> constexpr int gradient_residents(void) {
+    return G::VEC == 1 || G::BLOCK > GRADIENT_THREADS ? 1 : (int)GRADIENT_THREADS / G::BLOCK;
+}
+
+template <class G> static int64_t gradient_rows_of(int64_t rows) {
+    return gradient_rows(rows, 132 * gradient_residents<G>());
+}
 
 // A thread's sums over the rows of its group.
 template <class G> struct parameter_sums {
@@ -151,15 +230,21 @@ template <class G> DEVICE void clear(float (&x)[G::CHUNKS][G::VEC]) {
 // partial[column] = the sum over all groups of the block, in their order.
 template <class G>
 DEVICE void add_groups(float *partial, const float (&x)[G::CHUNKS][G::VEC], int64_t columns) {
+    if (G::GROUPS == 1) {
+        GPU_UNROLL
+        for (int k = 0; k < G::CHUNKS; k++) {
+            if (G::column(k) < columns) {
+                store_run(partial + G::column(k), x[k]);
+            }
+        }
+        return;
+    }
     GPU_DYNAMIC_SHARED(float, rows); // [GROUPS, columns]
     __syncthreads();
     GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
         if (G::column(k) < columns) {
-            GPU_UNROLL
-            for (int i = 0; i < G::VEC; i++) {
-                rows[G::group() * columns + G::column(k) + i] = x[k][i];
-            }
+            store_run(rows + G::group() * columns + G::column(k), x[k]);
         }
     }
     __syncthreads();
@@ -175,19 +260,17 @@ DEVICE void add_groups(float *partial, const float (&x)[G::CHUNKS][G::VEC], int6
 // g is the gradient of the output on entry and that of s on return.
 template <class G>
 DEVICE void normalize_gradient(float (&g)[G::CHUNKS][G::VEC], struct parameter_sums<G> &sums,
-                               const struct mat &xhat, float rstd, const float *gamma,
-                               int64_t row) {
-    const int64_t columns = xhat.cols;
-    float sum = 0.0f, dot = 0.0f, x[G::CHUNKS][G::VEC] = {};
+                               const float (&x)[G::CHUNKS][G::VEC], float rstd, const float *gamma,
+                               int64_t columns) {
+    const float share = 1.0f / (float)columns;
+    float sum = 0.0f, dot = 0.0f;
     GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
-        const int64_t column = G::column(k);
-        if (column >= columns) {
+        if (G::column(k) >= columns) {
             continue;
         }
         float factors[G::VEC];
-        load(x[k], xhat, row, column);
-        load_run(factors, gamma + column);
+        load_run(factors, gamma + G::column(k));
         GPU_UNROLL
         for (int i = 0; i < G::VEC; i++) {
             sums.gamma[k][i] += g[k][i] * x[k][i];
@@ -197,56 +280,63 @@ DEVICE void normalize_gradient(float (&g)[G::CHUNKS][G::VEC], struct parameter_s
             dot += g[k][i] * x[k][i];
         }
     }
-    const float mean = G::sum(sum) / (float)columns, mean_dot = G::sum(dot) / (float)columns;
+    G::sums(sum, dot);
+    const float mean = sum * share, mean_dot = dot * share;
     GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
-        if (G::column(k) < columns) {
-            GPU_UNROLL
-            for (int i = 0; i < G::VEC; i++) {
-                g[k][i] = rstd * (g[k][i] - mean - x[k][i] * mean_dot);
-            }
+        GPU_UNROLL
+        for (int i = 0; i < G::VEC; i++) {
+            g[k][i] = rstd * (g[k][i] - mean - x[k][i] * mean_dot);
         }
     }
 }
 
 template <class G>
-__global__ void __launch_bounds__(G::BLOCK, 1)
-    norm_backward_kernel(struct norm_grad_args a, struct batch batch, float *partials) {
-    const int64_t columns = a.dy.cols, first = (int64_t)blockIdx.x * GRADIENT_ROWS;
-    const bool has_x = is_given(a.dx);
+__global__ void __launch_bounds__(G::BLOCK, gradient_residents<G>())
+    norm_backward_kernel(struct norm_grad_args a, struct batch batch, float *partials,
+                         int64_t rows) {
+    const int64_t columns = a.dy.cols, first = (int64_t)blockIdx.x * rows;
+    const int64_t end = first + rows < a.dy.rows ? first + rows : a.dy.rows;
+    const bool has_dy2 = is_given(a.dy2), has_x = is_given(a.dx), has_dsum = is_given(a.dsum);
+    a.dy.dtype = a.dresidual.dtype = a.dsum.dtype = DTYPE_F32; // as they are: for the compiler
     struct parameter_sums<G> sums;
     clear<G>(sums.gamma);
     clear<G>(sums.beta);
     clear<G>(sums.bias);
-    for (int64_t row = first + G::group(); row < first + GRADIENT_ROWS && row < a.dy.rows;
-         row += G::GROUPS) {
-        const struct mask_row mask = has_x ? mask_row_of_batch(a.dropout, batch, row) : mask_row{};
-        float g[G::CHUNKS][G::VEC] = {};
-        GPU_UNROLL
-        for (int k = 0; k < G::CHUNKS; k++) {
-            if (G::column(k) < columns) {
-                load(g[k], a.dy, row, G::column(k));
-                if (is_given(a.dy2)) {
-                    load_added(g[k], a.dy2, row, G::column(k));
-                }
-            }
+    for (int64_t row = first + G::group(); row < end; row += G::GROUPS) {
+        stored_row<G> dy = {}, dy2 = {}, xhat = {};
+        fetch_row<G>(dy, a.dy, row);
+        if (has_dy2) {
+            fetch_row<G>(dy2, a.dy2, row);
         }
-        normalize_gradient<G>(g, sums, a.xhat, a.rstd[row], a.gamma, row);
+        fetch_row<G>(xhat, a.xhat, row);
+        const float rstd = a.rstd[row];
+        const struct mask_row mask = has_x ? mask_row_of_batch(a.dropout, batch, row) : mask_row{};
+        uint32_t bits[G::CHUNKS];
+        draw_mask<G>(bits, mask);
+        float g[G::CHUNKS][G::VEC] = {}, x[G::CHUNKS][G::VEC] = {};
+        unpack_row<G>(g, dy, a.dy);
+        if (has_dy2) {
+            add_row<G>(g, dy2, a.dy2);
+        }
+        unpack_row<G>(x, xhat, a.xhat);
+        normalize_gradient<G>(g, sums, x, rstd, a.gamma, columns);
+        if (has_dsum) {
+            stored_row<G> dsum = {};
+            fetch_row<G>(dsum, a.dsum, row);
+            add_row<G>(g, dsum, a.dsum);
+        }
         GPU_UNROLL
         for (int k = 0; k < G::CHUNKS; k++) {
             const int64_t column = G::column(k);
-            const uint32_t bits = has_x ? mask_bits<G>(mask, k) : 0;
             if (column >= columns) {
                 continue;
-            }
-            if (is_given(a.dsum)) {
-                load_added(g[k], a.dsum, row, column);
             }
             store(a.dresidual, row, column, g[k]);
             if (!has_x) {
                 continue;
             }
-            apply_mask(g[k], mask, bits);
+            apply_mask(g[k], mask, bits[k]);
             store(a.dx, row, column, g[k]);
             GPU_UNROLL
             for (int i = 0; i < G::VEC; i++) {
@@ -263,28 +353,38 @@ __global__ void __launch_bounds__(G::BLOCK, 1)
 }
 
 template <class G>
-__global__ void __launch_bounds__(G::BLOCK)
-    embed_backward_kernel(struct embed_grad_args a, struct batch batch, float *partials) {
-    const int64_t columns = a.dy.cols, first = (int64_t)blockIdx.x * GRADIENT_ROWS;
+__global__ void __launch_bounds__(G::BLOCK, gradient_residents<G>())
+    embed_backward_kernel(struct embed_grad_args a, struct batch batch, float *partials,
+                          int64_t rows) {
+    const int64_t columns = a.dy.cols, first = (int64_t)blockIdx.x * rows;
+    const int64_t end = first + rows < a.dy.rows ? first + rows : a.dy.rows;
+    const bool has_dy2 = is_given(a.dy2);
+    a.dy.dtype = a.scratch.dtype = DTYPE_F32; // as they are: for the compiler
     struct parameter_sums<G> sums;
     clear<G>(sums.gamma);
     clear<G>(sums.beta);
-    for (int64_t row = first + G::group(); row < first + GRADIENT_ROWS && row < a.dy.rows;
-         row += G::GROUPS) {
+    for (int64_t row = first + G::group(); row < end; row += G::GROUPS) {
+        stored_row<G> dy = {}, dy2 = {}, xhat = {};
+        fetch_row<G>(dy, a.dy, row);
+        if (has_dy2) {
+            fetch_row<G>(dy2, a.dy2, row);
+        }
+        fetch_row<G>(xhat, a.xhat, row);
+        const float rstd = a.rstd[row];
         const struct mask_row mask = mask_row_of_batch(a.dropout, batch, row);
-        float g[G::CHUNKS][G::VEC] = {};
+        uint32_t bits[G::CHUNKS];
+        draw_mask<G>(bits, mask);
+        float g[G::CHUNKS][G::VEC] = {}, x[G::CHUNKS][G::VEC] = {};
+        unpack_row<G>(g, dy, a.dy);
+        if (has_dy2) {
+            add_row<G>(g, dy2, a.dy2);
+        }
         GPU_UNROLL
         for (int k = 0; k < G::CHUNKS; k++) {
-            const uint32_t bits = mask_bits<G>(mask, k);
-            if (G::column(k) < columns) {
-                load(g[k], a.dy, row, G::column(k));
-                if (is_given(a.dy2)) {
-                    load_added(g[k], a.dy2, row, G::column(k));
-                }
-                apply_mask(g[k], mask, bits);
-            }
+            apply_mask(g[k], mask, bits[k]);
         }
-        normalize_gradient<G>(g, sums, a.xhat, a.rstd[row], a.gamma, row);
+        unpack_row<G>(x, xhat, a.xhat);
+        normalize_gradient<G>(g, sums, x, rstd, a.gamma, columns);
         GPU_UNROLL
         for (int k = 0; k < G::CHUNKS; k++) {
             if (G::column(k) < columns) {
@@ -411,43 +511,76 @@ __global__ void __launch_bounds__(SUM_THREADS)
          first += JOIN_BLOCKS * SUM_COLUMNS) {
         const int64_t column = first + sum_column();
         const bool has_column = column < dword.cols;
-        const float sum = sum_of_rows(block_partials + 2 * dword.cols + column, later,
-                                      2 * dword.cols, has_column);
+        const float sum = sum_of_rows<SUM_SEGMENTS>(block_partials + 2 * dword.cols + column, later,
+                                                    2 * dword.cols, has_column);
         if (threadIdx.x < SUM_COLUMNS && has_column) {
             *float_at(dword, id, column) += block_partials[dword.cols + column] + sum;
         }
     }
 }
 
-// A block adds the rows of one position, in the order of their sequences.
+// Rows that a thread reads before it adds them.
+enum { TABLE_AHEAD = 16 };
+// The most blocks for the gradient of the types: six for each of an H100's multiprocessors.
+enum { TYPE_BLOCKS = 6 * 132 };
+
+// TABLE_THREADS columns of the sum of a position's rows, in the order of their sequences.
 __global__ void __launch_bounds__(TABLE_THREADS)
     position_gradient_kernel(struct mat dposition, struct mat gradient, struct batch batch) {
-    const int64_t position = blockIdx.x;
-    for (int64_t column = threadIdx.x; column < dposition.cols; column += TABLE_THREADS) {
-        float sum = number_at(dposition, position, column);
-        for (int64_t s = 0; s < batch.sequence_count; s++) {
-            const int64_t row = batch.cu_seqlens[s] + position;
-            if (row < batch.cu_seqlens[s + 1]) {
-                sum += number_at(gradient, row, column);
-            }
-        }
-        set_number(dposition, position, column, sum);
+    const int64_t across = (dposition.cols + TABLE_THREADS - 1) / TABLE_THREADS;
+    const int64_t position = blockIdx.x / across;
+    const int64_t column = blockIdx.x % across * TABLE_THREADS + threadIdx.x;
+    if (column >= dposition.cols) {
+        return;
     }
+    float sum = *float_at(dposition, position, column);
+    for (int64_t first = 0; first < batch.sequence_count; first += TABLE_AHEAD) {
+        float x[TABLE_AHEAD];
+        GPU_UNROLL
+        for (int i = 0; i < TABLE_AHEAD; i++) {
+            const int64_t s = first + i < batch.sequence_count ? first + i : first;
+            const int64_t row = batch.cu_seqlens[s] + position;
+            const bool is_added = first + i == s && row < batch.cu_seqlens[s + 1];
+            x[i] = is_added ? *float_at(gradient, row, column) : 0.0f;
+        }
+        GPU_UNROLL
+        for (int i = 0; i < TABLE_AHEAD; i++) {
+            sum += x[i];
+        }
+    }
+    *float_at(dposition, position, column) = sum;
 }
 
-// partials[block, type, column]: the sums over the block's rows of that type.
+// partials[block, type, column]: the sums over the block's rows of that type, two types at a time.
 __global__ void __launch_bounds__(TABLE_THREADS)
-    type_gradient_kernel(float *partials, struct mat gradient, int64_t types, struct batch batch) {
-    const int64_t first = (int64_t)blockIdx.x * GRADIENT_ROWS;
-    const int64_t end =
-        first + GRADIENT_ROWS < batch.token_count ? first + GRADIENT_ROWS : batch.token_count;
-    for (int64_t i = threadIdx.x; i < types * gradient.cols; i += TABLE_THREADS) {
-        const int64_t type = i / gradient.cols, column = i % gradient.cols;
-        float sum = 0.0f;
-        for (int64_t row = first; row < end; row++) {
-            sum += batch.type_ids[row] == type ? number_at(gradient, row, column) : 0.0f;
+    type_gradient_kernel(float *partials, struct mat gradient, int64_t types, struct batch batch,
+                         int64_t rows) {
+    const int64_t first = (int64_t)blockIdx.x * rows;
+    const int64_t end = first + rows < batch.token_count ? first + rows : batch.token_count;
+    const int64_t columns = gradient.cols, pairs = (types + 1) / 2;
+    for (int64_t i = threadIdx.x; i < pairs * columns; i += TABLE_THREADS) {
+        const int64_t type = i / columns * 2, column = i % columns;
+        float sums[2] = {0.0f, 0.0f};
+        for (int64_t row = first; row < end; row += TABLE_AHEAD) {
+            float x[TABLE_AHEAD];
+            int64_t of[TABLE_AHEAD]; // the rows' types
+            GPU_UNROLL
+            for (int k = 0; k < TABLE_AHEAD; k++) {
+                const bool exists = row + k < end;
+                of[k] = exists ? batch.type_ids[row + k] : -1;
+                x[k] = exists ? *float_at(gradient, row + k, column) : 0.0f;
+            }
+            GPU_UNROLL
+            for (int k = 0; k < TABLE_AHEAD; k++) {
+                sums[0] += of[k] == type ? x[k] : 0.0f;
+                sums[1] += of[k] == type + 1 ? x[k] : 0.0f;
+            }
         }
-        partials[(int64_t)blockIdx.x * types * gradient.cols + i] = sum;
+        float *const to = partials + ((int64_t)blockIdx.x * types + type) * columns + column;
+        to[0] = sums[0];
+        if (type + 1 < types) {
+            to[columns] = sums[1];
+        }
     }
 }
 
@@ -472,25 +605,27 @@ static gpu_cost embed_forward_cost(struct embed_args a, struct batch batch) {
             cost_of(a.y) + cost_of(a.y_compute) + cost_of(a.xhat) + cost_words(a.rstd, rows), 0};
 }
 
-static uint64_t partials_cost(int64_t rows, int64_t sums) {
-    return (uint64_t)(gpu_blocks(rows, GRADIENT_ROWS) * sums) * sizeof(float);
+static uint64_t partials_cost(int64_t blocks, int64_t sums) {
+    return (uint64_t)(blocks * sums) * sizeof(float);
 }
 
-static gpu_cost norm_backward_cost(struct norm_grad_args a, struct batch batch, float *) {
+static gpu_cost norm_backward_cost(struct norm_grad_args a, struct batch batch, float *,
+                                   int64_t rows) {
     const bool has_x = !mat_is_empty(a.dx);
     const uint64_t mask = cost_mask(a.dropout, batch) + cost_positions(a.dropout, batch);
     return {cost_of(a.dy) + cost_of(a.dy2) + cost_of(a.xhat) + cost_of(a.dsum) +
                 cost_words(a.rstd, a.dy.rows) + cost_words(a.gamma, a.dy.cols) + (has_x ? mask : 0),
             cost_of(a.dresidual) + cost_of(a.dx) +
-                partials_cost(a.dy.rows, (has_x ? 3 : 2) * a.dy.cols),
+                partials_cost(gpu_blocks(a.dy.rows, rows), (has_x ? 3 : 2) * a.dy.cols),
             0};
 }
 
-static gpu_cost embed_backward_cost(struct embed_grad_args a, struct batch batch, float *) {
+static gpu_cost embed_backward_cost(struct embed_grad_args a, struct batch batch, float *,
+                                    int64_t rows) {
     return {cost_of(a.dy) + cost_of(a.dy2) + cost_of(a.xhat) + cost_words(a.rstd, a.dy.rows) +
                 cost_words(a.gamma, a.dy.cols) + cost_mask(a.dropout, batch) +
                 cost_positions(a.dropout, batch),
-            cost_of(a.scratch) + partials_cost(a.dy.rows, 2 * a.dy.cols), 0};
+            cost_of(a.scratch) + partials_cost(gpu_blocks(a.dy.rows, rows), 2 * a.dy.cols), 0};
 }
 
 static int64_t count_crossing_runs(const struct batch &batch) {
@@ -536,10 +671,10 @@ static gpu_cost position_gradient_cost(struct mat dposition, struct mat gradient
             positions, 0};
 }
 
-static gpu_cost type_gradient_cost(float *, struct mat gradient, int64_t types,
-                                   struct batch batch) {
+static gpu_cost type_gradient_cost(float *, struct mat gradient, int64_t types, struct batch batch,
+                                   int64_t rows) {
     return {cost_words(batch.type_ids, batch.token_count) + cost_rows(gradient, batch.token_count),
-            partials_cost(batch.token_count, types * gradient.cols), 0};
+            partials_cost(gpu_blocks(batch.token_count, rows), types * gradient.cols), 0};
 }
 
 // --- operations ---------------------------------------------------------------------------------
@@ -558,23 +693,49 @@ static struct mat row_of(const float *numbers, int64_t columns) {
     return mat_of((void *)numbers, 1, columns, DTYPE_F32);
 }
 
-// Calls run(group) with the smallest group that can hold the columns.
-template <class Run>
+// Groups whose threads have few registers left: eight columns for each thread.
+template <bool GRADIENT, class Run>
+static typename std::enable_if<GRADIENT>::type with_wide_group(int64_t columns, Run run) {
+    if (columns <= row_group<2 * GPU_WARP, 8, 1>::COLUMNS) {
+        run(row_group<2 * GPU_WARP, 8, 1>());
+    } else if (columns <= row_group<3 * GPU_WARP, 8, 1>::COLUMNS) {
+        run(row_group<3 * GPU_WARP, 8, 1>());
+    } else if (columns <= row_group<4 * GPU_WARP, 8, 1>::COLUMNS) {
+        run(row_group<4 * GPU_WARP, 8, 1>());
+    } else if (columns <= row_group<256, 8, 1>::COLUMNS) {
+        run(row_group<256, 8, 1>());
+    } else {
+        run(row_group<512, 8, 1>());
+    }
+}
+
+template <bool GRADIENT, class Run>
+static typename std::enable_if<!GRADIENT>::type with_wide_group(int64_t columns, Run run) {
+    if (columns <= row_group<GPU_WARP, 8, 2>::COLUMNS) {
+        run(row_group<GPU_WARP, 8, 2>());
+    } else if (columns <= row_group<GPU_WARP, 8, 3>::COLUMNS) {
+        run(row_group<GPU_WARP, 8, 3>());
+    } else if (columns <= row_group<GPU_WARP, 8, 4>::COLUMNS) {
+        run(row_group<GPU_WARP, 8, 4>());
+    } else {
+        run(row_group<256, 8, 2>());
+    }
+}
+
+// Calls run(group) with the smallest group that can hold the columns, of those that keep sums
+// (GRADIENT) or of the others.
+template <bool GRADIENT, class Run>
 static void with_group(struct gpu *gpu, int64_t columns, bool vectorizable, Run run) {
     if (columns > row_group<256, 8, 2>::COLUMNS) {
         gpu_fail(gpu, "layer norm", "hidden sizes above 4096 are not supported");
-    } else if (vectorizable && columns <= row_group<GPU_WARP, 8, 1>::COLUMNS) {
-        run(row_group<GPU_WARP, 8, 1>());
-    } else if (vectorizable && columns <= row_group<GPU_WARP, 8, 2>::COLUMNS) {
-        run(row_group<GPU_WARP, 8, 2>());
-    } else if (vectorizable && columns <= row_group<GPU_WARP, 8, 4>::COLUMNS) {
-        run(row_group<GPU_WARP, 8, 4>());
-    } else if (vectorizable) {
-        run(row_group<256, 8, 2>());
-    } else if (columns <= row_group<GPU_WARP, 1, 8>::COLUMNS) {
+    } else if (!vectorizable && columns <= row_group<GPU_WARP, 1, 8>::COLUMNS) {
         run(row_group<GPU_WARP, 1, 8>());
-    } else {
+    } else if (!vectorizable) {
         run(row_group<256, 1, 16>());
+    } else if (columns <= row_group<GPU_WARP, 8, 1>::COLUMNS) {
+        run(row_group<GPU_WARP, 8, 1>());
+    } else {
+        with_wide_group<GRADIENT>(columns, run);
     }
 }
 
@@ -589,7 +750,7 @@ void gpu_norm_forward(struct device *dev, const struct norm_args *args, const st
                                args->sum,
                                row_of(args->gamma, columns),
                                row_of(args->beta, columns)};
-    with_group(gpu, columns, are_vectorizable(mats), [&](auto group) {
+    with_group<false>(gpu, columns, are_vectorizable(mats), [&](auto group) {
         using G = decltype(group);
         gpu_run(gpu, {"norm_forward", gpu_blocks(args->y.rows, G::GROUPS), G::BLOCK},
                 norm_forward_kernel<G>, norm_forward_cost, *args, *batch);
@@ -608,7 +769,7 @@ void gpu_embed_forward(struct device *dev, const struct embed_args *args,
                                args->type,
                                row_of(args->gamma, columns),
                                row_of(args->beta, columns)};
-    with_group(gpu, columns, are_vectorizable(mats), [&](auto group) {
+    with_group<false>(gpu, columns, are_vectorizable(mats), [&](auto group) {
         using G = decltype(group);
         gpu_run(gpu, {"embed_forward", gpu_blocks(args->y.rows, G::GROUPS), G::BLOCK},
                 embed_forward_kernel<G>, embed_forward_cost, *args, *batch);
@@ -617,8 +778,9 @@ void gpu_embed_forward(struct device *dev, const struct embed_args *args,
 
 size_t gpu_norm_partial_bytes(const struct device_shape *shape) {
     const int64_t sums = shape->types > 3 ? shape->types : 3; // 2 suffice for partial sums of words
-    static_assert((int)GRADIENT_ROWS == (int)WORD_ROWS, "as many blocks of rows as of words");
-    return (size_t)(gpu_blocks(batch_round(shape->batch.tokens), GRADIENT_ROWS) * sums *
+    static_assert((int)GRADIENT_ROWS >= (int)WORD_ROWS,
+                  "at least as many blocks of words as of rows");
+    return (size_t)(gpu_blocks(batch_round(shape->batch.tokens), WORD_ROWS) * sums *
                     shape->hidden) *
            sizeof(float);
 }
@@ -626,7 +788,7 @@ size_t gpu_norm_partial_bytes(const struct device_shape *shape) {
 void gpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
                        const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
-    const int64_t columns = args->dy.cols, blocks = gpu_blocks(args->dy.rows, GRADIENT_ROWS);
+    const int64_t columns = args->dy.cols;
     const int sums = mat_is_empty(args->dx) ? 2 : 3;
     const struct mat mats[] = {args->dresidual,
                                args->dx,
@@ -635,31 +797,37 @@ void gpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
                                args->xhat,
                                args->dsum,
                                row_of(args->gamma, columns)};
-    float *partials = gpu_partials(gpu, blocks * sums * columns);
-    with_group(gpu, columns, are_vectorizable(mats), [&](auto group) {
-        using G = decltype(group);
-        const size_t shared = (size_t)(G::GROUPS * columns) * sizeof(float);
-        gpu_run(gpu, {"norm_backward", blocks, G::BLOCK, shared}, norm_backward_kernel<G>,
-                norm_backward_cost, *args, *batch, partials);
-    });
     const struct gpu_sums to = {{args->dgamma, args->dbeta, args->dbias}, sums, columns};
-    gpu_add_partials(gpu, &to, partials, blocks, sums * columns);
+    with_group<true>(gpu, columns, are_vectorizable(mats), [&](auto group) {
+        using G = decltype(group);
+        const int64_t each = gradient_rows_of<G>(args->dy.rows),
+                      blocks = gpu_blocks(args->dy.rows, each);
+        float *partials = gpu_partials(gpu, blocks * sums * columns);
+        const size_t shared = G::GROUPS > 1 ? (size_t)(G::GROUPS * columns) * sizeof(float) : 0;
+        gpu_run(gpu, {"norm_backward", blocks, G::BLOCK, shared}, norm_backward_kernel<G>,
+                norm_backward_cost, *args, *batch, partials, each);
+        gpu_add_partials(gpu, &to, partials, blocks, sums * columns);
+    });
 }
 
 static void add_to_tables(struct gpu *gpu, const struct embed_grad_args *args,
                           const struct batch *batch) {
     const struct mat gradient = args->scratch;
     const int64_t types = args->dtype_table.rows, columns = gradient.cols,
-                  blocks = gpu_blocks(batch->token_count, GRADIENT_ROWS);
-    float *partials = gpu_partials(gpu, blocks * (types > 2 ? types : 2) * columns);
-    gpu_run(gpu, {"word_gradient", blocks, SUM_THREADS}, word_gradient_kernel, word_gradient_cost,
+                  words = gpu_blocks(batch->token_count, WORD_ROWS),
+                  each = gradient_rows(batch->token_count, TYPE_BLOCKS),
+                  blocks = gpu_blocks(batch->token_count, each);
+    float *partials = gpu_partials(gpu, words * (types > 2 ? types : 2) * columns);
+    gpu_run(gpu, {"word_gradient", words, SUM_THREADS}, word_gradient_kernel, word_gradient_cost,
             args->dword, partials, gradient, *batch);
-    gpu_run(gpu, {"word_partials", (blocks - 1) * JOIN_BLOCKS, SUM_THREADS}, word_partials_kernel,
+    gpu_run(gpu, {"word_partials", (words - 1) * JOIN_BLOCKS, SUM_THREADS}, word_partials_kernel,
             word_partials_cost, args->dword, (const float *)partials, *batch);
-    gpu_run(gpu, {"position_gradient", batch->max_length, TABLE_THREADS}, position_gradient_kernel,
-            position_gradient_cost, args->dposition, gradient, *batch);
+    gpu_run(gpu,
+            {"position_gradient", batch->max_length * gpu_blocks(columns, TABLE_THREADS),
+             TABLE_THREADS},
+            position_gradient_kernel, position_gradient_cost, args->dposition, gradient, *batch);
     gpu_run(gpu, {"type_gradient", blocks, TABLE_THREADS}, type_gradient_kernel, type_gradient_cost,
-            partials, gradient, types, *batch);
+            partials, gradient, types, *batch, each);
     for (int64_t type = 0; type < types; type += GPU_SUMS) {
         struct gpu_sums to = {{}, 0, columns};
         for (; to.count < GPU_SUMS && type + to.count < types; to.count++) {
@@ -672,17 +840,19 @@ static void add_to_tables(struct gpu *gpu, const struct embed_grad_args *args,
 void gpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
                         const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
-    const int64_t columns = args->dy.cols, blocks = gpu_blocks(args->dy.rows, GRADIENT_ROWS);
+    const int64_t columns = args->dy.cols;
     const struct mat mats[] = {args->dy, args->dy2, args->xhat, args->scratch,
                                row_of(args->gamma, columns)};
-    float *partials = gpu_partials(gpu, blocks * 2 * columns);
-    with_group(gpu, columns, are_vectorizable(mats), [&](auto group) {
-        using G = decltype(group);
-        const size_t shared = (size_t)(G::GROUPS * columns) * sizeof(float);
-        gpu_run(gpu, {"embed_backward", blocks, G::BLOCK, shared}, embed_backward_kernel<G>,
-                embed_backward_cost, *args, *batch, partials);
-    });
     const struct gpu_sums to = {{args->dgamma, args->dbeta}, 2, columns};
-    gpu_add_partials(gpu, &to, partials, blocks, 2 * columns);
+    with_group<true>(gpu, columns, are_vectorizable(mats), [&](auto group) {
+        using G = decltype(group);
+        const int64_t each = gradient_rows_of<G>(args->dy.rows),
+                      blocks = gpu_blocks(args->dy.rows, each);
+        float *partials = gpu_partials(gpu, blocks * 2 * columns);
+        const size_t shared = G::GROUPS > 1 ? (size_t)(G::GROUPS * columns) * sizeof(float) : 0;
+        gpu_run(gpu, {"embed_backward", blocks, G::BLOCK, shared}, embed_backward_kernel<G>,
+                embed_backward_cost, *args, *batch, partials, each);
+        gpu_add_partials(gpu, &to, partials, blocks, 2 * columns);
+    });
     add_to_tables(gpu, args, batch);
 }

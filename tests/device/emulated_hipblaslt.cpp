@@ -229,6 +229,17 @@ static void multiply(const struct call &call) {
     }
 }
 
+// Whether fast kernels would take a matrix of 16-bit operands: its columns consist of whole vectors
+// of 16 bytes, if they begin at such.
+static bool ends_at_vector(const struct layout *m) {
+    const uint64_t vector = 8, few = 64;
+    return m->rows <= few || m->rows % vector == 0;
+}
+
+static bool begins_at_vector(const void *data, const struct layout *m) {
+    return (uintptr_t)data % 16 == 0 && (uint64_t)m->stride * (m->type == 0 ? 4 : 2) % 16 == 0;
+}
+
 EXPORTED int hipblasLtMatmul(void *library, struct product *product, const float *alpha,
                              const void *first, struct layout *first_layout, const void *second,
                              struct layout *second_layout, const float *beta, const void *c,
@@ -242,6 +253,11 @@ EXPORTED int hipblasLtMatmul(void *library, struct product *product, const float
     require(algorithm->data[0] == CHOSEN && algorithm->max_workspace == workspace_bytes &&
                 workspace != NULL,
             "an algorithm that was not chosen, or other workspace");
+    require(first_layout->type == 0 || !begins_at_vector(first, first_layout) ||
+                !begins_at_vector(second, second_layout) || !begins_at_vector(d, d_layout) ||
+                (ends_at_vector(first_layout) && ends_at_vector(second_layout) &&
+                 ends_at_vector(d_layout)),
+            "a product that is not divided at its last whole vectors");
     const struct call call = {*product,
                               columns_of(first, first_layout),
                               columns_of(second, second_layout),
@@ -250,6 +266,6 @@ EXPORTED int hipblasLtMatmul(void *library, struct product *product, const float
                               (int64_t)cols_of(first_layout, product->first),
                               *alpha,
                               *beta};
-    emulated_stream_add(stream, {"matrix product", 0, [=](int) { multiply(call); }});
+    emulated_stream_add(stream, {[=](int) { multiply(call); }});
     return OK;
 }

@@ -283,7 +283,7 @@ EXPORTED int ncclGroupEnd(void) {
     const std::shared_ptr<std::vector<struct message>> messages(
         new std::vector<struct message>(group));
     const bool is_silent = ++comm->groups == FAULTY_GROUP && has_fault("silent", comm->rank);
-    emulated_stream_add(group_stream, {"messages", 0, [](int) {},
+    emulated_stream_add(group_stream, {[](int) {},
                                        [=] {
                                            bool all = !is_silent;
                                            for (struct message &each : *messages) {

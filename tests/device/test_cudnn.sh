@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Attention in inference by cuDNN's fused operation (BERTH_GPU_ATTENTION=cudnn), by the emulation with a cuDNN of the
-# tests: every case is right, plans are few and kept, none is made while a graph is captured; without the variable
+# tests: every case is right, plans are few and kept; without the variable
 # nothing is asked of the library; a library that is missing, too old, without memory, refuses the graph or fails in it
 # ends the program with a reason. BERTH: the program; OPERATIONS: the test of the emulated device; MODULE: the
 # file of that module.
@@ -16,9 +16,9 @@ expect_counts() { # PLANS EXECUTIONS
 what="the cases of attention"
 "$OPERATIONS" attention >"$out" 2>"$err" || fail "$what: $(grep -v '^\[' "$err" | tail -5)"
 expect_counts 6 6
-what="attention in graphs"
-"$OPERATIONS" attention_in_graphs >"$out" 2>"$err" || fail "$what: $(grep -v '^\[' "$err" | tail -5)"
-expect_counts 1 2
+what="more sequences"
+"$OPERATIONS" attention_of_one_token >"$out" 2>"$err" || fail "$what: $(grep -v '^\[' "$err" | tail -5)"
+expect_counts 2 3
 
 cd "$work" || exit 1
 make_model model 64

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Models whose table of token types or whose head is wider than usual, trained on the emulated GPU with texts of many
-# lengths: all updates succeed, most of them as graphs, and the losses are the CPU's. Ranks that share a GPU plan with a
+# lengths: all updates succeed, and the losses are the CPU's. Ranks that share a GPU plan with a
 # part of its memory each. BERTH: the program; BERTH_MPIS: the modules for several ranks that were built.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/../comm/launch.sh"

@@ -9,7 +9,7 @@ export BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(dirname "$MODULE")
 all=operations
 [ -z "${SANITIZE:-}" ] || all=
-for what in $all products_in_tf32 products_of_one_shape a_product_with_a_long_bias; do
+for what in $all products_in_tf32 products_with_odd_ends products_of_one_shape a_product_with_a_long_bias; do
     BY_LIBRARY=1 "$OPERATIONS" $what >"$out" 2>"$err" || fail "$what: $(grep -v '^\[' "$err" | tail -5)"
 done
 cd "$work" || exit 1

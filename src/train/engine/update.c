@@ -210,50 +210,9 @@ static double loss_scale_of(const struct update_args *args) {
     return args->loss_scale > 0 ? args->loss_scale : 1;
 }
 
-enum graph_part { GRAPH_FORWARD, GRAPH_BACKWARD, GRAPH_ANNOUNCING_BACKWARD, GRAPH_PARTS };
-
-// The size of a batch in eighths of a power of two. Batches of about the same size have the same
-// operations, and mostly the same algorithms.
-static uint64_t size_class(int64_t rows) {
-    uint64_t bits = 0, size = (uint64_t)rows;
-    for (; size >= 16; size /= 2) {
-        bits++;
-    }
-    return bits * 16 + size;
-}
-
-#define SHAPE_CLASSES 2048 // more than the classes of rows below 2^63
-
-// Slack rows need one more operation.
-static uint64_t shape_class(int64_t rows, int64_t used) {
-    return 2 * size_class(rows) + (rows > used);
-}
-
-// Only for a single process: with several ranks, exchanges start between two operations.
-static int begin_graph(const struct update_split *split, const struct batch *batch,
-                       enum graph_part part) {
-    struct device *device = split->engine->state->device;
-    if (device->graph_begin == NULL || split->engine->comm->size > 1) {
-        return 0;
-    }
-    const uint64_t rows = shape_class(batch->row_count, batch->token_count);
-    const uint64_t head = shape_class(batch_round(batch->head.count), batch->head.count);
-    device->graph_begin(device, 1 + (rows * SHAPE_CLASSES + head) * GRAPH_PARTS + (uint64_t)part);
-    return 1;
-}
-
-static void end_graph(const struct update_split *split, int begun) {
-    struct device *device = split->engine->state->device;
-    if (begun) {
-        device->graph_end(device);
-    }
-}
-
 static void forward(const struct update_split *split, const struct batch *batch) {
     struct engine *engine = split->engine;
-    const int begun = begin_graph(split, batch, GRAPH_FORWARD);
     bert_forward(&engine->model, engine->training, batch, &split->dropout);
-    end_graph(split, begun);
 }
 
 // Adds the losses of a micro-batch to those of this rank's part `part`.
@@ -389,14 +348,11 @@ static void run_micro(const struct update_split *split, const struct micro_batch
     if (part->reduced > 0) {
         discard_all_foreign(split->updater);
     }
-    const int begun =
-        begin_graph(split, batch, announces ? GRAPH_ANNOUNCING_BACKWARD : GRAPH_BACKWARD);
     bert_backward(&engine->model, engine->training, batch, &split->dropout,
                   (float)(micro->sequence_weight * loss_scale_of(split->args)),
                   announces ? &sink : NULL);
     part->reduced += (size_t)announces;
     add_losses(split->updater, part->index, micro);
-    end_graph(split, begun);
     device->mark(device, DEVICE_PHASE_OTHER);
     result->tokens += batch->token_count;
     result->masked += batch->masked_count;
