@@ -5,6 +5,7 @@
 #include "core/harness.h"
 #include "nan_hits.h"
 #include "op_walk.h"
+#include "test_device.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -669,6 +670,9 @@ int main(int count, char **arguments) {
     if (only != NULL && !has_test(tests, COUNT(tests), only)) {
         fprintf(stderr, "test_device_emulated: no test %s\n", only);
         return 2;
+    }
+    if (test_lacks_device()) {
+        return TEST_SKIPPED;
     }
     cmocka_set_test_filter(only);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,19 +66,6 @@ static enum berth_status open_device(const struct device_options *options, struc
                : error_set(error, BERTH_UNAVAILABLE, "the CPU's %s", options->instructions);
 }
 
-int harness_lacks_device(void) {
-    const char *name = getenv("BERTH_TEST_DEVICE");
-    struct berth_error error;
-    int count;
-    char text[160];
-    const int lacks =
-        name != NULL && device_gpu_describe(name, 0, &count, text, &error) == BERTH_UNAVAILABLE;
-    if (lacks) {
-        print_message("skipped: %s\n", error.message);
-    }
-    return lacks;
-}
-
 int harness_on_gpu(void) {
     const char *name = getenv("BERTH_TEST_DEVICE");
     return name != NULL && (strcmp(name, "cuda") == 0 || strcmp(name, "hip") == 0);

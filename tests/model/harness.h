@@ -33,9 +33,6 @@ struct harness_options {
     int64_t max_masked;   // of a head that decodes or of the token head
 };
 
-// 1, with a message, if BERTH_TEST_DEVICE names a GPU and the machine has none: the test is
-// skipped.
-int harness_lacks_device(void);
 // 1: BERTH_TEST_DEVICE names a GPU, whose library chooses a product's kernel by its shape. So a row
 // has other bits among another number of rows.
 int harness_on_gpu(void);

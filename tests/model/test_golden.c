@@ -5,6 +5,7 @@
 // (from dev/goldens/minilm_logits.py) and BERTH_MODEL the model's folder.
 
 #include "core/harness.h"
+#include "device/test_device.h"
 #include "golden.h"
 #include "harness.h"
 #include "model/folder.h"
@@ -544,8 +545,8 @@ static void activations_equal_transformers(void **state) {
 }
 
 int main(void) {
-    if (harness_lacks_device()) {
-        return 77;
+    if (test_lacks_device()) {
+        return TEST_SKIPPED;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(activations_equal_transformers),

@@ -6,6 +6,7 @@
 // into pieces, threads, inference, frozen layers.
 
 #include "core/harness.h"
+#include "device/test_device.h"
 #include "golden.h"
 #include "harness.h"
 
@@ -361,8 +362,8 @@ static void frozen_gradients_are_zero_and_the_others_unchanged(void **state) {
 }
 
 int main(void) {
-    if (harness_lacks_device()) {
-        return 77;
+    if (test_lacks_device()) {
+        return TEST_SKIPPED;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_equals_pytorch),
