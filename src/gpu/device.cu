@@ -3,6 +3,7 @@
 #include "gpu/faults.h"
 #include "gpu/gemm.h"
 #include "gpu/gpu.h"
+#include "gpu/mma.h"
 #include "gpu/module.h"
 
 extern "C" {
@@ -391,7 +392,7 @@ static void fill_table(struct device *device) {
     device->dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16 | 1u << DTYPE_F16;
     device->fast_dtype = DTYPE_BF16;
     device->wants_word_rows = 1;
-    device->keeps_masks = 1;
+    device->keeps_masks = GPU_HAS_MMA; // the plain kernels draw them again
     device->describe = describe;
     device->close = close_device;
     device->memory_new = memory_new_zeroed;
