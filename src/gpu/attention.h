@@ -127,8 +127,8 @@ static inline gpu_cost attention_backward_cost(const struct attention_grad_args 
 // started.
 bool attention_cudnn_forward(struct gpu *gpu, const struct attention_args *args,
                              const struct batch *batch);
-// attention_mma.cu. False: not supported for these matrices; nothing was started. delta is scratch
-// memory for a number of each row and head.
+// attention_mma.cu, attention_mma_backward.cu. False: not supported for these matrices; nothing was
+// started. delta is scratch memory for a number of each row and head.
 bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
                            const struct batch *batch);
 bool attention_mma_backward(struct gpu *gpu, const struct attention_grad_args *args,

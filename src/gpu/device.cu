@@ -270,8 +270,8 @@ float *gpu_partials(struct gpu *gpu, int64_t count) {
 }
 
 static size_t partial_bytes(const struct device_shape *shape) {
-    const size_t sizes[] = {gpu_norm_partial_bytes(shape), gpu_linear_partial_bytes(shape),
-                            gpu_attention_partial_bytes(shape)};
+    const size_t sizes[] = {gpu_norm_partial_bytes(shape), gpu_tables_partial_bytes(shape),
+                            gpu_linear_partial_bytes(shape), gpu_attention_partial_bytes(shape)};
     size_t largest = 0;
     for (size_t size : sizes) {
         largest = shape->training && size > largest ? size : largest;

@@ -121,6 +121,15 @@ static inline int64_t gpu_blocks(int64_t count, int64_t block) {
     return (count + block - 1) / block;
 }
 
+// A block of threads adds up at least GPU_GRADIENT_ROWS rows, and more if there would be more than
+// `most` blocks. A block has up to four groups, with as many rows each.
+enum { GPU_GRADIENT_ROWS = 32 };
+
+static inline int64_t gpu_gradient_rows(int64_t rows, int64_t most) {
+    const int64_t each = gpu_blocks(gpu_blocks(rows, most), 4) * 4;
+    return each > GPU_GRADIENT_ROWS ? each : (int64_t)GPU_GRADIENT_ROWS;
+}
+
 // --- launches -----------------------------------------------------------------------------------
 
 // Starts the kernel, unless an earlier call has failed.
@@ -170,6 +179,11 @@ void gpu_norm_forward(struct device *dev, const struct norm_args *args, const st
 void gpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
                        const struct batch *batch);
 size_t gpu_norm_partial_bytes(const struct device_shape *shape);
+// tables.cu
+// Adds args->scratch, the gradient of each row of the batch, to the tables' gradients.
+void gpu_add_to_tables(struct gpu *gpu, const struct embed_grad_args *args,
+                       const struct batch *batch);
+size_t gpu_tables_partial_bytes(const struct device_shape *shape);
 // linear.cu
 void gpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
                         const float *bias);

@@ -10,8 +10,8 @@ set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities 
 set(BERTH_HIP_ARCHITECTURES gfx90a gfx942 CACHE STRING "AMD's architectures to build for")
 
 set(gpu_sources
-    attention.cu attention_mma.cu checksums.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu peak.cu
-    rows.cu)
+    attention.cu attention_mma.cu attention_mma_backward.cu checksums.cu device.cu embedding.cu linear.cu loss.cu
+    norm.cu optimizer.cu peak.cu rows.cu tables.cu)
 set(gpu_library_sources attention_cudnn.cu peers.cu) # which name a library of the GPU's maker
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 list(TRANSFORM gpu_library_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
