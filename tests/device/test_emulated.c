@@ -378,8 +378,6 @@ static void products_of_one_shape(void **state) {
     dev->close(dev);
 }
 
-// A product of `rows` rows in bf16: every number of the result is written, and some, spread over
-// all rows, are right. Returns the number of wrong ones.
 struct product_shape {
     int64_t rows, cols, inner;
 };
@@ -397,6 +395,8 @@ static double number_of_bf16(uint16_t bits) {
     return x;
 }
 
+// A product in bf16: every number of the result is written, and some, spread over all rows, are
+// right. Returns the number of wrong ones.
 static int wrong_numbers(struct device *dev, const struct product_shape *shape) {
     const int64_t counts[] = {shape->rows * shape->inner, shape->cols * shape->inner,
                               shape->rows * shape->cols};

@@ -1,31 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Models whose table of token types or whose head is wider than usual, trained on the emulated GPU with texts of many
-# lengths: all updates succeed, and the losses are the CPU's. Ranks that share a GPU plan with a
-# part of its memory each. BERTH: the program; BERTH_MPIS: the modules for several ranks that were built.
+# lengths: all updates succeed, and the losses are the CPU's. Ranks that share a GPU plan with a part of its memory
+# each. BERTH: the program; BERTH_MPIS: the modules for several ranks that were built.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/../comm/launch.sh"
 . "$(dirname "$0")/losses.sh"
+. "$(dirname "$0")/wide_model.sh"
 BERTH_MODULE_PATH=$(dirname "$BERTH")
 export BERTH_MODULE_PATH
 cd "$work" || exit 1
-cat >config.json <<'END'
-{"vocab_size": 128, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
- "max_position_embeddings": 64, "type_vocab_size": 16, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
- "attention_probs_dropout_prob": 0.1, "layer_norm_eps": 1e-12, "initializer_range": 0.02, "model_type": "bert"}
-END
-"$BERTH" init --config config.json --output model --seed 7 --quiet || exit 1
-make_vocabulary >model/vocab.txt
-{
-    echo "text,label"
-    awk 'BEGIN {
-        for (i = 0; i < 250; i++) {
-            text = "ada"
-            for (k = 0; k < i * 7 % 23; k++) text = text " lived in oslo"
-            print text ",c" i
-        }
-    }'
-} >train.csv
+wide_model model && wide_texts train.csv || exit 1
 
 train() { # OUTPUT DEVICE [ARGUMENT...]
     run finetune classify --model model --train train.csv --text_column text --label_column label --max_seq_length 60 \

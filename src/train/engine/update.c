@@ -210,11 +210,6 @@ static double loss_scale_of(const struct update_args *args) {
     return args->loss_scale > 0 ? args->loss_scale : 1;
 }
 
-static void forward(const struct update_split *split, const struct batch *batch) {
-    struct engine *engine = split->engine;
-    bert_forward(&engine->model, engine->training, batch, &split->dropout);
-}
-
 // Adds the losses of a micro-batch to those of this rank's part `part`.
 static void add_losses(const struct updater *updater, int part, const struct micro_batch *micro) {
     struct engine *engine = updater->engine;
@@ -343,7 +338,7 @@ static void run_micro(const struct update_split *split, const struct micro_batch
         part->reductions > 1 || (part->reductions == 1 && micro->first + micro->count == part->end);
     device->mark(device, DEVICE_PHASE_FORWARD);
     const struct batch *batch = update_split_load(split, micro);
-    forward(split, batch);
+    bert_forward(&engine->model, engine->training, batch, &split->dropout);
     device->mark(device, DEVICE_PHASE_BACKWARD);
     if (part->reduced > 0) {
         discard_all_foreign(split->updater);
