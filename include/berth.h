@@ -726,8 +726,9 @@ struct berth_tagged_word {
     double score;       /* probability: the softmax over the labels */
 };
 
-/* Words that the labels join: "B-LOC", "I-LOC" become one "LOC". Labels are read as in
- * berth_evaluate_tokens without a scheme. */
+/* Words that the labels join: "B-LOC", "I-LOC" become one "LOC". The letters are those of IOBES and
+ * BILOU; a label without a letter and a hyphen is a type as it is, and neighbours with the same one
+ * are one entity. */
 struct berth_entity {
     int64_t start, end;
     const char *type; /* borrowed from the tagger */

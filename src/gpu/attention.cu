@@ -365,16 +365,20 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
 // --- costs --------------------------------------------------------------------------------------
 
 static gpu_cost forward_cost(struct attention_args a, struct batch batch) {
-    return attention_forward_cost(a, batch, attention_pairs<1, 1>(batch));
+    gpu_cost cost = attention_forward_cost(a, batch, attention_pairs<1, 1>(batch));
+    cost.loads += attention_draws_cost(a.dropout, batch);
+    return cost;
 }
 
 template <bool KEYS>
 static gpu_cost backward_cost(struct attention_grad_args a, struct batch batch, const float *) {
-    return attention_backward_cost(a, batch, attention_pairs<1, 1>(batch), KEYS);
+    gpu_cost cost = attention_backward_cost(a, batch, attention_pairs<1, 1>(batch), KEYS);
+    cost.loads += attention_draws_cost(a.dropout, batch);
+    return cost;
 }
 
 static gpu_cost masks_cost(uint16_t *, int64_t heads, struct dropout dropout, struct batch batch) {
-    return {attention_sequences_cost(dropout, batch),
+    return {attention_bounds_cost(batch) + attention_draws_cost(dropout, batch),
             attention_masks_cost<MASK_BLOCK_COLUMNS>(dropout, batch, heads), 0};
 }
 

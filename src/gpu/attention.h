@@ -83,11 +83,15 @@ template <int OWN, int TILE> static uint64_t attention_pairs(const struct batch 
     return pairs;
 }
 
-// Bytes that say where each sequence begins, and which one it is in a mask.
-static inline uint64_t attention_sequences_cost(const struct dropout &dropout,
-                                                const struct batch &batch) {
-    return cost_words(batch.cu_seqlens, batch.sequence_count + 1) +
-           (dropout.threshold != 0 ? (uint64_t)batch.sequence_count * 8 : 0);
+// Bytes that say where each sequence begins.
+static inline uint64_t attention_bounds_cost(const struct batch &batch) {
+    return cost_words(batch.cu_seqlens, batch.sequence_count + 1);
+}
+
+// Bytes that say which sequence of the update each one is, for a kernel that draws masks.
+static inline uint64_t attention_draws_cost(const struct dropout &dropout,
+                                            const struct batch &batch) {
+    return dropout.threshold != 0 ? (uint64_t)batch.sequence_count * 8 : 0;
 }
 
 // Bytes of the masks of all queries for the keys of a sequence, UNIT keys at a time.
@@ -106,7 +110,7 @@ static uint64_t attention_masks_cost(const struct dropout &dropout, const struct
 static inline gpu_cost attention_forward_cost(const struct attention_args &a,
                                               const struct batch &batch, uint64_t pairs) {
     const int64_t tokens = batch.token_count;
-    return {cost_rows(a.qkv, tokens) + attention_sequences_cost(a.dropout, batch),
+    return {cost_rows(a.qkv, tokens) + attention_bounds_cost(batch),
             cost_rows(a.context, tokens) + cost_words(a.lse, tokens * a.heads),
             4 * pairs * (uint64_t)a.context.cols};
 }
@@ -117,8 +121,7 @@ static inline gpu_cost attention_backward_cost(const struct attention_grad_args 
                                                bool keys) {
     const int64_t tokens = batch.token_count;
     return {cost_rows(a.qkv, tokens) + cost_rows(a.dcontext, tokens) +
-                cost_words(a.lse, 2 * tokens * a.heads) +
-                attention_sequences_cost(a.dropout, batch),
+                cost_words(a.lse, 2 * tokens * a.heads) + attention_bounds_cost(batch),
             cost_rows(a.dcontext, tokens) * (keys ? 2 : 1),
             (keys ? 8 : 6) * pairs * (uint64_t)a.context.cols};
 }

@@ -359,11 +359,27 @@ void entity_scores_done(struct entity_scores *scores) {
     *scores = (struct entity_scores){.types = NULL};
 }
 
-enum berth_status entities_of(const char *const *tags, size_t count, struct entity **entities,
+// The letters L and U of BILOU end entities as E and S of IOBES do.
+static struct tag label_tag(const char *label) {
+    if (strcmp(label, "O") == 0) {
+        return outside;
+    }
+    if (!is_one_of(label[0], "BIESLU") || label[1] != '-') {
+        return with_type('I', label, strlen(label));
+    }
+    const char letter = label[0] == 'L' ? 'E' : label[0] == 'U' ? 'S' : label[0];
+    return with_type(letter, label + 2, strlen(label + 2));
+}
+
+enum berth_status entities_of(const char *const *labels, size_t count, struct entity **entities,
                               size_t *entity_count, struct berth_error *error) {
     struct loose state = {.before = {.letter = 'O', .text = "", .length = 0}};
     struct found_list list = {.error = error};
-    enum berth_status status = loose_sentence(&state, tags, count, 0, &list);
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i <= count && status == BERTH_OK; i++) {
+        const struct tag now = i < count ? label_tag(labels[i]) : outside;
+        status = advance_loose(&state, now, i, &list);
+    }
     *entities = status == BERTH_OK ? memory_array(list.count + 1, sizeof **entities) : NULL;
     *entity_count = *entities != NULL ? list.count : 0;
     for (size_t i = 0; i < *entity_count; i++) {

@@ -46,11 +46,13 @@ void entity_scores_done(struct entity_scores *scores);
 
 // An entity among the words of one sentence.
 struct entity {
-    const char *type;   // borrowed from a tag, or "_"
+    const char *type;   // borrowed from a label, or "_"
     size_t first, last; // words
 };
-// The entities of a sentence, without a scheme; newly allocated (memory_free).
-enum berth_status entities_of(const char *const *tags, size_t count, struct entity **entities,
+// The entities of a sentence; newly allocated (memory_free). A label is a letter of IOBES or BILOU,
+// a hyphen and a type. Any other one but "O" is a type as it is, as in transformers' pipeline (for
+// scores seqeval takes its first character for the letter).
+enum berth_status entities_of(const char *const *labels, size_t count, struct entity **entities,
                               size_t *entity_count, struct berth_error *error);
 
 #endif

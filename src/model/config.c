@@ -462,9 +462,20 @@ enum berth_status bert_config_is_architecture(const struct bert_config *config, 
     return BERTH_OK;
 }
 
-enum berth_status bert_config_scores_choices(const struct bert_config *config, int *answer,
-                                             struct berth_error *error) {
-    return bert_config_is_architecture(config, BERT_SCORES_CHOICES, answer, error);
+enum berth_status bert_config_other_classifier(const struct bert_config *config,
+                                               const char *architecture, const char **other,
+                                               struct berth_error *error) {
+    static const char *const classifiers[] = {
+        "BertForMultipleChoice", "BertForSequenceClassification", "BertForTokenClassification"};
+    *other = NULL;
+    for (size_t i = 0; i < LENGTH(classifiers) && *other == NULL; i++) {
+        int is_it = 0;
+        if (strcmp(classifiers[i], architecture) != 0) {
+            TRY(bert_config_is_architecture(config, classifiers[i], &is_it, error));
+        }
+        *other = is_it ? classifiers[i] : NULL;
+    }
+    return BERTH_OK;
 }
 
 // Google's files do not distinguish the two names of the erf form, nor those of the tanh form, and

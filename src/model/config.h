@@ -90,10 +90,11 @@ enum berth_status bert_config_write(const struct bert_config *config, const char
 // Whether the source's first "architectures" is `name`.
 enum berth_status bert_config_is_architecture(const struct bert_config *config, const char *name,
                                               int *answer, struct berth_error *error);
-// Whether it is a model whose classifier scores choices. Berth has no such task.
-#define BERT_SCORES_CHOICES "BertForMultipleChoice"
-enum berth_status bert_config_scores_choices(const struct bert_config *config, int *answer,
-                                             struct berth_error *error);
+// The source's first "architectures" if it is a model with a classifier, but not `architecture`:
+// a classifier of texts, of words or of choices, whose tensors have the same names. Else NULL.
+enum berth_status bert_config_other_classifier(const struct bert_config *config,
+                                               const char *architecture, const char **other,
+                                               struct berth_error *error);
 // Overrides keys of the configuration with the members of `object` (id2label, ...).
 enum berth_status bert_config_merge(struct bert_config *config, const struct json_t *object,
                                     struct berth_error *error);

@@ -286,21 +286,23 @@ static enum berth_status read_tensors(struct reading *reading, const struct bert
     return BERTH_OK;
 }
 
-// The classifier of a BertForMultipleChoice has another purpose, whatever its shape.
+// The classifiers of texts, of words and of choices have tensors of the same names and shapes.
 static enum berth_status check_classifier(const struct reading *reading,
                                           const struct bert_config *config,
                                           struct berth_error *error) {
     const struct param *classifier = param_table_find(reading->table, "classifier.weight");
-    int scores;
-    TRY(bert_config_scores_choices(config, &scores, error));
-    return !scores || classifier == NULL || classifier->fresh
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s: the model is a " BERT_SCORES_CHOICES ": its tensor "
-                           "\"classifier.weight\" scores choices and is not the head of %s; "
-                           "fine-tune the model: "
-                           "training starts with a new head",
-                           reading->weights.file.path, param_head_row(reading->table->head)->title);
+    const struct param_head_row *head = param_head_row(reading->table->head);
+    const char *other;
+    if (classifier == NULL || classifier->fresh) {
+        return BERTH_OK;
+    }
+    TRY(bert_config_other_classifier(config, head->architecture, &other, error));
+    return other == NULL ? BERTH_OK
+                         : error_set(error, BERTH_CONFIG,
+                                     "%s: the model is a %s: its tensor \"classifier.weight\" is "
+                                     "not the head of %s; fine-tune the model: training starts "
+                                     "with a new head",
+                                     reading->weights.file.path, other, head->title);
 }
 
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,

@@ -130,22 +130,45 @@ static void refuses_what_a_scheme_lacks(void **state) {
     assert_non_null(strstr(error.message, entity_schemes));
 }
 
-static void finds_entities_of_a_sentence(void **state) {
-    static const char *const tags[] = {"I-PER", "I-PER", "B-PER", "O", "I-LOC"};
+struct expected_entity {
+    const char *type;
+    size_t first, last;
+};
+
+static void expect_entities(const char *const *labels, size_t label_count,
+                            const struct expected_entity *expected, size_t count) {
     struct entity *entities;
-    size_t count;
-    assert_int_equal(entities_of(tags, 5, &entities, &count, NULL), BERTH_OK);
-    assert_int_equal(count, 3);
-    static const struct {
-        const char *type;
-        size_t first, last;
-    } expected[] = {{"PER", 0, 1}, {"PER", 2, 2}, {"LOC", 4, 4}};
-    for (size_t i = 0; i < 3; i++) {
+    size_t found;
+    assert_int_equal(entities_of(labels, label_count, &entities, &found, NULL), BERTH_OK);
+    assert_int_equal(found, count);
+    for (size_t i = 0; i < count; i++) {
         assert_string_equal(entities[i].type, expected[i].type);
         assert_int_equal(entities[i].first, expected[i].first);
         assert_int_equal(entities[i].last, expected[i].last);
     }
     memory_free(entities);
+}
+
+static void finds_entities_of_a_sentence(void **state) {
+    static const char *const labels[] = {"I-PER", "I-PER", "B-PER", "O", "I-LOC"};
+    static const struct expected_entity expected[] = {{"PER", 0, 1}, {"PER", 2, 2}, {"LOC", 4, 4}};
+    expect_entities(labels, 5, expected, 3);
+}
+
+static void ends_entities_by_the_letters_of_bilou(void **state) {
+    static const char *const labels[] = {"B-PER", "L-PER", "U-PER", "I-PER", "S-B-C", "E-B-C"};
+    static const struct expected_entity expected[] = {
+        {"PER", 0, 1}, {"PER", 2, 2}, {"PER", 3, 3}, {"B-C", 4, 4}, {"B-C", 5, 5}};
+    expect_entities(labels, 6, expected, 5);
+}
+
+// As transformers' pipeline names them.
+static void takes_a_label_without_a_letter_as_it_is(void **state) {
+    static const char *const labels[] = {"PER", "PER", "O", "LABEL_3", "B_PER", "I_PER", "o", ""};
+    static const struct expected_entity expected[] = {{"PER", 0, 1},   {"LABEL_3", 3, 3},
+                                                      {"B_PER", 4, 4}, {"I_PER", 5, 5},
+                                                      {"o", 6, 6},     {"_", 7, 7}};
+    expect_entities(labels, 8, expected, 6);
 }
 
 // Whichever allocation fails, nothing is lost.
@@ -167,6 +190,8 @@ int main(void) {
         cmocka_unit_test(equals_seqeval_to_the_last_digit),
         cmocka_unit_test(refuses_what_a_scheme_lacks),
         cmocka_unit_test(finds_entities_of_a_sentence),
+        cmocka_unit_test(ends_entities_by_the_letters_of_bilou),
+        cmocka_unit_test(takes_a_label_without_a_letter_as_it_is),
         cmocka_unit_test(running_out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("entities", tests, NULL, NULL);

@@ -402,25 +402,33 @@ static void a_head_for_another_problem_starts_anew(void **state) {
     fixture_assert_holds(fixture_path("again", "config.json"), "\"single_label_classification\"");
 }
 
-// The classifier of transformers' BertForMultipleChoice has another purpose, even with a shape that
-// fits.
-static void a_head_for_choices_starts_anew(void **state) {
+// The classifiers of choices and of words have another purpose, even with a shape that fits.
+static void another_classifier_starts_anew(void **state) {
+    static const struct {
+        const char *list, *refusal;
+    } others[] = {
+        {"[\"BertForMultipleChoice\"]", "the model is a BertForMultipleChoice: its tensor"},
+        {"[\"BertForTokenClassification\"]",
+         "the model is a BertForTokenClassification: its tensor"},
+    };
     write_own_files();
     struct fixture_run first = own_run("first");
     first.config.max_steps = 2;
     assert_int_equal(fixture_execute(&first), BERTH_OK);
-    set_key("first", "architectures", "[\"BertForMultipleChoice\"]");
     set_labels("first", "{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\"}");
-    struct fixture_run predicted = own_prediction("first", "new.csv", "predicted");
-    fixture_expect(&predicted, BERTH_CONFIG, "the model is a BertForMultipleChoice");
-    struct fixture_run again = own_run("again");
-    again.config.model_name_or_path = fixture_keep("first");
-    again.config.max_steps = 2;
-    fixture_expect(&again, BERTH_OK,
-                   "newly initialised, to be trained: classifier.weight, classifier.bias");
-    fixture_assert_holds(in_folder("log"), "left out, not part of a classifier: classifier.");
-    struct fixture_run now = own_prediction("again", "new.csv", "now");
-    assert_int_equal(fixture_execute(&now), BERTH_OK);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        set_key("first", "architectures", others[i].list);
+        struct fixture_run predicted = own_prediction("first", "new.csv", "predicted");
+        fixture_expect(&predicted, BERTH_CONFIG, others[i].refusal);
+        struct fixture_run again = own_run(i == 0 ? "again" : "once_more");
+        again.config.model_name_or_path = fixture_keep("first");
+        again.config.max_steps = 2;
+        fixture_expect(&again, BERTH_OK,
+                       "newly initialised, to be trained: classifier.weight, classifier.bias");
+        fixture_assert_holds(in_folder("log"), "left out, not part of a classifier: classifier.");
+        struct fixture_run now = own_prediction("again", "new.csv", i == 0 ? "now" : "then");
+        assert_int_equal(fixture_execute(&now), BERTH_OK);
+    }
 }
 
 static void numbers_are_regressed(void **state) {
@@ -728,7 +736,7 @@ int main(void) {
         FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),
         FIXTURE_TEST(a_head_for_other_classes_starts_anew),
         FIXTURE_TEST(a_head_for_another_problem_starts_anew),
-        FIXTURE_TEST(a_head_for_choices_starts_anew),
+        FIXTURE_TEST(another_classifier_starts_anew),
         FIXTURE_TEST(numbers_are_regressed),
         FIXTURE_TEST(whole_numbers_are_classes_unless_told),
         FIXTURE_TEST(f1_is_of_the_class_by_its_name),

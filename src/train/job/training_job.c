@@ -365,9 +365,10 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
     } else if (is_new(job)) {
         TRY(model_files_initialise(&job->files, &job->config, &job->state, error));
     } else {
-        int scores_choices;
-        TRY(bert_config_scores_choices(&job->files.shape, &scores_choices, error));
-        if (job->train.new_head || scores_choices) {
+        const char *other;
+        TRY(bert_config_other_classifier(
+            &job->files.shape, param_head_row(job->files.table.head)->architecture, &other, error));
+        if (job->train.new_head || other != NULL) {
             param_table_renew_head(&job->files.table);
         }
         TRY(model_files_load(&job->files, job->model_folder, rules.seed, &job->log, &job->state,
