@@ -214,7 +214,7 @@ static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
     char words[64];
     TRY(read_value(call, reader, row, &value, error));
     cli_verb_words(call->verb, " ", words, sizeof words);
-    cli_note(call, "--%s has no effect in `berth %s%s%s`", row->name, words,
+    cli_note(call, "--%s has no effect in `berth %s%s%s`", reader->name, words,
              objective != NULL ? " --objective " : "", objective != NULL ? objective : "");
     return BERTH_OK;
 }

@@ -101,6 +101,26 @@ original run_qa.py berth finetune squad --model_name_or_path "$work/base" --trai
 expect_file scalars/events.out.tfevents.*
 [ ! -e placed/runs ] || fail "two folders for TensorBoard"
 
+# A test file is not predicted after training, which a note says; without training it is.
+cp data.json held.json
+shared="--model_name_or_path $work/base --test_file held.json --do_predict --max_seq_length 64"
+original run_qa.py berth finetune squad $shared --train_file data.json --do_train --do_eval --validation_file data.json \
+    --output_dir tested --max_steps 1 --dry-run
+expect_err 'note: --test_file held.json is not predicted in this run, despite --do_predict; '
+expect_err '`berth predict squad --model tested --predict_file held.json` afterwards'
+run finetune squad $shared --train_file data.json --output_dir tested --max_steps 1 --dry-run
+expect_code 0
+expect_err 'note: --test_file held.json is not predicted in this run'
+expect_no "$err" 'has no effect'
+original run_qa.py berth finetune squad $shared --validation_file nowhere.json --output_dir predicted-test
+expect_file predicted-test/predictions.json
+original run_qa.py berth finetune squad $shared --do_eval --validation_file data.json --output_dir predicted-dev
+expect_err 'note: --test_file held.json has no effect with --do_eval, which evaluates data.json'
+# A flag of another verb is named as it was typed.
+run finetune squad --model "$work/base" --train data.json --input held.json --output none $small --dry-run
+expect_code 0
+expect_err 'note: --input has no effect in `berth finetune squad`'
+
 # --- the fields of transformers' TrainingArguments ---
 
 arguments="berth finetune squad --model_name_or_path $work/base --train_file data.json --validation_file data.json
