@@ -452,7 +452,7 @@ const struct option_row option_rows[] = {
 
     {CHOICE("precision", precision, "auto"), KEPT, COMMON, .jobs = MACHINE_JOBS | JOB_SERVE,
      .unit = "TYPE", .choices = "fp32|bf16|fp16|int8|auto", DEEPSPEED("bf16.enabled", NULL),
-     .aliases = "dtype",
+     .aliases = "dtype torch_dtype",
      .help = "number format of activations and matrix products; fp16 only on a GPU; int8 only to "
              "predict, on a CPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
