@@ -193,6 +193,24 @@ static const struct option_row *row_of_value(const struct option_row *row, const
                                                                  : row;
 }
 
+// In Hugging Face's scripts these flags are the type of the weights, whose names are PyTorch's.
+static int is_type_of_weights(const char *name, const char *word, const char *value) {
+    return option_same_name(name, "torch_dtype") ||
+           (option_same_name(name, "dtype") && strcmp(word, value) != 0);
+}
+
+// `--bf16 --torch_dtype float32` is bf16, in either order.
+static enum berth_status set_type(struct cli_call *call, const char *name, const char *word,
+                                  const char *value, struct berth_error *error) {
+    cli_note(call,
+             "--%s %s means --precision %s, the type of computing, unless another option says "
+             "which; %s",
+             name, word, value,
+             (call->verb->jobs & JOB_TRAIN) != 0 ? "weights are always trained in fp32"
+                                                 : "it is not that of the weights in memory");
+    return cli_set_default(call, "precision", value, error);
+}
+
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
                                  const struct option_row *row, struct berth_error *error) {
     const char *word, *value;
@@ -202,8 +220,9 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
         cli_note(call, "--%s \"%s\" has no effect: it means none", reader->name, word);
         return BERTH_OK;
     }
-    return is_only_label(call, reader->name, value)
-               ? BERTH_OK
+    return is_only_label(call, reader->name, value) ? BERTH_OK
+           : is_type_of_weights(reader->name, word, value)
+               ? set_type(call, reader->name, word, value, error)
                : option_set(&call->config, row_of_value(row, value), value, error);
 }
 
@@ -214,7 +233,7 @@ static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
     char words[64];
     TRY(read_value(call, reader, row, &value, error));
     cli_verb_words(call->verb, " ", words, sizeof words);
-    cli_note(call, "--%s has no effect in `berth %s%s%s`", row->name, words,
+    cli_note(call, "--%s has no effect in `berth %s%s%s`", reader->name, words,
              objective != NULL ? " --objective " : "", objective != NULL ? objective : "");
     return BERTH_OK;
 }

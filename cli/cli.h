@@ -115,6 +115,7 @@ struct cli_legacy {
     int fp16;                                 // 1: given
     const char *eval_steps;                   // Google's --max_eval_steps
     const char *predict_samples;              // transformers' --max_predict_samples
+    const char *test_file;                    // of its run_qa
     const char *geometry;                     // --bert_model where another flag names the weights
     int model_is_checkpoint;                  // --init_checkpoint or --model_file was given
     const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary

@@ -160,6 +160,16 @@ static enum berth_status set_validation(struct cli_call *call, const struct lega
     return BERTH_OK;
 }
 
+// Training on SQuAD predicts no file of its own.
+static enum berth_status set_test_file(struct cli_call *call, const struct legacy *legacy,
+                                       const char *value, struct berth_error *error) {
+    if ((call->verb->jobs & JOB_FINETUNE_SQUAD) != 0) {
+        return set_text(call, legacy, value, error);
+    }
+    cli_note(call, "--%s has no effect in `berth %s`", legacy->option.name, call->verb->name);
+    return BERTH_OK;
+}
+
 static enum berth_status set_mode(struct cli_call *call, const struct legacy *legacy,
                                   const char *value, struct berth_error *error) {
     const int trains = strcmp(value, "training") == 0;
@@ -267,6 +277,11 @@ static const struct legacy legacies[] = {
     {.option = {CLI_TEXT("predict_file", NULL), GROUP, .unit = "FILE", .help = "--validation_file"},
      .setting = "validation_file",
      .set = set_validation},
+    {.option = {CLI_TEXT("test_file", NULL), GROUP, .unit = "FILE",
+                .offset = offsetof(struct cli_call, legacy.test_file),
+                .help = "predicted without --do_train; after training, `berth predict squad "
+                        "--predict_file FILE` predicts it"},
+     .set = set_test_file},
     {.option = {CLI_TEXT("input_file", NULL), GROUP, .unit = "FILE",
                 .help = "--input_dir, of Google's run_pretraining"},
      .setting = "input_dir",
@@ -425,11 +440,6 @@ static const struct legacy legacies[] = {
                         "name its folder"},
      .on = "main",
      .set = set_unavailable},
-    {.option = {CLI_TEXT("torch_dtype", NULL), GROUP, .unit = "TYPE",
-                .help = "only auto or float32: weights are trained in fp32; --precision is the "
-                        "type of computing"},
-     .on = "auto float32",
-     .set = set_unavailable},
 };
 
 #define LEGACY_COUNT (sizeof legacies / sizeof *legacies)
@@ -458,11 +468,12 @@ void cli_legacy_nearer(const char *name, struct option_spelling *nearest) {
 int cli_legacy_value(const char *name, const char **value) {
     static const struct {
         const char *name, *theirs, *ours; // ours NULL: none
-    } values[] = {{"model_file", "0", NULL},        {"tensorboard_logdir", "", NULL},
-                  {"batch_size", "-1", NULL},       {"precision", "bfloat16", "bf16"},
-                  {"precision", "float16", "fp16"}, {"precision", "float32", "fp32"},
-                  {"dtype", "bfloat16", "bf16"},    {"dtype", "float16", "fp16"},
-                  {"dtype", "float32", "fp32"}};
+    } values[] = {{"model_file", "0", NULL},          {"tensorboard_logdir", "", NULL},
+                  {"batch_size", "-1", NULL},         {"precision", "bfloat16", "bf16"},
+                  {"precision", "float16", "fp16"},   {"precision", "float32", "fp32"},
+                  {"dtype", "bfloat16", "bf16"},      {"dtype", "float16", "fp16"},
+                  {"dtype", "float32", "fp32"},       {"torch_dtype", "bfloat16", "bf16"},
+                  {"torch_dtype", "float16", "fp16"}, {"torch_dtype", "float32", "fp32"}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         if (option_same_name(name, values[i].name) && strcmp(*value, values[i].theirs) == 0) {
             *value = values[i].ours;
@@ -570,7 +581,33 @@ static void set_tensorboard_folder(struct cli_call *call) {
     }
 }
 
+// The file that run_qa predicts with --do_predict, where this run does not.
+static void note_test_file(const struct cli_call *call) {
+    const struct berth_config *config = &call->config;
+    if (call->legacy.test_file != NULL) {
+        cli_note(call,
+                 "--test_file %s is not predicted in this run%s; run `berth predict squad --model "
+                 "%s --predict_file %s` afterwards",
+                 call->legacy.test_file,
+                 call->legacy.do_predict == 1 ? ", despite --do_predict" : "",
+                 config->output_dir != NULL ? config->output_dir : "DIR", call->legacy.test_file);
+    }
+}
+
 // --- without training ---------------------------------------------------------------------------
+
+// One run predicts one file: with --do_eval that for evaluations, otherwise the test file.
+static enum berth_status choose_predicted(struct cli_call *call, int evaluates,
+                                          struct berth_error *error) {
+    const char *test = call->legacy.test_file, *validation = call->config.validation_file;
+    const int is_test = test != NULL && (!evaluates || validation == NULL);
+    if (test != NULL && !is_test) {
+        cli_note(call, "--test_file %s has no effect with --do_eval, which evaluates %s; omit it",
+                 test, validation);
+    }
+    const char *file = is_test ? test : validation;
+    return file != NULL ? cli_set_default(call, "predict_file", file, error) : BERTH_OK;
+}
 
 static void note_unused_rows(const struct cli_call *call) {
     char names[1024] = "";
@@ -612,9 +649,8 @@ static enum berth_status skip_training(struct cli_call *call, struct berth_error
     call->verb = verb;
     config->do_eval = evaluates;
     config->do_predict = predicts;
-    if (cli_requires(verb, "predict_file") && config->predict_file == NULL &&
-        config->validation_file != NULL) {
-        TRY(cli_set(call, "predict_file", config->validation_file, error));
+    if (cli_requires(verb, "predict_file")) {
+        TRY(choose_predicted(call, evaluates, error));
     }
     note_unused_rows(call);
     return BERTH_OK;
@@ -665,22 +701,32 @@ static enum berth_status follow_predict_samples(struct cli_call *call, struct be
     return BERTH_OK;
 }
 
+// SQuAD's scripts predict the development file; unless an option says otherwise, do_eval means the
+// same. run_qa predicts its test file.
+static enum berth_status follow_do_predict(struct cli_call *call, struct berth_error *error) {
+    const int asked = call->legacy.do_predict;
+    const int is_of_development = call->legacy.test_file == NULL;
+    const int follows = asked == 1   ? is_of_development
+                        : asked == 0 ? !cli_is_given(call, "do_eval")
+                                     : 0;
+    return follows ? cli_set(call, "do_eval", asked ? "true" : "false", error) : BERTH_OK;
+}
+
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error) {
     int trains = (call->verb->jobs & JOB_TRAIN) != 0;
     if (!trains && call->legacy.do_train == 1) {
         cli_note(call, "--do_train has no effect in `berth %s`", call->verb->name);
     }
-    // SQuAD's scripts predict the development file; unless an option says otherwise, do_eval means
-    // the same.
-    if (trains && (call->legacy.do_predict == 1 ||
-                   (call->legacy.do_predict == 0 && !cli_is_given(call, "do_eval")))) {
-        TRY(cli_set(call, "do_eval", call->legacy.do_predict ? "true" : "false", error));
-    }
+    TRY(trains ? follow_do_predict(call, error) : BERTH_OK);
     TRY(cli_launcher_follow(call, error));
     TRY(follow_eval_steps(call, error));
     cli_script_note_meanings(call);
-    TRY(trains && skips_training(call) ? skip_training(call, error)
-                                       : cli_script_follow(call, error));
+    if (trains && skips_training(call)) {
+        TRY(skip_training(call, error));
+    } else {
+        note_test_file(call);
+        TRY(cli_script_follow(call, error));
+    }
     TRY(follow_predict_samples(call, error));
     TRY(choose_half(call, error));
     set_tensorboard_folder(call);

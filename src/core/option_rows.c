@@ -100,7 +100,8 @@ const struct option_row option_rows[] = {
      .unit = "NAME", .aliases = "sentence1_key text_column_name",
      .help =
          "column of the text in your own files; in CoNLL files, the number of the column of words",
-     .job_defaults = {{MLM_JOBS, NULL, "\"text\", or the first column"}}},
+     .job_defaults = {{MLM_JOBS, NULL,
+                       "\"text\", or the first column that is not called id or idx"}}},
     {TEXT("texts", text_pair_column, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS | TEXTS_JOBS,
      .unit = "NAME", .aliases = "sentence2_key",
      .help = "column of the second text in your own files",
@@ -451,7 +452,7 @@ const struct option_row option_rows[] = {
 
     {CHOICE("precision", precision, "auto"), KEPT, COMMON, .jobs = MACHINE_JOBS | JOB_SERVE,
      .unit = "TYPE", .choices = "fp32|bf16|fp16|int8|auto", DEEPSPEED("bf16.enabled", NULL),
-     .aliases = "dtype",
+     .aliases = "dtype torch_dtype",
      .help = "number format of activations and matrix products; fp16 only on a GPU; int8 only to "
              "predict, on a CPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",

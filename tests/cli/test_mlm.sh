@@ -36,6 +36,8 @@ diff <(grep -v global_step out/eval_results.txt) scored/eval_results.txt ||
 run pretrain --objective=mlm --model model --train text.csv --output table --max_seq_length 16 --max_steps 1
 expect_code 0
 expect_err "text.csv: lines 3 to 40"
+[ "$(grep -c 'text.csv: text_column text, chosen by name; to choose another, set this option' "$err")" -eq 1 ] ||
+    fail "the column is noted once"
 # A run in parts ends as one run. Notes name the objective, and each stands once.
 part="--model model --train text.txt --max_seq_length 16 --max_steps 3 --precision fp32 --threads 1"
 run pretrain --objective mlm $part --output whole --text_column text --phase1_end_step 3

@@ -127,6 +127,10 @@ expect_out 'labels                           numbers from 1.5 to 5'
 run finetune tokens --model all-MiniLM-L6-v2 --train train.txt --output none --dry-run
 expect_code 0
 expect_out 'labels                           4 classes ("B-LOC", "B-PER", "I-PER", "O")'
+run $own --output none --dry-run --data_dir nowhere --language de
+expect_code 0
+expect_out 'data_dir has no effect without task_name'
+expect_out 'language has no effect without task_name'
 run $own --output mine --test_file reviews.csv
 expect_code 0
 [ "$(wc -l <mine/predict_results.txt)" -eq 4 ] || fail "not the three rows of the test file"
@@ -135,6 +139,7 @@ expect_code 0
 run $own --output recipe --recipe intel --train_batch_size 2 --test_file long.csv
 expect_code 0
 run predict classify --model recipe --input long.csv --text-column text --max_seq_length 512 --output whole --threads 1
+expect_no "$err" 'without task_name'
 cmp -s recipe/test_results.tsv whole/test_results.tsv || fail "predicted with another max_seq_length"
 run $own --output mine2 --test_file reviews.csv --do_predict false
 expect_code 0

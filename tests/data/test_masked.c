@@ -52,6 +52,7 @@ static void test_lines(void **state) {
     expect_lines("c.csv", "id,text\n1,\"a, b\"\n2,c\n", NULL,
                  (const char *const[]){"a, b", "c", NULL});
     expect_lines("d.csv", "first,other\nx,y\n", NULL, (const char *const[]){"x", NULL});
+    expect_lines("n.csv", ",idx,other\n0,1,x\n", NULL, (const char *const[]){"x", NULL});
     expect_lines("e.json", "{\"a\": \"x\", \"b\": \"y\"}\n", "b", (const char *const[]){"y", NULL});
 }
 
@@ -71,6 +72,17 @@ static void expect_bad(const char *content, size_t length, const char *words) {
     assert_int_equal(text_lines_read(scratch("bad.txt"), NULL, &lines, &error), BERTH_BAD_DATA);
     assert_message_has(&error, words);
     text_lines_done(&lines);
+}
+
+static void test_table_of_numbers(void **state) {
+    struct text_lines lines;
+    struct berth_error error;
+    (void)state;
+    scratch_write("numbers.csv", ",id\n0,1\n");
+    assert_int_equal(text_lines_read(scratch("numbers.csv"), NULL, &lines, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "name that of the text with --text_column");
+    text_lines_done(&lines);
+    expect_lines("numbers.csv", ",id\n0,1\n", "id", (const char *const[]){"1", NULL});
 }
 
 static void test_bad_text(void **state) {
@@ -371,6 +383,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_lines),
         SCRATCH_TEST(test_encodings),
+        SCRATCH_TEST(test_table_of_numbers),
         SCRATCH_TEST(test_bad_text),
         cmocka_unit_test(test_lines_as_sequences),
         cmocka_unit_test(test_blocks),

@@ -404,6 +404,7 @@ static void guesses_columns(void **state) {
         const char *head, *text, *pair;
     } cases[] = {{"id\tfirst\tlabel\tsecond\n", "1", "3"},
                  {"label\tidx\tonly\tid\n", "2", NULL},
+                 {"\tonly\tlabel\tid\n", "1", NULL}, // as pandas writes an index
                  {"sentence2\tlabel\tsentence1\tid\n", "2", "0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
@@ -429,6 +430,7 @@ static void guesses_columns_of_embeddings(void **state) {
         size_t texts;
         const char *found; // the column of the score
     } cases[] = {{"id,a,b,score", NULL, 2, "score"},
+                 {",a,b", NULL, 2, NULL},
                  {"a,b,similarity", "similarity", 2, "similarity"},
                  {"a,similarity,b", "similarity", 2, "similarity"},
                  {"a,b,0.5", NULL, 3, NULL}};

@@ -101,6 +101,26 @@ original run_qa.py berth finetune squad --model_name_or_path "$work/base" --trai
 expect_file scalars/events.out.tfevents.*
 [ ! -e placed/runs ] || fail "two folders for TensorBoard"
 
+# A test file is not predicted after training, which a note says; without training it is.
+cp data.json held.json
+shared="--model_name_or_path $work/base --test_file held.json --do_predict --max_seq_length 64"
+original run_qa.py berth finetune squad $shared --train_file data.json --do_train --do_eval --validation_file data.json \
+    --output_dir tested --max_steps 1 --dry-run
+expect_err 'note: --test_file held.json is not predicted in this run, despite --do_predict; '
+expect_err '`berth predict squad --model tested --predict_file held.json` afterwards'
+run finetune squad $shared --train_file data.json --output_dir tested --max_steps 1 --dry-run
+expect_code 0
+expect_err 'note: --test_file held.json is not predicted in this run'
+expect_no "$err" 'has no effect'
+original run_qa.py berth finetune squad $shared --validation_file nowhere.json --output_dir predicted-test
+expect_file predicted-test/predictions.json
+original run_qa.py berth finetune squad $shared --do_eval --validation_file data.json --output_dir predicted-dev
+expect_err 'note: --test_file held.json has no effect with --do_eval, which evaluates data.json'
+# A flag of another verb is named as it was typed.
+run finetune squad --model "$work/base" --train data.json --input held.json --output none $small --dry-run
+expect_code 0
+expect_err 'note: --input has no effect in `berth finetune squad`'
+
 # --- the fields of transformers' TrainingArguments ---
 
 arguments="berth finetune squad --model_name_or_path $work/base --train_file data.json --validation_file data.json
@@ -138,9 +158,24 @@ for name in run_name data_seed save_only_model log_level 'dataloader_pin_memory 
     use_legacy_prediction_loop; do
     expect_err "--$name has no effect: "
 done
+# The type of the weights there is that of computing here; another flag for it has precedence, as it has there.
+for flag in dtype torch_dtype; do
+    original run_qa.py $arguments --$flag bfloat16
+    expect_err "note: --$flag bfloat16 means --precision bf16, the type of computing"
+    recorded precision bf16
+    original run_qa.py $arguments --$flag float32
+    recorded precision fp32
+    for words in "--bf16 --$flag float32" "--$flag float32 --bf16"; do
+        original run_qa.py $arguments $words
+        recorded precision bf16
+    done
+done
+run ${arguments#berth } --dtype bf16
+expect_code 0
+expect_no "$err" 'the type of computing'
 # What would change the numbers, and Berth does not have, is refused with what it does instead.
 for words in "neftune_noise_alpha 5" "eval_delay 2" "ignore_data_skip true" "train_sampling_strategy sequential" "adafactor true" "label_all_tokens true" \
-    'lr_scheduler_kwargs {"num_cycles":2}' "optim_args a=1" "model_revision v2" "torch_dtype bfloat16" "model_type roberta"; do
+    'lr_scheduler_kwargs {"num_cycles":2}' "optim_args a=1" "model_revision v2" "model_type roberta"; do
     # shellcheck disable=SC2086
     run ${arguments#berth } --${words%% *} "${words#* }"
     expect_code 2

@@ -335,6 +335,25 @@ static void labels_that_cannot_be_written_are_refused(void **state) {
     }
 }
 
+static void names_of_a_model_that_cannot_be_written_are_refused(void **state) {
+    write_own_files();
+    struct fixture_run run = own_run("out");
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    set_labels("out", "{\"0\":\"a\\tb\",\"1\":\"c\"}");
+    struct fixture_run predicted = own_prediction("out", "new.csv", "predicted");
+    fixture_expect(
+        &predicted, BERTH_BAD_DATA,
+        "the model's config.json: key \"id2label\": the label that begins \"a\" contains a "
+        "tab");
+    assert_false(file_exists(fixture_path("predicted", "predict_results.txt")));
+    set_labels("out", "{\"0\":\"a, b\",\"1\":\"c\"}");
+    assert_int_equal(fixture_execute(&predicted), BERTH_OK);
+    set_key("out", "problem_type", "\"multi_label_classification\"");
+    struct fixture_run several = own_prediction("out", "new.csv", "several");
+    fixture_expect(&several, BERTH_BAD_DATA, "the label that begins \"a\" contains a comma");
+}
+
 // Labels that are neither names nor numbers are taken in order, which is noted.
 static void the_order_of_labels_is_noted(void **state) {
     write_own_files();
@@ -732,6 +751,7 @@ int main(void) {
         FIXTURE_TEST(a_trained_model_predicts_by_its_own_classes),
         FIXTURE_TEST(placeholders_keep_their_head),
         FIXTURE_TEST(labels_that_cannot_be_written_are_refused),
+        FIXTURE_TEST(names_of_a_model_that_cannot_be_written_are_refused),
         FIXTURE_TEST(the_order_of_labels_is_noted),
         FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),
         FIXTURE_TEST(a_head_for_other_classes_starts_anew),

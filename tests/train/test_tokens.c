@@ -259,6 +259,13 @@ static void what_is_predicted_later_is_read_before_training(void **state) {
 // Tags are separated by blanks in predictions.txt.
 static void tags_with_blanks_are_refused(void **state) {
     struct fixture_run run = tag_run("out");
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    rename_tag("out/config.json", "B-COL", "B COL");
+    struct fixture_run predicted = prediction("out", "dev.txt", "predicted");
+    fixture_expect(&predicted, BERTH_BAD_DATA,
+                   "key \"id2label\": the label that begins \"B\" contains a blank");
+    run.config.output_dir = fixture_keep("refused");
     write_file("blank.jsonl", "{\"tokens\": [\"anna\", \"ran\"], \"tags\": [\"B PER\", \"O\"]}\n");
     run.config.train_file = fixture_keep("blank.jsonl");
     fixture_expect(&run, BERTH_BAD_DATA, "the label that begins \"B\" contains a blank");

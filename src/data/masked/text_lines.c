@@ -57,8 +57,13 @@ static enum berth_status find_column(const struct table *table, const char *name
         return table_column(table, "text_column", name, column, error);
     }
     *column = table_find(table, "text");
-    *column = *column != SIZE_MAX ? *column : 0;
-    return BERTH_OK;
+    *column = *column != SIZE_MAX ? *column : table_next_text(table, 0);
+    return *column != SIZE_MAX
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: every column is without a name, or called id or idx; name that of "
+                           "the text with --text_column",
+                           table->name);
 }
 
 static enum berth_status read_table(const char *path, const char *name, struct text_lines *lines,
@@ -68,6 +73,7 @@ static enum berth_status read_table(const char *path, const char *name, struct t
     TRY(table_format_of(path, &options.format, error));
     TRY(table_read(path, &options, &lines->table, error));
     TRY(find_column(&lines->table, name, &column, error));
+    lines->column = lines->table.columns[column];
     lines->items = memory_array(lines->table.row_count, sizeof *lines->items);
     if (lines->items == NULL) {
         return error_no_memory(error, lines->table.row_count * sizeof *lines->items, "the texts");

@@ -40,15 +40,8 @@ static enum berth_status find_column(const struct reader *reader, const char *se
 
 // The first column from `index` on that may contain texts.
 static size_t next_text(const struct reader *reader, size_t index) {
-    static const char *const numbers[] = {"id", "idx"};
-    for (; index < reader->table->column_count; index++) {
-        const char *name = reader->table->columns[index];
-        if (index != reader->label && strcmp(name, numbers[0]) != 0 &&
-            strcmp(name, numbers[1]) != 0) {
-            return index;
-        }
-    }
-    return NO_COLUMN;
+    const size_t found = table_next_text(reader->table, index);
+    return found == reader->label && found != NO_COLUMN ? next_text(reader, found + 1) : found;
 }
 
 static enum berth_status guess_columns(struct reader *reader) {

@@ -33,12 +33,11 @@ static int is_score(const char *name, const struct text_example_settings *settin
 static enum berth_status guess_columns(const struct table *table,
                                        const struct text_example_settings *settings,
                                        struct columns *columns, struct berth_error *error) {
-    static const char *const numbers[] = {"id", "idx"};
     size_t found = 0;
     for (size_t i = 0; i < table->column_count; i++) {
         if (is_score(table->columns[i], settings)) {
             columns->score = i;
-        } else if (!is_one_of(table->columns[i], numbers, sizeof numbers / sizeof *numbers)) {
+        } else if (table_next_text(table, i) == i) {
             columns->texts[found < TEXT_EXAMPLE_MAX ? found : 0] = i;
             found++;
         }

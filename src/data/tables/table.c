@@ -234,6 +234,21 @@ size_t table_find(const struct table *table, const char *column) {
     return SIZE_MAX;
 }
 
+size_t table_next_text(const struct table *table, size_t index) {
+    static const char *const numbers[] = {"", "id", "idx"};
+    for (; index < table->column_count; index++) {
+        size_t i = 0;
+        while (i < sizeof numbers / sizeof *numbers &&
+               strcmp(table->columns[index], numbers[i]) != 0) {
+            i++;
+        }
+        if (i == sizeof numbers / sizeof *numbers) {
+            return index;
+        }
+    }
+    return SIZE_MAX;
+}
+
 static const char *nearest_column(const struct table *table, const char *column) {
     const char *nearest = NULL;
     unsigned min_distance = ~0u;

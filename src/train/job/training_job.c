@@ -11,6 +11,7 @@
 #include "train/engine/profile.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
+#include "train/job/unused.h"
 #include "train/machine/machine.h"
 #include "train/machine/rank_settings.h"
 #include "train/settings/deepspeed.h"
@@ -116,6 +117,7 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
     TRY(scale_rates(job, error));
     TRY(all_reduce_sharding(config, job->comm, &job->log, &job->sharding, error));
     TRY(loss_scale_check(config, error));
+    unused_note(&typed, config, &job->log);
     if (!option_resumes(&job->config)) {
         TRY(require_start(job, error));
     }

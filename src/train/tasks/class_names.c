@@ -90,10 +90,10 @@ static enum berth_status compare(const struct class_names *then, const struct cl
     return BERTH_OK;
 }
 
-static enum berth_status check_names(const struct pair_dataset *dataset, const char *separators,
+static enum berth_status check_names(const char *const *names, size_t count, const char *separators,
                                      struct berth_error *error) {
-    for (size_t i = 0; i < dataset->label_count; i++) {
-        const char *name = dataset->labels[i];
+    for (size_t i = 0; i < count; i++) {
+        const char *name = names[i];
         const size_t begin = strcspn(name, separators);
         const char found = name[begin];
         if (found != '\0') {
@@ -110,9 +110,17 @@ static enum berth_status check_names(const struct pair_dataset *dataset, const c
     return BERTH_OK;
 }
 
+enum berth_status class_names_check_written(const struct class_names *names, const char *separators,
+                                            struct berth_error *error) {
+    const enum berth_status status = check_names(names->list, names->count, separators, error);
+    return status == BERTH_OK
+               ? BERTH_OK
+               : error_prefix(error, status, "the model's config.json: key \"id2label\"");
+}
+
 enum berth_status class_names_set(struct model_files *files, const struct pair_dataset *dataset,
                                   const char *separators, struct berth_error *error) {
-    TRY(check_names(dataset, separators, error));
+    TRY(check_names(dataset->labels, dataset->label_count, separators, error));
     json *labels = json_new_object();
     enum berth_status status = pair_labels_to_config(dataset, labels)
                                    ? model_files_merge(files, labels, error)

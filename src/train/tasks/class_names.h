@@ -22,6 +22,9 @@ void class_names_done(struct class_names *names);
 // of the `separators`, between which a file of predictions has its classes.
 enum berth_status class_names_set(struct model_files *files, const struct pair_dataset *dataset,
                                   const char *separators, struct berth_error *error);
+// BERTH_BAD_DATA, as above, for names that come from the model.
+enum berth_status class_names_check_written(const struct class_names *names, const char *separators,
+                                            struct berth_error *error);
 // Whether the labels of a training set can be the model's classes: there are as many, and, unless
 // the classes are placeholders, the problem is the same.
 int class_names_are_comparable(const struct class_names *names, const struct model_files *files,

@@ -101,14 +101,17 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
     return part->path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
-// A named task has its own columns and labels.
+// A named task has its own columns and labels, and only such a task has files of its own.
 static void note_without_effect(const struct task_open *args) {
-    static const char *const names[] = {"text_column", "text_pair_column", "label_column",
-                                        "problem_type"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (option_name_is_chosen(args->config, names[i])) {
-            log_note(args->log, "%s has no effect with task_name %s", names[i],
-                     args->config->task_name);
+    static const char *const own[] = {"text_column", "text_pair_column", "label_column",
+                                      "problem_type", NULL};
+    static const char *const of_task[] = {"data_dir", "language", "split", NULL};
+    const char *task = args->config->task_name;
+    for (const char *const *name = task != NULL ? own : of_task; *name != NULL; name++) {
+        if (option_name_is_chosen(args->config, *name)) {
+            log_note(args->log, "%s has no effect %s%s", *name,
+                     task != NULL ? "with task_name " : "without task_name",
+                     task != NULL ? task : "");
         }
     }
 }
@@ -143,7 +146,7 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
     if (config->task_name != NULL) {
         TRY(glue_task_find(config->task_name, &own->task, error));
     }
-    if (own->task != NULL && args->use != TASK_VALIDATE) { // the training set notes it
+    if (args->use != TASK_VALIDATE) { // the training set notes it
         note_without_effect(args);
     }
     if (file != NULL) {

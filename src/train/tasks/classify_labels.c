@@ -29,6 +29,11 @@ enum berth_status classify_read_names(struct class_names *names, const struct mo
     return is_regression(files) ? BERTH_OK : class_names_read(names, files, error);
 }
 
+// What separates names in predict_results.txt.
+static const char *separators(const struct classify *own) {
+    return own->is_multi_label ? ",\t\r\n" : "\t\r\n";
+}
+
 enum berth_status classify_settle_labels(struct classify *own, struct task_set *set,
                                          const struct task_open *args, struct berth_error *error) {
     struct classify_part *part = &own->parts[0];
@@ -51,7 +56,7 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
         return BERTH_OK;
     }
     class_names_done(&own->names);
-    TRY(class_names_set(args->files, dataset, own->is_multi_label ? ",\t\r\n" : "\t\r\n", error));
+    TRY(class_names_set(args->files, dataset, separators(own), error));
     return classify_read_names(&own->names, args->files, error);
 }
 
@@ -76,6 +81,8 @@ enum berth_status classify_match_labels(struct classify *own, const struct task_
     const struct class_names *names = &own->names;
     own->is_multi_label = args->files->shape.problem == BERT_MULTI_LABEL;
     TRY(check_target(own, args->files, error));
+    TRY(args->use == TASK_PREDICT ? class_names_check_written(names, separators(own), error)
+                                  : BERTH_OK);
     for (size_t i = 0; i < own->part_count && names->count > 0; i++) {
         struct pair_dataset *dataset = &own->parts[i].dataset;
         TRY(pairs_relabel(dataset, names->list, names->count, error));

@@ -115,13 +115,23 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
     return text->count > 0 ? BERTH_OK : refuse_empty(args, part, first, end, error);
 }
 
-static void note_without_effect(const struct task_open *args, const struct part *part,
-                                const struct text_lines *lines) {
-    const struct berth_config *config = args->config;
-    const int is_read_twice = part->is_held_out && part->percent > 0; // the training set notes it
-    if (config->text_column != NULL && lines->table.row_count == 0 && !is_read_twice) {
-        log_note(args->log, "text_column has no effect: %s is not a table", part->path);
+static void note_column(const struct task_open *args, const struct part *part,
+                        const struct text_lines *lines) {
+    const int is_given = args->config->text_column != NULL;
+    if (part->is_held_out && part->percent > 0) {
+        return; // the file is read twice, and the training set notes it
     }
+    if (is_given && lines->column == NULL) {
+        log_note(args->log, "text_column has no effect: %s is not a table", part->path);
+    } else if (!is_given && lines->column != NULL) {
+        log_note(args->log,
+                 "%s: text_column %s, chosen by name; to choose another, set this option",
+                 part->path, lines->column);
+    }
+}
+
+static void note_without_effect(const struct task_open *args) {
+    const struct berth_config *config = args->config;
     if (args->use == TASK_TRAIN && config->validation_file != NULL &&
         option_name_is_chosen(config, "validation_split_percentage")) {
         log_note(args->log, "validation_split_percentage has no effect with validation_file");
@@ -135,7 +145,8 @@ static enum berth_status read_text(struct mlm *own, const struct task_open *args
     set->path = part.path;
     enum berth_status status = text_lines_read(part.path, args->config->text_column, &lines, error);
     if (status == BERTH_OK) {
-        note_without_effect(args, &part, &lines);
+        note_column(args, &part, &lines);
+        note_without_effect(args);
         status = tokenize(own, args, &part, &lines, error);
     }
     text_lines_done(&lines);

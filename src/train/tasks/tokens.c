@@ -61,6 +61,8 @@ static struct pair_dataset view_of(const struct tagged_dataset *dataset) {
         .target = PAIR_CLASS, .labels = dataset->tag_names, .label_count = dataset->tag_count};
 }
 
+static const char separators[] = " \t\r\n"; // of words and tags in the file of predictions
+
 static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
                                        const struct task_open *args, struct berth_error *error) {
     struct tagged_dataset *dataset = &own->dataset;
@@ -79,7 +81,7 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
         return BERTH_OK;
     }
     view = view_of(dataset);
-    TRY(class_names_set(args->files, &view, " \t\r\n", error));
+    TRY(class_names_set(args->files, &view, separators, error));
     TRY(class_names_read(names, args->files, error));
     return tagged_renumber(dataset, names->list, names->count, error);
 }
@@ -88,6 +90,8 @@ static enum berth_status match_labels(struct tokens *own, const struct task_open
                                       struct berth_error *error) {
     const struct tagged_dataset *dataset = &own->dataset;
     TRY(class_names_read(&own->names, args->files, error));
+    TRY(args->use == TASK_PREDICT ? class_names_check_written(&own->names, separators, error)
+                                  : BERTH_OK);
     TRY(tagged_renumber(&own->dataset, own->names.list, own->names.count, error));
     if (dataset->tags_in_order) {
         class_names_note_order(dataset->name, dataset->tag_names, dataset->tag_count, args->log);

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Notes about options of a schedule, an optimizer or a loss scale that the run does not have.
+#ifndef BERTH_TRAIN_UNUSED_H
+#define BERTH_TRAIN_UNUSED_H
+
+#include "core/log.h"
+
+// `typed` is the config before files and recipes were applied, which may set more than they use;
+// `config` is settled, with a valid loss_scale.
+void unused_note(const struct berth_config *typed, const struct berth_config *config,
+                 const struct berth_log *log);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests which options of schedules, optimizers and loss scales are noted as without effect.
+#include "core/harness.h"
+#include "core/options.h"
+#include "train/job/unused.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char notes[2048];
+
+static void collect(void *context, const struct berth_record *record) {
+    size_t used = strlen(notes);
+    snprintf(notes + used, sizeof notes - used, "%s\n", record->text);
+}
+
+static const struct berth_log log_to_notes = {.write = collect};
+
+// `typed` and `others` are names and values, the latter of a file or recipe.
+static void expect(const char *expected, const char *const *typed, const char *const *others) {
+    struct berth_config config, before;
+    option_defaults(&config);
+    for (; *typed != NULL; typed += 2) {
+        assert_int_equal(option_set(&config, option_find(typed[0]), typed[1], NULL), BERTH_OK);
+    }
+    before = config;
+    for (; *others != NULL; others += 2) {
+        assert_int_equal(option_set(&config, option_find(others[0]), others[1], NULL), BERTH_OK);
+    }
+    config.optimizer = config.optimizer != NULL ? config.optimizer : "adamw";
+    notes[0] = '\0';
+    unused_note(&before, &config, &log_to_notes);
+    assert_string_equal(notes, expected);
+}
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define NONE ((const char *const[]){NULL})
+
+static void test_schedules(void **state) {
+    (void)state;
+    expect("decay_rate has no effect with schedule linear\n"
+           "decay_step has no effect with schedule linear\n",
+           LIST("decay_rate", "0.5", "decay_step", "3"), NONE);
+    expect("", LIST("decay_rate", "0.5", "decay_step", "3", "schedule", "EE"), NONE);
+    expect("", LIST("decay_rate", "0.5"), LIST("schedule", "LE"));
+    expect("", NONE, LIST("decay_rate", "0.5", "cos_min_ratio", "0.1", "hysteresis", "3"));
+    expect("cos_min_ratio has no effect with schedule warmup_log\n",
+           LIST("cos_min_ratio", "0.1", "warmup_min_lr", "1e-6", "schedule", "warmup_log"), NONE);
+    expect("warmup_min_lr has no effect with schedule poly\n",
+           LIST("warmup_min_lr", "1e-6", "schedule", "poly"), NONE);
+    expect("", LIST("cos_min_ratio", "0.1", "schedule", "warmup_cosine_linear"), NONE);
+}
+
+static void test_optimizers(void **state) {
+    (void)state;
+    expect("max_coeff has no effect with optimizer nvlamb\n"
+           "min_coeff has no effect with optimizer nvlamb\n",
+           LIST("max_coeff", "5", "min_coeff", "0.1", "optimizer", "nvlamb"), NONE);
+    expect("", LIST("max_coeff", "5", "min_coeff", "0.1", "optimizer", "lamb"), NONE);
+}
+
+static void test_loss_scales(void **state) {
+    (void)state;
+    expect("init_loss_scale has no effect with loss_scale none\n"
+           "loss_scaler has no effect with loss_scale none\n"
+           "min_loss_scale has no effect with loss_scale none\n"
+           "loss_scale_window has no effect with loss_scale none\n"
+           "hysteresis has no effect with loss_scale none\n"
+           "consecutive_hysteresis has no effect with loss_scale none\n",
+           LIST("init_loss_scale", "8", "loss_scaler", "zero", "min_loss_scale", "2",
+                "loss_scale_window", "3", "hysteresis", "3", "consecutive_hysteresis", "true"),
+           NONE);
+    expect("init_loss_scale has no effect with loss_scale 128\n",
+           LIST("init_loss_scale", "8", "loss_scale", "128"), NONE);
+    expect("loss_scale_window has no effect with loss_scale static\n",
+           LIST("init_loss_scale", "8", "loss_scale_window", "3", "loss_scale", "static"), NONE);
+    expect("hysteresis has no effect with loss_scaler plain\n",
+           LIST("hysteresis", "3", "loss_scale_window", "3", "loss_scale", "0", "loss_scaler",
+                "plain"),
+           NONE);
+    expect("", LIST("hysteresis", "3", "loss_scale_window", "3", "precision", "fp16"), NONE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_loss_scales),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
