@@ -149,6 +149,22 @@ static enum berth_status keep_added(struct vocabulary_file *file, const char *te
                : error_no_memory(error, strlen(text) + 1, "the added tokens");
 }
 
+// A token that the model lacks follows the model's.
+static enum berth_status check_place(const struct vocabulary_file *file,
+                                     const struct tokens *tokens, const json *token,
+                                     struct berth_error *error) {
+    const json *vocabulary = json_member(json_member(file->object, "model"), "vocab");
+    const char *text = json_text(json_member(token, "content"));
+    const int64_t id = json_as_integer(json_member(token, "id"));
+    if (id >= (int64_t)file->word_pieces || json_member(vocabulary, text) != NULL) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: key \"added_tokens\": \"%.*s\", which \"model.vocab\" lacks: expected an "
+                     "id after those of its %zu tokens, found %lld",
+                     tokens->path, UTF8_SHOWN(text, 40), file->word_pieces, (long long)id);
+}
+
 static enum berth_status read_added(struct vocabulary_file *file, struct tokens *tokens,
                                     const json *list, struct berth_error *error) {
     static const char key[] = "added_tokens";
@@ -160,6 +176,7 @@ static enum berth_status read_added(struct vocabulary_file *file, struct tokens 
                              tokens->path, key, i);
         }
         TRY(put_token(tokens, text, json_member(token, "id"), error));
+        TRY(check_place(file, tokens, token, error));
         if (!vocabulary_is_bert_special(text)) {
             TRY(vocabulary_check_added(token, tokens->path, key, error));
             TRY(keep_added(file, text, error));
@@ -203,6 +220,7 @@ static enum berth_status read_tokens(struct vocabulary_file *file, struct tokens
     const json *vocabulary = json_member(json_member(file->object, "model"), "vocab");
     const json *added = json_member(file->object, "added_tokens");
     tokens->count = count_tokens(vocabulary, added);
+    file->word_pieces = json_length(vocabulary);
     if (!json_is_object_value(vocabulary) || tokens->count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: key \"model.vocab\": expected an object of tokens and ids",
@@ -339,6 +357,7 @@ enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *
     }
     if (line == count) {
         TRY(append_line(file, text, error));
+        file->word_pieces = file->word_pieces > 0 ? file->word_pieces : count;
     }
     return keep_added(file, text, error);
 }

@@ -24,6 +24,8 @@ extern const struct text_rules text_rules_default; // the rules of an uncased BE
 struct vocabulary_file {
     char *bytes; // the text of a vocab.txt: one token per line, line number = id
     size_t length;
+    // Ids from this one on were added to the words: they are never pieces of one. 0: none.
+    size_t word_pieces;
     // From a tokenizer.json only:
     int has_rules; // whether `rules` is set
     struct text_rules rules;

@@ -23,6 +23,7 @@ struct tokenizer {
     struct basic_rules rules;
     struct tokenizer_special special;
     const char **specials; // kept unchanged in texts
+    uint32_t word_pieces;  // ids below this one are pieces of words
     uint32_t continuation; // the trie's node after "##"; TRIE_NONE: no such pieces
 };
 
@@ -94,6 +95,8 @@ static enum berth_status set_rules(struct tokenizer *tokenizer,
                      mapping_of(options));
     tokenizer->rules.whole_specials = google;
     tokenizer->rules.whole_ideographs = options->whole_ideographs;
+    tokenizer->word_pieces =
+        (uint32_t)(options->word_pieces > 0 ? options->word_pieces : tokenizer->vocabulary.count);
     tokenizer->continuation = trie_walk(&tokenizer->vocabulary.trie, 0, "##", 2);
     return set_specials(tokenizer, options->added, error);
 }
@@ -220,8 +223,9 @@ static int32_t longest_piece(const struct tokenizer *tokenizer, const struct bas
     int32_t best = -1;
     for (size_t i = begin; i < word->count && node != TRIE_NONE; i++) {
         node = trie_step(trie, node, (unsigned char)word->bytes[i]);
-        if (node != TRIE_NONE && trie->nodes[node].id >= 0) {
-            best = trie->nodes[node].id;
+        const int32_t id = node != TRIE_NONE ? trie->nodes[node].id : -1;
+        if (id >= 0 && (uint32_t)id < tokenizer->word_pieces) {
+            best = id;
             *end = i + 1;
         }
     }

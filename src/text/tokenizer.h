@@ -31,6 +31,9 @@ struct tokenizer_options {
     // Special tokens beyond [PAD], [UNK], [CLS], [SEP] and [MASK], NULL-terminated and copied;
     // NULL: none.
     const char *const *added;
+    // Ids from this one on are never pieces of a word: they are only matched as special tokens. 0:
+    // all may be pieces.
+    size_t word_pieces;
     int max_word_length; // characters; 0: the rule set's own (100 or 200)
     int split_special;   // 1: [CLS] and the like are ordinary characters of a text; -1: they are
                          // tokens, by Hugging Face's rules anywhere, by Google's only as separate

@@ -402,6 +402,7 @@ static void test_added_tokens(void **state) {
             const char *folder = scratch(copied ? "target" : "source");
             assert_int_equal(read_words(folder, &file, NULL), BERTH_OK);
             assert_string_equal(file.bytes, words);
+            assert_int_equal(file.word_pieces, 3);
             assert_added(&file, cases[i].tokens);
             vocabulary_file_done(&file);
         }
@@ -571,6 +572,10 @@ static void test_refused_tokenizers(void **state) {
         {WHOLE(NORMALIZER(""), WORDS, TOKEN(9, "word", "")), "token \"word\": expected an id"},
         {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", "") ", " TOKEN(3, "word", "")),
          "no token has the id 4 (of 5 tokens)"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\": 0, \"b\": 2}}",
+               TOKEN(1, "word", "")),
+         "\"word\", which \"model.vocab\" lacks: expected an id after those of its 2 tokens, found "
+         "1"},
         {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", ", \"lstrip\": 1")),
          "key \"lstrip\": expected"},
         {"{\"model\": " WORDS ", \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",

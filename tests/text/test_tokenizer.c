@@ -198,6 +198,22 @@ static void test_added_tokens(void **state) {
     tokenizer_close(tokenizer);
 }
 
+// A text that becomes an added token only when it is normalized, or has one as the beginning of a
+// word, does not contain it.
+static void test_added_tokens_are_no_pieces(void **state) {
+    (void)state;
+    static const char *const added[] = {"ab", "##b", NULL};
+    static const char words[] = "[UNK]\na\n##bc\nab\n##b\n";
+    const struct tokenizer_options options = {.lower_case = 1, .added = added, .word_pieces = 3};
+    struct tokenizer *tokenizer;
+    assert_int_equal(
+        tokenizer_open_memory("test", words, sizeof words - 1, &options, &tokenizer, NULL),
+        BERTH_OK);
+    assert_int_equal(tokenizer_find(tokenizer, "ab", 2), 3);
+    assert_string_equal(tokenizer_piece(tokenizer, 4), "##b");
+    EXPECT_IDS(tokenizer, "ABC aB ab a##b", 1, 2, 0, 3, 1, 4);
+}
+
 static void test_longest_word(void **state) {
     (void)state;
     static const struct {
@@ -374,6 +390,7 @@ int main(void) {
         cmocka_unit_test(test_dropped_bytes_do_not_cut_a_word),
         cmocka_unit_test(test_special_tokens),
         cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_added_tokens_are_no_pieces),
         cmocka_unit_test(test_longest_word),
         cmocka_unit_test(test_final_sigma),
         cmocka_unit_test(test_marks_in_order),

@@ -67,6 +67,7 @@ static struct tokenizer_options options_of(const struct berth_config *config,
                                             : TOKENIZER_ACCENTS_KEEP,
         .whole_ideographs = !rules->tokenize_chinese_chars,
         .added = (const char *const *)file->added,
+        .word_pieces = file->word_pieces,
         .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
                                                                    : (int)config->max_word_length,
         .split_special = by_rules                    ? 0
