@@ -373,12 +373,30 @@ static void takes_several_labels(void **state) {
     assert_says(failure("{\"a\":\"x\",\"l\":[]}\n", &settings), "t: no example has a label");
 }
 
+// One word must not make each of many fractions a class.
+static void refuses_fractions_beside_words(void **state) {
+    static const char *const words[] = {"N/A", "nan", "inf", "x"};
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char text[96], message[96];
+        snprintf(text, sizeof text, "a\tl\nx\t2\nx\t0.5\nx\t%s\nx\t1e-3\nx\ty\n", words[i]);
+        snprintf(message, sizeof message,
+                 "t: line 4, column \"l\": \"%s\" is no number, but line 3 has 0.5; ", words[i]);
+        assert_says(failure(text, &plain), message);
+        struct pair_settings classes = plain;
+        classes.target = PAIR_CLASS;
+        struct pair_dataset set = read_text(text, &classes);
+        assert_int_equal(set.label_count, 5);
+        pair_dataset_done(&set);
+    }
+}
+
 // A vector with a number for each class is no list of labels; lists of the classes 0 and 1 are.
 static void refuses_vectors(void **state) {
     static const char *const vectors[] = {"[1.0,0.0,1.0]", "[0,1,0]",     "[1.0,0.0]",
                                           "[0,0]",         "\"1, 0, 0\"", "[1,1]"};
-    static const char *const labels[] = {"[0,1]",   "[1,0]",     "[1]",
-                                         "[0,1,2]", "[0.5,1.0]", "\"1,0\""};
+    static const char *const labels[] = {"[0,1]",     "[1,0]",       "[1]",       "[0,1,2]",
+                                         "[2.0,1.0]", "[0.5,\"x\"]", "\"0.5,1\"", "\"1,0\""};
     const struct pair_settings settings = {.table = {.format = TABLE_JSON_LINES},
                                            .text_column = "a",
                                            .label_column = "l",
@@ -391,6 +409,9 @@ static void refuses_vectors(void **state) {
                     "t: line 2, column \"l\": expected the labels of the text, found a vector of "
                     "zeros and ones; write the names or numbers of the classes that have a one");
     }
+    assert_says(
+        failure("{\"a\":\"x\",\"l\":[1,0.5]}\n", &settings),
+        "t: line 1, column \"l\": expected the labels of the text, found an array of fractions");
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
         snprintf(lines, sizeof lines, "{\"a\":\"x\",\"l\":%s}\n", labels[i]);
         struct pair_dataset set = read_text(lines, &settings);
@@ -648,6 +669,7 @@ int main(void) {
         cmocka_unit_test(a_test_file_may_have_an_empty_column_of_labels),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(takes_several_labels),
+        cmocka_unit_test(refuses_fractions_beside_words),
         cmocka_unit_test(refuses_vectors),
         cmocka_unit_test(guesses_columns),
         SCRATCH_TEST(guesses_columns_of_embeddings),

@@ -210,17 +210,28 @@ static enum berth_status strip_numbers(struct reader *reader) {
     return BERTH_OK;
 }
 
-static int are_real(const struct reader *reader) {
-    int fraction = 0;
+// Whether the labels are those of a regression: numbers, of which one has a fraction. Fractions
+// beside a word may be a regression with an error in it, so they are refused.
+static enum berth_status are_real(const struct reader *reader, int *answer) {
+    const size_t count = reader->dataset->count;
+    size_t word = count, fraction = count; // the first of each
     double value;
     int64_t integer;
-    for (size_t i = 0; i < reader->dataset->count; i++) {
-        if (!number_parse_real(reader->texts[i], &value)) {
-            return 0;
-        }
-        fraction |= !number_parse_integer(reader->texts[i], &integer);
+    for (size_t i = count; i-- > 0;) {
+        const int is_number = number_parse_real(reader->texts[i], &value);
+        word = is_number ? word : i;
+        fraction = is_number && !number_parse_integer(reader->texts[i], &integer) ? i : fraction;
     }
-    return fraction;
+    *answer = word == count && fraction < count;
+    return word == count || fraction == count
+               ? BERTH_OK
+               : table_error(reader->table, reader->rows[word], reader->label, reader->error,
+                             "\"%.*s\" is no number, but line %zu has %s; correct it, "
+                             "or choose --problem_type single_label_classification if these are "
+                             "classes%s",
+                             UTF8_SHOWN(reader->texts[word], TABLE_SHOWN),
+                             reader->table->lines[reader->rows[fraction]], reader->texts[fraction],
+                             reader->dataset->label_remedy);
 }
 
 static enum berth_status read_values(struct reader *reader) {
@@ -353,6 +364,36 @@ static int is_multi_hot(const char *const *texts, size_t count) {
     return count >= 2 && i == count && !may_be_labels;
 }
 
+// Whether these are numbers and one has a fraction: (0.5, 1).
+static int are_fractions(const char *const *texts, size_t count) {
+    double number;
+    size_t i = 0;
+    int found = 0;
+    while (i < count && number_parse_real(texts[i], &number)) {
+        found |= number != floor(number);
+        i++;
+    }
+    return found && i == count;
+}
+
+// An array of numbers that is no list of labels.
+static enum berth_status refuse_vector(const struct reader *reader, size_t i,
+                                       const char *const *texts, size_t count) {
+    if (is_multi_hot(texts, count)) {
+        return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                           "expected the labels of the text, found a vector of zeros and ones; "
+                           "write the names or numbers of the classes that have a one");
+    }
+    // In a text, separated by commas, they may be names.
+    if (reader->texts[i] == NULL && are_fractions(texts, count)) {
+        return table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                           "expected the labels of the text, found an array of fractions; write "
+                           "the names or numbers of its classes or, for a regression, one number "
+                           "without an array");
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status split_labels(struct reader *reader, struct label_list *labels) {
     for (size_t i = 0; i < reader->dataset->count; i++) {
         struct pair_example *example = &reader->dataset->examples[i];
@@ -362,11 +403,7 @@ static enum berth_status split_labels(struct reader *reader, struct label_list *
         } else {
             TRY(copy_list(reader, i, labels));
         }
-        if (is_multi_hot(labels->texts + before, labels->count - before)) {
-            return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected the labels of the text, found a vector of zeros and ones; "
-                               "write the names or numbers of the classes that have a one");
-        }
+        TRY(refuse_vector(reader, i, labels->texts + before, labels->count - before));
         example->labels = reader->storage->numbers + before;
         example->label_count = (int32_t)(labels->count - before);
     }
@@ -454,7 +491,9 @@ static enum berth_status read_labels(struct reader *reader) {
         return read_multi_label(reader);
     }
     TRY(strip_numbers(reader));
-    if (target == PAIR_REAL || (target == PAIR_AUTO && are_real(reader))) {
+    int is_real = target == PAIR_REAL;
+    TRY(target == PAIR_AUTO ? are_real(reader, &is_real) : BERTH_OK);
+    if (is_real) {
         reader->dataset->target = PAIR_REAL;
         return read_values(reader);
     }

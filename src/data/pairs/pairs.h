@@ -12,8 +12,8 @@
 
 // What the labels are. PAIR_AUTO decides as transformers' examples do: multi-label if the first
 // label is an array; real numbers if every label is a number and at least one is not an integer;
-// otherwise classes. Multi-label data has a JSON array or comma-separated text; an empty array or
-// text means no label.
+// otherwise classes. Unlike them, it refuses fractions beside words. Multi-label data has a JSON
+// array or comma-separated text; an empty array or text means no label.
 enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL, PAIR_MULTI_LABEL };
 
 // A class of a task: its label in the files, another spelling of it (or NULL), and its name in
