@@ -144,8 +144,8 @@ static void append_pair(const struct tokenizer *rules, const struct pair_tokens 
     *to++ = special_token(rules, tokenizer_special_ids(rules).cls, 0);
     to = append_segment(rules, items, pair_tokens->first_kept, 0, to);
     if (is_pair) {
-        (void)append_segment(rules, items + pair_tokens->first_count, pair_tokens->second_kept, 1,
-                             to);
+        (void)append_segment(rules, items + pair_tokens->first_count, pair_tokens->second_kept,
+                             !tokenizer_rules_of(rules)->one_type, to);
     }
 }
 

@@ -134,4 +134,14 @@ int folder_name_casing(const char *folder);
 enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
                                     struct text_rules *rules, struct berth_error *error);
 
+// How the folder's tokenizer makes inputs of texts, beyond text_rules.
+struct input_rules {
+    int one_type;      // tokens of a pair's second text have type 0, too
+    int split_special; // special tokens in a text are ordinary characters
+};
+// `file` is the folder's vocabulary, or NULL if another one is used. BERTH_CONFIG, naming the key,
+// if inputs are not made as BERT's.
+enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,
+                                     struct input_rules *rules, struct berth_error *error);
+
 #endif

@@ -47,4 +47,11 @@ struct folder_class {
 enum berth_status folder_find_class(const char *folder, const json *settings,
                                     struct folder_class *class, struct berth_error *error);
 
+// Whether the folder's tokenizer gives every token the type 0, so that a pair's texts have the
+// same.
+enum berth_status folder_has_one_type(const char *folder, const json *settings, int *one_type,
+                                      struct berth_error *error);
+// Makes settings say so; not 0 when out of memory.
+int folder_set_one_type(json *settings);
+
 #endif

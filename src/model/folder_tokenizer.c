@@ -244,15 +244,22 @@ static enum berth_status write_settings(const char *source, const struct text_ru
     if (source != NULL) {
         TRY(folder_read_object(source, SETTINGS_FILE, &settings, error));
     }
+    int one_type = 0;
+    enum berth_status status =
+        source != NULL ? folder_has_one_type(source, settings, &one_type, error) : BERTH_OK;
+    if (status != BERTH_OK) {
+        json_free(settings);
+        return status;
+    }
     settings = settings != NULL ? settings : default_settings();
-    int failed = set_rules(settings, rules);
+    int failed = set_rules(settings, rules) | (one_type ? folder_set_one_type(settings) : 0);
     failed |= same_vocab ? 0 : remove_tokens(settings);
     const char *name = json_text(json_member(settings, "tokenizer_class"));
     if (name == NULL || folder_class_kind(name) != CLASS_OF_BERT) {
         failed |= json_set(settings, "tokenizer_class", json_new_text("BertTokenizer"));
     }
-    enum berth_status status = failed != 0 ? error_no_memory(error, 0, SETTINGS_FILE)
-                                           : write_member(settings, target, SETTINGS_FILE, error);
+    status = failed != 0 ? error_no_memory(error, 0, SETTINGS_FILE)
+                         : write_member(settings, target, SETTINGS_FILE, error);
     json_free(settings);
     return status;
 }

@@ -19,4 +19,34 @@ echo '{"<Q>": 91, "hell": 92}' >model/added_tokens.json
 echo '{"additional_special_tokens": ["<Q>", "hell"]}' >model/special_tokens_map.json
 tokens '<Q> hello HELLS' '<Q> hell o h ##e ##l ##l ##s'
 rm model/added_tokens.json model/special_tokens_map.json
+
+# What the settings say of inputs: with one type, both texts of a pair have type 0.
+tokens '[SEP] a' '[SEP] a'
+echo '{"split_special_tokens": true}' >model/tokenizer_config.json
+tokens '(sep) [SEP]' '( s ##e ##p ) [UNK] s ##e ##p [UNK]'
+tokens '[SEP]' '[SEP]' --split_special=false
+printf 'a,b,label\nhello world,did hugo,0\nwho,rita,1\n' >pairs.csv
+classify() { # FOLDER
+    run predict classify --model classifier --input pairs.csv --text_column a --text_pair_column b \
+        --precision fp32 --output "$1"
+    expect_code 0
+}
+rm model/tokenizer_config.json
+run finetune classify --model model --train pairs.csv --text_column a --text_pair_column b --label_column label --max_steps 1 \
+    --learning_rate 0.1 --precision fp32 --output classifier --quiet
+expect_code 0
+classify two
+expect_no "$err" "token type 0"
+python3 - <<'END'
+import json
+settings = json.load(open("classifier/tokenizer_config.json"))
+settings["model_input_names"] = ["input_ids", "attention_mask"]
+json.dump(settings, open("classifier/tokenizer_config.json", "w"))
+END
+classify one
+expect_err "second texts have the token type 0"
+! cmp -s one/test_results.tsv two/test_results.tsv || fail "the types have no effect"
+sed -i 's/"input_ids"/"token_type_ids", "input_ids"/' classifier/tokenizer_config.json
+classify again
+cmp again/test_results.tsv two/test_results.tsv || fail "token_type_ids"
 finish

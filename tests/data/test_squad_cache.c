@@ -177,6 +177,40 @@ static struct tokenizer *other_tokenizer(const char *vocab, struct tokenizer_opt
     return tokenizer;
 }
 
+// A tokenizer with one type gives it to built features and to those of a file, whoever wrote that.
+static void types_are_the_tokenizers(void **state) {
+    (void)state;
+    struct kept kept = keep("v1", google);
+    struct squad_feature_set read;
+    struct berth_log log = {0};
+    int64_t examples;
+    char *vocab;
+    size_t length, ones = 0;
+    write_file(&kept);
+    assert_int_equal(
+        file_read(fixture_source("tests/data/squad/vocab.txt"), 1 << 20, &vocab, &length, NULL),
+        BERTH_OK);
+    struct tokenizer_options rules = *tokenizer_rules_of(kept.tokenizer);
+    rules.one_type = 1;
+    struct tokenizer *tokenizer = other_tokenizer(vocab, rules);
+    const struct squad_cache_inputs inputs = {kept.bytes, kept.length, 0, tokenizer, &google};
+    assert_int_equal(squad_cache_key_of(&inputs, &kept.key, NULL), BERTH_OK);
+    assert_int_equal(squad_cache_read(FILE_NAME, &kept.key, &kept.dataset, &read, &examples, NULL),
+                     BERTH_OK);
+    squad_feature_set_done(&kept.set);
+    assert_int_equal(squad_features_build(&kept.dataset, tokenizer, &google, &log, &kept.set, NULL),
+                     BERTH_OK);
+    for (size_t i = 0; i < read.token_count; i++) {
+        ones += (size_t)(read.type_ids[i] + kept.set.type_ids[i]);
+    }
+    assert_true(read.token_count > 0 && read.token_count == kept.set.token_count);
+    assert_int_equal(ones, 0);
+    squad_feature_set_done(&read);
+    tokenizer_close(tokenizer);
+    memory_free(vocab);
+    kept_done(&kept);
+}
+
 static void everything_changes_the_key(void **state) {
     struct kept kept = keep("v1", google);
     kept.bytes[10] ^= 1;
@@ -425,6 +459,7 @@ static void survives_a_failing_disk(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(gives_back_what_was_put_in),
+        SCRATCH_TEST(types_are_the_tokenizers),
         SCRATCH_TEST(everything_changes_the_key),
         SCRATCH_TEST(a_file_of_another_key_is_foreign),
         SCRATCH_TEST(refuses_every_cut_and_every_changed_byte),

@@ -479,6 +479,101 @@ static void test_refused_tokens(void **state) {
     }
 }
 
+// As transformers 5.24 makes inputs of texts, or the refusal.
+static void test_input_rules(void **state) {
+    (void)state;
+#define SPECIAL(id, type) "{\"SpecialToken\": {\"id\": \"" id "\", \"type_id\": " #type "}}"
+#define TEXT(id, type) "{\"Sequence\": {\"id\": \"" id "\", \"type_id\": " #type "}}"
+#define SINGLE SPECIAL("[CLS]", 0) ", " TEXT("A", 0) ", " SPECIAL("[SEP]", 0)
+#define TEMPLATE(pair, cls)                                                                        \
+    "{\"type\": \"TemplateProcessing\", \"single\": [" SINGLE "], \"pair\": [" pair                \
+    "], \"special_tokens\": {\"[CLS]\": {\"id\": \"[CLS]\", \"ids\": [" #cls                       \
+    "]}, \"[SEP]\": {\"id\": \"[SEP]\", \"ids\": [3]}}}"
+#define PAIR(type) SINGLE ", " TEXT("B", type) ", " SPECIAL("[SEP]", type)
+#define CLASS(name) "\"tokenizer_class\": \"" name "\""
+#define NAMES "\"model_input_names\": [\"input_ids\", \"token_type_ids\"]"
+    static const char bert[] = "{\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 3], "
+                               "\"cls\": [\"[CLS]\", 2]}";
+    static const struct {
+        const char *settings, *processor; // NULL: no tokenizer.json
+        int one_type, split_special;
+        const char *message;
+    } cases[] = {
+        {"{}", NULL, 0, 0, NULL},
+        {"{\"truncation_side\": \"right\", \"split_special_tokens\": null}", NULL, 0, 0, NULL},
+        {"{" CLASS("BertTokenizer") "}", "null", 0, 0, NULL},
+        {"{" CLASS("DistilBertTokenizerFast") "}", "null", 1, 0, NULL},
+        {"{" CLASS("PreTrainedTokenizerFast") "}", NULL, 1, 0, NULL},
+        {"{" CLASS("TokenizersBackend") "}", bert, 1, 0, NULL},
+        {"{" CLASS("Other") "}", bert, 1, 0, NULL},
+        {"{}", bert, 1, 0, NULL},
+        {"{" CLASS("TokenizersBackend") ", " NAMES "}", TEMPLATE(PAIR(1), 2), 0, 0, NULL},
+        {"{" CLASS("TokenizersBackend") "}", TEMPLATE(PAIR(0), 2), 1, 0, NULL},
+        {"{" CLASS("BertTokenizer") ", \"model_input_names\": [\"input_ids\"]}", NULL, 1, 0, NULL},
+        {"{\"split_special_tokens\": true}", NULL, 0, 1, NULL},
+        {"{\"split_special_tokens\": true, \"extra_special_tokens\": [\"a\"]}", NULL, 0, 0,
+         "\"split_special_tokens\": true is not supported with added tokens, such as \"a\""},
+        {"{\"truncation_side\": \"left\"}", NULL, 0, 0,
+         "\"truncation_side\": expected \"right\", found \"left\""},
+        {"{\"model_input_names\": 1}", NULL, 0, 0, "\"model_input_names\": expected a list"},
+        {"{" CLASS("TokenizersBackend") "}", "null", 0, 0, "expected BERT's, which makes"},
+        {"{" CLASS("TokenizersBackend") "}", "{\"type\": \"RobertaProcessing\"}", 0, 0,
+         "\"post_processor\": expected BERT's"},
+        {"{" CLASS("TokenizersBackend") "}",
+         "{\"type\": \"BertProcessing\", \"sep\": [\"[CLS]\", 2], \"cls\": [\"[SEP]\", 3]}", 0, 0,
+         "\"post_processor\": expected BERT's"},
+        {"{" CLASS("TokenizersBackend") ", " NAMES "}", TEMPLATE(PAIR(0), 2), 0, 0,
+         "\"post_processor\": expected BERT's"},
+        {"{" CLASS("TokenizersBackend") "}", TEMPLATE(PAIR(1), 3), 0, 0,
+         "\"post_processor\": expected BERT's"},
+        {"{" CLASS("TokenizersBackend") "}", TEMPLATE(SINGLE, 2), 0, 0,
+         "\"post_processor\": expected BERT's"},
+    };
+    scratch_write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct vocabulary_file file = {0};
+        struct input_rules rules;
+        struct berth_error error = {0};
+        char whole[2000];
+        snprintf(whole, sizeof whole,
+                 "{\"post_processor\": %s, \"normalizer\": " NORMALIZER(
+                     "") ", \"pre_tokenizer\": "
+                         "{\"type\": \"BertPreTokenizer\"}, \"model\": {\"type\": \"WordPiece\", "
+                         "\"vocab\": "
+                         "{\"[PAD]\": 0, \"[UNK]\": 1, \"[CLS]\": 2, \"[SEP]\": 3, \"a\": 4}}}",
+                 cases[i].processor);
+        scratch_write("tokenizer_config.json", cases[i].settings);
+        if (cases[i].processor != NULL) {
+            scratch_write("tokenizer.json", whole);
+        }
+        assert_int_equal(read_words(scratch_folder, &file, NULL), BERTH_OK);
+        assert_int_equal(folder_input_rules(scratch_folder, &file, &rules, &error),
+                         cases[i].message != NULL ? BERTH_CONFIG : BERTH_OK);
+        if (cases[i].message != NULL) {
+            assert_message_has(&error, cases[i].message);
+            assert_message_has(&error, scratch_folder);
+        } else {
+            assert_int_equal(rules.one_type, cases[i].one_type);
+            assert_int_equal(rules.split_special, cases[i].split_special);
+        }
+        vocabulary_file_done(&file);
+        (void)file_remove(scratch("tokenizer.json"), NULL);
+    }
+}
+
+// The copy's class is BERT's, which would give a pair two types.
+static void test_one_type_is_copied(void **state) {
+    (void)state;
+    struct input_rules rules;
+    make_source();
+    scratch_write("source/tokenizer_config.json",
+                  "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}");
+    assert_int_equal(file_remove(scratch("source/tokenizer.json"), NULL), BERTH_OK);
+    copy(scratch("source"), NULL, &cased);
+    assert_int_equal(folder_input_rules(scratch("target"), NULL, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.one_type, 1);
+}
+
 static void test_no_vocabulary(void **state) {
     (void)state;
     struct vocabulary_file file = {0};
@@ -683,6 +778,8 @@ int main(void) {
         SCRATCH_TEST(test_added_tokens),
         SCRATCH_TEST(test_lines_of_added_tokens),
         SCRATCH_TEST(test_refused_tokens),
+        SCRATCH_TEST(test_input_rules),
+        SCRATCH_TEST(test_one_type_is_copied),
         SCRATCH_TEST(test_no_vocabulary),
         SCRATCH_TEST(test_added_tokens_with_other_rules),
         SCRATCH_TEST(test_other_classes),

@@ -141,7 +141,8 @@ static void fill_feature(const struct builder *builder, size_t index) {
     ids[encoded->first + 1] = special.sep;
     if (second < length) {
         memcpy(ids + second, encoded->ids + encoded->first, encoded->second * sizeof *ids);
-        memset(builder->set->type_ids + feature->first + second, 1, length - second);
+        memset(builder->set->type_ids + feature->first + second,
+               !tokenizer_rules_of(builder->tokenizer)->one_type, length - second);
         ids[length - 1] = special.sep;
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts texts and pairs of texts to model inputs: [CLS] a [SEP] with type 0, or [CLS] a [SEP] b
-// [SEP], in which b and the last [SEP] have type 1.
+// [SEP], in which b and the last [SEP] have type 1, or 0 if the tokenizer has one type.
 //
 // Truncation follows Google's rule: a pair loses the last token of its longer text (of b when both
 // are equally long) until it fits. `tokenizers` truncates to the same lengths with one exception:

@@ -66,6 +66,7 @@ enum berth_status squad_cache_key_of(const struct squad_cache_inputs *inputs,
         options->max_query_length, options->training != 0, (int)options->rules,
         options->filter_by_words != 0, options->all_answers != 0, options->end_exclusive != 0);
     key->options = *options;
+    key->one_type = rules->one_type;
     key->vocabulary = (int64_t)tokenizer_size(inputs->tokenizer);
     return digest_memory(DIGEST_SHA256, text, (size_t)length, key->hex, error);
 }

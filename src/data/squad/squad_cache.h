@@ -20,6 +20,7 @@ struct squad_cache_key {
     char hex[DIGEST_HEX_SIZE];
     struct squad_feature_options options;
     int64_t vocabulary; // number of tokens in it
+    int one_type;       // of all tokens
 };
 
 // What features depend on.

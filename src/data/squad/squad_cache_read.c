@@ -171,7 +171,7 @@ static void set_types(struct input *in) {
         int32_t zeros = keras ? feature->document_length + 2 : feature->document_begin;
         int8_t *types = in->set->type_ids + feature->first;
         memset(types, 0, (size_t)zeros);
-        memset(types + zeros, 1, (size_t)(feature->length - zeros));
+        memset(types + zeros, !in->key->one_type, (size_t)(feature->length - zeros));
     }
 }
 

@@ -492,6 +492,8 @@ enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                                                    : google_build(&args, error);
     if (status != BERTH_OK) {
         squad_feature_set_done(set);
+    } else if (tokenizer_rules_of(tokenizer)->one_type) {
+        memset(set->type_ids, 0, set->token_count);
     }
     return status;
 }

@@ -56,6 +56,7 @@ static enum berth_status check_casing(const struct model_files *files,
 
 static struct tokenizer_options options_of(const struct berth_config *config,
                                            const struct text_rules *rules,
+                                           const struct input_rules *inputs,
                                            const struct vocabulary_file *file) {
     const int google = config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0;
     const int by_rules = config->split_special < 0;
@@ -70,7 +71,8 @@ static struct tokenizer_options options_of(const struct berth_config *config,
         .word_pieces = file->word_pieces,
         .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
                                                                    : (int)config->max_word_length,
-        .split_special = by_rules                    ? 0
+        .one_type = inputs->one_type,
+        .split_special = by_rules                    ? inputs->split_special
                          : config->split_special > 0 ? 1
                                                      : -1,
     };
@@ -98,11 +100,13 @@ static enum berth_status read_tokenizer(struct model_files *files,
     const char *own = is_of_folder(config) ? folder : NULL; // owner of the vocabulary
     TRY(folder_read_vocabulary(own, files->vocab_path, file, error));
     files->rules = file->rules;
+    struct input_rules inputs = {0};
     if (folder != NULL) {
         TRY(folder_text_rules(folder, own != NULL ? file : NULL, &files->rules, error));
+        TRY(folder_input_rules(folder, own != NULL ? file : NULL, &inputs, error));
     }
     apply_settings(config, &files->rules);
-    const struct tokenizer_options options = options_of(config, &files->rules, file);
+    const struct tokenizer_options options = options_of(config, &files->rules, &inputs, file);
     return tokenizer_open_memory(files->vocab_path, file->bytes, file->length, &options,
                                  &files->tokenizer, error);
 }

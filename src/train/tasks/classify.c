@@ -222,6 +222,14 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     settings.has_class_minus_one = class_names_find(&own->names, "-1") < own->names.count;
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
     TRY(check_types(own, &part->dataset, args->files, error));
+    if (part->dataset.text_pair_column != NULL &&
+        tokenizer_rules_of(args->files->tokenizer)->one_type) {
+        log_note(
+            args->log,
+            "%s: second texts have the token type 0, as in transformers 5, because the model's "
+            "tokenizer gives no token_type_ids",
+            part->path);
+    }
     if (part->dataset.skipped_rows > 0) {
         log_warning(args->log,
                     "%s: %zu rows with a different number of fields are left out (first: line %zu)",

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a folder's tokenizer makes of the tokens of texts: special tokens around them, their types,
+// and what of a long text is kept. As in transformers 5.
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/utf8.h"
+#include "model/folder.h"
+#include "model/folder_class.h"
+
+#include <string.h>
+
+// --- types --------------------------------------------------------------------------------------
+
+static const char names_key[] = "model_input_names";
+
+static enum berth_status find_whole(const char *folder, int *found, struct berth_error *error) {
+    char *path = folder_file(folder, TOKENIZER_FILE);
+    *found = path != NULL && file_exists(path);
+    memory_free(path);
+    return path != NULL ? BERTH_OK : path_no_memory(error);
+}
+
+static int has_text(const json *list, const char *text) {
+    for (size_t i = 0; i < json_length(list); i++) {
+        const char *other = json_text(json_at(list, i));
+        if (other != NULL && strcmp(other, text) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Google's folders, which name no class and have no tokenizer.json, are BERT's.
+static int class_has_one_type(const struct folder_class *class, int has_whole) {
+    return class->kind == CLASS_OF_BERT ? strncmp(class->name, "DistilBert", 10) == 0
+                                        : class->name[0] != '\0' || has_whole;
+}
+
+enum berth_status folder_has_one_type(const char *folder, const json *settings, int *one_type,
+                                      struct berth_error *error) {
+    const json *names = json_member(settings, names_key);
+    struct folder_class class;
+    int has_whole;
+    if (names != NULL && !json_is_null_value(names)) {
+        *one_type = !has_text(names, "token_type_ids");
+        return json_is_array_value(names)
+                   ? BERTH_OK
+                   : error_set(error, BERTH_CONFIG, SETTINGS_FILE ": key \"%s\": expected a list",
+                               names_key);
+    }
+    TRY(folder_find_class(folder, settings, &class, error));
+    TRY(find_whole(folder, &has_whole, error));
+    *one_type = class_has_one_type(&class, has_whole);
+    return BERTH_OK;
+}
+
+int folder_set_one_type(json *settings) {
+    json *names = json_new_array();
+    const int failed = json_append(names, json_new_text("input_ids")) |
+                       json_append(names, json_new_text("attention_mask"));
+    return json_set(settings, names_key, json_unless_failed(names, failed));
+}
+
+// --- special tokens -----------------------------------------------------------------------------
+
+// Whether the token is `text` and its id that of the vocabulary.
+static int is_token(const json *object, const json *name, const json *id, const char *text) {
+    const json *own = json_member(json_member(json_member(object, "model"), "vocab"), text);
+    const char *found = json_text(name);
+    return found != NULL && strcmp(found, text) == 0 && json_is_integer_value(id) &&
+           (own == NULL || json_as_integer(own) == json_as_integer(id));
+}
+
+static int is_bert_processing(const json *object, const json *processor) {
+    const json *cls = json_member(processor, "cls"), *sep = json_member(processor, "sep");
+    return is_token(object, json_at(cls, 0), json_at(cls, 1), "[CLS]") &&
+           is_token(object, json_at(sep, 0), json_at(sep, 1), "[SEP]");
+}
+
+struct part {
+    const char *kind, *id;
+    int type;
+};
+
+static int is_part(const json *item, const struct part *part, int one_type) {
+    const json *found = json_member(item, part->kind), *type = json_member(found, "type_id");
+    const char *id = json_text(json_member(found, "id"));
+    return id != NULL && strcmp(id, part->id) == 0 && json_is_integer_value(type) &&
+           (one_type || json_as_integer(type) == part->type);
+}
+
+static int are_parts(const json *list, size_t count, int one_type) {
+    static const struct part parts[] = {{"SpecialToken", "[CLS]", 0},
+                                        {"Sequence", "A", 0},
+                                        {"SpecialToken", "[SEP]", 0},
+                                        {"Sequence", "B", 1},
+                                        {"SpecialToken", "[SEP]", 1}};
+    int equal = json_length(list) == count;
+    for (size_t i = 0; equal && i < count; i++) {
+        equal = is_part(json_at(list, i), &parts[i], one_type);
+    }
+    return equal;
+}
+
+static int is_template_token(const json *object, const json *processor, const char *text) {
+    const json *token = json_member(json_member(processor, "special_tokens"), text);
+    const json *ids = json_member(token, "ids");
+    return json_length(ids) == 1 &&
+           is_token(object, json_member(token, "id"), json_at(ids, 0), text);
+}
+
+static int is_bert_template(const json *object, const json *processor, int one_type) {
+    return are_parts(json_member(processor, "single"), 3, one_type) &&
+           are_parts(json_member(processor, "pair"), 5, one_type) &&
+           is_template_token(object, processor, "[CLS]") &&
+           is_template_token(object, processor, "[SEP]");
+}
+
+// BERT's class replaces the processor by its own.
+static enum berth_status check_processor(const char *folder, const json *settings,
+                                         const json *object, int one_type,
+                                         struct berth_error *error) {
+    const json *processor = json_member(object, "post_processor");
+    const char *type = json_text(json_member(processor, "type"));
+    struct folder_class class;
+    TRY(folder_find_class(folder, settings, &class, error));
+    if (object == NULL || class.kind == CLASS_OF_BERT ||
+        (type != NULL && strcmp(type, "BertProcessing") == 0 &&
+         is_bert_processing(object, processor)) ||
+        (type != NULL && strcmp(type, "TemplateProcessing") == 0 &&
+         is_bert_template(object, processor, one_type))) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     TOKENIZER_FILE
+                     ": key \"post_processor\": expected BERT's, which makes [CLS] a [SEP] b "
+                     "[SEP] of texts, found %s; if the model reads these tokens, set "
+                     "\"tokenizer_class\" of " SETTINGS_FILE " to \"BertTokenizer\"",
+                     type != NULL ? "another" : "none");
+}
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status check_truncation(const json *settings, struct berth_error *error) {
+    static const char key[] = "truncation_side";
+    const char *side = json_text(json_member(settings, key));
+    return side == NULL || strcmp(side, "left") != 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           SETTINGS_FILE
+                           ": key \"%s\": expected \"right\", found \"left\"; to keep "
+                           "the beginning of long texts, not their end, remove the key",
+                           key);
+}
+
+// Added tokens that are not special would still be found in texts.
+static enum berth_status read_split(const json *settings, const struct vocabulary_file *file,
+                                    int *split_special, struct berth_error *error) {
+    static const char key[] = "split_special_tokens";
+    *split_special = 0;
+    if (json_is_null_value(json_member(settings, key))) {
+        return BERTH_OK;
+    }
+    TRY(json_get_boolean(settings, SETTINGS_FILE, key, split_special, error));
+    return !*split_special || file == NULL || file->added_count == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           SETTINGS_FILE ": key \"%s\": true is not supported with added tokens, "
+                                         "such as \"%.*s\"; set it to false to find them in texts",
+                           key, UTF8_SHOWN(file->added[0], 40));
+}
+
+enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,
+                                     struct input_rules *rules, struct berth_error *error) {
+    json *settings;
+    *rules = (struct input_rules){0};
+    TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
+    enum berth_status status = check_truncation(settings, error);
+    if (status == BERTH_OK) {
+        status = read_split(settings, file, &rules->split_special, error);
+    }
+    if (status == BERTH_OK) {
+        status = folder_has_one_type(folder, settings, &rules->one_type, error);
+    }
+    if (status == BERTH_OK) {
+        const json *whole = file != NULL ? file->object : NULL;
+        status = check_processor(folder, settings, whole, rules->one_type, error);
+    }
+    json_free(settings);
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
+}
