@@ -130,8 +130,8 @@ enum berth_status folder_keep_rules(const char *source, int same_vocab, const ch
 int folder_name_casing(const char *folder);
 // Reads the folder's text rules, as transformers does. If tokenizer_class (or model_type in
 // config.json) is BERT's: from tokenizer_config.json, else text_rules_default; but with vocab.txt
-// alone, the casing is that of the folder's name. Otherwise from the normalizer of tokenizer.json, if there is one. `file`
-// is the folder's vocabulary, if it has been read, or NULL.
+// alone, the casing is that of the folder's name. Otherwise from the normalizer of tokenizer.json,
+// if there is one. `file` is the folder's vocabulary, if it has been read, or NULL.
 enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
                                     struct text_rules *rules, struct berth_error *error);
 
