@@ -247,7 +247,9 @@ static enum berth_status check_kind(const json *object, const char *path,
     const char *model_type = NULL, *positions = "absolute";
     int decoder = 0;
     TRY(json_get_text(object, path, "model_type", &model_type, error));
-    TRY(json_get_text(object, path, "position_embedding_type", &positions, error));
+    if (!json_is_null_value(json_member(object, "position_embedding_type"))) {
+        TRY(json_get_text(object, path, "position_embedding_type", &positions, error));
+    }
     TRY(json_get_boolean(object, path, "is_decoder", &decoder, error));
     if (model_type != NULL && strcmp(model_type, "bert") != 0) {
         const char *title = architecture_of_type(model_type);

@@ -125,12 +125,13 @@ enum berth_status folder_keep_rules(const char *source, int same_vocab, const ch
                                     struct berth_error *error);
 
 // The casing that a folder's name indicates, as in the names of published models
-// ("uncased_L-12_H-768_A-12", "bert-base-cased"): 1 lower case, 0 cased, -1 unknown.
+// ("uncased_L-12_H-768_A-12", "bert-base-cased"): 1 lower case, 0 cased, -1 unknown. However the
+// path is written, the name is that of the folder itself.
 int folder_name_casing(const char *folder);
 // Reads the folder's text rules, as transformers does. If tokenizer_class (or model_type in
-// config.json) is BERT's: from tokenizer_config.json; for the casing then from the folder's name;
-// else text_rules_default. Otherwise from the normalizer of tokenizer.json, if there is one. `file`
-// is the folder's vocabulary, if it has been read, or NULL.
+// config.json) is BERT's: from tokenizer_config.json, else text_rules_default; but with vocab.txt
+// alone, the casing is that of the folder's name. Otherwise from the normalizer of tokenizer.json,
+// if there is one. `file` is the folder's vocabulary, if it has been read, or NULL.
 enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
                                     struct text_rules *rules, struct berth_error *error);
 

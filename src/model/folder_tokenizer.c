@@ -25,7 +25,7 @@ static size_t last_component(const char *path, const char **component) {
     return end - begin;
 }
 
-int folder_name_casing(const char *folder) {
+static int casing_of(const char *folder) {
     const char *name;
     size_t length = last_component(folder, &name);
     for (size_t i = 0; i + 5 <= length; i++) {
@@ -34,6 +34,13 @@ int folder_name_casing(const char *folder) {
         }
     }
     return -1;
+}
+
+int folder_name_casing(const char *folder) {
+    char *resolved = file_resolve(folder);
+    const int casing = casing_of(resolved != NULL ? resolved : folder);
+    memory_free(resolved);
+    return casing;
 }
 
 static enum berth_status refuse_class(const struct folder_class *class, struct berth_error *error) {
@@ -96,22 +103,31 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
     return found ? BERTH_OK : apply_settings(settings, rules, error);
 }
 
-// `lower_case` is the casing if the files do not decide it.
-static enum berth_status read_rules(const char *folder, const struct vocabulary_file *file,
-                                    int lower_case, struct text_rules *rules,
+// The name counts as in Google's programs, which have no files of the tokenizer but vocab.txt.
+static enum berth_status apply_name(const char *folder, struct text_rules *rules,
                                     struct berth_error *error) {
-    json *settings;
-    *rules = text_rules_default;
-    rules->lower_case = lower_case;
-    TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
-    enum berth_status status = combine_rules(folder, settings, file, rules, error);
-    json_free(settings);
-    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
+    char *path = folder_file(folder, TOKENIZER_FILE);
+    if (path == NULL) {
+        return path_no_memory(error);
+    }
+    if (!file_exists(path)) {
+        rules->lower_case = folder_name_casing(folder) != 0;
+    }
+    memory_free(path);
+    return BERTH_OK;
 }
 
 enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
                                     struct text_rules *rules, struct berth_error *error) {
-    return read_rules(folder, file, folder_name_casing(folder) != 0, rules, error);
+    json *settings;
+    *rules = text_rules_default;
+    TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
+    enum berth_status status = settings == NULL ? apply_name(folder, rules, error) : BERTH_OK;
+    if (status == BERTH_OK) {
+        status = combine_rules(folder, settings, file, rules, error);
+    }
+    json_free(settings);
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
 }
 
 // --- copying ------------------------------------------------------------------------------------
@@ -317,18 +333,11 @@ static enum berth_status write_missing_specials(const char *target, struct berth
     return status;
 }
 
-// Whether the source has settings that decide its casing under any name of the folder.
 static enum berth_status has_settings(const char *source, int *has, struct berth_error *error) {
-    struct text_rules lower, cased;
     char *path = folder_file(source, SETTINGS_FILE);
     *has = path != NULL && file_exists(path);
-    const enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
     memory_free(path);
-    TRY(status);
-    TRY(read_rules(source, NULL, 1, &lower, error));
-    TRY(read_rules(source, NULL, 0, &cased, error));
-    *has = *has && lower.lower_case == cased.lower_case;
-    return BERTH_OK;
+    return path != NULL ? BERTH_OK : path_no_memory(error);
 }
 
 static int is_same(const struct text_rules *a, const struct text_rules *b) {

@@ -49,4 +49,12 @@ expect_err "second texts have the token type 0"
 sed -i 's/"input_ids"/"token_type_ids", "input_ids"/' classifier/tokenizer_config.json
 classify again
 cmp again/test_results.tsv two/test_results.tsv || fail "token_type_ids"
+# Without files that decide it, the casing is in the name of the folder, however its path is written.
+mkdir my-cased
+cp model/config.json model/vocab.txt my-cased
+echo Hello >text
+(cd my-cased && run tokenize --model . ../text && expect_out '[UNK]')
+echo '{"model_max_length": 512}' >my-cased/tokenizer_config.json
+run tokenize --model my-cased text
+expect_out hello
 finish

@@ -73,6 +73,14 @@ static void test_googles_file(void **state) {
     bert_config_done(&config);
 }
 
+static void test_null_positions_are_absolute(void **state) {
+    (void)state;
+    struct bert_config config;
+    read_good("{" MINIMAL ", \"position_embedding_type\": null}", &config);
+    assert_int_equal(config.hidden_size, 64);
+    bert_config_done(&config);
+}
+
 static void test_refused_values(void **state) {
     (void)state;
     static const struct {
@@ -470,6 +478,7 @@ int main(void) {
         SCRATCH_TEST(test_defaults_are_hugging_faces),
         SCRATCH_TEST(test_large_files_are_read),
         SCRATCH_TEST(test_googles_file),
+        SCRATCH_TEST(test_null_positions_are_absolute),
         SCRATCH_TEST(test_refused_values),
         SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_missing_file),

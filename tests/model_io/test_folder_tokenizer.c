@@ -159,7 +159,15 @@ static void test_casing_by_name(void **state) {
     assert_int_equal(dir_make(scratch("bert-base-cased"), NULL), BERTH_OK);
     assert_int_equal(folder_text_rules(scratch("bert-base-cased"), NULL, &rules, NULL), BERTH_OK);
     assert_int_equal(rules.lower_case, 0);
-    scratch_write("bert-base-cased/tokenizer_config.json", "{\"do_lower_case\": true}");
+    assert_int_equal(
+        folder_text_rules(scratch("bert-base-cased/../bert-base-cased/."), NULL, &rules, NULL),
+        BERTH_OK);
+    assert_int_equal(rules.lower_case, 0);
+    assert_int_equal(symlink("bert-base-cased", scratch("link")), 0);
+    assert_int_equal(folder_text_rules(scratch("link"), NULL, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.lower_case, 0);
+    // As transformers does, whatever the name.
+    scratch_write("bert-base-cased/tokenizer_config.json", "{\"model_max_length\": 512}");
     assert_int_equal(folder_text_rules(scratch("bert-base-cased"), NULL, &rules, NULL), BERTH_OK);
     assert_int_equal(rules.lower_case, 1);
 }
