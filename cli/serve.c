@@ -9,8 +9,8 @@
 
 static const struct option_row options[] = {
     {CLI_LIST("model"), .unit = "[NAME=]DIR ...",
-     .help = "folder or name of a model, and its name in paths (default: the last component of "
-             "DIR); may be repeated"},
+     .help = "folder, file of weights or name of a model, and its name in paths (default: the last "
+             "component of DIR); may be repeated"},
     {CLI_TEXT("host", "127.0.0.1"), .unit = "ADDRESS",
      .help = "address to listen on, or a name, for all of its addresses; 0.0.0.0 or :: stands for "
              "every address of this machine"},

@@ -54,17 +54,33 @@ static enum berth_status find_encoder(const char *folder, int *found, struct ber
     return BERTH_OK;
 }
 
-static enum berth_status open_parts(struct instance *instance, struct berth_log log,
-                                    struct berth_error *error) {
+static enum berth_status find_task(struct instance *instance, const char *folder,
+                                   struct berth_error *error) {
     char name[128];
     int is_encoder;
-    struct berth_config *config = &instance->config;
-    TRY(berth_find_model(config->model_name_or_path, &instance->folder, error));
-    const char *folder = config->model_name_or_path = instance->folder;
-    TRY(dir_require(folder, "the folder of a model", error));
     TRY(read_architecture(folder, name, sizeof name, error));
     TRY(find_encoder(folder, &is_encoder, error));
     instance->task = task_find(is_encoder ? "" : name);
+    return BERTH_OK;
+}
+
+// As find_task, for a file of weights: the model's other files are beside it.
+static enum berth_status find_task_of_file(struct instance *instance, struct berth_error *error) {
+    char *folder = file_parent(instance->path);
+    const enum berth_status status =
+        folder != NULL ? find_task(instance, folder, error) : path_no_memory(error);
+    memory_free(folder);
+    return status;
+}
+
+static enum berth_status open_parts(struct instance *instance, struct berth_log log,
+                                    struct berth_error *error) {
+    struct berth_config *config = &instance->config;
+    TRY(berth_find_model(config->model_name_or_path, &instance->path, error));
+    config->model_name_or_path = instance->path;
+    TRY(path_require(instance->path, "the folder of a model, or its file of weights", error));
+    TRY(dir_exists(instance->path) ? find_task(instance, instance->path, error)
+                                   : find_task_of_file(instance, error));
     TRY(instance->task->open(instance, log, error));
     instance->max_tokens = instance->task->max_tokens(instance);
     config->max_seq_length = instance->max_tokens;
@@ -93,7 +109,7 @@ void instance_close(struct instance *instance) {
         if (instance->task != NULL) {
             instance->task->close(instance);
         }
-        berth_string_free(instance->folder);
+        berth_string_free(instance->path);
         memory_free(instance);
     }
 }

@@ -55,7 +55,7 @@ struct instance {
     } handle; // of the task's kind
     struct berth_tokenizer *tokenizer;
     int64_t max_tokens;         // of a sequence
-    char *folder;               // of the model, where a name of the hub leads now
+    char *path;                 // folder or file of weights, where a name of the hub leads now
     struct berth_config config; // its other strings are borrowed
     int references;             // of models.h
 };
@@ -116,8 +116,8 @@ const struct served_task *task_find(const char *architecture);
 // Whether one of the task's texts has this name.
 int task_has_field(const struct served_task *task, const char *name);
 
-// Opens the model of config->model_name_or_path, a folder or a name of the hub, for the task that
-// its config.json names.
+// Opens the model of config->model_name_or_path, a folder, a file of weights or a name of the hub,
+// for the task that its config.json names.
 enum berth_status instance_open(const struct berth_config *config, struct berth_log log,
                                 struct instance **instance, struct berth_error *error);
 void instance_close(struct instance *instance);

@@ -620,6 +620,18 @@ class Damaged(unittest.TestCase):
                           content["error"]["message"])
 
 
+class FileOfWeights(unittest.TestCase):
+    """In place of a folder; what the model does is said by the files beside it."""
+
+    def test_answers_as_its_folder(self):
+        names = ("qa", "kinds", "other")
+        with Server(models=[*(f"{name}={name}" for name in names),
+                            *(f"{name}-file={name}/model.safetensors" for name in names)]) as server:
+            for name in names:
+                body = {"inputs": QUESTION if name == "qa" else "hello world"}
+                self.assertEqual(server.json(f"/models/{name}-file", body), server.json(f"/models/{name}", body))
+
+
 class NoAnswer(unittest.TestCase):
     """The model of random weights prefers "no answer" at a low threshold."""
 

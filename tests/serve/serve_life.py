@@ -289,7 +289,8 @@ class Life(unittest.TestCase):
         for words, code, message in [
                 (["--model", str(MODELS / "none")], 66, "none"),
                 (["--model", str(MODELS / "qa"), "--model", "qa=" + str(MODELS / "new")], 2, "two models"),
-                (["--model", str(MODELS / "qa" / "model.safetensors")], 66, "is a file; expected the folder of a model"),
+                (["--model", str(MODELS / "nothing")], 66, "expected the folder of a model, or its file of weights"),
+                (["--model", str(MODELS / "qa" / "config.json")], 65, "config.json"),
                 (["--model", "org/none"], 66, "berth fetch org/none"),
                 (["--model", str(MODELS / "qa"), "--model", str(MODELS / "damaged")], 65, "damaged/config.json"),
                 (["--model", str(MODELS / "pooling-alone")], 78, "supported are a Transformer in the folder itself"),
