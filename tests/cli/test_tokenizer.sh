@@ -57,4 +57,14 @@ echo Hello >text
 echo '{"model_max_length": 512}' >my-cased/tokenizer_config.json
 run tokenize --model my-cased text
 expect_out hello
+# The files have no place for these.
+run finetune classify --model model --train pairs.csv --text_column a --text_pair_column b --label_column label \
+    --max_steps 1 --output kept --max_word_length 9 --split_special --tokenizer google
+expect_code 0
+for name in max_word_length split_special 'tokenizer google'; do
+    expect_err "$name is not kept in the model's files; give it again wherever the model is used"
+done
+run finetune classify --model model --train pairs.csv --text_column a --text_pair_column b --label_column label \
+    --max_steps 1 --output other
+expect_no "$err" "is not kept"
 finish

@@ -491,8 +491,29 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     return job->resume.folder != NULL ? BERTH_OK : require_start(job, error);
 }
 
+// No file of a model folder, as transformers reads it, has a place for these.
+static void note_unkept_rules(const struct training_job *job) {
+    const struct berth_config *config = &job->config;
+    const struct {
+        const char *name;
+        int is_set;
+    } rules[] = {
+        {"tokenizer google", config->tokenizer != NULL && strcmp(config->tokenizer, "google") == 0},
+        {"max_word_length", config->max_word_length > 0},
+        {"split_special", config->split_special >= 0}};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (rules[i].is_set) {
+            log_note(
+                &job->log,
+                "%s is not kept in the model's files; give it again wherever the model is used",
+                rules[i].name);
+        }
+    }
+}
+
 static enum berth_status check_output(struct training_job *job, struct berth_error *error) {
     TRY(check_output_folder(job, error));
+    note_unkept_rules(job);
     return overwrites(job) ? leftovers_check(&job->config, error) : BERTH_OK;
 }
 
