@@ -193,6 +193,15 @@ static const struct option_row *row_of_value(const struct option_row *row, const
                                                                  : row;
 }
 
+// The message of a wrong value names the option as it was typed.
+static enum berth_status check_value(const char *name, const struct option_row *row,
+                                     const char *value, struct berth_error *error) {
+    struct option_row typed = *row;
+    union option_value ignored;
+    typed.name = name;
+    return option_parse(&typed, value, &ignored, error);
+}
+
 // In Hugging Face's scripts these flags are the type of the weights, whose names are PyTorch's.
 static int is_type_of_weights(const char *name, const char *word, const char *value) {
     return option_same_name(name, "torch_dtype") ||
@@ -220,10 +229,14 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
         cli_note(call, "--%s \"%s\" has no effect: it means none", reader->name, word);
         return BERTH_OK;
     }
-    return is_only_label(call, reader->name, value) ? BERTH_OK
-           : is_type_of_weights(reader->name, word, value)
+    if (is_only_label(call, reader->name, value)) {
+        return BERTH_OK;
+    }
+    row = row_of_value(row, value);
+    TRY(check_value(reader->name, row, value, error));
+    return is_type_of_weights(reader->name, word, value)
                ? set_type(call, reader->name, word, value, error)
-               : option_set(&call->config, row_of_value(row, value), value, error);
+               : option_set(&call->config, row, value, error);
 }
 
 // A row of another job: the originals use one command line for training and prediction.

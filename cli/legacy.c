@@ -516,7 +516,9 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
         legacy = row == &legacies[i].option ? &legacies[i] : legacy;
     }
     if (legacy != NULL && legacy->set != NULL) {
-        return legacy->set(call, legacy, value, error);
+        struct legacy typed = *legacy; // messages name the flag that was typed
+        typed.option.name = spelling;
+        return typed.set(call, &typed, value, error);
     }
     if (row->type == OPTION_FLAG) {
         TRY(option_parse(row, value, &parsed, error));

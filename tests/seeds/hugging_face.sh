@@ -182,6 +182,14 @@ for words in "neftune_noise_alpha 5" "eval_delay 2" "ignore_data_skip true" "tra
     expect_err "option ${words%% *}: \"${words#* }\" is not available; "
 done
 
+# A wrong value is that of the option as it was typed, also of an alias.
+for words in 'optim_target_modules all' 'optim_args a=1' 'per_device_train_batch_size x' 'lr x' 'torch_dtype int4'; do
+    # shellcheck disable=SC2086
+    run ${arguments#berth } --$words
+    expect_code 2
+    expect_err "error: option ${words% *}: "
+done
+
 # --- run_glue ---------------------------------------------------------------------------------------
 
 cat >train.csv <<'END'
