@@ -9,6 +9,8 @@
 #include "model/folder.h"
 #include "model/folder_class.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 // --- reading ------------------------------------------------------------------------------------
@@ -37,10 +39,8 @@ static int casing_of(const char *folder) {
 }
 
 int folder_name_casing(const char *folder) {
-    char *resolved = file_resolve(folder);
-    const int casing = casing_of(resolved != NULL ? resolved : folder);
-    memory_free(resolved);
-    return casing;
+    char resolved[PATH_MAX];
+    return casing_of(realpath(folder, resolved) != NULL ? resolved : folder);
 }
 
 static enum berth_status refuse_class(const struct folder_class *class, struct berth_error *error) {
