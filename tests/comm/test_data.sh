@@ -28,6 +28,13 @@ xml = f"<mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>{pag
 with open(sys.argv[1] + "/dump.xml.bz2", "wb") as out:
     for at in range(0, len(xml), 50000):  # streams, which make blocks
         out.write(bz2.compress(xml[at:at + 50000]))
+# So long that the second and the third of three ranks have pages, too.
+with open(sys.argv[1] + "/long.xml", "w") as out:
+    out.write("<mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>")
+    for i in range(1, 10001):
+        out.write(f"<page><title>Page {i}</title><ns>0</ns><id>{i}</id><revision><text>{text(i, 100)}"
+                  "</text></revision></page>\n")
+    out.write("</mediawiki>\n")
 END
 prepare="prepare --wikipedia $work/dump.xml.bz2 --vocab $work/model/vocab.txt --shards 5 --test_shards 2 --file_size 40000
          --max_seq_length 64 --max_predictions_per_seq 8 --pack --threads 1"
@@ -38,6 +45,16 @@ alike() { # FOLDER FOLDER
 run $prepare --output "$work/alone"
 expect_code 0
 grep -v '^stage \|^together ' "$out" >"$work/counts"
+long="prepare --wikipedia $work/long.xml --stages text --threads 1"
+run $long --output "$work/long-alone"
+expect_code 0
+mpi=$(find_mpis | head -n 1)
+if [ -n "$mpi" ]; then
+    launch "$mpi" 3 $long --output "$work/long-of-three"
+    expect_code 0
+    diff -r "$work/long-alone" "$work/long-of-three" >/dev/null || fail "three ranks write other text than one process"
+    rm -rf "$work"/long*
+fi
 hdf5=$(echo "$work"/alone/hdf5_*[0-9]/wikicorpus_en)
 run pack "$hdf5" "$work/packed/x" --threads 1
 expect_code 0

@@ -271,9 +271,10 @@ static enum berth_status assign_cleaned(struct job *job, int owner, size_t first
 
 static enum berth_status write_others(struct job *job, struct berth_error *error) {
     size_t first = job->own_count, count;
-    TRY(comm_settle(job->comm, job->comm->rank > 0 ? pack_cleaned(job, error) : BERTH_OK, error));
     for (int owner = 1; owner < job->comm->size; owner++, first += count) {
-        enum berth_status status = BERTH_OK;
+        // Only now, because the text of the rank before was received in the same memory.
+        enum berth_status status = job->comm->rank == owner ? pack_cleaned(job, error) : BERTH_OK;
+        TRY(comm_settle(job->comm, status, error));
         TRY(broadcast_cleaned(job, owner, &count, error));
         if (job->comm->rank == 0) {
             status = assign_cleaned(job, owner, first, count, error);
