@@ -450,6 +450,10 @@ static enum berth_status source_object(const struct bert_config *config, const c
     return json_read_memory(name, config->source_json, strlen(config->source_json), object, error);
 }
 
+static const char *first_architecture(const json *object) {
+    return json_text(json_at(json_member(object, "architectures"), 0));
+}
+
 enum berth_status bert_config_is_architecture(const struct bert_config *config, const char *name,
                                               int *answer, struct berth_error *error) {
     json *object;
@@ -458,25 +462,37 @@ enum berth_status bert_config_is_architecture(const struct bert_config *config, 
         return BERTH_OK;
     }
     TRY(source_object(config, "config.json", &object, error));
-    const char *first = json_text(json_at(json_member(object, "architectures"), 0));
+    const char *first = first_architecture(object);
     *answer = first != NULL && strcmp(first, name) == 0;
     json_free(object);
     return BERTH_OK;
 }
 
+// The name itself, from a table; NULL: the model has no tensor "classifier.weight".
+static const char *classifier_called(const char *name) {
+    static const char *const classifiers[] = {
+        "BertForMultipleChoice", "BertForSequenceClassification", "BertForTokenClassification"};
+    for (size_t i = 0; name != NULL && i < LENGTH(classifiers); i++) {
+        if (strcmp(classifiers[i], name) == 0) {
+            return classifiers[i];
+        }
+    }
+    return NULL;
+}
+
 enum berth_status bert_config_other_classifier(const struct bert_config *config,
                                                const char *architecture, const char **other,
                                                struct berth_error *error) {
-    static const char *const classifiers[] = {
-        "BertForMultipleChoice", "BertForSequenceClassification", "BertForTokenClassification"};
+    const char *own = classifier_called(architecture);
+    json *object;
     *other = NULL;
-    for (size_t i = 0; i < LENGTH(classifiers) && *other == NULL; i++) {
-        int is_it = 0;
-        if (strcmp(classifiers[i], architecture) != 0) {
-            TRY(bert_config_is_architecture(config, classifiers[i], &is_it, error));
-        }
-        *other = is_it ? classifiers[i] : NULL;
+    if (own == NULL) {
+        return BERTH_OK;
     }
+    TRY(source_object(config, "config.json", &object, error));
+    const char *first = classifier_called(first_architecture(object));
+    *other = first != own ? first : NULL;
+    json_free(object);
     return BERTH_OK;
 }
 

@@ -90,8 +90,8 @@ enum berth_status bert_config_write(const struct bert_config *config, const char
 // Whether the source's first "architectures" is `name`.
 enum berth_status bert_config_is_architecture(const struct bert_config *config, const char *name,
                                               int *answer, struct berth_error *error);
-// The source's first "architectures" if it is a model with a classifier, but not `architecture`:
-// a classifier of texts, of words or of choices, whose tensors have the same names. Else NULL.
+// The source's first "architectures" if it and `architecture` are different classifiers: of texts,
+// of words or of choices, whose tensors have the same names. Else NULL.
 enum berth_status bert_config_other_classifier(const struct bert_config *config,
                                                const char *architecture, const char **other,
                                                struct berth_error *error);

@@ -89,6 +89,14 @@ char *folder_file(const char *path, const char *name) {
     return file;
 }
 
+enum berth_status folder_has_file(const char *path, const char *name, int *found,
+                                  struct berth_error *error) {
+    char *file = folder_file(path, name);
+    *found = file != NULL && file_exists(file);
+    memory_free(file);
+    return file != NULL ? BERTH_OK : path_no_memory(error);
+}
+
 char *folder_config_path(const char *path) {
     char *usual = folder_file(path, "config.json"), *google = folder_file(path, "bert_config.json");
     int use_google = usual != NULL && google != NULL && !file_exists(usual) && file_exists(google);

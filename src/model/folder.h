@@ -29,6 +29,9 @@ void folder_report_done(struct folder_report *report);
 // file of weights, or in the parent folder if it is a DeepSpeed tag. Newly allocated; NULL: out of
 // memory.
 char *folder_file(const char *path, const char *name);
+// Sets *found to whether the model has the file.
+enum berth_status folder_has_file(const char *path, const char *name, int *found,
+                                  struct berth_error *error);
 // Copies the file `name` to the folder `target` if the model has it.
 enum berth_status folder_copy_file(const char *path, const char *target, const char *name,
                                    struct berth_error *error);

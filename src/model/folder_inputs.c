@@ -13,13 +13,6 @@
 
 static const char names_key[] = "model_input_names";
 
-static enum berth_status find_whole(const char *folder, int *found, struct berth_error *error) {
-    char *path = folder_file(folder, TOKENIZER_FILE);
-    *found = path != NULL && file_exists(path);
-    memory_free(path);
-    return path != NULL ? BERTH_OK : path_no_memory(error);
-}
-
 static int has_text(const json *list, const char *text) {
     for (size_t i = 0; i < json_length(list); i++) {
         const char *other = json_text(json_at(list, i));
@@ -49,7 +42,7 @@ enum berth_status folder_has_one_type(const char *folder, const json *settings, 
                                names_key);
     }
     TRY(folder_find_class(folder, settings, &class, error));
-    TRY(find_whole(folder, &has_whole, error));
+    TRY(folder_has_file(folder, TOKENIZER_FILE, &has_whole, error));
     *one_type = class_has_one_type(&class, has_whole);
     return BERTH_OK;
 }

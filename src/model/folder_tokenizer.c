@@ -106,14 +106,9 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
 // The name counts as in Google's programs, which have no files of the tokenizer but vocab.txt.
 static enum berth_status apply_name(const char *folder, struct text_rules *rules,
                                     struct berth_error *error) {
-    char *path = folder_file(folder, TOKENIZER_FILE);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    if (!file_exists(path)) {
-        rules->lower_case = folder_name_casing(folder) != 0;
-    }
-    memory_free(path);
+    int has_whole;
+    TRY(folder_has_file(folder, TOKENIZER_FILE, &has_whole, error));
+    rules->lower_case = has_whole || folder_name_casing(folder) != 0;
     return BERTH_OK;
 }
 
@@ -333,13 +328,6 @@ static enum berth_status write_missing_specials(const char *target, struct berth
     return status;
 }
 
-static enum berth_status has_settings(const char *source, int *has, struct berth_error *error) {
-    char *path = folder_file(source, SETTINGS_FILE);
-    *has = path != NULL && file_exists(path);
-    memory_free(path);
-    return path != NULL ? BERTH_OK : path_no_memory(error);
-}
-
 static int is_same(const struct text_rules *a, const struct text_rules *b) {
     return a->lower_case == b->lower_case && a->strip_accents == b->strip_accents &&
            a->tokenize_chinese_chars == b->tokenize_chinese_chars;
@@ -351,7 +339,7 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     struct text_rules own = text_rules_default;
     int same_vocab, has = 0;
     if (source != NULL) {
-        TRY(has_settings(source, &has, error));
+        TRY(folder_has_file(source, SETTINGS_FILE, &has, error));
         TRY(folder_text_rules(source, NULL, &own, error));
     }
     const int same_rules = rules == NULL || is_same(rules, &own);

@@ -212,7 +212,7 @@ static enum berth_status strip_numbers(struct reader *reader) {
 
 // Whether the labels are those of a regression: numbers, of which one has a fraction. Fractions
 // beside a word may be a regression with an error in it, so they are refused.
-static enum berth_status are_real(const struct reader *reader, int *answer) {
+static enum berth_status find_regression(const struct reader *reader, int *found) {
     const size_t count = reader->dataset->count;
     size_t word = count, fraction = count; // the first of each
     double value;
@@ -222,7 +222,7 @@ static enum berth_status are_real(const struct reader *reader, int *answer) {
         word = is_number ? word : i;
         fraction = is_number && !number_parse_integer(reader->texts[i], &integer) ? i : fraction;
     }
-    *answer = word == count && fraction < count;
+    *found = word == count && fraction < count;
     return word == count || fraction == count
                ? BERTH_OK
                : table_error(reader->table, reader->rows[word], reader->label, reader->error,
@@ -492,7 +492,7 @@ static enum berth_status read_labels(struct reader *reader) {
     }
     TRY(strip_numbers(reader));
     int is_real = target == PAIR_REAL;
-    TRY(target == PAIR_AUTO ? are_real(reader, &is_real) : BERTH_OK);
+    TRY(target == PAIR_AUTO ? find_regression(reader, &is_real) : BERTH_OK);
     if (is_real) {
         reader->dataset->target = PAIR_REAL;
         return read_values(reader);

@@ -9,6 +9,7 @@
 #include "core/options.h"
 #include "core/string_index.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
 
@@ -235,18 +236,11 @@ size_t table_find(const struct table *table, const char *column) {
 }
 
 size_t table_next_text(const struct table *table, size_t index) {
-    static const char *const numbers[] = {"", "id", "idx"};
-    for (; index < table->column_count; index++) {
-        size_t i = 0;
-        while (i < sizeof numbers / sizeof *numbers &&
-               strcmp(table->columns[index], numbers[i]) != 0) {
-            i++;
-        }
-        if (i == sizeof numbers / sizeof *numbers) {
-            return index;
-        }
+    while (index < table->column_count && (table->columns[index][0] == '\0' ||
+                                           words_contain("id idx", ' ', table->columns[index]))) {
+        index++;
     }
-    return SIZE_MAX;
+    return index < table->column_count ? index : SIZE_MAX;
 }
 
 static const char *nearest_column(const struct table *table, const char *column) {
