@@ -164,11 +164,12 @@ static void ends_entities_by_the_letters_of_bilou(void **state) {
 
 // As transformers' pipeline names them.
 static void takes_a_label_without_a_letter_as_it_is(void **state) {
-    static const char *const labels[] = {"PER", "PER", "O", "LABEL_3", "B_PER", "I_PER", "o", ""};
-    static const struct expected_entity expected[] = {{"PER", 0, 1},   {"LABEL_3", 3, 3},
-                                                      {"B_PER", 4, 4}, {"I_PER", 5, 5},
-                                                      {"o", 6, 6},     {"_", 7, 7}};
-    expect_entities(labels, 8, expected, 6);
+    static const char *const labels[] = {"PER",   "PER",   "O", "LABEL_3", "X-PER",
+                                         "B_PER", "I_PER", "o", ""};
+    static const struct expected_entity expected[] = {
+        {"PER", 0, 1},   {"LABEL_3", 3, 3}, {"X-PER", 4, 4}, {"B_PER", 5, 5},
+        {"I_PER", 6, 6}, {"o", 7, 7},       {"_", 8, 8}};
+    expect_entities(labels, 9, expected, 7);
 }
 
 // Whichever allocation fails, nothing is lost.
