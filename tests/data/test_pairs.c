@@ -381,7 +381,7 @@ static void refuses_fractions_beside_words(void **state) {
         char text[96], message[96];
         snprintf(text, sizeof text, "a\tl\nx\t2\nx\t0.5\nx\t%s\nx\t1e-3\nx\ty\n", words[i]);
         snprintf(message, sizeof message,
-                 "t: line 4, column \"l\": \"%s\" is no number, but line 3 has 0.5; ", words[i]);
+                 "t: line 4, column \"l\": \"%s\" is not a number, but line 3 has 0.5; ", words[i]);
         assert_says(failure(text, &plain), message);
         struct pair_settings classes = plain;
         classes.target = PAIR_CLASS;

@@ -226,7 +226,7 @@ static enum berth_status find_regression(const struct reader *reader, int *found
     return word == count || fraction == count
                ? BERTH_OK
                : table_error(reader->table, reader->rows[word], reader->label, reader->error,
-                             "\"%.*s\" is no number, but line %zu has %s; correct it, "
+                             "\"%.*s\" is not a number, but line %zu has %s; correct it, "
                              "or choose --problem_type single_label_classification if these are "
                              "classes%s",
                              UTF8_SHOWN(reader->texts[word], TABLE_SHOWN),
