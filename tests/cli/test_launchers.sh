@@ -74,6 +74,16 @@ grep -qE '^processes +1$' "$out" || fail "not one process"
 run doctor
 grep -qE '^launcher +none$' "$out" || fail "a launcher without one"
 
+# OpenMP binds the first thread to a place when the program starts; the threads that compute use all places.
+processors() { # VARIABLES...
+    env -u OMP_NUM_THREADS "$@" "$BERTH" doctor 2>"$err" | grep -E '^(processors_usable|threads) '
+}
+everywhere=$(processors OMP_PROC_BIND=false)
+for binding in OMP_PROC_BIND=true OMP_PLACES=threads "OMP_PROC_BIND=spread OMP_PLACES=cores"; do
+    what="doctor with $binding"
+    [ "$(processors $binding)" = "$everywhere" ] || fail "other processors than without"
+done
+
 # Every verb: what it does as one of several processes, and words that it accepts. Those that run in the first process are
 # given files that are not there.
 cat >"$work/table" <<END

@@ -69,6 +69,14 @@ for mpi in $mpis; do
         expect_err '2 ranks of this host may run on the same 2 processors'
         expect_lines 1 "^processors_usable +${two%,*}\$"
         expect_lines 1 "^processors_usable +${two#*,}\$"
+        # OpenMP would bind both ranks to the first place.
+        launch_program "$mpi" 2 taskset -c "$two" env OMP_PROC_BIND=true "$BERTH" doctor
+        expect_lines 1 "^processors_usable +${two%,*}\$"
+        expect_lines 1 "^processors_usable +${two#*,}\$"
+        launch_program "$mpi" 2 taskset -c "$two" env OMP_PLACES=cores OMP_NUM_THREADS=2 "$BERTH" doctor
+        expect_lines 2 "^processors_usable +${two%,*}[-,]${two#*,}\$"
+        expect_lines 2 '^threads +2$'
+        expect_err 'OMP_PROC_BIND or OMP_PLACES would bind 2 ranks'
         launch_program "$mpi" 2 bash -c 'exec taskset -c $(((PMI_RANK + OMPI_COMM_WORLD_RANK) ? '"${two#*,} : ${two%,*}"')) "$0" doctor' \
             "$BERTH"
         expect_code 0

@@ -48,6 +48,43 @@ static int omp_threads(void) { // "4", "4,2"
     return count > 0 && count <= CPU_SETSIZE ? (int)count : 0;
 }
 
+static int is_divided; // cores_divide has bound this process's threads
+
+// Whether OMP_PROC_BIND, OMP_PLACES or the like makes OpenMP bind each of its threads to a place.
+static int threads_have_places(void) {
+    return omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0;
+}
+
+static cpu_set_t place_processors(int place) {
+    int numbers[CPU_SETSIZE];
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    const int count = omp_get_place_num_procs(place);
+    if (count <= CPU_SETSIZE) {
+        omp_get_place_proc_ids(place, numbers);
+        for (int i = 0; i < count; i++) {
+            CPU_SET(numbers[i], &set);
+        }
+    }
+    return set;
+}
+
+void cores_leave_first_place(void) {
+    cpu_set_t now, all;
+    if (is_divided || !threads_have_places() || sched_getaffinity(0, sizeof now, &now) != 0) {
+        return;
+    }
+    all = place_processors(0);
+    if (!CPU_EQUAL(&now, &all)) {
+        return;
+    }
+    for (int place = 1; place < omp_get_num_places(); place++) {
+        const cpu_set_t set = place_processors(place);
+        CPU_OR(&all, &all, &set);
+    }
+    sched_setaffinity(0, sizeof all, &all);
+}
+
 static cpu_set_t own_processors(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -62,6 +99,7 @@ int cores_threads(int requested) {
     if (forked) {
         return 1;
     }
+    cores_leave_first_place();
     if (requested > 0 || omp_threads() > 0) {
         return requested > 0 ? requested : omp_threads();
     }
@@ -186,16 +224,36 @@ static void warn_of_idle_processors(const struct sharing *sharing, const struct 
     }
 }
 
+// Binds this thread, those that it starts, and OpenMP's where they have places, which are the same
+// in all ranks.
+static void bind_threads(const cpu_set_t *set, int threads) {
+    is_divided = 1;
+    sched_setaffinity(0, sizeof *set, set);
+    if (threads_have_places()) {
+#pragma omp parallel num_threads(threads)
+        sched_setaffinity(0, sizeof *set, set);
+    }
+}
+
 enum berth_status cores_divide(struct comm *comm, int requested, const struct berth_log *log,
                                struct berth_error *error) {
     struct sharing sharing;
     TRY(collect(comm, &sharing, error));
     warn_of_idle_processors(&sharing, comm, log);
-    if (sharing.count <= 1 || requested > 0 || omp_threads() > 0) {
+    const int threads = requested > 0 ? requested : omp_threads();
+    if (sharing.count <= 1 || (threads > 0 && !threads_have_places())) {
+        return BERTH_OK;
+    }
+    if (threads > 0) {
+        bind_threads(&sharing.own, threads);
+        log_note(log,
+                 "OMP_PROC_BIND or OMP_PLACES would bind %d ranks of this host to the same "
+                 "processors: their threads may run on all %d",
+                 sharing.count, CPU_COUNT(&sharing.own));
         return BERTH_OK;
     }
     const cpu_set_t part = choose_processors(&sharing);
-    sched_setaffinity(0, sizeof part, &part);
+    bind_threads(&part, CPU_COUNT(&part));
     log_note(log,
              "%d ranks of this host may run on the same %d processors and divide them: this one "
              "uses %d (--threads, OMP_NUM_THREADS or the launcher's binding override this)",

@@ -11,6 +11,11 @@
 // threads, so everything computes with one.
 int cores_is_forked_child(void);
 
+// With OMP_PROC_BIND or OMP_PLACES, OpenMP binds the program's first thread to the first place when
+// the program starts. Lets the calling thread, and those that it starts, use all places; the
+// threads that compute stay at theirs. cores_threads does so too.
+void cores_leave_first_place(void);
+
 // The number of threads to use: 1 in such a child, else `requested` if it is not 0, else
 // OMP_NUM_THREADS, else the minimum of the processors that the calling thread may run on, the
 // control groups' CPU limit, and srun's --cpus-per-task.

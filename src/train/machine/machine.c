@@ -278,6 +278,7 @@ enum berth_status machine_comm_open(const char *job, const struct berth_config *
                                     struct berth_error *error) {
     const struct comm_options options = {.name = config->comm != NULL ? config->comm : "auto",
                                          .timeout_seconds = (double)config->comm_timeout};
+    cores_leave_first_place(); // before the connection's threads start
     TRY(comm_open(&options, comm, error));
     if ((*comm)->size == 1) {
         return BERTH_OK;
