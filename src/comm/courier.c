@@ -79,8 +79,12 @@ int courier_awaited_rank(const struct courier *courier, const struct message_lis
 
 // --- waiting ------------------------------------------------------------------------------------
 
-struct backoff backoff_new(void) {
-    return (struct backoff){.progress_at = clock_now(), .last_sleep = MIN_SLEEP / 2};
+static double courier_time(const struct courier *courier) {
+    return courier->monitor != NULL ? monitor_time(courier->monitor) : clock_now();
+}
+
+struct backoff backoff_new(const struct courier *courier) {
+    return (struct backoff){.progress_at = courier_time(courier), .last_sleep = MIN_SLEEP / 2};
 }
 
 int backoff_next(struct backoff *backoff) {
@@ -99,7 +103,7 @@ int backoff_is_expired(const struct backoff *backoff, const struct courier *cour
         courier->monitor != NULL && courier->timeout_seconds > 2 * MONITOR_REPLY_SECONDS
             ? MONITOR_REPLY_SECONDS
             : 0;
-    return clock_now() - backoff->progress_at > courier->timeout_seconds - early;
+    return courier_time(courier) - backoff->progress_at > courier->timeout_seconds - early;
 }
 
 enum berth_status backoff_extend(struct backoff *backoff, const struct courier *courier, int rank,
@@ -112,7 +116,7 @@ enum berth_status backoff_extend(struct backoff *backoff, const struct courier *
                          rank, courier->topology->names[rank], courier->timeout_seconds, what);
     }
     TRY(monitor_extend_wait(courier->monitor, courier->channel, rank, what, &seconds, error));
-    *backoff = backoff_new();
+    *backoff = backoff_new(courier);
     backoff->progress_at += seconds - courier->timeout_seconds;
     return BERTH_OK;
 }
@@ -132,7 +136,7 @@ static void publish_awaited_rank(const struct courier *courier, int rank) {
 
 static enum berth_status wait_for(struct courier *courier, struct message_list *list,
                                   const char *what, struct berth_error *error) {
-    struct backoff backoff = backoff_new();
+    struct backoff backoff = backoff_new(courier);
     for (;;) {
         int progressed = 0;
         TRY(fault_status(courier->fault, error));
@@ -142,7 +146,7 @@ static enum berth_status wait_for(struct courier *courier, struct message_list *
         }
         const int rank = courier_awaited_rank(courier, list);
         if (progressed) {
-            backoff = backoff_new();
+            backoff = backoff_new(courier);
         } else if (backoff_is_expired(&backoff, courier)) {
             TRY(backoff_extend(&backoff, courier, rank, what, error));
         }

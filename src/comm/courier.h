@@ -60,7 +60,7 @@ struct backoff {
     int last_sleep;     // microseconds
 };
 
-struct backoff backoff_new(void);
+struct backoff backoff_new(const struct courier *courier);
 // Microseconds to sleep before the next poll; 0: the thread has already yielded.
 int backoff_next(struct backoff *backoff);
 int backoff_is_expired(const struct backoff *backoff, const struct courier *courier);

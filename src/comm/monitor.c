@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define POLL_SECONDS 0.05      // between two polls for messages
+#define STOPPED_SECONDS 1.0    // a longer time between two polls counts as this much
 #define LAST_SECONDS 1.0       // to send the last messages
 #define SAMPLE_SECONDS 1.0     // between two samples of the processor time, at most
 #define WORKING_FRACTION 0.001 // of a processor; an idle MPI uses less
@@ -40,30 +41,43 @@ static const struct phase {
               [COMM_SAVING] = {" saving update %" PRId64, 1},
               [COMM_HEARTBEAT] = {" in a heartbeat", 0}};
 
+// --- time ---------------------------------------------------------------------------------------
+
+double monitor_time(const struct monitor *monitor) {
+    return monitor->is_running ? atomic_load(&monitor->time) : clock_now();
+}
+
+static void advance_time(struct monitor *monitor) {
+    const double now = clock_now(), elapsed = now - monitor->polled_at;
+    monitor->polled_at = now;
+    atomic_store(&monitor->time, atomic_load(&monitor->time) +
+                                     (elapsed < STOPPED_SECONDS ? elapsed : STOPPED_SECONDS));
+}
+
 // --- where this rank is -------------------------------------------------------------------------
 
 void monitor_enter(struct monitor *monitor, enum comm_phase phase, int64_t update) {
     atomic_store(&monitor->update, update);
     atomic_store(&monitor->phase, (int)phase);
-    atomic_store(&monitor->since, clock_now());
+    atomic_store(&monitor->since, monitor_time(monitor));
 }
 
 void monitor_wait(struct monitor *monitor, enum transport_channel channel, int rank) {
     if (atomic_exchange(&monitor->awaited[channel], rank + 1) != rank + 1) {
         atomic_store(channel == TRANSPORT_RANGES ? &monitor->range_since : &monitor->since,
-                     clock_now());
+                     monitor_time(monitor));
     }
 }
 
 void monitor_wait_range(struct monitor *monitor, int more) {
     atomic_fetch_add(&monitor->range_waiters, more);
-    atomic_store(&monitor->since, clock_now());
+    atomic_store(&monitor->since, monitor_time(monitor));
 }
 
 static struct rank_state current_state(const struct monitor *monitor) {
     const int in_call = atomic_load(&monitor->awaited[TRANSPORT_COLLECTIVES]);
     const int in_agreement = atomic_load(&monitor->awaited[TRANSPORT_AGREEMENTS]);
-    const double now = clock_now();
+    const double now = monitor_time(monitor);
     struct rank_state state = {.awaited = (in_call > 0 ? in_call : in_agreement) - 1,
                                .range_awaited =
                                    atomic_load(&monitor->awaited[TRANSPORT_RANGES]) - 1,
@@ -82,7 +96,7 @@ static struct rank_state current_state(const struct monitor *monitor) {
 
 // Samples the processor time of the process, without that of the threads that wait for other ranks.
 static void sample(struct monitor *monitor) {
-    const double now = clock_now(), elapsed = now - monitor->sampled_at;
+    const double now = monitor_time(monitor), elapsed = now - monitor->sampled_at;
     if (elapsed < SAMPLE_SECONDS && elapsed < monitor->timeout_seconds / 4) {
         return;
     }
@@ -223,6 +237,7 @@ static void *run(void *context) {
     pthread_mutex_lock(&monitor->mutex);
     do {
         (void)thread_wait(&monitor->changed, &monitor->mutex, clock_now() + POLL_SECONDS);
+        advance_time(monitor);
         send_query(monitor);
         announce(monitor);
         pthread_mutex_unlock(&monitor->mutex);
@@ -244,12 +259,16 @@ static void init_locks(struct monitor *monitor) {
 enum berth_status monitor_start(struct monitor *monitor, struct berth_error *error) {
     init_locks(monitor);
     monitor->query_target = -1;
-    monitor->sampled_at = clock_now();
+    monitor->polled_at = monitor->sampled_at = clock_now();
+    atomic_store(&monitor->time, monitor->polled_at);
     monitor->query =
-        (int64_t)(monitor->sampled_at * 1e6); // differs from those of the process's last job
+        (int64_t)(monitor->polled_at * 1e6); // differs from those of the process's last job
     monitor_enter(monitor, COMM_BETWEEN, 0);
+    monitor->is_running = 1; // before the thread, which reads it
     const int failure = thread_start(&monitor->thread, run, monitor);
-    monitor->is_running = failure == 0;
+    if (failure != 0) {
+        monitor->is_running = 0;
+    }
     return failure == 0 ? BERTH_OK
                         : error_set_errno(error, BERTH_UNAVAILABLE, failure,
                                           "cannot start the monitor thread");

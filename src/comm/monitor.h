@@ -53,10 +53,13 @@ struct monitor {
     _Atomic int range_waiters;               // callers that wait for ranges
     _Atomic int phase;
     _Atomic int64_t update;
-    _Atomic double since;       // when the job thread last began or ended a wait, or a phase
+    _Atomic double
+        since; // monitor_time() when the job thread last began or ended a wait, or a phase
     _Atomic double range_since; // when the exchanging thread last began to wait
     _Atomic double worked_at;   // when the process last used the processor
+    _Atomic double time;        // monitor_time(), which the monitor's thread advances
     // Used by the monitor's thread alone.
+    double polled_at;             // clock_now() of the last poll
     double sampled_at, sampled;   // seconds, seconds of processor time
     struct pending_message *sent; // messages whose sending is not complete
     pthread_mutex_t query_mutex;  // one query at a time
@@ -78,6 +81,10 @@ enum berth_status monitor_start(struct monitor *monitor, struct berth_error *err
 // until the transport is closed; only then call monitor_done.
 void monitor_end(struct monitor *monitor);
 void monitor_done(struct monitor *monitor);
+
+// Seconds. Stands still while the process is stopped, so that after scontrol suspend and resume, or
+// SIGSTOP and SIGCONT, no rank's time is up at once.
+double monitor_time(const struct monitor *monitor);
 
 void monitor_enter(struct monitor *monitor, enum comm_phase phase, int64_t update);
 

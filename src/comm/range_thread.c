@@ -78,7 +78,7 @@ static enum berth_status wait_for_others(struct range_thread *thread, struct bac
 // Exchanges until nothing is queued or in flight.
 static enum berth_status exchange_queued(struct range_thread *thread, struct berth_error *error) {
     struct pipeline *pipeline = thread->pipeline;
-    struct backoff backoff = backoff_new();
+    struct backoff backoff = backoff_new(&pipeline->courier);
     for (;;) {
         int progressed = 0;
         if (pipeline_needs_operation(pipeline)) {
@@ -94,7 +94,7 @@ static enum berth_status exchange_queued(struct range_thread *thread, struct ber
             publish_progress(thread);
         }
         if (progressed) {
-            backoff = backoff_new();
+            backoff = backoff_new(&pipeline->courier);
             monitor_wait(thread->monitor, TRANSPORT_RANGES, -1);
         } else {
             TRY(wait_for_others(thread, &backoff, events, error));

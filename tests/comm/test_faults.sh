@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # One of two processes on this machine fails, under each MPI: it is stopped, receives a signal, or loses the lock of the
 # output folder and so fails alone. The job must end soon, with an error that names the rank, and leave no process
-# behind; another number of processes resumes it. A slow process is named. That no other process is named is tested by
-# train_stragglers, because any process may be slow while other tests run. dev/check-faults does more, on several hosts.
+# behind; another number of processes resumes it. A job that is suspended goes on. A slow process is named. That no
+# other process is named is tested by train_stragglers, because any process may be slow while other tests run.
+# dev/check-faults does more, on several hosts.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 export OMP_WAIT_POLICY=passive
@@ -15,13 +16,13 @@ slow_build=${SANITIZE:-}${BERTH_SLOW_BUILD:-}
 settings="$(training_settings) --num_train_epochs 1000 --max_steps 4000 --schedule constant --save_steps 30
     --virtual_ranks 2 --async_save"
 
-# Prints the id of the second rank's process.
-find_process() { # PATH
+# Prints the id of a rank's process: by default the second's.
+find_process() { # PATH [RANK]
     local exe pid
     for exe in /proc/[0-9]*/exe; do
         pid=${exe%/exe}
         [ "$(readlink "$exe")" = "$BERTH" ] && grep -qF -- "$1" "$pid/cmdline" &&
-            tr '\0' '\n' 2>/dev/null <"$pid/environ" | grep -qE '^(OMPI_COMM_WORLD_RANK|PMI_RANK)=1$' &&
+            tr '\0' '\n' 2>/dev/null <"$pid/environ" | grep -qE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=${2:-1}\$" &&
             echo "${pid#/proc/}"
     done
 }
@@ -59,6 +60,20 @@ resume() { # PROCESSES: for some updates more, as in a run that nothing disturbe
     cmp -s "$work/undisturbed/model.safetensors" "$work/run/model.safetensors" || fail "other bytes"
 }
 stop_process() { kill -STOP "$process"; }
+# Stops the whole job for longer than the deadline, as a scheduler does, one host after the other.
+suspend_job() {
+    local first
+    first=$(find_process "$work/run" 0)
+    kill -STOP "$process"
+    sleep 0.5 # the first rank waits for it
+    kill -STOP "$first"
+    sleep 5
+    kill -CONT "$first"
+    sleep 2.5
+    kill -CONT "$process"
+    sleep 1
+    signal_process
+}
 signal_process() { kill -TERM "$process"; }
 # Lets the process run for a tenth of the time until it is reported as slow; then asks it to stop.
 slow_process() {
@@ -146,6 +161,8 @@ for mpi in $(find_mpis); do
     once "stopped on request after update"
     once "everything is saved"
     resume 2
+    disturb "a job that is suspended" suspend_job
+    expect_code 75
     # Only the first rank notices. The other one may then be in any exchange or agreement.
     disturb "a rank that fails alone" lose_lock
     expect_code 74
