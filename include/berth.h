@@ -149,7 +149,8 @@ struct berth_config {
     const char *input_dir; /* folder or pattern of shards, or one shard */
     const char *eval_dir; /* held-out shards; NULL: files of input_dir with "test" in their names */
     /* config.json for weights that have none beside them, instead of the one beside them, or of a
-     * new model, which starts from random weights */
+     * new model, which starts from random weights; for this also "tiny", "minilm", "base", "large"
+     */
     const char *config_file;
     const char *recipe;      /* NULL: none; see `berth pretrain --help` */
     int phase2;              /* start the second phase from a checkpoint of the first */

@@ -328,6 +328,7 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
         set_instance_counts(job, stage.statistics);
         job->result->empty_shards = stage.empty;
         done->bytes = stage.text_bytes;
+        log_note(job->log, "instances: %s", job->instances);
     }
     if (status == BERTH_OK && stage.empty > 0) {
         log_warning(job->log, "shards without instances, for which no file was written: %lld",

@@ -57,7 +57,7 @@ const struct option_row option_rows[] = {
     {TEXT("files", config_file, NULL), FREE, LOCAL, COMMON, .jobs = MODEL_JOBS, .unit = "FILE",
      .aliases = "bert_config_file origin_bert_config_file config cf",
      .help = "config.json, if the folder of the weights has none; in `berth pretrain` also that of "
-             "a new model with random weights",
+             "a new model with random weights, or its geometry: tiny, minilm, base or large",
      .shown = "that of the model folder"},
     {FLAG("files", pre_layer_norm, "auto"), FREE, .jobs = MODEL_JOBS, BETWEEN(-1, 1),
      .aliases = "preln", .help = "require layer norms before the sub-layers (false: after them)",

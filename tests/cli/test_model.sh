@@ -354,6 +354,13 @@ grep -q 'newly initialised, to be trained: qa_outputs.weight, qa_outputs.bias' "
 grep -q 'left out, not part of a span model: xx_outputs.bias, xx_outputs.weight' "$work/said" ||
     fail "the unexpected tensors are not named"
 
+# A long list ends at a name.
+cp -r "$work/model" "$work/shallow"
+sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$work/shallow/config.json"
+run answer --model "$work/shallow" --question 'Where did Ada live?' --context "$context" $small
+expect_code 0
+grep -qE 'left out, .*: (bert\.encoder\.layer\.1\.[A-Za-z.]+\.(weight|bias), )+\.\.\.$' "$err" || fail "not whole names"
+
 run answer --model "$work/headless" --question 'Where did Ada live?' --context "$context" $small
 expect_code 0
 grep -q 'warning: model: .*headless has no qa_outputs.weight, qa_outputs.bias; random' "$err" ||

@@ -98,6 +98,15 @@ expect_out "phase1_end_step has no effect without --phase2"
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short/corpus_training_0.hdf5" \
     --output none --dry-run --do_eval=True
 expect_out 'do_eval has no effect, because there is nothing to evaluate on: no file of input_dir has "test" in its name'
+run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
+    --do_eval False --eval_steps 1
+expect_out 'eval_steps has no effect, because there is nothing to evaluate on: do_eval is false'
+
+# A built-in geometry; the vocabulary decides its own size.
+run pretrain --config tiny --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run
+expect_code 0
+grep -qE "^ *hidden_size +128\$" "$out" && grep -qE "^ *vocab_size +$(wc -l <model/vocab.txt)\$" "$out" ||
+    fail "not the geometry tiny with this vocabulary"
 
 # DeepSpeed's lines.
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" \
@@ -201,6 +210,12 @@ expect_err "model_name_or_path is missing, or --config_file for random weights"
 run pretrain --input_dir model --config_file model/config.json --output none
 expect_code 66
 expect_err "no shards found"
+run pretrain --input_dir short --config_file model/config.json --output none
+expect_code 66
+expect_err "writes them; use $short"
+run pretrain --input_dir "$short" --config_file huge --output none
+expect_code 2
+expect_err 'no built-in model shape "huge"'
 run pretrain --input_dir "$long" --config_file model/config.json --max_seq_length 32 --output none
 expect_code 65
 expect_err "rows have 64 tokens; the maximum requested is 32"

@@ -117,6 +117,21 @@ static enum berth_status add_list(struct shard_list *list, const char *path, enu
     return status;
 }
 
+// Names the folder that `berth prepare` filled within `path`, if there is one.
+static enum berth_status no_shards(const char *path, struct berth_error *error) {
+    char *pattern = path_join(path, "hdf5_*/*"), **folders = NULL;
+    (void)(pattern != NULL ? path_expand(pattern, &folders, NULL) : BERTH_OK);
+    const char *folder = folders != NULL ? folders[0] : NULL;
+    const enum berth_status status =
+        error_set(error, BERTH_NO_INPUT,
+                  "%s: no shards found; expected files *.hdf5 or *.tfrecord of pre-training "
+                  "instances, as `berth prepare` writes them%s%s",
+                  path, folder != NULL ? "; use " : "", folder != NULL ? folder : "");
+    memory_free(folders);
+    memory_free(pattern);
+    return status;
+}
+
 enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
                                   int max_seq_length, struct berth_error *error) {
     *list = (struct shard_list){0};
@@ -128,10 +143,7 @@ enum berth_status shard_list_open(struct shard_list *list, const char *path, enu
                          path, list->set_aside);
     }
     if (use != SHARD_TEST && list->count == 0) {
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: no shards found; expected files *.hdf5 or *.tfrecord of pre-training "
-                         "instances, as `berth prepare` writes them",
-                         path);
+        return no_shards(path, error);
     }
     return use == SHARD_TEST || list->sequences > 0
                ? BERTH_OK

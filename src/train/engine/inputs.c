@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 // --- the model ----------------------------------------------------------------------------------
@@ -350,6 +351,9 @@ static enum berth_status open_new(struct model_files *files, struct berth_config
                                   const struct berth_log *log, struct berth_error *error) {
     const char *path = config->config_file;
     const int64_t multiple = config->vocab_multiple;
+    if (files->shape.source_json == NULL && config->vocab_file != NULL) {
+        files->shape.vocab_size = 0; // a built-in shape has any vocabulary's size
+    }
     TRY(open_vocabulary(files, config, path, path, log, error));
     files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
     files->shape.pre_layer_norm |= config->pre_layer_norm > 0;
@@ -362,7 +366,7 @@ enum berth_status model_files_open_new(struct model_files *files, struct berth_c
                                        enum param_head head, const struct berth_log *log,
                                        struct berth_error *error) {
     *files = (struct model_files){.table = {.head = head}};
-    enum berth_status status = bert_config_read(config->config_file, &files->shape, error);
+    enum berth_status status = folder_read_shape(config->config_file, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }
@@ -416,20 +420,22 @@ enum berth_status model_files_merge(struct model_files *files, const json *objec
     return param_table_init(&files->table, &files->shape, head, error);
 }
 
-// Joins newline-separated names as "a, b, c", truncated after 200 characters.
+// Joins names, one a line, as "a, b, c"; "a, b, ..." if they do not all fit. A first name that does
+// not fit is cut.
 static void join_names(const char *names, char text[256]) {
-    size_t length = 0;
-    for (const char *name = names; *name != '\0' && length < 200; name++) {
-        if (*name == '\n') {
-            if (name[1] != '\0') {
-                text[length++] = ',';
-                text[length++] = ' ';
-            }
-        } else {
-            text[length++] = *name;
+    const size_t limit = 256 - sizeof ", ...";
+    size_t used = 0;
+    for (const char *name = names; *name != '\0'; name += strspn(name, "\n")) {
+        const size_t length = strcspn(name, "\n");
+        const char *separator = used > 0 ? ", " : "";
+        if (used > 0 && used + strlen(separator) + length > limit) {
+            strcpy(text + used, ", ...");
+            return;
         }
+        const size_t shown = length < limit ? length : limit;
+        used += (size_t)sprintf(text + used, "%s%.*s", separator, (int)shown, name);
+        name += length;
     }
-    strcpy(text + length, length >= 200 ? ", ..." : "");
 }
 
 struct weights_origin {

@@ -37,8 +37,9 @@ const char *inputs_tokenizer_folder(const struct berth_config *config, const cha
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error);
-// The same for a new model: its shape is config->config_file, its vocabulary config->vocab_file or
-// the one next to config_file. vocab_multiple rounds the vocabulary up.
+// The same for a new model: its shape is config->config_file, a file or the name of a built-in
+// shape, its vocabulary config->vocab_file or the one next to config_file. vocab_multiple rounds
+// the vocabulary up.
 enum berth_status model_files_open_new(struct model_files *files, struct berth_config *config,
                                        enum param_head head, const struct berth_log *log,
                                        struct berth_error *error);

@@ -228,7 +228,8 @@ static enum berth_status open_feed(struct training_job *job, struct berth_error 
 // Without scores no model is the best. A set without answers is predicted once, at the end.
 static enum berth_status settle_unscored(struct training_job *job, struct berth_error *error) {
     const char *where = job->has_evaluation ? "the validation_file has no answers to compare with"
-                                            : job->task->validation_advice;
+                        : !job->config.do_eval ? "do_eval is false"
+                                               : job->task->validation_advice;
     if (is_worker(job)) {
         return error_set(error, BERTH_CONFIG,
                          "--workers independent needs evaluations to choose the best worker, and "
