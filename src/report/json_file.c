@@ -45,12 +45,8 @@ enum berth_status json_file_check(const char *path, struct berth_error *error) {
 // be appended. If this write fails, so does that of the first record, which reports it.
 static enum berth_status terminate_line(struct json_file *file, const char *path,
                                         struct berth_error *error) {
-    struct stat info;
     struct file_reader reader;
     char last = '\n';
-    if (fstat(file->descriptor, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
-        return BERTH_OK;
-    }
     TRY(file_reader_open(&reader, path, error));
     enum berth_status status = file_reader_at(&reader, reader.size - 1, &last, 1, error);
     file_reader_close(&reader);
@@ -59,6 +55,11 @@ static enum berth_status terminate_line(struct json_file *file, const char *path
         file->failed = 0;
     }
     return status;
+}
+
+static int has_lines(int descriptor) {
+    struct stat info;
+    return fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
 }
 
 enum berth_status json_file_open(struct json_file *file, const char *path,
@@ -78,12 +79,15 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         return BERTH_OK; // another descriptor would have an offset of its own
     }
     TRY(dir_make_parent(path, error));
-    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (options->append ? 0 : O_TRUNC);
-    file->descriptor = open(path, flags, 0666);
+    file->descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (file->descriptor < 0) {
         return file_cannot_create(path, errno, error);
     }
     file->owned = 1;
+    if (!has_lines(file->descriptor)) {
+        return BERTH_OK;
+    }
+    file->waits = !options->append;
     return options->append ? terminate_line(file, path, error) : BERTH_OK;
 }
 
@@ -141,17 +145,30 @@ int json_file_write(struct json_file *file, const char *bytes, size_t length) {
     return file->failed == 0;
 }
 
+static int comes_before_plan(enum berth_record_kind kind) {
+    return kind == BERTH_RECORD_NOTE || kind == BERTH_RECORD_WARNING || kind == BERTH_RECORD_EVENT;
+}
+
 int json_file_record(struct json_file *file, const struct berth_record *record) {
     if (file->descriptor < 0 || file->failed != 0) {
         return 1;
     }
-    json_line_clear(&file->line);
+    if (!file->waits) {
+        json_line_clear(&file->line);
+    }
     if (file->dllogger) {
         build_dllogger(file, record);
     } else {
         json_file_build(&file->line, file->start, record);
     }
     file->failed = file->line.failed ? ENOMEM : 0;
+    if (file->waits && comes_before_plan(record->kind)) {
+        return file->failed == 0;
+    }
+    if (file->waits && ftruncate(file->descriptor, 0) < 0) {
+        file->failed = errno;
+    }
+    file->waits = 0;
     return json_file_write(file, file->line.text, file->line.length);
 }
 

@@ -14,19 +14,21 @@ struct json_file {
     int failed;     // errno of the first failed write
     int dllogger;
     int fresh;    // dllogger's header lines are not written yet
+    int waits;    // the file still has an earlier run's lines; `line` has this run's
     double start; // monotonic seconds
     struct json_line line;
 };
 
 struct json_file_options {
-    int append;   // begin a new line at the end of the file; 0: truncate it
+    int append;   // begin a new line at the end of the file; 0: replace the file's lines
     int dllogger; // write dllogger's lines instead of ours
 };
 
 // BERTH_CANT_CREATE if `path` is a file without such lines.
 enum berth_status json_file_check(const char *path, struct berth_error *error);
 // `path` NULL: write nothing; "-": standard output. A file that already is standard output or
-// standard error is written through that descriptor.
+// standard error is written through that descriptor. The lines of a file are replaced when the plan
+// comes, so that a run that is refused before does not lose them.
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_options *options,
                                  struct berth_error *error);

@@ -215,6 +215,10 @@ done
 : >log.jsonl # as mktemp makes it
 run $train --output repeated --overwrite_output_dir --json_summary log.jsonl
 expect_code 0
+cp log.jsonl kept.jsonl
+run $train --output repeated --json_summary log.jsonl # refused, because the folder is used
+expect_code 73
+cmp -s log.jsonl kept.jsonl || fail "a run that was refused has replaced the lines"
 what="a summary on standard output, which is a file with other lines"
 echo first >all.txt
 "$BERTH" $train --output repeated --overwrite_output_dir --json_summary /dev/stdout >>all.txt 2>/dev/null || fail "refused"
