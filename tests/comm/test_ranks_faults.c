@@ -530,11 +530,21 @@ static void test_a_process_whose_transport_hangs_ends_without_it(void **state) {
     }
 }
 
+// A thread of ThreadSanitizer uses the processor, so no process does nothing.
+#if defined(__has_feature)
+#define NONE_IS_IDLE __has_feature(thread_sanitizer)
+#else
+#define NONE_IS_IDLE 0
+#endif
+
 static void test_a_rank_that_works_is_waited_for_longer_than_one_that_does_nothing(void **state) {
     for (int apart = 0; apart < 2; apart++) {
         struct processes working = run_processes(2, WORKS, apart);
         check_reports(&working, apart ? 1 : 2);
         processes_done(&working);
+        if (NONE_IS_IDLE) {
+            continue;
+        }
         struct processes sleeping = run_processes(2, SLEEPS, apart);
         const struct outcome *outcome = &sleeping.reports[0].outcome;
         assert_int_equal(outcome->status, BERTH_UNAVAILABLE);
