@@ -12,6 +12,15 @@
 
 #define HUGE_PAGE ((uintptr_t)2 << 20) // of x86-64, and of Arm with small pages of 4 KiB
 
+#define BLOCKS_MAX 1024
+#define PAGES_AT_ONCE ((size_t)1 << 15) // that mincore is asked about
+
+// The blocks of memory_pages. Without a lock, which a fork could copy while it is held.
+static struct {
+    _Atomic(void *) block; // NULL: a free row
+    atomic_size_t bytes;
+} blocks[BLOCKS_MAX];
+
 static atomic_uint_fast64_t calls;
 static atomic_uint_fast64_t fail_at;
 static atomic_int fail_for_ever;
@@ -84,6 +93,56 @@ void memory_free(void *block) {
     free(block);
 }
 
+static void list_block(void *block, size_t bytes) {
+    void *none = NULL;
+    size_t i = 0;
+    while (i < BLOCKS_MAX && !atomic_compare_exchange_strong(&blocks[i].block, &none, block)) {
+        none = NULL;
+        i++;
+    }
+    if (i < BLOCKS_MAX) {
+        atomic_store(&blocks[i].bytes, bytes);
+    }
+}
+
+static void unlist_block(const void *block) {
+    size_t i = 0;
+    while (i < BLOCKS_MAX && atomic_load(&blocks[i].block) != block) {
+        i++;
+    }
+    if (i < BLOCKS_MAX) {
+        atomic_store(&blocks[i].bytes, 0);
+        atomic_store(&blocks[i].block, NULL);
+    }
+}
+
+static uint64_t reserved_of(char *block, size_t bytes, size_t page) {
+    unsigned char in_memory[PAGES_AT_ONCE];
+    const size_t most = PAGES_AT_ONCE * page;
+    uint64_t reserved = 0;
+    for (size_t at = 0; at < bytes; at += most) {
+        const size_t length = bytes - at < most ? bytes - at : most;
+        const size_t pages = (length + page - 1) / page;
+        if (mincore(block + at, length, in_memory) != 0) {
+            return reserved; // another thread has just freed the block
+        }
+        for (size_t i = 0; i < pages; i++) {
+            reserved += (in_memory[i] & 1) == 0 ? page : 0;
+        }
+    }
+    return reserved;
+}
+
+uint64_t memory_pages_reserved(void) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint64_t reserved = 0;
+    for (size_t i = 0; i < BLOCKS_MAX; i++) {
+        char *block = atomic_load(&blocks[i].block);
+        reserved += block != NULL ? reserved_of(block, atomic_load(&blocks[i].bytes), page) : 0;
+    }
+    return reserved;
+}
+
 void *memory_pages(size_t bytes) {
     if (should_fail()) {
         return NULL;
@@ -94,6 +153,7 @@ void *memory_pages(size_t bytes) {
         return NULL;
     }
     madvise(block, bytes, MADV_HUGEPAGE); // advice only: a refusal costs speed, nothing else
+    list_block(block, bytes);
     return block;
 }
 
@@ -128,6 +188,7 @@ void memory_pages_discard(void *range, size_t bytes) {
 
 void memory_pages_free(void *block, size_t bytes) {
     if (block != NULL) {
+        unlist_block(block);
         munmap(block, bytes > 0 ? bytes : 1);
     }
 }

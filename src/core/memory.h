@@ -32,6 +32,10 @@ void memory_pages_free(void *block, size_t bytes);
 // range, which would share huge pages with other bytes, have small pages from then on.
 void memory_pages_discard(void *range, size_t bytes);
 
+// Bytes of the process's blocks of memory_pages for which the system has given no memory yet: they
+// have not been written. Counts at most 1,024 blocks.
+uint64_t memory_pages_reserved(void);
+
 // Test hook: the `countdown`-th allocation from now (1 is the next) returns NULL, and so do all
 // later ones when `persistent`; 0 disables the hook. Returns the number of allocations since the
 // last call of this function.

@@ -37,6 +37,22 @@ static void test_pages_are_aligned_and_zero(void **state) {
     memory_pages_free(NULL, 10);
 }
 
+static void test_reserved_pages_are_those_not_written(void **state) {
+    (void)state;
+    const uint64_t before = memory_pages_reserved(), mebibyte = 1 << 20;
+    char *block = memory_pages(64 * mebibyte), *other = memory_pages(3 * mebibyte);
+    assert_int_equal(memory_pages_reserved() - before, 67 * mebibyte);
+    memset(block + 16 * mebibyte, 1, 32 * mebibyte);
+    const uint64_t reserved = memory_pages_reserved() - before;
+    assert_true(reserved <= 35 * mebibyte && reserved >= 31 * mebibyte); // pages may be huge
+    memory_pages_discard(block, 64 * mebibyte);
+    assert_int_equal(memory_pages_reserved() - before, 67 * mebibyte);
+    memory_pages_free(block, 64 * mebibyte);
+    assert_int_equal(memory_pages_reserved() - before, 3 * mebibyte);
+    memory_pages_free(other, 3 * mebibyte);
+    assert_int_equal(memory_pages_reserved(), before);
+}
+
 static void test_strings(void **state) {
     (void)state;
     char *copy = memory_string_of("abcdef", 3);
@@ -121,6 +137,7 @@ int main(void) {
         cmocka_unit_test(test_overflow_is_refused),
         cmocka_unit_test(test_zero_bytes_are_a_block),
         cmocka_unit_test(test_pages_are_aligned_and_zero),
+        cmocka_unit_test(test_reserved_pages_are_those_not_written),
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_hook_fails_one_call_or_all_after),
         cmocka_unit_test(test_failed_resize_keeps_the_block),

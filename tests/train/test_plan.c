@@ -438,6 +438,12 @@ static void test_limits_of_the_machine(void **state) {
     uint64_t available = machine_memory_available(&limit);
     assert_true(available > (1 << 20));
     assert_non_null(limit);
+    uint64_t half = available / 2; // reserved, but not used
+    void *block = memory_pages(half);
+    if (block != NULL) { // the system may refuse so much
+        assert_true(machine_memory_available(&limit) < available / 4 * 3);
+        memory_pages_free(block, half);
+    }
     uint64_t resident = machine_resident();
     assert_true(resident > 0);
     assert_true(machine_peak_resident() >= resident);

@@ -226,15 +226,21 @@ enum berth_status plan_memory_check(const struct plan_args *args, const struct p
                                     const struct plan_limits *limits, struct berth_error *error) {
     const uint64_t mebibyte = 1 << 20;
     const struct need need = find_shortage(memory, limits);
-    char advice[ADVICE_SIZE];
+    char advice[ADVICE_SIZE], reserved[64] = "";
     if (need.budget == NULL) {
         return BERTH_OK;
     }
+    if (need.budget == &limits->host && limits->reserved >= mebibyte) {
+        snprintf(reserved, sizeof reserved,
+                 " beside the %" PRIu64 " MiB that this process has reserved",
+                 limits->reserved / mebibyte);
+    }
     advise(args, limits, advice);
     return error_set(error, BERTH_CONFIG,
-                     "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64 " MiB; %s",
+                     "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
+                     " MiB%s; %s",
                      need.bytes / mebibyte, need.budget->limit, need.budget->available / mebibyte,
-                     advice);
+                     reserved, advice);
 }
 
 // --- several ranks ------------------------------------------------------------------------------
@@ -355,6 +361,7 @@ static uint64_t scaled(uint64_t available, double fraction) {
 // What this machine has left.
 static struct plan_limits find_limits(struct device *device) {
     struct plan_limits limits = {.device = {.available = UINT64_MAX}};
+    limits.reserved = memory_pages_reserved();
     limits.host.available = machine_memory_available(&limits.host.limit);
     if (device->memory_available != NULL) {
         limits.device.available = device->memory_available(device, &limits.device.limit);

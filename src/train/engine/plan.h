@@ -57,6 +57,7 @@ struct plan_limits {
         uint64_t available; // bytes
         const char *limit;  // what imposes the limit
     } host, device;
+    uint64_t reserved; // bytes that this process has reserved: not in host.available
 };
 // Refuses (BERTH_CONFIG) a plan that needs more memory than available, and names a size that would
 // fit: of the micro-batches in training, of the batches of prediction, or of both.

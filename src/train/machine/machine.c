@@ -80,7 +80,9 @@ static uint64_t remaining_under_limit(size_t i) {
 }
 
 uint64_t machine_memory_available(const char **limit) {
-    uint64_t available = read_kilobytes("/proc/meminfo", "MemAvailable:", UINT64_MAX);
+    const uint64_t reserved = memory_pages_reserved();
+    uint64_t available =
+        remaining(read_kilobytes("/proc/meminfo", "MemAvailable:", UINT64_MAX), reserved);
     *limit = "the system's available memory";
     for (size_t i = 0; i < sizeof process_limits / sizeof *process_limits; i++) {
         uint64_t space = remaining_under_limit(i);
@@ -89,7 +91,7 @@ uint64_t machine_memory_available(const char **limit) {
             *limit = process_limits[i].name;
         }
     }
-    uint64_t group = cgroup_memory_available("");
+    uint64_t group = remaining(cgroup_memory_available(""), reserved);
     if (group < available) {
         available = group;
         *limit = "the cgroup's memory limit";
