@@ -513,21 +513,48 @@ const struct weight *weights_tied_to(const struct weights *weights, const struct
     return NULL;
 }
 
-// Of one shape.
+#define COMPARED_AT_ONCE ((int64_t)1 << 18) // numbers
+
+static int has_pieces(const struct weight *weight) {
+    return weight_is_contiguous(weight) && !is_quantized(weight->entry);
+}
+
+static enum berth_status read_piece(const struct weights *weights, const struct weight *weight,
+                                    int64_t first, int64_t count, float *to,
+                                    struct berth_error *error) {
+    return has_pieces(weight) ? tensor_file_read_f32(&weights->file, weight->entry,
+                                                     origin(weight) + first, count, to, error)
+                              : weights_read_f32(weights, weight, to, error);
+}
+
+// Compares weights of one shape, in pieces of `most` numbers.
+static enum berth_status compare_pieces(const struct weights *weights,
+                                        const struct weight *const pair[2], int64_t most,
+                                        float *const numbers[2], int *same,
+                                        struct berth_error *error) {
+    const int64_t all = weight_elements(pair[0]);
+    *same = 1;
+    for (int64_t first = 0; first < all && *same; first += most) {
+        const int64_t count = all - first < most ? all - first : most;
+        TRY(read_piece(weights, pair[0], first, count, numbers[0], error));
+        TRY(read_piece(weights, pair[1], first, count, numbers[1], error));
+        *same = memcmp(numbers[0], numbers[1], (size_t)count * sizeof(float)) == 0;
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status compare_numbers(const struct weights *weights, const struct weight *a,
                                          const struct weight *b, int *same,
                                          struct berth_error *error) {
-    const size_t bytes = (size_t)weight_elements(a) * sizeof(float);
-    float *const first = memory_pages(bytes), *const second = memory_pages(bytes);
-    enum berth_status status = first != NULL && second != NULL
-                                   ? weights_read_f32(weights, a, first, error)
-                                   : error_no_memory(error, 2 * bytes, a->name);
-    if (status == BERTH_OK) {
-        status = weights_read_f32(weights, b, second, error);
-    }
-    *same = status == BERTH_OK && memcmp(first, second, bytes) == 0;
-    memory_pages_free(first, bytes);
-    memory_pages_free(second, bytes);
+    const struct weight *const pair[] = {a, b};
+    const int64_t most = has_pieces(a) && has_pieces(b) ? COMPARED_AT_ONCE : weight_elements(a);
+    const size_t bytes = (size_t)most * sizeof(float);
+    float *const numbers[] = {memory_pages(bytes), memory_pages(bytes)};
+    const enum berth_status status = numbers[0] != NULL && numbers[1] != NULL
+                                         ? compare_pieces(weights, pair, most, numbers, same, error)
+                                         : error_no_memory(error, 2 * bytes, a->name);
+    memory_pages_free(numbers[0], bytes);
+    memory_pages_free(numbers[1], bytes);
     return status;
 }
 

@@ -21,10 +21,10 @@ struct small {
     struct folder_report report;
 };
 
-static void small_open_with(struct small *small, enum param_head head) {
+static void small_open_sized(struct small *small, enum param_head head, int64_t words) {
     *small = (struct small){0};
     assert_int_equal(bert_config_builtin("tiny", &small->config, NULL), BERTH_OK);
-    small->config.vocab_size = 20;
+    small->config.vocab_size = words;
     small->config.hidden_size = 6;
     small->config.intermediate_size = 10;
     small->config.max_position_embeddings = 12;
@@ -32,6 +32,10 @@ static void small_open_with(struct small *small, enum param_head head) {
     small->weights = memory_array((size_t)small->table.total, sizeof *small->weights);
     small->read = memory_array((size_t)small->table.total, sizeof *small->read);
     param_initialise(&small->table, &small->config, 7, small->weights, 1);
+}
+
+static void small_open_with(struct small *small, enum param_head head) {
+    small_open_sized(small, head, 20);
 }
 
 static void small_open(struct small *small) {
@@ -276,18 +280,18 @@ static void test_pytorch_model(void **state) {
 }
 
 // A decoder of words that is stored beside the words it is tied to.
-static void test_tied_decoder(void **state) {
-    (void)state;
+static void check_tied_decoder(int64_t count) {
     struct small small;
     struct berth_error error;
-    small_open_with(&small, PARAM_HEAD_MASKED);
+    small_open_sized(&small, PARAM_HEAD_MASKED, count);
     struct tensor_out *tensors = list_tensors(&small);
     struct tensor_out *const copies = tensors + small.table.count;
     const struct param *words = param_table_find(&small.table, WORDS);
     const size_t bytes = (size_t)(words->rows * words->cols) * sizeof(float);
-    float *const decoder = memory_new(bytes), *const bias = memory_new(20 * sizeof *bias);
+    float *const decoder = memory_new(bytes), *const bias =
+                                                  memory_new((size_t)count * sizeof *bias);
     memcpy(decoder, find(tensors, WORDS)->data, bytes);
-    memcpy(bias, find(tensors, "cls.predictions.bias")->data, 20 * sizeof *bias);
+    memcpy(bias, find(tensors, "cls.predictions.bias")->data, (size_t)count * sizeof *bias);
     copies[0] = *find(tensors, WORDS);
     copies[1] = *find(tensors, "cls.predictions.bias");
     copies[0].name = "cls.predictions.decoder.weight";
@@ -299,7 +303,7 @@ static void test_tied_decoder(void **state) {
     assert_same_weights(&small);
     assert_null(small.report.unexpected);
     for (int i = 0; i < 2; i++) {
-        float *const number = i == 0 ? decoder + words->cols * 19 : bias + 19;
+        float *const number = i == 0 ? decoder + words->cols * (count - 1) : bias + count - 1;
         *number += 1;
         write_tensors(tensors, small.table.count + 2);
         assert_int_equal(read_small(&small, &error), BERTH_CONFIG);
@@ -310,8 +314,8 @@ static void test_tied_decoder(void **state) {
     copies[0].shape[0]--;
     write_tensors(tensors, small.table.count + 2);
     assert_int_equal(read_small(&small, &error), BERTH_CONFIG);
-    struct small span;
-    small_open(&span); // predicts no words
+    struct small span; // predicts no words
+    small_open_sized(&span, PARAM_HEAD_SPAN, count);
     assert_int_equal(read_small(&span, NULL), BERTH_OK);
     assert_non_null(strstr(span.report.unexpected, copies[0].name));
     small_close(&span);
@@ -319,6 +323,12 @@ static void test_tied_decoder(void **state) {
     memory_free(bias);
     memory_free(tensors);
     small_close(&small);
+}
+
+static void test_tied_decoder(void **state) {
+    (void)state;
+    check_tied_decoder(20);
+    check_tied_decoder(60000); // which are compared in two pieces
 }
 
 static void test_several_files(void **state) {
