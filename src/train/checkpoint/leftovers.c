@@ -97,19 +97,6 @@ enum berth_status leftovers_check(const struct berth_config *config, struct bert
 
 // --- branches -----------------------------------------------------------------------------------
 
-// PATH.abandoned, or PATH.abandoned-2 and so on where that exists; newly allocated.
-static char *unused_name(const char *path) {
-    const size_t size = strlen(path) + 64;
-    char *name = memory_new(size);
-    if (name != NULL) {
-        snprintf(name, size, "%s.abandoned", path);
-    }
-    for (int64_t i = 2; name != NULL && (file_exists(name) || dir_exists(name)); i++) {
-        snprintf(name, size, "%s.abandoned-%" PRId64, path, i);
-    }
-    return name;
-}
-
 static enum berth_status find_later(const struct leftovers_branch *branch, const char *path,
                                     int *is_later, struct berth_error *error) {
     const char *name = path_name(path);
@@ -135,7 +122,7 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
     if (!is_later) {
         return BERTH_OK;
     }
-    char *away = unused_name(path);
+    char *away = checkpoint_unused_name(path, "abandoned");
     const enum berth_status status =
         away != NULL ? path_rename(path, away, error) : path_no_memory(error);
     if (status == BERTH_OK) {

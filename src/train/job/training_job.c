@@ -140,7 +140,7 @@ static enum berth_status compare_settings(const struct training_job *job,
 // Locks the folder first, because another run might be rotating the checkpoints that are read next.
 static enum berth_status lock_output(struct training_job *job, struct berth_error *error) {
     TRY(output_lock(&job->config, &job->lock, &job->log, error));
-    return checkpoint_clean(job->config.output_dir, error);
+    return checkpoint_clean(job->config.output_dir, &job->log, error);
 }
 
 // --- reading ------------------------------------------------------------------------------------
