@@ -179,6 +179,32 @@ expect_code 0
 expect_err "resumed from phase1/checkpoint-7"
 expect_err "step 10/10"
 
+# With its own folder: "auto,DIR" is DIR as long as the folder has no checkpoint, also after a run that was killed before its
+# first one. A folder with another run's model is left alone.
+own="$second --output_dir second --resume_from_checkpoint auto,phase1/checkpoint-6"
+mkdir second
+cp model/vocab.txt second
+run pretrain ${own/auto,*/auto} --steps_this_run 1
+expect_code 78
+expect_err "or auto,DIR to continue the second phase if it has a checkpoint"
+run pretrain $own --steps_this_run 1
+expect_code 0
+expect_err "no checkpoint in second: starting from phase1/checkpoint-6"
+expect_err "second phase, after 6 updates of the first"
+run pretrain $own
+expect_code 0
+expect_err "resumed from second/checkpoint-7"
+expect_err "step 10/10"
+cmp phase1/model.safetensors second/model.safetensors || fail "another second phase"
+rm -r second/checkpoint-*
+for from in phase1/checkpoint-6 auto,phase1/checkpoint-6; do
+    run pretrain $second --output_dir second --resume_from_checkpoint $from
+    expect_code 73
+    expect_err "--output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
+done
+run pretrain $second --output_dir second --resume_from_checkpoint phase1/checkpoint-6 --overwrite_output_dir
+expect_code 0
+
 # After another program's checkpoint of an earlier update than the first phase's end.
 run convert phase1 theirs --to nvidia
 expect_code 0

@@ -166,6 +166,12 @@ once "resumed from again/worker-0/checkpoint-6"
 several 2 $questions --output squad --seed 5 --workers independent
 expect_code 73
 once "squad is not empty"
+mkdir finished # by a run of another kind
+cp squad-5/*.* finished
+several 2 $questions --output finished --seed 5 --workers independent --resume_from_checkpoint auto
+expect_code 73
+once "finished contains a model and no checkpoint to resume from"
+same_files finished squad-5 model.safetensors
 several 2 $questions --output squad --seed 5 --workers independent --resume_from_checkpoint auto
 expect_code 0
 once "squad/worker-2 is left from a run with more processes and is ignored"

@@ -265,6 +265,46 @@ static void test_auto_without_checkpoints_starts_anew(void **state) {
     assert_same_run("fresh", "auto");
 }
 
+// "auto,DIR" is DIR if the output folder has no checkpoint.
+static void test_auto_or_a_named_checkpoint(void **state) {
+    struct fixture_run run = fixture_default("first");
+    run.config.save_total_limit = 100;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    char from[256];
+    snprintf(from, sizeof from, "auto,%s", in_folder("first/checkpoint-3"));
+    run.config.output_dir = fixture_keep("second");
+    run.config.resume_from_checkpoint = from;
+    run.log_file = fixture_keep("log");
+    run.stop_at_step = 4; // noticed with the next update
+    run.stop_level = 1;
+    fixture_expect(&run, BERTH_INTERRUPTED, "resumed from ");
+    fixture_assert_logged("second: starting from ");
+    run.stop_at_step = 0;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    fixture_assert_logged("second/checkpoint-5");
+    assert_same_run("first", "second");
+}
+
+// The model or the checkpoints of another run are not overwritten by one that starts elsewhere.
+static void test_another_run_in_the_output_folder(void **state) {
+    struct fixture_run run = fixture_default("first");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.output_dir = fixture_keep("used");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    for (int i = 0; i < 2; i++) { // a finished run, and one without a model
+        fixture_expect(&run, BERTH_CANT_CREATE, "has a model or checkpoints, and ");
+        assert_int_equal(file_remove(in_folder("used/model.safetensors"), NULL), BERTH_OK);
+    }
+    run.config.resume_from_checkpoint = fixture_keep("used/checkpoint-1/");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_same_run("first", "used");
+    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    run.config.overwrite_output_dir = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
 // A finished run that is resumed does no update and leaves the same files.
 static void test_finished_run(void **state) {
     struct fixture_run run = fixture_default("done");
@@ -599,6 +639,8 @@ int main(void) {
         FIXTURE_TEST(test_the_floor_ends_the_run),
         FIXTURE_TEST(test_rewarmup),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
+        FIXTURE_TEST(test_auto_or_a_named_checkpoint),
+        FIXTURE_TEST(test_another_run_in_the_output_folder),
         FIXTURE_TEST(test_finished_run),
         FIXTURE_TEST(test_early_stop_is_saved),
         FIXTURE_TEST(test_another_comparison),

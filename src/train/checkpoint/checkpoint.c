@@ -573,7 +573,7 @@ static int has_file(const char *folder, const char *name) {
     return exists;
 }
 
-static int has_checkpoint(const char *folder) {
+int checkpoint_is_in(const char *folder) {
     int64_t *steps;
     size_t count;
     if (checkpoint_list(folder, &steps, &count, NULL) != BERTH_OK) {
@@ -593,7 +593,7 @@ static int is_log_of_run(const char *path) {
     char *folder = strcmp(path_name(path), RUN_LOG_NAME) == 0 ? file_parent(path) : NULL;
     const int is_of_run = folder != NULL && has_file(folder, RUN_LOG_NAME) &&
                           (has_file(folder, "model.safetensors") || has_file(folder, ".lock") ||
-                           has_checkpoint(folder));
+                           checkpoint_is_in(folder));
     memory_free(folder);
     return is_of_run;
 }

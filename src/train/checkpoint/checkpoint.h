@@ -95,6 +95,8 @@ enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct b
 enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
                                     struct berth_error *error);
 
+// Whether the folder has a folder checkpoint-N, valid or not.
+int checkpoint_is_in(const char *folder);
 // Whether output_dir contains anything that would get mixed up with a new run's files. Locks,
 // temporary folders, the log of an earlier run and the report files that the settings name (NULL:
 // none) do not count. A missing folder contains nothing.

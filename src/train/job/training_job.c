@@ -37,7 +37,8 @@ static enum berth_status require_start(const struct training_job *job, struct be
         return error_set(
             error, BERTH_CONFIG,
             "--phase2 continues from a checkpoint of the first phase: name its folder with "
-            "--resume_from_checkpoint, or a model to start from its weights alone");
+            "--resume_from_checkpoint DIR, or auto,DIR to continue the second phase if it has a "
+            "checkpoint; or name a model to start from its weights alone");
     }
     return pretrains && config->config_file != NULL
                ? BERTH_OK
