@@ -305,6 +305,41 @@ static void test_another_run_in_the_output_folder(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
+// Exchanges the first two words of model/vocab.txt after [MASK], and ends its lines with `end`.
+static void write_vocabulary(int exchange, const char *end) {
+    char *text = fixture_text(in_folder("model/vocab.txt")), *rest = NULL;
+    FILE *file = fopen(in_folder("model/vocab.txt"), "w");
+    assert_non_null(file);
+    char held[64] = "";
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (exchange > 0 && exchange-- == 2 && line[0] != '[') {
+            snprintf(held, sizeof held, "%s", line);
+            continue;
+        }
+        fprintf(file, "%s%s", line, end);
+        if (held[0] != '\0') {
+            fprintf(file, "%s%s", held, end);
+            held[0] = '\0';
+        }
+        exchange += exchange == 1 && line[0] == '[';
+    }
+    assert_int_equal(fclose(file), 0);
+    memory_free(text);
+}
+
+// A vocabulary of other words with the same size is refused; the form of its file does not count.
+static void test_another_vocabulary(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.resume_from_checkpoint = "auto";
+    write_vocabulary(0, "\r\n");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    write_vocabulary(2, "\n");
+    fixture_expect(&run, BERTH_CONFIG, "model/vocab.txt has other words than ");
+    fixture_assert_logged("out/checkpoint-2/vocab.txt");
+}
+
 // A finished run that is resumed does no update and leaves the same files.
 static void test_finished_run(void **state) {
     struct fixture_run run = fixture_default("done");
@@ -641,6 +676,7 @@ int main(void) {
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
         FIXTURE_TEST(test_auto_or_a_named_checkpoint),
         FIXTURE_TEST(test_another_run_in_the_output_folder),
+        FIXTURE_TEST(test_another_vocabulary),
         FIXTURE_TEST(test_finished_run),
         FIXTURE_TEST(test_early_stop_is_saved),
         FIXTURE_TEST(test_another_comparison),

@@ -276,6 +276,9 @@ static enum berth_status check_prediction(const struct training_job *job,
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(open_model(job, error));
+    if (job->resume.folder != NULL && job->resume.original_step < 0) {
+        TRY(model_files_check_vocabulary(&job->files, job->resume.folder, error));
+    }
     const struct length_limits limits = model_files_limits(
         &job->files, option_default_integer("max_seq_length", job->task->defaults),
         job->model_folder);
