@@ -179,6 +179,18 @@ expect_code 0
 expect_err "resumed from phase1/checkpoint-7"
 expect_err "step 10/10"
 
+# True and false as transformers' TrainingArguments have them.
+mkdir flag
+echo '{"resume_from_checkpoint": true, "input_dir": "'"$short"'", "output_dir": "flag", "config_file": "model/config.json",
+  "max_steps": 1, "train_batch_size": 8, "dry_run": true}' >flag.json
+run pretrain flag.json
+expect_code 0
+expect_out "no checkpoint in flag: starting from the beginning"
+sed -i s/true/false/ flag.json
+run pretrain flag.json
+expect_code 0
+expect_no "$out" "no checkpoint in flag"
+
 # With its own folder: "auto,DIR" is DIR as long as the folder has no checkpoint, also after a run that was killed before its
 # first one. A folder with another run's model is left alone.
 own="$second --output_dir second --resume_from_checkpoint auto,phase1/checkpoint-6"

@@ -47,6 +47,15 @@ enum berth_status leftovers_remove(const char *output_dir, struct berth_error *e
     return dir_each(output_dir, remove_entry, (char *)output_dir, error);
 }
 
+void leftovers_remove_form(const char *output_dir, const struct berth_log *log) {
+    struct berth_error error;
+    char *path = path_join(output_dir, "pytorch_model.bin");
+    if ((path != NULL ? file_remove(path, &error) : path_no_memory(&error)) != BERTH_OK) {
+        log_warning(log, "%s; it is an earlier model: remove it", error.message);
+    }
+    memory_free(path);
+}
+
 // A file or folder from which the run starts.
 struct start {
     const char *output_dir, *path;

@@ -398,6 +398,9 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
     TRY(comm_settle(job->comm, job_is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
                     error));
     TRY(checkpoint_write_model(&job->content, folder, error));
+    if (job_is_first(job) && loop->updates > 0) {
+        leftovers_remove_form(folder, &job->log);
+    }
     if (!job_is_first(job) || loop->evaluated_step != loop->model_step ||
         loop->evaluated_step < 0) {
         return BERTH_OK;
