@@ -263,6 +263,11 @@ END
 run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed"
 expect_code 0
 expect_out "instances.json: only 2 of 3 shards were made; repeat the command that makes them, which continues"
+run inspect "$formed"
+expect_code 0
+expect_err "instances.json: only 2 of 3 shards were made"
+run inspect "$short"
+expect_empty "$err"
 run pack "$formed" packed-part
 expect_code 0
 expect_err "instances.json: only 2 of 3 shards were made"
