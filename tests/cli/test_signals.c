@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-// In place of main.c's.
+// In place of the one in messages.c.
 int cli_reports(void) {
     return 1;
 }
