@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth inspect: lists the tensors of a checkpoint and its config, and the contents of pre-training
-// data.
+// data. Uses library internals for the manifest of that data, which is not part of the public
+// interface.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
 #include "core/number.h"
+#include "data/pretraining/shard_origin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -134,12 +136,26 @@ static int has_tensors(const char *path, const struct berth_data_info *info) {
     return info->files == 0 || (info->files == 1 && info->max_seq_length > 0 && !dir_exists(path));
 }
 
+// Warns of a folder of data that was not made to its end.
+static enum berth_status check_origin(struct cli_call *call, const char *folder,
+                                      struct berth_error *error) {
+    const struct berth_log log = cli_log(call);
+    struct shard_origin origin;
+    const enum berth_status status = shard_origin_read(folder, &origin, error);
+    if (status == BERTH_OK) {
+        shard_origin_warn(&origin, &log);
+    }
+    shard_origin_done(&origin);
+    return status;
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct listing listing = {.json = cli_flag(call, "json")};
     struct berth_data_info info;
     const char *path = call->arguments[0];
     char *config = NULL;
     TRY(berth_inspect_data(path, &info, error));
+    TRY(info.files > 0 && dir_exists(path) ? check_origin(call, path, error) : BERTH_OK);
     if (listing.json) {
         json_line_open(&listing.line, NULL, '{');
         json_line_open(&listing.line, "tensors", '[');

@@ -468,12 +468,20 @@ void cli_legacy_nearer(const char *name, struct option_spelling *nearest) {
 int cli_legacy_value(const char *name, const char **value) {
     static const struct {
         const char *name, *theirs, *ours; // ours NULL: none
-    } values[] = {{"model_file", "0", NULL},          {"tensorboard_logdir", "", NULL},
-                  {"batch_size", "-1", NULL},         {"precision", "bfloat16", "bf16"},
-                  {"precision", "float16", "fp16"},   {"precision", "float32", "fp32"},
-                  {"dtype", "bfloat16", "bf16"},      {"dtype", "float16", "fp16"},
-                  {"dtype", "float32", "fp32"},       {"torch_dtype", "bfloat16", "bf16"},
-                  {"torch_dtype", "float16", "fp16"}, {"torch_dtype", "float32", "fp32"}};
+    } values[] = {{"model_file", "0", NULL},
+                  {"tensorboard_logdir", "", NULL},
+                  {"batch_size", "-1", NULL},
+                  {"precision", "bfloat16", "bf16"},
+                  {"precision", "float16", "fp16"},
+                  {"precision", "float32", "fp32"},
+                  {"dtype", "bfloat16", "bf16"},
+                  {"dtype", "float16", "fp16"},
+                  {"dtype", "float32", "fp32"},
+                  {"torch_dtype", "bfloat16", "bf16"},
+                  {"torch_dtype", "float16", "fp16"},
+                  {"torch_dtype", "float32", "fp32"},
+                  {"resume_from_checkpoint", "true", "auto"},
+                  {"resume_from_checkpoint", "false", NULL}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         if (option_same_name(name, values[i].name) && strcmp(*value, values[i].theirs) == 0) {
             *value = values[i].ours;

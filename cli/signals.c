@@ -19,7 +19,7 @@ static const struct {
 #define SIGNAL_COUNT (sizeof signals / sizeof *signals)
 
 static volatile int stop;
-static const char *what_follows;
+static const char *what_follows; // NULL: another process of the job says it
 static volatile sig_atomic_t first_signal;
 
 // Keeps errno, which belongs to the code that was interrupted.
@@ -32,20 +32,23 @@ static void say(const char *text) {
 
 static void on_signal(int number) {
     if (number == SIGINT && first_signal == SIGINT) {
-        say("\nberth: stopped immediately\n");
+        say(what_follows != NULL ? "\nberth: stopped immediately\n" : "");
         _exit(130); // checkpoints get their final names only when they are complete
     }
     if (first_signal == 0 || number == SIGINT) {
         first_signal = number;
     }
     stop = 1;
+    if (what_follows == NULL) {
+        return;
+    }
     say(number == SIGINT ? "\nberth: interrupted: " : "\nberth: stop requested: ");
     say(what_follows);
     say(number == SIGINT ? "; Ctrl-C again stops immediately\n" : "\n");
 }
 
 const volatile int *cli_stop_on_signals(const char *follows) {
-    what_follows = follows;
+    what_follows = cli_reports() ? follows : NULL;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {

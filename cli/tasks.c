@@ -368,7 +368,7 @@ const struct cli_verb cli_task_verbs[] = {
         .example = "berth pretrain --recipe nvidia-phase1 --input_dir hdf5-128 --config_file "
                    "bert_config.json \\\n    --vocab_file vocab.txt --output phase1\n"
                    "berth pretrain --recipe nvidia-phase2 --input_dir hdf5-512 --output phase2 \\\n"
-                   "    --resume_from_checkpoint phase1/checkpoint-7038\n"
+                   "    --resume_from_checkpoint auto,phase1/checkpoint-7038\n"
                    "berth pretrain ... --output phase1 --resume_from_checkpoint auto",
         .notes =
             "Shards are what `berth prepare` and the scripts of NVIDIA, Habana, Google and Intel "

@@ -67,7 +67,8 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/bench": {"machine", "engine", "tasks"},
 }
 CLI_CORE_ONLY = {"core"}
-CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "experiment.c", "features.c", "serve.c"}
+CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "experiment.c", "features.c", "inspect.c",
+                       "serve.c"}
 THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicode/", "omp.h",
                "curl/", "hdf5", "mpi.h", "cuda", "zlib.h", "expat.h", "bzlib.h", "microhttpd.h")
 SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes in parallel

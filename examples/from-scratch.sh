@@ -94,11 +94,10 @@ say "phase 1: $steps1 updates of $batch1 sequences"
     --warmup_proportion 0.05 --eval_steps $eval_steps --max_eval_samples 2000 \
     --resume_from_checkpoint auto
 say "phase 2: $steps2 updates of $batch2 sequences"
-from=$out/phase1/checkpoint-$steps1
-ls -d "$out"/phase2/checkpoint-* >/dev/null 2>&1 && from=auto
 "$berth" pretrain --recipe nvidia-phase2 --input_dir "$(folder_of $length2)" \
     --optimizer adamw --output "$out/phase2" --train_batch_size $batch2 --max_steps $steps2 \
-    --learning_rate 5e-4 --warmup_proportion 0.1 --resume_from_checkpoint "$from"
+    --learning_rate 5e-4 --warmup_proportion 0.1 \
+    --resume_from_checkpoint "auto,$out/phase1/checkpoint-$steps1"
 
 say "fine-tuning"
 finetune() { # MODEL OUTPUT

@@ -275,8 +275,8 @@ static enum berth_status describe_tokenizer(const struct job *job, struct stage_
                                             struct berth_error *error) {
     const struct tokenizer_options *rules = tokenizer_rules_of(job->tokenizer);
     char digest[DIGEST_HEX_SIZE];
-    TRY(digest_file(DIGEST_SHA256, job->config.vocab_file, digest, error));
-    stage_set_text(settings, "vocab_file", digest);
+    TRY(inputs_digest_vocabulary(job->tokenizer, digest, error));
+    stage_set_text(settings, SHARD_VOCABULARY, digest);
     stage_set_text(settings, "tokenizer",
                    rules->rules == TOKENIZER_GOOGLE ? "google" : "huggingface");
     stage_set_text(settings, "do_lower_case", rules->lower_case ? "true" : "false");

@@ -188,6 +188,99 @@ expect_code 0
 expect_err "resumed from phase1/checkpoint-7"
 expect_err "step 10/10"
 
+# True and false as transformers' TrainingArguments have them.
+mkdir flag
+echo '{"resume_from_checkpoint": true, "input_dir": "'"$short"'", "output_dir": "flag", "config_file": "model/config.json",
+  "max_steps": 1, "train_batch_size": 8, "dry_run": true}' >flag.json
+run pretrain flag.json
+expect_code 0
+expect_out "no checkpoint in flag: starting from the beginning"
+sed -i s/true/false/ flag.json
+run pretrain flag.json
+expect_code 0
+expect_no "$out" "no checkpoint in flag"
+
+# With its own folder: "auto,DIR" is DIR as long as the folder has no checkpoint, also after a run that was killed before its
+# first one. A folder with another run's model is left alone.
+own="$second --output_dir second --resume_from_checkpoint auto,phase1/checkpoint-6"
+mkdir second
+cp model/vocab.txt second
+run pretrain ${own/auto,*/auto} --steps_this_run 1
+expect_code 78
+expect_err "or auto,DIR to continue the second phase if it has a checkpoint"
+run pretrain $own --steps_this_run 1
+expect_code 0
+expect_err "no checkpoint in second: starting from phase1/checkpoint-6"
+expect_err "second phase, after 6 updates of the first"
+run pretrain $own
+expect_code 0
+expect_err "resumed from second/checkpoint-7"
+expect_err "step 10/10"
+cmp phase1/model.safetensors second/model.safetensors || fail "another second phase"
+rm -r second/checkpoint-*
+for from in phase1/checkpoint-6 auto,phase1/checkpoint-6; do
+    run pretrain $second --output_dir second --resume_from_checkpoint $from
+    expect_code 73
+    expect_err "--output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
+done
+run pretrain $second --output_dir second --resume_from_checkpoint phase1/checkpoint-6 --overwrite_output_dir
+expect_code 0
+
+# Shards and checkpoints of another vocabulary of the same size; the form of the file does not count.
+sed -e 's/^the$/held/; s/^who$/the/; s/^held$/who/' model/vocab.txt >other.txt
+cmp -s model/vocab.txt other.txt && fail "the vocabulary lacks the words that are exchanged"
+sed 's/$/\r/' model/vocab.txt >crlf.txt
+make_shards() { # OUTPUT VOCABULARY
+    run prepare --text text.txt --vocab "$2" --output "$1" --max_seq_length 32 --max_predictions_per_seq 4 --shards 2 \
+        --test_shards 1 --dupe_factor 2
+    expect_code 0
+}
+make_shards exchanged other.txt
+make_shards formed crlf.txt
+exchanged=$(dirname "$(find exchanged -name '*training_0.hdf5')")
+formed=$(dirname "$(find formed -name '*training_0.hdf5')")
+new="--config_file model/config.json --max_steps 2 --train_batch_size 8 --output none --dry-run"
+run pretrain $new --vocab_file model/vocab.txt --input_dir "$exchanged"
+expect_code 78
+expect_err "instances.json: these shards were made with another vocabulary than model/vocab.txt"
+run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed"
+expect_code 0
+run pretrain $new --vocab_file crlf.txt --input_dir "$short"
+expect_code 0
+run evaluate pretrain --model phase1 --eval_dir "$exchanged" --output none
+expect_code 78
+expect_err "these shards were made with another vocabulary than phase1/vocab.txt"
+run pretrain --vocab_file other.txt --input_dir "$exchanged" --max_steps 2 --train_batch_size 8 --phase2 --output none \
+    --resume_from_checkpoint phase1/checkpoint-6
+expect_code 78
+expect_err "other.txt has other words than phase1/checkpoint-6/vocab.txt, the vocabulary of the checkpoint"
+# Packing hands it on.
+run pack "$exchanged" packed
+expect_code 0
+run pretrain $new --vocab_file model/vocab.txt --input_dir packed
+expect_code 78
+expect_err "packed_pack.json: these shards were made with another vocabulary than model/vocab.txt"
+
+# Data that was not made to its end.
+python3 - "$formed/instances.json" <<'END'
+import json, sys
+manifest = json.load(open(sys.argv[1]))
+manifest["complete"] = False
+del manifest["files"]["corpus_training_1.hdf5"]
+json.dump(manifest, open(sys.argv[1], "w"))
+END
+run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed"
+expect_code 0
+expect_out "instances.json: only 2 of 3 shards were made; repeat the command that makes them, which continues"
+run inspect "$formed"
+expect_code 0
+expect_err "instances.json: only 2 of 3 shards were made"
+run inspect "$short"
+expect_empty "$err"
+run pack "$formed" packed-part
+expect_code 0
+expect_err "instances.json: only 2 of 3 shards were made"
+
 # After another program's checkpoint of an earlier update than the first phase's end.
 run convert phase1 theirs --to nvidia
 expect_code 0

@@ -157,6 +157,10 @@ for mpi in $mpis; do
     launch "$mpi" 2 $settings --shard_order rank --virtual_ranks 2 --output "$work/none"
     expect_code 78
     once "--shard_order rank cannot be combined with --virtual_ranks"
+    sed 's/^the$/held/; s/^who$/the/; s/^held$/who/' "$work/model/vocab.txt" >"$work/exchanged.txt"
+    unlike "$mpi" $settings --output "$work/none" -- --vocab_file "$work/exchanged.txt"
+    expect_code 78
+    once "these shards were made with another vocabulary than $work/exchanged.txt"
     launch "$mpi" 3 $settings --shard_order rank --train_batch_size 18 --per_device_train_batch_size 2 \
         --dataloader_drop_last --output "$work/$mpi-rank-3"
     expect_code 0

@@ -166,6 +166,12 @@ once "resumed from again/worker-0/checkpoint-6"
 several 2 $questions --output squad --seed 5 --workers independent
 expect_code 73
 once "squad is not empty"
+mkdir finished # by a run of another kind
+cp squad-5/*.* finished
+several 2 $questions --output finished --seed 5 --workers independent --resume_from_checkpoint auto
+expect_code 73
+once "finished contains a model and no checkpoint to resume from"
+same_files finished squad-5 model.safetensors
 several 2 $questions --output squad --seed 5 --workers independent --resume_from_checkpoint auto
 expect_code 0
 once "squad/worker-2 is left from a run with more processes and is ignored"
@@ -203,6 +209,7 @@ for mpi in "${mpis[@]}"; do
     wait $!
     sort codes | tr '\n' ' ' >"$out"
     [ "$(cat "$out")" = "75 75 " ] || fail "exit codes $(cat "$out")"
+    expect_no "$err" "stop requested" # only the first process says so
     [ "$(grep -cE '^[01] .* stopped: stopped on request after update [0-9]+ of 100000; everything is saved' "$err")" -eq 2 ] ||
         fail "not both have stopped"
     [ ! -e "stopped-$mpi/model.safetensors" ] || fail "a model was chosen"

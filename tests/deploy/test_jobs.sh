@@ -57,6 +57,21 @@ for words in "--output_dir output" --output_dir=output "--output-dir output" --o
     expect_out "exit code 137, queued again"
     [ "$(cat requeued)" = "requeue 7" ] || fail "not queued again"
 done
+# It continues from the newest checkpoint; one that is named is for the first start.
+stand_in berth <<<'echo "words: $*"; exit 1'
+started() { # CHECKPOINT WORDS
+    local resume=$1
+    shift
+    chain "" "$@"
+    expect_code 1
+    expect_out "words: pretrain $* --resume_from_checkpoint $resume"
+}
+started auto --output_dir output
+started auto --resume_from_checkpoint --output_dir output
+started auto,first/checkpoint-7 --resume_from_checkpoint first/checkpoint-7 --output_dir output
+started auto,first/checkpoint-7 --output_dir output --resume-from-checkpoint=first/checkpoint-7
+started auto,first/checkpoint-7 --resume_from_checkpoint auto,first/checkpoint-7 --phase2
+stand_in berth <<<'[ -z "$CHECKPOINT" ] || mkdir -p "$CHECKPOINT"; exit 137'
 progress=1 stopped=1 chain "" --output_dir output # another program's variables
 expect_code 137
 [ ! -e requeued ] || fail "queued again without a newer checkpoint"

@@ -7,6 +7,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/original_write.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -29,7 +30,7 @@ static void test_leftovers_are_removed(void **state) {
         scratch_write(kept[i], "mine");
         assert_true(checkpoint_dir_is_used(scratch_folder, NULL));
     }
-    assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(checkpoint_clean(scratch_folder, NULL, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof kept / sizeof kept[0] + 1); // and the log
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         assert_file_holds(scratch(kept[i]), "mine");
@@ -118,6 +119,19 @@ static void test_rotation_keeps_the_newest(void **state) {
     assert_int_equal(scratch_count(), 1);
 }
 
+// A file that cannot be removed, here because it is a folder, does not keep the others.
+static void test_rotation_of_original_files(void **state) {
+    const struct original_limits limits = {.after = 0, .newest = 3, .limit = 1, .best = -1};
+    struct berth_error error;
+    assert_int_equal(dir_make(scratch("ckpt_1.pt"), NULL), BERTH_OK);
+    scratch_write("ckpt_2.pt", "old");
+    scratch_write("ckpt_3.pt", "new");
+    assert_int_equal(original_rotate(scratch_folder, &limits, &error), BERTH_IO);
+    assert_message_has(&error, "ckpt_1.pt");
+    assert_int_equal(scratch_count(), 2);
+    assert_file_holds(scratch("ckpt_3.pt"), "new");
+}
+
 // Folders that only look like checkpoints are neither resumed from nor removed.
 static void test_names_that_are_no_checkpoints(void **state) {
     static const char *const names[] = {"checkpoint-", "checkpoint-x", "checkpoint-07",
@@ -144,7 +158,7 @@ static void test_checkpoints_without_memory(void **state) {
         enum berth_status status = checkpoint_find(scratch_folder, NULL, &found, NULL);
         if (status == BERTH_OK) {
             assert_string_equal(strrchr(found, '/'), "/checkpoint-10");
-            status = checkpoint_clean(scratch_folder, NULL);
+            status = checkpoint_clean(scratch_folder, NULL, NULL);
         }
         status = status == BERTH_OK ? rotate(10, 2, NULL) : status;
         made = memory_fail_at(0, 0);
@@ -152,7 +166,7 @@ static void test_checkpoints_without_memory(void **state) {
         assert_true((checkpoints() & 1 << 10) != 0);
         memory_free(found);
         assert_int_equal(leftovers_remove(scratch_folder, NULL), BERTH_OK);
-        assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
+        assert_int_equal(checkpoint_clean(scratch_folder, NULL, NULL), BERTH_OK);
     } while (made >= call);
     assert_true(call > 10);
 }
@@ -267,7 +281,7 @@ static void test_rotation_of_moved_checkpoints(void **state) {
     memory_free(found);
     // A run that was killed had renamed a link to remove it.
     assert_int_equal(symlink("disk-2", scratch(".tmp-checkpoint-6-old")), 0);
-    assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(checkpoint_clean(scratch_folder, NULL, NULL), BERTH_OK);
     assert_false(path_is_link(scratch(".tmp-checkpoint-6-old")));
     assert_file_holds(scratch("disk-2/model.safetensors"), "weights");
 }
@@ -451,6 +465,7 @@ int main(void) {
         SCRATCH_TEST(test_no_output_folder),
         SCRATCH_TEST(test_names_that_are_no_checkpoints),
         SCRATCH_TEST(test_rotation_keeps_the_newest),
+        SCRATCH_TEST(test_rotation_of_original_files),
         SCRATCH_TEST(test_checkpoints_without_memory),
         SCRATCH_TEST(test_checkpoints_that_cannot_be_read),
         SCRATCH_TEST(test_checkpoint_of_another_user),

@@ -186,6 +186,21 @@ static void test_overwriting_leaves_nothing_of_a_run(void **state) {
     assert_true(file_exists(fixture_path("out", "model.safetensors"))); // until it is replaced
 }
 
+// The weights of an earlier result in another form stay as long as they are those of the result.
+static void test_an_earlier_form_of_the_result(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    run.config.save_format = "torch";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.save_format = "hf";
+    run.config.resume_from_checkpoint = "auto";
+    for (int steps = 2; steps <= 3; steps++) {
+        run.config.max_steps = steps;
+        assert_int_equal(fixture_execute(&run), BERTH_OK);
+        assert_int_equal(file_exists(fixture_path("out", "pytorch_model.bin")), steps == 2);
+    }
+}
+
 static void count_locked(void *context, const struct berth_record *record) {
     if (record->text != NULL && strstr(record->text, "also contains the result") != NULL) {
         *(int *)context += file_exists(in_folder("out/.lock"));
@@ -296,6 +311,7 @@ int main(void) {
         FIXTURE_TEST(test_start_from_a_checkpoint_that_goes),
         FIXTURE_TEST(test_overwriting_the_model_it_starts_from),
         FIXTURE_TEST(test_overwriting_leaves_nothing_of_a_run),
+        FIXTURE_TEST(test_an_earlier_form_of_the_result),
         FIXTURE_TEST(test_other_formats_are_written_under_the_lock),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
         FIXTURE_TEST(test_read_only_output_is_reported_before_anything_is_read),

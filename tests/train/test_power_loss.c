@@ -156,7 +156,7 @@ static const char *find_fault(const struct written *written, int64_t saved) {
     if (found_step() != newest) {
         return "the newest good checkpoint is not found";
     }
-    if (checkpoint_clean(in_folder("left/run"), NULL) != BERTH_OK ||
+    if (checkpoint_clean(in_folder("left/run"), NULL, NULL) != BERTH_OK ||
         fixture_temporaries("left/run") != 0) {
         return "temporary files cannot be removed";
     }

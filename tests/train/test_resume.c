@@ -265,6 +265,81 @@ static void test_auto_without_checkpoints_starts_anew(void **state) {
     assert_same_run("fresh", "auto");
 }
 
+// "auto,DIR" is DIR if the output folder has no checkpoint.
+static void test_auto_or_a_named_checkpoint(void **state) {
+    struct fixture_run run = fixture_default("first");
+    run.config.save_total_limit = 100;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    char from[256];
+    snprintf(from, sizeof from, "auto,%s", in_folder("first/checkpoint-3"));
+    run.config.output_dir = fixture_keep("second");
+    run.config.resume_from_checkpoint = from;
+    run.log_file = fixture_keep("log");
+    run.stop_at_step = 4; // noticed with the next update
+    run.stop_level = 1;
+    fixture_expect(&run, BERTH_INTERRUPTED, "resumed from ");
+    fixture_assert_logged("second: starting from ");
+    run.stop_at_step = 0;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    fixture_assert_logged("second/checkpoint-5");
+    assert_same_run("first", "second");
+}
+
+// The model or the checkpoints of another run are not overwritten by one that starts elsewhere.
+static void test_another_run_in_the_output_folder(void **state) {
+    struct fixture_run run = fixture_default("first");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.output_dir = fixture_keep("used");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    for (int i = 0; i < 2; i++) { // a finished run, and one without a model
+        fixture_expect(&run, BERTH_CANT_CREATE, "has a model or checkpoints, and ");
+        assert_int_equal(file_remove(in_folder("used/model.safetensors"), NULL), BERTH_OK);
+    }
+    run.config.resume_from_checkpoint = fixture_keep("used/checkpoint-1/");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_same_run("first", "used");
+    run.config.resume_from_checkpoint = fixture_keep("first/checkpoint-1");
+    run.config.overwrite_output_dir = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
+// Exchanges the first two words of model/vocab.txt after [MASK], and ends its lines with `end`.
+static void write_vocabulary(int exchange, const char *end) {
+    char *text = fixture_text(in_folder("model/vocab.txt")), *rest = NULL;
+    FILE *file = fopen(in_folder("model/vocab.txt"), "w");
+    assert_non_null(file);
+    char held[64] = "";
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (exchange > 0 && exchange-- == 2 && line[0] != '[') {
+            snprintf(held, sizeof held, "%s", line);
+            continue;
+        }
+        fprintf(file, "%s%s", line, end);
+        if (held[0] != '\0') {
+            fprintf(file, "%s%s", held, end);
+            held[0] = '\0';
+        }
+        exchange += exchange == 1 && line[0] == '[';
+    }
+    assert_int_equal(fclose(file), 0);
+    memory_free(text);
+}
+
+// A vocabulary of other words with the same size is refused; the form of its file does not count.
+static void test_another_vocabulary(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.resume_from_checkpoint = "auto";
+    write_vocabulary(0, "\r\n");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    write_vocabulary(2, "\n");
+    fixture_expect(&run, BERTH_CONFIG, "model/vocab.txt has other words than ");
+    fixture_assert_logged("out/checkpoint-2/vocab.txt");
+}
+
 // A finished run that is resumed does no update and leaves the same files.
 static void test_finished_run(void **state) {
     struct fixture_run run = fixture_default("done");
@@ -599,6 +674,9 @@ int main(void) {
         FIXTURE_TEST(test_the_floor_ends_the_run),
         FIXTURE_TEST(test_rewarmup),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
+        FIXTURE_TEST(test_auto_or_a_named_checkpoint),
+        FIXTURE_TEST(test_another_run_in_the_output_folder),
+        FIXTURE_TEST(test_another_vocabulary),
         FIXTURE_TEST(test_finished_run),
         FIXTURE_TEST(test_early_stop_is_saved),
         FIXTURE_TEST(test_another_comparison),

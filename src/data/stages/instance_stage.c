@@ -364,6 +364,7 @@ static enum berth_status open_shards(struct job *job, struct stage_settings *set
     }
     if (status == BERTH_OK) {
         stage_set_text(settings, "shards_sha256", digest);
+        stage_set_integer(settings, SHARD_COUNT, json_length(json_member(job->shards, "files")));
     }
     memory_free(path);
     return status;

@@ -6,6 +6,7 @@
 
 #include "data/pretraining/instances.h"
 #include "data/pretraining/pretraining_statistics.h"
+#include "data/pretraining/shard_origin.h"
 #include "data/stages/instance_texts.h"
 #include "data/stages/stage.h"
 #include "text/tokenizer.h"
@@ -29,8 +30,6 @@ struct instance_stage {
     int64_t text_bytes;                        // read by this run
     int64_t files, empty;                      // number of files, and of shards without an instance
 };
-
-#define INSTANCE_MANIFEST "instances.json"
 
 // Checks in advance, before the earlier stages run. BERTH_BAD_DATA: an option is out of range, or
 // the vocabulary has no [CLS], [SEP] or [MASK]. The stage checks the same again.

@@ -6,6 +6,7 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "data/pretraining/shard_origin.h"
 #include "data/stages/stage_work.h"
 #include "format/checksum/digest.h"
 
@@ -143,6 +144,21 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
     job->max_seq_length = job->inputs != NULL ? (int)job->inputs->size.length : 0;
     job->max_predictions = job->inputs != NULL ? (int)job->inputs->size.predictions : 0;
     return status == BERTH_OK ? check_length(job, error) : status;
+}
+
+// Hands the vocabulary on, and warns of an input that was not made to its end.
+static enum berth_status find_origin(struct job *job, struct stage_settings *settings,
+                                     struct berth_error *error) {
+    struct shard_origin origin;
+    const enum berth_status status = shard_origin_read(job->request->input, &origin, error);
+    if (status == BERTH_OK && origin.vocabulary[0] != '\0') {
+        stage_set_text(settings, SHARD_VOCABULARY, origin.vocabulary);
+    }
+    if (status == BERTH_OK) {
+        shard_origin_warn(&origin, job->work.log);
+    }
+    shard_origin_done(&origin);
+    return status;
 }
 
 // --- the entry of a window ----------------------------------------------------------------------
@@ -465,13 +481,14 @@ static enum berth_status prepare(struct job *job, struct stage_settings *setting
                                  struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];
     TRY(find_inputs(job, digest, error));
+    TRY(find_origin(job, settings, error));
     TRY(find_windows(job, error));
     TRY(open_total(job, error));
     stage_set_text(settings, "input_sha256", digest);
     stage_set_integer(settings, "seed", job->request->seed);
     stage_set_integer(settings, "window",
                       (uint64_t)(job->request->window > 0 ? job->request->window : PACK_WINDOW));
-    *manifest = path_beside(job, "_pack.json");
+    *manifest = path_beside(job, PACK_MANIFEST);
     return *manifest != NULL ? BERTH_OK : path_no_memory(error);
 }
 

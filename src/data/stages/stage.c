@@ -86,7 +86,7 @@ static const char *changed_input(const char *name) {
     } digests[] = {{"articles_sha256", "the texts have changed"},
                    {"shards_sha256", "the shards have changed"},
                    {"input_sha256", "the files to pack have changed"},
-                   {"vocab_file", "the vocabulary has changed"}};
+                   {"vocabulary", "the vocabulary has changed"}};
     const char *says = NULL;
     for (size_t i = 0; i < sizeof digests / sizeof *digests; i++) {
         says = strcmp(digests[i].name, name) == 0 ? digests[i].says : says;

@@ -136,6 +136,28 @@ static enum berth_status move_entry(const char *from, const char *path, struct b
     return path_is_link(from) ? path_rename(from, path, error) : dir_publish(from, path, error);
 }
 
+char *checkpoint_unused_name(const char *path, const char *suffix) {
+    const size_t size = strlen(path) + strlen(suffix) + 64;
+    char *name = memory_new(size);
+    if (name != NULL) {
+        snprintf(name, size, "%s.%s", path, suffix);
+    }
+    for (int64_t i = 2; name != NULL && (file_exists(name) || dir_exists(name)); i++) {
+        snprintf(name, size, "%s.%s-%" PRId64, path, suffix, i);
+    }
+    return name;
+}
+
+// Removes what an earlier run left under a temporary name that is needed now. What cannot be
+// removed gets another name, so that it does not stop this run.
+static enum berth_status make_room(const char *path, struct berth_error *error) {
+    const enum berth_status status = remove_entry(path, error);
+    char *name = status == BERTH_IO ? checkpoint_unused_name(path, "kept") : NULL;
+    const int is_free = name != NULL && path_rename(path, name, NULL) == BERTH_OK;
+    memory_free(name);
+    return is_free ? BERTH_OK : status;
+}
+
 // Renames a checkpoint to a temporary name, *away (memory_free, also after a failure), before it is
 // removed: a kill in between leaves a temporary folder, never a damaged checkpoint.
 static enum berth_status move_away(const char *output_dir, int64_t step, char **away,
@@ -144,7 +166,7 @@ static enum berth_status move_away(const char *output_dir, int64_t step, char **
     *away = temporary_path(output_dir, step, "old");
     enum berth_status status = path != NULL && *away != NULL ? BERTH_OK : path_no_memory(error);
     if (status == BERTH_OK) {
-        status = remove_entry(*away, error);
+        status = make_room(*away, error);
     }
     if (status == BERTH_OK) {
         status = move_entry(path, *away, error);
@@ -161,7 +183,9 @@ enum berth_status checkpoint_remove(const char *output_dir, int64_t step,
         status = remove_entry(away, error);
     }
     memory_free(away);
-    return status;
+    return status == BERTH_OK
+               ? BERTH_OK
+               : error_prefix(error, status, "%s/checkpoint-%" PRId64, output_dir, step);
 }
 
 struct checkpoint_writer {
@@ -182,9 +206,7 @@ static enum berth_status create(struct checkpoint_writer *writer, struct berth_e
     if (writer->content->comm->rank > 0) {
         return BERTH_OK;
     }
-    if (dir_exists(writer->temporary)) {
-        TRY(dir_remove(writer->temporary, error));
-    }
+    TRY(make_room(writer->temporary, error));
     TRY(dir_make(writer->temporary, error));
     for (size_t i = 0; i < writer->file_count; i++) {
         TRY(state_file_make(writer->files[i], writer->content->state->table, writer->temporary,
@@ -372,16 +394,20 @@ static enum berth_status verify_step(const char *output_dir, int64_t step,
     return status;
 }
 
-// Removes the `excess` oldest checkpoints, except the newest and the best.
+// Removes the `excess` oldest checkpoints, except the newest and the best. One that cannot be
+// removed does not keep the others; the first such error is returned.
 static enum berth_status remove_oldest(const char *output_dir, const int64_t *steps, size_t count,
                                        size_t excess, int64_t best, struct berth_error *error) {
+    enum berth_status first = BERTH_OK;
     for (size_t i = 0; i + 1 < count && excess > 0; i++) {
         if (steps[i] != best) {
-            TRY(checkpoint_remove(output_dir, steps[i], error));
+            const enum berth_status status =
+                checkpoint_remove(output_dir, steps[i], first == BERTH_OK ? error : NULL);
+            first = first == BERTH_OK ? status : first;
             excess--;
         }
     }
-    return BERTH_OK;
+    return first;
 }
 
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
@@ -395,6 +421,7 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
     enum berth_status status = BERTH_OK;
     if (limit > 0 && count > limit) {
         status = verify_step(output_dir, limits->newest, error);
+        status = status == BERTH_IO ? BERTH_BAD_DATA : status; // unreadable is as bad as damaged
         if (status == BERTH_OK) {
             status = remove_oldest(output_dir, steps, count, count - limit, limits->best, error);
         }
@@ -433,12 +460,20 @@ int checkpoint_dir_is_used(const char *output_dir, const struct berth_config *co
 }
 
 static enum berth_status clean_entry(const char *path, void *context, struct berth_error *error) {
-    (void)context;
-    return checkpoint_is_temporary(path_name(path)) ? remove_entry(path, error) : BERTH_OK;
+    struct berth_error own;
+    (void)error;
+    if (checkpoint_is_temporary(path_name(path)) && remove_entry(path, &own) != BERTH_OK) {
+        log_warning(context,
+                    "%s, which an earlier run left, cannot be removed and stays: %s; nothing needs "
+                    "it: remove it by hand, as its owner",
+                    path, own.message);
+    }
+    return BERTH_OK;
 }
 
-enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *error) {
-    return dir_each(output_dir, clean_entry, NULL, error);
+enum berth_status checkpoint_clean(const char *output_dir, const struct berth_log *log,
+                                   struct berth_error *error) {
+    return dir_each(output_dir, clean_entry, (void *)log, error);
 }
 
 // --- finding, verifying and reading --------------------------------------------------------------
@@ -538,7 +573,7 @@ static int has_file(const char *folder, const char *name) {
     return exists;
 }
 
-static int has_checkpoint(const char *folder) {
+int checkpoint_is_in(const char *folder) {
     int64_t *steps;
     size_t count;
     if (checkpoint_list(folder, &steps, &count, NULL) != BERTH_OK) {
@@ -558,7 +593,7 @@ static int is_log_of_run(const char *path) {
     char *folder = strcmp(path_name(path), RUN_LOG_NAME) == 0 ? file_parent(path) : NULL;
     const int is_of_run = folder != NULL && has_file(folder, RUN_LOG_NAME) &&
                           (has_file(folder, "model.safetensors") || has_file(folder, ".lock") ||
-                           has_checkpoint(folder));
+                           checkpoint_is_in(folder));
     memory_free(folder);
     return is_of_run;
 }

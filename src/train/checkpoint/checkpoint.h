@@ -71,8 +71,9 @@ struct checkpoint_limits {
     int64_t originals_after; // if not -1: also for files of original_write.h with higher steps than
                              // this
 };
-// Removes the others, but nothing unless checkpoint `newest` verifies. Leaves checkpoints after
-// `newest` alone: they are damaged, or belong to a run that had gone further (leftovers.h).
+// Removes the others, but nothing unless checkpoint `newest` verifies (BERTH_BAD_DATA). One that
+// cannot be removed does not keep the others; the first such error is returned. Leaves checkpoints
+// after `newest` alone: they are damaged, or belong to a run that had gone further (leftovers.h).
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
 
@@ -94,12 +95,16 @@ enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct b
 enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
                                     struct berth_error *error);
 
+// Whether the folder has a folder checkpoint-N, valid or not.
+int checkpoint_is_in(const char *folder);
 // Whether output_dir contains anything that would get mixed up with a new run's files. Locks,
 // temporary folders, the log of an earlier run and the report files that the settings name (NULL:
 // none) do not count. A missing folder contains nothing.
 int checkpoint_dir_is_used(const char *output_dir, const struct berth_config *config);
-// Removes the partially written files of a killed run. The caller must hold the lock of output_dir.
-enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *error);
+// Removes the partially written files of a killed run, and warns of those that cannot be removed.
+// The caller must hold the lock of output_dir.
+enum berth_status checkpoint_clean(const char *output_dir, const struct berth_log *log,
+                                   struct berth_error *error);
 
 // Steps of the checkpoint-<step> folders, ascending; memory_free(*steps).
 enum berth_status checkpoint_list(const char *output_dir, int64_t **steps, size_t *count,
@@ -119,6 +124,9 @@ char *checkpoint_path(const char *output_dir, int64_t step);
 // after a failure). All ranks call it.
 enum berth_status checkpoint_locate(struct comm *comm, const char *output_dir, int64_t step,
                                     char **folder, struct berth_error *error);
+
+// PATH.SUFFIX, or PATH.SUFFIX-2 and so on where that exists; newly allocated, NULL: out of memory.
+char *checkpoint_unused_name(const char *path, const char *suffix);
 
 // Whether the name is that of a temporary folder, or of a temporary file of core/file.h.
 int checkpoint_is_temporary(const char *name);

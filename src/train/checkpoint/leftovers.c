@@ -47,6 +47,15 @@ enum berth_status leftovers_remove(const char *output_dir, struct berth_error *e
     return dir_each(output_dir, remove_entry, (char *)output_dir, error);
 }
 
+void leftovers_remove_form(const char *output_dir, const struct berth_log *log) {
+    struct berth_error error;
+    char *path = path_join(output_dir, "pytorch_model.bin");
+    if ((path != NULL ? file_remove(path, &error) : path_no_memory(&error)) != BERTH_OK) {
+        log_warning(log, "%s; it is an earlier model: remove it", error.message);
+    }
+    memory_free(path);
+}
+
 // A file or folder from which the run starts.
 struct start {
     const char *output_dir, *path;
@@ -97,19 +106,6 @@ enum berth_status leftovers_check(const struct berth_config *config, struct bert
 
 // --- branches -----------------------------------------------------------------------------------
 
-// PATH.abandoned, or PATH.abandoned-2 and so on where that exists; newly allocated.
-static char *unused_name(const char *path) {
-    const size_t size = strlen(path) + 64;
-    char *name = memory_new(size);
-    if (name != NULL) {
-        snprintf(name, size, "%s.abandoned", path);
-    }
-    for (int64_t i = 2; name != NULL && (file_exists(name) || dir_exists(name)); i++) {
-        snprintf(name, size, "%s.abandoned-%" PRId64, path, i);
-    }
-    return name;
-}
-
 static enum berth_status find_later(const struct leftovers_branch *branch, const char *path,
                                     int *is_later, struct berth_error *error) {
     const char *name = path_name(path);
@@ -135,7 +131,7 @@ static enum berth_status set_aside(const char *path, void *context, struct berth
     if (!is_later) {
         return BERTH_OK;
     }
-    char *away = unused_name(path);
+    char *away = checkpoint_unused_name(path, "abandoned");
     const enum berth_status status =
         away != NULL ? path_rename(path, away, error) : path_no_memory(error);
     if (status == BERTH_OK) {

@@ -336,15 +336,18 @@ enum berth_status original_rotate(const char *output_dir, const struct original_
                                   struct berth_error *error) {
     char **names;
     TRY(dir_list(output_dir, &names, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+    enum berth_status first = BERTH_OK; // error; the other files are removed nevertheless
+    for (size_t i = 0; names[i] != NULL; i++) {
         if (is_counted(names[i], limits) && torch_find_step(names[i]) != limits->best &&
             count_newer(names, names[i], limits) >= limits->limit) {
             char *path = path_join(output_dir, names[i]);
-            status = path != NULL ? file_remove(path, error) : path_no_memory(error);
+            struct berth_error *own = first == BERTH_OK ? error : NULL;
+            const enum berth_status status =
+                path != NULL ? file_remove(path, own) : path_no_memory(own);
+            first = first == BERTH_OK ? status : first;
             memory_free(path);
         }
     }
     memory_free(names);
-    return status;
+    return first;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/inputs.h"
 
+#include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -122,6 +123,53 @@ enum berth_status model_files_open_tokenizer(struct model_files *files,
         status = read_tokenizer(files, config, folder, &file, error);
     }
     vocabulary_file_done(&file);
+    return status;
+}
+
+enum berth_status inputs_digest_vocabulary(const struct tokenizer *tokenizer,
+                                           char digest[DIGEST_HEX_SIZE],
+                                           struct berth_error *error) {
+    const size_t pieces = tokenizer_rules_of(tokenizer)->word_pieces;
+    const size_t count = pieces > 0 ? pieces : tokenizer_size(tokenizer);
+    struct buffer words = {0};
+    for (size_t i = 0; i < count; i++) {
+        buffer_put_text(&words, tokenizer_piece(tokenizer, (int32_t)i));
+        buffer_put_byte(&words, '\n');
+    }
+    const enum berth_status status =
+        words.failed ? error_no_memory(error, 0, "the vocabulary's words")
+                     : digest_memory(DIGEST_SHA256, words.bytes, words.length, digest, error);
+    buffer_done(&words);
+    return status;
+}
+
+static enum berth_status compare_words(const struct model_files *files,
+                                       const struct model_files *other, struct berth_error *error) {
+    char own[DIGEST_HEX_SIZE], theirs[DIGEST_HEX_SIZE];
+    TRY(inputs_digest_vocabulary(files->tokenizer, own, error));
+    TRY(inputs_digest_vocabulary(other->tokenizer, theirs, error));
+    return strcmp(own, theirs) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s has other words than %s, the vocabulary of the checkpoint; use "
+                           "that one, or start from the weights alone with --model",
+                           files->vocab_path, other->vocab_path);
+}
+
+enum berth_status model_files_check_vocabulary(const struct model_files *files, const char *folder,
+                                               struct berth_error *error) {
+    struct model_files other = {0};
+    struct berth_config config;
+    struct berth_error own;
+    if (files->tokenizer == NULL || path_is_inside(files->vocab_path, folder)) {
+        return BERTH_OK;
+    }
+    berth_config_init(&config);
+    enum berth_status status = model_files_open_tokenizer(&other, &config, folder, &own);
+    status = status == BERTH_OK         ? compare_words(files, &other, error)
+             : status == BERTH_NO_INPUT ? BERTH_OK // the checkpoint has no vocabulary
+                                        : error_copy(error, &own);
+    model_files_done(&other);
     return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "format/checksum/digest.h"
 #include "model/config.h"
 #include "model/params.h"
 #include "model/sentence.h"
@@ -69,6 +70,16 @@ enum berth_status model_files_initialise(const struct model_files *files,
 enum berth_status model_files_open_tokenizer(struct model_files *files,
                                              const struct berth_config *config, const char *folder,
                                              struct berth_error *error);
+
+// The SHA-256 of the vocabulary's words, a line for each, whatever the form of its file. Words that
+// a folder adds to those of its vocabulary do not count: they change no other's id.
+enum berth_status inputs_digest_vocabulary(const struct tokenizer *tokenizer,
+                                           char digest[DIGEST_HEX_SIZE], struct berth_error *error);
+
+// BERTH_CONFIG, naming both files, if `folder` has a vocabulary with other words than that of
+// `files`.
+enum berth_status model_files_check_vocabulary(const struct model_files *files, const char *folder,
+                                               struct berth_error *error);
 
 // Sets do_lower_case, unless the user did, if the folder's sentence-transformers settings
 // lower-case texts, whatever the tokenizer's files say. sentence-transformers does that before the

@@ -103,7 +103,8 @@ static void report_saved(struct run *run, int64_t step) {
 }
 
 // Applies on_save_error to an error of saving `step`. Errors of other ranks, and of the state
-// itself, such as non-finite weights, are always errors.
+// itself, such as non-finite weights, are always errors. An old checkpoint that cannot be removed
+// never is: the new one is there.
 static enum berth_status handle_save_error(const struct run *run, int64_t step,
                                            enum berth_status status, const struct berth_error *own,
                                            struct berth_error *error) {
@@ -114,10 +115,15 @@ static enum berth_status handle_save_error(const struct run *run, int64_t step,
     if (status == BERTH_UNAVAILABLE || comm->status(comm, NULL) != BERTH_OK) {
         return error_set(error, status, "%s", own->message);
     }
-    const char *outcome = run->saved_step != step ? "not saved"
-                          : status == BERTH_BAD_DATA
-                              ? "damaged, so older ones were kept"
-                              : "saved, but an older one could not be removed";
+    const int is_saved = run->saved_step == step;
+    if (is_saved && status != BERTH_BAD_DATA && status != BERTH_NO_MEMORY) {
+        log_warning(run->loop->log,
+                    "checkpoint of step %" PRId64 " saved, but an older one could not be removed "
+                    "and stays: %s; remove it by hand, as its owner",
+                    step, own->message);
+        return BERTH_OK;
+    }
+    const char *outcome = is_saved ? "damaged, so older ones were kept" : "not saved";
     const int has_diverged = status == BERTH_FAILURE; // a weight is not finite (state_file.c)
     if (!has_diverged && goes_on_after_save_error(run->loop)) {
         log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", step, outcome,
@@ -185,10 +191,8 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
         return saver_begin(loop->saver, &limits, error);
     }
     TRY(checkpoint_write(loop->content, loop->config->output_dir, error));
-    run->saved_step = run->progress->step;
-    TRY(rotate(run, error));
-    report_saved(run, run->saved_step);
-    return BERTH_OK;
+    report_saved(run, run->progress->step);
+    return rotate(run, error);
 }
 
 enum berth_status loop_save(struct run *run, struct berth_error *error) {

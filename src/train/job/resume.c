@@ -10,6 +10,54 @@
 
 #include <string.h>
 
+#define AUTO_OR "auto,"
+#define AUTO_OR_LENGTH (sizeof AUTO_OR - 1)
+
+// --- the output folder --------------------------------------------------------------------------
+
+// Whether the checkpoint is one of the output folder, also by a link there.
+static enum berth_status check_own(const char *checkpoint, const char *output_dir, int *is_own,
+                                   struct berth_error *error) {
+    char *parent = file_parent(checkpoint);
+    *is_own = parent != NULL &&
+              (path_is_same(parent, output_dir) || path_is_inside(checkpoint, output_dir));
+    memory_free(parent);
+    return parent != NULL ? BERTH_OK : path_no_memory(error);
+}
+
+// A run that starts from a checkpoint of another folder.
+static enum berth_status check_foreign(const struct berth_config *config, const char *from,
+                                       struct berth_error *error) {
+    const char *output_dir = config->output_dir;
+    int is_own, has_model;
+    TRY(check_own(from, output_dir, &is_own, error));
+    if (is_own || config->overwrite_output_dir) {
+        return BERTH_OK;
+    }
+    TRY(folder_holds_weights(output_dir, &has_model, error));
+    return !has_model && !checkpoint_is_in(output_dir)
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "--output_dir %s has a model or checkpoints, and %s is none of them; "
+                           "choose another folder, resume with --resume_from_checkpoint auto, or "
+                           "add --overwrite_output_dir",
+                           output_dir, from);
+}
+
+enum berth_status resume_check_unfinished(const struct berth_config *config,
+                                          struct berth_error *error) {
+    int finished = 0;
+    TRY(folder_holds_weights(config->output_dir, &finished, error));
+    return !finished || config->overwrite_output_dir
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "--output_dir %s contains a model and no checkpoint to resume from; "
+                           "choose another folder, or add --overwrite_output_dir to overwrite it",
+                           config->output_dir);
+}
+
+// --- what to resume from ------------------------------------------------------------------------
+
 // A folder checkpoint-N, or else a file of the original programs.
 static enum berth_status find_named(struct resume *resume, const struct berth_config *config,
                                     const char *name, const struct berth_log *log,
@@ -40,43 +88,56 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     return status;
 }
 
-// A run that was meant to resume must not overwrite a finished model.
-static enum berth_status check_unfinished(const struct berth_config *config,
-                                          struct berth_error *error) {
-    int finished = 0;
-    TRY(folder_holds_weights(config->output_dir, &finished, error));
-    return !finished || config->overwrite_output_dir
-               ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE,
-                           "--output_dir %s contains a model and no checkpoint to resume from; "
-                           "choose another folder, or add --overwrite_output_dir to overwrite it",
-                           config->output_dir);
-}
-
 // Berth's own checkpoint, or else one of the original programs.
 static enum berth_status find_newest(struct resume *resume, const struct berth_config *config,
                                      const struct berth_log *log, struct berth_error *error) {
     const char *folder = config->output_dir;
     TRY(checkpoint_find(folder, log, &resume->folder, error));
-    if (resume->folder == NULL) {
-        TRY(original_find(folder, -1, &resume->folder, &resume->original_step, error));
+    return resume->folder != NULL
+               ? BERTH_OK
+               : original_find(folder, -1, &resume->folder, &resume->original_step, error);
+}
+
+int resume_is_auto(const struct berth_config *config) {
+    const char *from = config->resume_from_checkpoint;
+    return from != NULL &&
+           (strcmp(from, "auto") == 0 || strncmp(from, AUTO_OR, AUTO_OR_LENGTH) == 0);
+}
+
+// The checkpoint that the settings name; NULL: none.
+static const char *named(const struct berth_config *config) {
+    const char *from = config->resume_from_checkpoint;
+    return !resume_is_auto(config)     ? from
+           : strcmp(from, "auto") == 0 ? NULL
+                                       : from + AUTO_OR_LENGTH;
+}
+
+static enum berth_status find_start(struct resume *resume, const struct berth_config *config,
+                                    const struct berth_log *log, struct berth_error *error) {
+    const char *name = named(config);
+    if (name == NULL) {
+        TRY(resume_check_unfinished(config, error));
+        log_note(log, "no checkpoint in %s: starting from the beginning", config->output_dir);
+        return BERTH_OK;
     }
-    if (resume->folder == NULL) {
-        TRY(check_unfinished(config, error));
-        log_note(log, "no checkpoint in %s: starting from the beginning", folder);
+    if (resume_is_auto(config)) {
+        log_note(log, "no checkpoint in %s: starting from %s", config->output_dir, name);
     }
-    return BERTH_OK;
+    TRY(find_named(resume, config, name, log, error));
+    return check_foreign(config, resume->folder, error);
 }
 
 enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
                               const struct berth_log *log, struct berth_error *error) {
-    const char *from = config->resume_from_checkpoint;
-    const char *name = from != NULL && strcmp(from, "auto") != 0 ? from : NULL;
+    const char *name = named(config);
     if (name != NULL && config->resume_step >= 0) {
         log_note(log, "resume_step has no effect: resume_from_checkpoint names %s", name);
     }
-    return name != NULL || config->resume_step >= 0 ? find_named(resume, config, name, log, error)
-                                                    : find_newest(resume, config, log, error);
+    if (name == NULL && config->resume_step >= 0) {
+        return find_named(resume, config, NULL, log, error);
+    }
+    TRY(resume_is_auto(config) ? find_newest(resume, config, log, error) : BERTH_OK);
+    return resume->folder != NULL ? BERTH_OK : find_start(resume, config, log, error);
 }
 
 enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,

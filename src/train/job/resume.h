@@ -17,9 +17,19 @@ struct resume {
 
 static const struct resume resume_none = {.original_step = -1};
 
+// Whether --resume_from_checkpoint is "auto", the newest checkpoint of the output folder, or
+// "auto,DIR", which is DIR if there is none.
+int resume_is_auto(const struct berth_config *config);
+
+// BERTH_CANT_CREATE if the output folder has a model, which a run that was meant to resume and has
+// no checkpoint would overwrite.
+enum berth_status resume_check_unfinished(const struct berth_config *config,
+                                          struct berth_error *error);
+
 // Finds the checkpoint that --resume_from_checkpoint or --resume_step names, or the newest one of
 // the output folder; if there is none, *resume is unchanged. BERTH_NO_INPUT: the named checkpoint
-// does not exist. BERTH_CANT_CREATE: the run would start over and overwrite a finished model.
+// does not exist. BERTH_CANT_CREATE: the run would overwrite a finished model, or mix with another
+// run's checkpoints.
 enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
                               const struct berth_log *log, struct berth_error *error);
 

@@ -37,7 +37,8 @@ static enum berth_status require_start(const struct training_job *job, struct be
         return error_set(
             error, BERTH_CONFIG,
             "--phase2 continues from a checkpoint of the first phase: name its folder with "
-            "--resume_from_checkpoint, or a model to start from its weights alone");
+            "--resume_from_checkpoint DIR, or auto,DIR to continue the second phase if it has a "
+            "checkpoint; or name a model to start from its weights alone");
     }
     return pretrains && config->config_file != NULL
                ? BERTH_OK
@@ -140,7 +141,7 @@ static enum berth_status compare_settings(const struct training_job *job,
 // Locks the folder first, because another run might be rotating the checkpoints that are read next.
 static enum berth_status lock_output(struct training_job *job, struct berth_error *error) {
     TRY(output_lock(&job->config, &job->lock, &job->log, error));
-    return checkpoint_clean(job->config.output_dir, error);
+    return checkpoint_clean(job->config.output_dir, &job->log, error);
 }
 
 // --- reading ------------------------------------------------------------------------------------
@@ -276,6 +277,9 @@ static enum berth_status check_prediction(const struct training_job *job,
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(open_model(job, error));
+    if (job->resume.folder != NULL && job->resume.original_step < 0) {
+        TRY(model_files_check_vocabulary(&job->files, job->resume.folder, error));
+    }
     const struct length_limits limits = model_files_limits(
         &job->files, option_default_integer("max_seq_length", job->task->defaults),
         job->model_folder);
@@ -395,6 +399,9 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
     TRY(comm_settle(job->comm, job_is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
                     error));
     TRY(checkpoint_write_model(&job->content, folder, error));
+    if (job_is_first(job) && loop->updates > 0) {
+        leftovers_remove_form(folder, &job->log);
+    }
     if (!job_is_first(job) || loop->evaluated_step != loop->model_step ||
         loop->evaluated_step < 0) {
         return BERTH_OK;

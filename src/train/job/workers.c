@@ -8,6 +8,7 @@
 #include "report/html.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/leftovers.h"
+#include "train/job/resume.h"
 #include "train/job/training_job.h"
 #include "train/job/worker_table.h"
 #include "train/machine/machine.h"
@@ -84,6 +85,9 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
         return error_no_memory(error, (size_t)comm->size * sizeof *worker->table.rows,
                                "the table of workers");
     }
+    if (is_first(worker) && option_resumes(given) && !dir_exists(worker->folder)) {
+        TRY(resume_check_unfinished(given, error)); // no worker has written that model
+    }
     worker->config.seed = given->seed + comm->rank;
     worker->config.output_dir = worker->folder;
     worker->config.report = NULL; // one for all, at the end
@@ -115,7 +119,7 @@ static void announce(const struct worker *worker) {
 static enum berth_status lock_output(struct worker *worker, struct berth_error *error) {
     const struct berth_config *given = worker->given;
     TRY(output_lock(given, &worker->lock, NULL, error));
-    TRY(checkpoint_clean(given->output_dir, error));
+    TRY(checkpoint_clean(given->output_dir, &worker->args.log, error));
     const int is_stopped = worker->request != NULL && *worker->request != 0;
     return overwrites(given) && !is_stopped ? leftovers_remove(given->output_dir, error) : BERTH_OK;
 }
@@ -330,12 +334,11 @@ static enum berth_status train_independently(const struct training_job_args *arg
 // Sets *answer to whether one process resumes a run of several workers: it then is worker 0.
 static enum berth_status is_worker_0(const struct berth_config *config, int *answer,
                                      struct berth_error *error) {
-    const char *from = config->resume_from_checkpoint;
     char *folder = worker_folder(config->output_dir != NULL ? config->output_dir : "", 0);
     if (folder == NULL) {
         return path_no_memory(error);
     }
-    *answer = from != NULL && strcmp(from, "auto") == 0 && dir_exists(folder);
+    *answer = resume_is_auto(config) && dir_exists(folder);
     memory_free(folder);
     return BERTH_OK;
 }

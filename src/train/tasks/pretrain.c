@@ -2,16 +2,19 @@
 // The task "pretrain": predicts masked tokens, and whether the second segment follows the first.
 // Training streams its shards (data/pretraining/shard_stream.h); for evaluation the first
 // max_eval_samples held-out sequences are in memory.
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "data/pretraining/instances.h"
 #include "data/pretraining/shard_list.h"
+#include "data/pretraining/shard_origin.h"
 #include "metrics/results.h"
 #include "train/engine/infer.h"
 #include "train/tasks/task.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 struct pretrain {
     struct shard_list shards;
@@ -86,6 +89,54 @@ static enum berth_status check_positions(const struct shard_list *shards,
                      shards->items[0].path, shards->length, shape->max_position_embeddings);
 }
 
+static enum berth_status check_words(const struct shard_origin *origin,
+                                     const struct model_files *files, struct berth_error *error) {
+    char digest[DIGEST_HEX_SIZE];
+    if (files->tokenizer == NULL || origin->vocabulary[0] == '\0') {
+        return BERTH_OK;
+    }
+    TRY(inputs_digest_vocabulary(files->tokenizer, digest, error));
+    return strcmp(digest, origin->vocabulary) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: these shards were made with another vocabulary than %s, the "
+                           "model's; make them again with that one, or use the model of theirs",
+                           origin->manifest, files->vocab_path);
+}
+
+static enum berth_status check_folder(const char *folder, const struct task_open *args,
+                                      struct berth_error *error) {
+    struct shard_origin origin;
+    enum berth_status status = shard_origin_read(folder, &origin, error);
+    if (status == BERTH_OK) {
+        status = check_words(&origin, args->files, error);
+    }
+    if (status == BERTH_OK && args->use == TASK_TRAIN) {
+        shard_origin_warn(&origin, args->log);
+    }
+    shard_origin_done(&origin);
+    return status;
+}
+
+// Checks how the shards were made, once for each folder of consecutive ones.
+static enum berth_status check_origin(const struct shard_list *shards, const struct task_open *args,
+                                      struct berth_error *error) {
+    char *last = NULL;
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i < shards->count && status == BERTH_OK; i++) {
+        char *folder = file_parent(shards->items[i].path);
+        if (folder == NULL) {
+            status = path_no_memory(error);
+        } else if (last == NULL || strcmp(folder, last) != 0) {
+            status = check_folder(folder, args, error);
+        }
+        memory_free(last);
+        last = folder;
+    }
+    memory_free(last);
+    return status;
+}
+
 // Drops sequences beyond the first max_eval_samples, and predictions beyond
 // max_predictions_per_seq.
 static void cut_instances(struct instances *instances, const struct berth_config *config) {
@@ -119,6 +170,7 @@ static enum berth_status fill_held_out(struct pretrain *own, const struct task_o
                          set->path);
     }
     TRY(check_positions(&own->shards, shape, error));
+    TRY(check_origin(&own->shards, args, error));
     for (size_t i = 0; i < own->shards.count && !is_enough(&own->instances, config); i++) {
         TRY(shard_list_read(&own->shards, i, (int32_t)shape->vocab_size, length_of(config),
                             &own->instances, error));
@@ -136,6 +188,7 @@ static enum berth_status fill_training(struct pretrain *own, const struct task_o
     set->path = config->input_dir;
     TRY(shard_list_open(&own->shards, set->path, SHARD_TRAIN, length_of(config), error));
     TRY(check_positions(&own->shards, shape, error));
+    TRY(check_origin(&own->shards, args, error));
     set->shards = &own->shards;
     set->examples = own->shards.sequences;
     set->stream = (struct shard_stream_settings){

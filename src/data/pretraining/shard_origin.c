@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/pretraining/shard_origin.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/json/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// FOLDER/instances.json, or else FOLDER_pack.json; NULL: there is neither.
+static enum berth_status find_manifest(const char *folder, char **manifest,
+                                       struct berth_error *error) {
+    const size_t length = path_length(folder), size = length + sizeof PACK_MANIFEST;
+    TRY(file_find(folder, INSTANCE_MANIFEST, manifest, error));
+    if (*manifest != NULL) {
+        return BERTH_OK;
+    }
+    char *path = memory_new(size);
+    if (path == NULL) {
+        return path_no_memory(error);
+    }
+    snprintf(path, size, "%.*s%s", (int)length, folder, PACK_MANIFEST);
+    if (file_exists(path)) {
+        *manifest = path;
+    } else {
+        memory_free(path);
+    }
+    return BERTH_OK;
+}
+
+static void read_settings(struct shard_origin *origin, const json *settings) {
+    const char *vocabulary = json_text(json_member(settings, SHARD_VOCABULARY));
+    const char *count = json_text(json_member(settings, SHARD_COUNT));
+    if (vocabulary != NULL && digest_is_hex(DIGEST_SHA256, vocabulary)) {
+        snprintf(origin->vocabulary, sizeof origin->vocabulary, "%s", vocabulary);
+    }
+    if (count == NULL || !number_parse_integer(count, &origin->wanted)) {
+        origin->wanted = 0;
+    }
+}
+
+enum berth_status shard_origin_read(const char *folder, struct shard_origin *origin,
+                                    struct berth_error *error) {
+    json *object;
+    struct berth_error own = {0};
+    *origin = (struct shard_origin){0};
+    TRY(find_manifest(folder, &origin->manifest, error));
+    if (origin->manifest == NULL) {
+        return BERTH_OK;
+    }
+    const enum berth_status status = json_read_file(origin->manifest, &object, &own);
+    if (status != BERTH_OK) {
+        return file_probe(status, &own, error);
+    }
+    const json *complete = json_member(object, "complete");
+    origin->is_partial = json_is_boolean(complete) && !json_truth(complete);
+    origin->made = (int64_t)json_length(json_member(object, "files"));
+    read_settings(origin, json_member(object, "settings"));
+    json_free(object);
+    return BERTH_OK;
+}
+
+void shard_origin_done(struct shard_origin *origin) {
+    memory_free(origin->manifest);
+    *origin = (struct shard_origin){0};
+}
+
+void shard_origin_warn(const struct shard_origin *origin, const struct berth_log *log) {
+    static const char remedy[] = "repeat the command that makes them, which continues";
+    if (origin->is_partial && origin->wanted > 0) {
+        log_warning(log, "%s: only %" PRId64 " of %" PRId64 " shards were made; %s",
+                    origin->manifest, origin->made, origin->wanted, remedy);
+    } else if (origin->is_partial) {
+        log_warning(log, "%s: not all files were made; %s", origin->manifest, remedy);
+    }
+}
