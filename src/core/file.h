@@ -74,11 +74,18 @@ struct file_writer {
 };
 enum berth_status file_writer_open(struct file_writer *writer, const char *path,
                                    struct berth_error *error);
+// The same for FOLDER/NAME.
+enum berth_status file_writer_open_in(struct file_writer *writer, const char *folder,
+                                      const char *name, struct berth_error *error);
 enum berth_status file_writer_put(struct file_writer *writer, const void *bytes, size_t length,
                                   struct berth_error *error);
 enum berth_status file_writer_printf(struct file_writer *writer, struct berth_error *error,
                                      const char *format, ...) __attribute__((format(printf, 3, 4)));
 enum berth_status file_writer_commit(struct file_writer *writer, struct berth_error *error);
+// Commits files of one folder together (count > 0): each is complete on the disk before the first
+// is renamed, so a full disk changes none of them.
+enum berth_status file_writer_commit_all(struct file_writer *writers, size_t count,
+                                         struct berth_error *error);
 void file_writer_abort(struct file_writer *writer);
 
 // file_writer_open, put and commit in one.

@@ -88,6 +88,16 @@ enum berth_status file_writer_open(struct file_writer *writer, const char *path,
     return BERTH_OK;
 }
 
+enum berth_status file_writer_open_in(struct file_writer *writer, const char *folder,
+                                      const char *name, struct berth_error *error) {
+    char *path = path_join(folder, name);
+    *writer = (struct file_writer){.descriptor = -1, .status = BERTH_NO_MEMORY};
+    const enum berth_status status =
+        path != NULL ? file_writer_open(writer, path, error) : path_no_memory(error);
+    memory_free(path);
+    return status;
+}
+
 static enum berth_status write_through(struct file_writer *writer, const char *bytes, size_t length,
                                        struct berth_error *error) {
     while (length > 0) {
@@ -152,51 +162,64 @@ enum berth_status file_writer_printf(struct file_writer *writer, struct berth_er
     return status;
 }
 
-// The steps of commit that can fail. The folder is opened first, so that after the rename only its
-// sync can fail.
-static enum berth_status commit(struct file_writer *writer, const char *parent,
-                                struct berth_error *error) {
+// Everything but the rename. A failure of a put is reported once more.
+static enum berth_status complete(struct file_writer *writer, struct berth_error *error) {
+    if (writer->descriptor < 0) {
+        return writer->status; // open has reported it
+    }
+    if (writer->status != BERTH_OK) {
+        return writer_report(writer, error);
+    }
     TRY(flush(writer, error));
-    int folder = file_call_open(parent, O_RDONLY | O_DIRECTORY);
+    return file_call_sync(writer->descriptor) < 0 ? writer_fail(writer, BERTH_IO, errno, error)
+                                                  : BERTH_OK;
+}
+
+static enum berth_status publish(struct file_writer *writers, size_t count, int folder,
+                                 struct berth_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (CALL(rename(writers[i].temporary, writers[i].path)) < 0) {
+            return writer_fail(&writers[i], BERTH_IO, errno, error);
+        }
+        writers[i].temporary[0] = '\0'; // abort must not remove it
+    }
+    return file_call_sync_folder(folder) < 0
+               ? error_set_errno(error, BERTH_IO, errno, "wrote %s, but cannot sync its folder",
+                                 writers[0].path)
+               : BERTH_OK;
+}
+
+// The folder is opened before the first rename, so that then only renames and its sync can fail.
+static enum berth_status commit(struct file_writer *writers, size_t count,
+                                struct berth_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        TRY(complete(&writers[i], error));
+    }
+    char *parent = file_parent(writers[0].path);
+    if (parent == NULL) {
+        return path_no_memory(error);
+    }
+    const int folder = file_call_open(parent, O_RDONLY | O_DIRECTORY);
+    memory_free(parent);
     if (folder < 0) {
-        return writer_fail(writer, BERTH_IO, errno, error);
+        return writer_fail(&writers[0], BERTH_IO, errno, error);
     }
-    enum berth_status status = BERTH_OK;
-    if (file_call_sync(writer->descriptor) < 0 ||
-        CALL(rename(writer->temporary, writer->path)) < 0) {
-        status = writer_fail(writer, BERTH_IO, errno, error);
-    } else if (file_call_sync_folder(folder) < 0) {
-        writer->temporary[0] = '\0'; // renamed to its final name: abort must not remove it
-        status = error_set_errno(error, BERTH_IO, errno, "wrote %s, but cannot sync its folder",
-                                 writer->path);
-        writer->status = status;
-    }
+    const enum berth_status status = publish(writers, count, folder, error);
     file_call_close(folder);
     return status;
 }
 
+enum berth_status file_writer_commit_all(struct file_writer *writers, size_t count,
+                                         struct berth_error *error) {
+    const enum berth_status status = commit(writers, count, error);
+    for (size_t i = 0; i < count; i++) {
+        file_writer_abort(&writers[i]); // only closes those that were renamed
+    }
+    return status;
+}
+
 enum berth_status file_writer_commit(struct file_writer *writer, struct berth_error *error) {
-    enum berth_status status = writer->status;
-    if (writer->descriptor < 0) {
-        return status; // open has reported it
-    }
-    char *parent = file_parent(writer->path);
-    if (status != BERTH_OK) {
-        (void)writer_report(writer, error);
-    } else if (parent == NULL) {
-        status = path_no_memory(error);
-    } else {
-        status = commit(writer, parent, error);
-    }
-    memory_free(parent);
-    if (status != BERTH_OK) {
-        file_writer_abort(writer);
-        return status;
-    }
-    file_call_close(writer->descriptor);
-    writer->descriptor = -1;
-    writer_forget(writer);
-    return BERTH_OK;
+    return file_writer_commit_all(writer, 1, error);
 }
 
 void file_writer_abort(struct file_writer *writer) {

@@ -375,16 +375,27 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
 
 // --- memory -------------------------------------------------------------------------------------
 
+static int64_t largest_of(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+// A head multiplies in f32: with its own matrix, with the pooler's, and to train embeddings with
+// the vectors of the batch.
+static size_t head_packed_bytes(const struct device_shape *shape) {
+    const int64_t vectors = shape->training ? shape->batch.sequences : 0;
+    const int64_t rows = largest_of(largest_of(shape->outputs, vectors), shape->hidden);
+    return (size_t)(cpu_round_up(rows, 64) * cpu_round_up(shape->hidden, 64)) * sizeof(float);
+}
+
 size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
-    if (shape->int8) { // only the heads have matrices in other types
-        return (size_t)((shape->hidden + 63) / 64 * 64 * shape->hidden) * sizeof(float);
-    }
-    const int64_t h = (shape->hidden + 63) / 64 * 64, i = (shape->intermediate + 63) / 64 * 64;
-    const int64_t wide = 3 * h > i ? 3 * h : i,
-                  tokens = shape->training ? tile_tokens(shape->compute) : 0;
-    const int64_t layer = (h > tokens ? h : tokens) * wide;
-    const int64_t words = shape->decoder_rows > 0 ? (shape->vocabulary + 63) / 64 * 64 * h : 0;
-    return (size_t)(layer > words ? layer : words) * dtype_size(shape->compute);
+    const int64_t h = cpu_round_up(shape->hidden, 64), i = cpu_round_up(shape->intermediate, 64);
+    const int64_t tokens = shape->training ? tile_tokens(shape->compute) : 0;
+    const int64_t layer = largest_of(h, tokens) * largest_of(3 * h, i);
+    const int64_t words = shape->decoder_rows > 0 ? cpu_round_up(shape->vocabulary, 64) * h : 0;
+    const size_t head = head_packed_bytes(shape);
+    const size_t body = shape->int8 ? 0 // packed once, in its own memory
+                                    : (size_t)largest_of(layer, words) * dtype_size(shape->compute);
+    return head > body ? head : body;
 }
 
 size_t cpu_linear_partial_bytes(const struct device_shape *shape) {

@@ -171,3 +171,9 @@ enum berth_status embedding_retrieve(const struct embedding_set *set, const uint
     return complete ? BERTH_OK
                     : error_no_memory(error, count * sizeof *r.scores, "the scores of a retrieval");
 }
+
+size_t embedding_retrieve_bytes(size_t count, int threads) {
+    const struct retrieval *r = NULL;
+    return count * (2 * sizeof *r->pairs + sizeof *r->texts + sizeof *r->starts +
+                    sizeof *r->scores + (size_t)threads * sizeof(double)); // sorting copies pairs
+}

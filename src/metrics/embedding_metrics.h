@@ -39,5 +39,7 @@ struct embedding_retrieval {
 enum berth_status embedding_retrieve(const struct embedding_set *set, const uint32_t *pairs,
                                      size_t count, int threads, struct embedding_retrieval *result,
                                      struct berth_error *error);
+// The most memory that embedding_retrieve takes.
+size_t embedding_retrieve_bytes(size_t count, int threads);
 
 #endif

@@ -351,6 +351,11 @@ enum berth_status entity_scores(const struct entity_tags *tags, const char *sche
     return status;
 }
 
+// Each word is an entity at most, in both lists and in the copy of one that is being sorted.
+size_t entity_scores_bytes(size_t words) {
+    return 3 * words * sizeof(struct found);
+}
+
 void entity_scores_done(struct entity_scores *scores) {
     for (size_t i = 0; i < scores->type_count; i++) {
         memory_free(scores->types[i].type);

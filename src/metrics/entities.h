@@ -43,6 +43,7 @@ extern const char entity_schemes[];
 enum berth_status entity_scores(const struct entity_tags *tags, const char *scheme,
                                 struct entity_scores *scores, struct berth_error *error);
 void entity_scores_done(struct entity_scores *scores);
+size_t entity_scores_bytes(size_t words); // the most memory that entity_scores takes
 
 // An entity among the words of one sentence.
 struct entity {

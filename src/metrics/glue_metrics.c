@@ -142,6 +142,10 @@ enum berth_status glue_spearman(const double *x, const double *y, size_t count, 
     return status;
 }
 
+size_t glue_spearman_bytes(size_t count) {
+    return count * (2 * sizeof(struct entry) + 2 * sizeof(double)); // sorting copies the entries
+}
+
 double glue_mse(const double *x, const double *y, size_t count) {
     long double sum = 0;
     for (size_t i = 0; i < count; i++) {

@@ -29,6 +29,7 @@ double glue_pearson(const double *x, const double *y, size_t count);
 // above. BERTH_NO_MEMORY.
 enum berth_status glue_spearman(const double *x, const double *y, size_t count, double *result,
                                 struct berth_error *error);
+size_t glue_spearman_bytes(size_t count); // the most memory that it takes
 
 // The mean of (x - y)^2. count > 0.
 double glue_mse(const double *x, const double *y, size_t count);

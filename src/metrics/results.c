@@ -14,23 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum berth_status open_writer(struct file_writer *writer, const char *folder,
-                                     const char *name, struct berth_error *error) {
-    char *path = path_join(folder, name);
-    if (path == NULL) {
-        return error_no_memory(error, strlen(folder), name);
-    }
-    enum berth_status status = file_writer_open(writer, path, error);
-    memory_free(path);
-    return status;
-}
-
-static enum berth_status close_writer(struct file_writer *writer, struct berth_error *error) {
-    enum berth_status status = file_writer_commit(writer, error);
-    file_writer_abort(writer);
-    return status;
-}
-
 // --- fields -------------------------------------------------------------------------------------
 
 static int by_key(const void *a, const void *b) {
@@ -69,12 +52,12 @@ enum berth_status results_write_eval_text(const char *folder, const struct berth
     if (sorted == NULL) {
         return error_no_memory(error, count * sizeof *sorted, "results");
     }
-    enum berth_status status = open_writer(&writer, folder, "eval_results.txt", error);
+    enum berth_status status = file_writer_open_in(&writer, folder, "eval_results.txt", error);
     if (status == BERTH_OK) {
         for (size_t i = 0; i < count; i++) {
             put_field(&writer, sorted[i], error);
         }
-        status = close_writer(&writer, error);
+        status = file_writer_commit(&writer, error);
     }
     memory_free(sorted);
     return status;
@@ -281,26 +264,21 @@ static void write_scores(struct file_writer *writer, const float *scores, size_t
     }
 }
 
-enum berth_status results_write_probabilities(const char *folder, const char *name,
-                                              const struct results_predictions *predictions,
-                                              struct berth_error *error) {
-    struct file_writer writer;
+static enum berth_status put_probabilities(struct file_writer *writer,
+                                           const struct results_predictions *predictions,
+                                           struct berth_error *error) {
     const size_t width = predictions->width;
     float *scores = memory_array(width, sizeof *scores);
     if (scores == NULL) {
         return error_no_memory(error, width * sizeof *scores, "the probabilities");
     }
-    enum berth_status status;
-    TRY_DONE(open_writer(&writer, folder, name, error));
     for (size_t i = 0; i < predictions->count; i++) {
         results_scores(default_function(predictions), predictions->logits + i * width, width,
                        scores);
-        write_scores(&writer, scores, width, error);
+        write_scores(writer, scores, width, error);
     }
-    status = close_writer(&writer, error);
-done:
     memory_free(scores);
-    return status;
+    return BERTH_OK;
 }
 
 static void put_labels(struct file_writer *writer, const struct results_predictions *predictions,
@@ -317,22 +295,37 @@ static void put_labels(struct file_writer *writer, const struct results_predicti
     (void)file_writer_printf(writer, error, "\n");
 }
 
-enum berth_status results_write_predictions(const char *folder, const char *name,
-                                            const struct results_predictions *predictions,
-                                            struct berth_error *error) {
-    struct file_writer writer;
-    TRY(open_writer(&writer, folder, name, error));
-    (void)file_writer_printf(&writer, error, "index\tprediction\n");
+static void put_predictions(struct file_writer *writer,
+                            const struct results_predictions *predictions,
+                            struct berth_error *error) {
+    (void)file_writer_printf(writer, error, "index\tprediction\n");
     for (size_t i = 0; i < predictions->count; i++) {
         if (predictions->multi_label) {
-            put_labels(&writer, predictions, i, error);
+            put_labels(writer, predictions, i, error);
         } else if (predictions->labels != NULL) {
-            (void)file_writer_printf(&writer, error, "%zu\t%s\n", i,
+            (void)file_writer_printf(writer, error, "%zu\t%s\n", i,
                                      predictions->labels[results_predicted_class(predictions, i)]);
         } else {
-            (void)file_writer_printf(&writer, error, "%zu\t%.3f\n", i,
+            (void)file_writer_printf(writer, error, "%zu\t%.3f\n", i,
                                      (double)predictions->logits[i]);
         }
     }
-    return close_writer(&writer, error);
+}
+
+enum berth_status results_write_predictions(const char *folder, const struct results_names *names,
+                                            const struct results_predictions *predictions,
+                                            struct berth_error *error) {
+    struct file_writer writers[2];
+    TRY(file_writer_open_in(&writers[0], folder, names->probabilities, error));
+    enum berth_status status = file_writer_open_in(&writers[1], folder, names->predictions, error);
+    if (status == BERTH_OK) {
+        status = put_probabilities(&writers[0], predictions, error);
+    }
+    if (status == BERTH_OK) {
+        put_predictions(&writers[1], predictions, error);
+        return file_writer_commit_all(writers, 2, error);
+    }
+    file_writer_abort(&writers[0]);
+    file_writer_abort(&writers[1]);
+    return status;
 }

@@ -55,17 +55,19 @@ enum results_function { RESULTS_LOGITS, RESULTS_SIGMOID, RESULTS_SOFTMAX, RESULT
 void results_scores(enum results_function function, const float *logits, size_t width,
                     float *scores);
 
-// FOLDER/NAME ("test_results.tsv"): one example per line, without a header. The line holds the
-// tab-separated probabilities of the classes (softmax of the logits; multi-label: the sigmoid of
-// each), or the value of a regression.
-enum berth_status results_write_probabilities(const char *folder, const char *name,
-                                              const struct results_predictions *predictions,
-                                              struct berth_error *error);
-
-// FOLDER/NAME ("predict_results_TASK.txt"): a header and the tab-separated columns "index" and
-// "prediction". A prediction is the class's name (multi-label: all names, separated by commas), or
-// the value of a regression with three decimals.
-enum berth_status results_write_predictions(const char *folder, const char *name,
+// The names of two files, each with a line for each example:
+struct results_names {
+    // "test_results.tsv": without a header. The line has the tab-separated probabilities of the
+    // classes (softmax of the logits; multi-label: the sigmoid of each), or the value of a
+    // regression.
+    const char *probabilities;
+    // "predict_results_TASK.txt": a header and the tab-separated columns "index" and "prediction".
+    // A prediction is the class's name (multi-label: all names, separated by commas), or the value
+    // of a regression with three decimals.
+    const char *predictions;
+};
+// Writes both to `folder`, or none after a failure.
+enum berth_status results_write_predictions(const char *folder, const struct results_names *names,
                                             const struct results_predictions *predictions,
                                             struct berth_error *error);
 

@@ -466,6 +466,58 @@ enum berth_status squad_answer_all(const struct squad_outcome *outcome, int thre
     return status;
 }
 
+#define BLOCK_BYTES 24 // what the allocator adds to a text
+
+// The most spans that a window yields.
+static size_t max_spans(const struct squad_outcome *outcome, const struct squad_feature *feature) {
+    const size_t n = (size_t)outcome->options->n_best_size, rows = (size_t)feature->document_length;
+    const size_t longest = (size_t)outcome->options->max_answer_length;
+    const size_t ends = outcome->options->all_spans || longest < n ? longest : n;
+    return (n < rows ? n : rows) * (ends < rows ? ends : rows);
+}
+
+// Adds up max_spans of a question's features; *tokens is the length of the context.
+static size_t max_question_spans(const struct squad_outcome *outcome, size_t first, size_t count,
+                                 size_t *tokens) {
+    size_t spans = 0;
+    *tokens = 1;
+    for (size_t f = first; f < first + count; f++) {
+        const struct squad_feature *feature = &outcome->set->features[f];
+        const size_t end = (size_t)feature->document_start + (size_t)feature->document_length;
+        *tokens = end > *tokens ? end : *tokens;
+        spans += max_spans(outcome, feature);
+    }
+    return spans;
+}
+
+static size_t max_result_bytes(const struct squad_outcome *outcome, const char *context,
+                               size_t tokens, size_t spans) {
+    const size_t n = (size_t)outcome->options->n_best_size;
+    const size_t longest = (size_t)outcome->options->max_answer_length;
+    const size_t text =
+        BLOCK_BYTES + strlen(context) * (longest < tokens ? longest : tokens) / tokens;
+    return sizeof(struct squad_result) + text +
+           (2 + (spans < n ? spans : n)) * (sizeof(struct squad_candidate) + text);
+}
+
+size_t squad_answers_bytes(const struct squad_outcome *outcome, int threads) {
+    const struct squad_dataset *dataset = outcome->dataset;
+    const struct squad_feature_set *set = outcome->set;
+    size_t bytes = 0, most_spans = 0, first = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        size_t tokens, end = first;
+        while (end < set->count && (size_t)set->features[end].example == i) {
+            end++;
+        }
+        const size_t spans = max_question_spans(outcome, first, end - first, &tokens);
+        bytes += max_result_bytes(outcome, dataset->examples[i].context, tokens, spans);
+        most_spans = spans > most_spans ? spans : most_spans;
+        first = end;
+    }
+    const size_t growing = 3 * most_spans * sizeof(struct span); // memory_grow copies and doubles
+    return bytes + (size_t)(threads < 1 ? 1 : threads) * growing;
+}
+
 void squad_results_free(struct squad_result *results, size_t count) {
     for (size_t i = 0; results != NULL && i < count; i++) {
         squad_result_done(&results[i]);

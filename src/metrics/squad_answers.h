@@ -76,8 +76,13 @@ enum berth_status squad_answer_separately(const struct squad_outcome *outcome,
 enum berth_status squad_answer_all(const struct squad_outcome *outcome, int threads,
                                    struct squad_result **results, struct berth_error *error);
 void squad_results_free(struct squad_result *results, size_t count);
+// The most memory that squad_answer_all takes, and that its results keep, if texts of
+// max_answer_length tokens are no longer than the average of their context. Logits and tokenizer
+// are not needed.
+size_t squad_answers_bytes(const struct squad_outcome *outcome, int threads);
 
-// Writes predictions.json, nbest_predictions.json and, for version 2, null_odds.json to `folder`.
+// Writes predictions.json, nbest_predictions.json and, for version 2, null_odds.json to `folder`:
+// all of them, or none after a failure.
 enum berth_status squad_answers_write(const char *folder, const struct squad_dataset *dataset,
                                       const struct squad_result *results,
                                       const struct squad_answer_options *options,

@@ -7,7 +7,6 @@
 //   nbest_predictions.json  id -> [{text, probability, start_logit, end_logit}, ...], best first
 //   null_odds.json          id -> null score - best non-null score (version 2 only)
 #include "core/file.h"
-#include "core/memory.h"
 #include "format/json/json.h"
 #include "metrics/squad_answers.h"
 
@@ -37,39 +36,46 @@ static json *odds_value(const struct squad_result *result) {
     return json_new_real(result->null_odds);
 }
 
-static enum berth_status write_one(const char *folder, const char *name,
+static const struct result_file {
+    const char *name;
+    json *(*value)(const struct squad_result *);
+} files[] = {{"predictions.json", prediction_value},
+             {"nbest_predictions.json", nbest_value},
+             {"null_odds.json", odds_value}}; // version 2 only
+
+enum { FILES = sizeof files / sizeof *files };
+
+static enum berth_status write_one(struct file_writer *writer, const struct result_file *file,
                                    const struct squad_dataset *dataset,
-                                   const struct squad_result *results,
-                                   json *(*value)(const struct squad_result *),
-                                   struct berth_error *error) {
-    enum berth_status status = BERTH_OK;
-    json *object = json_new_object();
-    char *path = path_join(folder, name);
-    for (size_t i = 0; i < dataset->count && status == BERTH_OK; i++) {
-        if (json_set(object, dataset->examples[i].id, value(&results[i])) != 0) {
-            status = error_no_memory(error, dataset->count, name);
-        }
+                                   const struct squad_result *results, struct berth_error *error) {
+    struct json_members members = {.writer = writer, .style = JSON_INDENT_4_ASCII};
+    for (size_t i = 0; i < dataset->count; i++) {
+        TRY(json_members_put(&members, dataset->examples[i].id, file->value(&results[i]), error));
     }
-    if (status == BERTH_OK && (object == NULL || path == NULL)) {
-        status = error_no_memory(error, dataset->count, name);
-    }
-    if (status == BERTH_OK) {
-        status = json_write_file(object, JSON_INDENT_4_ASCII, path, error);
-    }
-    json_free(object);
-    memory_free(path);
-    return status;
+    return json_members_end(&members, error);
 }
 
 enum berth_status squad_answers_write(const char *folder, const struct squad_dataset *dataset,
                                       const struct squad_result *results,
                                       const struct squad_answer_options *options,
                                       struct berth_error *error) {
+    const size_t count = options->version_2_with_negative ? FILES : FILES - 1;
+    struct file_writer writers[FILES];
+    size_t opened = 0;
     TRY(squad_check_ids(dataset, dataset->name != NULL ? dataset->name : "the data set", error));
-    TRY(write_one(folder, "predictions.json", dataset, results, prediction_value, error));
-    TRY(write_one(folder, "nbest_predictions.json", dataset, results, nbest_value, error));
-    if (options->version_2_with_negative) {
-        TRY(write_one(folder, "null_odds.json", dataset, results, odds_value, error));
+    enum berth_status status = BERTH_OK;
+    for (; opened < count && status == BERTH_OK; opened++) {
+        struct file_writer *writer = &writers[opened];
+        status = file_writer_open_in(writer, folder, files[opened].name, error);
+        if (status == BERTH_OK) {
+            status = write_one(writer, &files[opened], dataset, results, error);
+        }
     }
-    return BERTH_OK;
+    if (status == BERTH_OK) {
+        return file_writer_commit_all(writers, count, error);
+    }
+    for (size_t i = 0; i < opened; i++) {
+        file_writer_abort(&writers[i]);
+    }
+    return status;
 }

@@ -269,6 +269,10 @@ static enum berth_status score_matches(const struct squad_dataset *dataset,
     return BERTH_OK;
 }
 
+size_t squad_score_v2_bytes(size_t questions) { // sorting copies the odds
+    return (questions + 1) * (sizeof(struct squad_match) + 2 * sizeof(struct squad_odds));
+}
+
 enum berth_status squad_score_v2(const struct squad_dataset *dataset,
                                  const char *const *predictions, const double *odds,
                                  struct squad_score_v2 *score, struct berth_error *error) {

@@ -31,6 +31,7 @@ struct squad_score_v2 {
 enum berth_status squad_score_v2(const struct squad_dataset *dataset,
                                  const char *const *predictions, const double *odds,
                                  struct squad_score_v2 *score, struct berth_error *error);
+size_t squad_score_v2_bytes(size_t questions); // the most memory that it takes
 
 // Evaluates a predictions file as the official script does. The result is the JSON object that the
 // script prints: v1.1: exact_match, f1. v2.0: exact, f1, total, HasAns_*, NoAns_* and, with null

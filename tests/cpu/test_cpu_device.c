@@ -364,28 +364,45 @@ static void a_short_tile_is_not_divided(void **state) {
     assert_true(largest(shared + (M - 1) * N, N) > 0);
 }
 
-// The plan of memory counts one packed matrix, not one for each thread: after `reserve`, a product
-// of few rows allocates only its gemm_plan.
-static void a_product_of_few_rows_takes_the_memory_of_the_plan(void **state) {
-    enum { ROWS = 64, WORDS = 4096, WIDTH = 192 };
-    static float x[ROWS * WIDTH], w[WORDS * WIDTH], y[ROWS * WORDS];
-    const struct device_shape shape = {
-        .batch = {.tokens = ROWS, .sequences = 1, .masked = ROWS, .max_length = ROWS},
-        .hidden = WIDTH,
-        .intermediate = 4 * WIDTH,
-        .heads = 3,
-        .vocabulary = WORDS,
-        .decoder_rows = ROWS,
-        .compute = DTYPE_F32};
+enum { FEW = 64, COLUMNS = 4096, WIDTH = 192 };
+
+// After `reserve` for the shape, a product of few rows and many columns in f32 allocates only its
+// gemm_plan.
+static void check_reserved(const struct device_shape *shape) {
+    static float x[FEW * WIDTH], w[COLUMNS * WIDTH], y[FEW * COLUMNS];
     struct device *dev = open_auto();
     struct berth_error error;
-    assert_int_equal(dev->reserve(dev, &shape, &error), BERTH_OK);
+    assert_int_equal(dev->reserve(dev, shape, &error), BERTH_OK);
     memory_fail_at(2, 0);
-    dev->linear_forward(dev, mat_of(y, ROWS, WORDS, DTYPE_F32), mat_of(x, ROWS, WIDTH, DTYPE_F32),
-                        mat_of(w, WORDS, WIDTH, DTYPE_F32), NULL);
+    dev->linear_forward(dev, mat_of(y, FEW, COLUMNS, DTYPE_F32), mat_of(x, FEW, WIDTH, DTYPE_F32),
+                        mat_of(w, COLUMNS, WIDTH, DTYPE_F32), NULL);
     memory_fail_at(0, 0);
     assert_int_equal(dev->status(dev, &error), BERTH_OK);
     dev->close(dev);
+}
+
+// The plan of memory counts one packed matrix, not one for each thread.
+static void a_product_of_few_rows_takes_the_memory_of_the_plan(void **state) {
+    const struct device_shape shape = {
+        .batch = {.tokens = FEW, .sequences = 1, .masked = FEW, .max_length = FEW},
+        .hidden = WIDTH,
+        .intermediate = WIDTH,
+        .heads = 3,
+        .compute = DTYPE_F32};
+    struct device_shape decoder = shape, head = shape, vectors = shape;
+    decoder.vocabulary = COLUMNS;
+    decoder.decoder_rows = FEW;
+    check_reserved(&decoder);
+    head.outputs = COLUMNS;
+    check_reserved(&head);
+    head.compute = DTYPE_BF16;
+    check_reserved(&head);
+    head.int8 = 1;
+    check_reserved(&head);
+    vectors.training = 1; // embeddings are compared with each other
+    vectors.batch.tokens = vectors.batch.sequences = COLUMNS;
+    vectors.compute = DTYPE_BF16;
+    check_reserved(&vectors);
 }
 
 // --- signals ------------------------------------------------------------------------------------

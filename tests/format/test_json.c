@@ -350,6 +350,30 @@ static void test_built_values(void **state) {
     json_free(object);
 }
 
+// Written member by member, an object of any number of members has the bytes of the whole one.
+static void test_members_one_by_one(void **state) {
+    static const char *const texts[] = {"{}", "{\"a\": 1.5}",
+                                        "{\"b\": [1, {\"c\": \"\\u00e9\"}], \"\\n\": {}}"};
+    static const enum json_style styles[] = {JSON_COMPACT, JSON_INDENT_4_ASCII};
+    for (size_t i = 0; i < 2 * (sizeof texts / sizeof *texts); i++) {
+        struct file_writer writer;
+        struct json_members members = {.writer = &writer, .style = styles[i % 2]};
+        json *whole = parse(texts[i / 2]);
+        assert_int_equal(json_write_file(whole, members.style, scratch("whole"), NULL), BERTH_OK);
+        assert_int_equal(file_writer_open(&writer, scratch("members"), NULL), BERTH_OK);
+        struct json_walk walk = {.object = whole};
+        while (json_walk_next(&walk)) {
+            assert_int_equal(json_members_put(&members, walk.key, json_copy_deep(walk.value), NULL),
+                             BERTH_OK);
+        }
+        assert_int_equal(json_members_put(&members, "missing", NULL, NULL), BERTH_NO_MEMORY);
+        assert_int_equal(json_members_end(&members, NULL), BERTH_OK);
+        assert_int_equal(file_writer_commit(&writer, NULL), BERTH_OK);
+        assert_same_file(scratch("whole"), scratch("members"));
+        json_free(whole);
+    }
+}
+
 static void test_missing_memory_passes_through(void **state) {
     (void)state;
     assert_int_not_equal(json_set(NULL, "a", json_new_integer(1)), 0);
@@ -431,6 +455,7 @@ int main(void) {
         SCRATCH_TEST(test_styles),
         SCRATCH_TEST(test_reals_are_pythons),
         SCRATCH_TEST(test_built_values),
+        SCRATCH_TEST(test_members_one_by_one),
         SCRATCH_TEST(test_missing_memory_passes_through),
         cmocka_unit_test(test_text_without_memory_is_no_other_text),
         SCRATCH_TEST(test_values_are_whole_or_missing),

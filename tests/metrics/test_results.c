@@ -112,6 +112,13 @@ static void refuses_results_of_another_kind(void **state) {
     }
 }
 
+static const struct results_names both_names = {"test_results.tsv", "predict_results_mrpc.txt"};
+
+static void write_both(const struct results_predictions *predictions) {
+    assert_int_equal(results_write_predictions(scratch_folder, &both_names, predictions, NULL),
+                     BERTH_OK);
+}
+
 static void writes_probabilities_as_numpy(void **state) {
     static const char *const labels[] = {"a", "b", "c"};
     json *golden = fixture_json(fixture_source("tests/metrics/glue_metrics.golden.json"));
@@ -127,8 +134,7 @@ static void writes_probabilities_as_numpy(void **state) {
         }
         snprintf(expected, sizeof expected, "%s\n%s\n", json_text(json_member(row, "text")),
                  json_text(json_member(row, "text")));
-        assert_int_equal(
-            results_write_probabilities(scratch_folder, "test_results.tsv", &said, NULL), BERTH_OK);
+        write_both(&said);
         expect_file("test_results.tsv", expected);
     }
     json_free(golden);
@@ -140,17 +146,11 @@ static void writes_predictions(void **state) {
     const struct results_predictions classes = {logits, 3, 2, labels, 0},
                                      real = {numbers, 3, 1, NULL, 0};
     assert_int_equal(results_predicted_class(&classes, 1), 1);
-    assert_int_equal(
-        results_write_predictions(scratch_folder, "predict_results_mrpc.txt", &classes, NULL),
-        BERTH_OK);
+    write_both(&classes);
     expect_file("predict_results_mrpc.txt",
                 "index\tprediction\n0\tnot_equivalent\n1\tequivalent\n2\tnot_equivalent\n");
-    assert_int_equal(
-        results_write_predictions(scratch_folder, "predict_results_stsb.txt", &real, NULL),
-        BERTH_OK);
-    expect_file("predict_results_stsb.txt", "index\tprediction\n0\t4.250\n1\t-0.000\n2\t3.000\n");
-    assert_int_equal(results_write_probabilities(scratch_folder, "test_results.tsv", &real, NULL),
-                     BERTH_OK);
+    write_both(&real);
+    expect_file("predict_results_mrpc.txt", "index\tprediction\n0\t4.250\n1\t-0.000\n2\t3.000\n");
     expect_file("test_results.tsv", "4.25\n-0.0004\n3.0\n");
 }
 
@@ -158,8 +158,7 @@ static void shows_what_is_not_finite(void **state) {
     static const char *const labels[] = {"a", "b"};
     const float logits[] = {NAN, 1};
     const struct results_predictions said = {logits, 1, 2, labels, 0};
-    assert_int_equal(results_write_probabilities(scratch_folder, "test_results.tsv", &said, NULL),
-                     BERTH_OK);
+    write_both(&said);
     expect_file("test_results.tsv", "nan\tnan\n");
 }
 
@@ -179,12 +178,8 @@ static enum berth_status write_json(struct berth_error *error) {
     return results_write_json(scratch_folder, "fail", fields, 2, error);
 }
 
-static enum berth_status write_probabilities(struct berth_error *error) {
-    return results_write_probabilities(scratch_folder, "test_results.tsv", &said, error);
-}
-
 static enum berth_status write_predictions(struct berth_error *error) {
-    return results_write_predictions(scratch_folder, "fail.txt", &said, error);
+    return results_write_predictions(scratch_folder, &both_names, &said, error);
 }
 
 static const struct {
@@ -192,8 +187,7 @@ static const struct {
     const char *name;
 } writers[] = {{write_eval, "eval_results.txt"},
                {write_json, "fail_results.json"},
-               {write_probabilities, "test_results.tsv"},
-               {write_predictions, "fail.txt"}};
+               {write_predictions, "test_results.tsv"}};
 
 static char *text_of(const char *name) {
     char *text;
@@ -254,9 +248,34 @@ static void survives_missing_memory(void **state) {
     }
 }
 
+// Both files are as they were, or both are new. When only the sync of the folder fails, they are
+// new although an error is reported; when only the second rename fails, one of them is.
+static void writes_both_files_or_none(void **state) {
+    static const char *const files[] = {"test_results.tsv", "predict_results_mrpc.txt"};
+    enum berth_status status = BERTH_IO;
+    int mixed = 0;
+    for (uint64_t n = 1; status != BERTH_OK; n++) {
+        int fresh = 0;
+        for (size_t i = 0; i < 2; i++) {
+            scratch_write(files[i], "old");
+        }
+        file_fail_at(n, ENOSPC);
+        status = write_predictions(NULL);
+        file_fail_at(0, 0);
+        for (size_t i = 0; i < 2; i++) {
+            char *text = text_of(files[i]);
+            fresh += strcmp(text, "old") != 0;
+            memory_free(text);
+        }
+        mixed += fresh == 1;
+        assert_true(status != BERTH_OK || fresh == 2);
+    }
+    assert_int_equal(mixed, 1);
+}
+
 static void names_a_missing_folder(void **state) {
     struct berth_error error = {0};
-    assert_int_equal(results_write_predictions("/nowhere/at/all", "x.txt", &said, &error),
+    assert_int_equal(results_write_predictions("/nowhere/at/all", &both_names, &said, &error),
                      BERTH_CANT_CREATE);
     assert_non_null(strstr(error.message, "/nowhere/at/all"));
 }
@@ -275,6 +294,7 @@ int main(void) {
         SCRATCH_TEST(shows_what_is_not_finite),
         SCRATCH_TEST(leaves_nothing_half_written),
         SCRATCH_TEST(survives_missing_memory),
+        SCRATCH_TEST(writes_both_files_or_none),
         SCRATCH_TEST(names_a_missing_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

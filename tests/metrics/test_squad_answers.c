@@ -8,6 +8,7 @@
 #include "metrics/squad_answers.h"
 #include "metrics/squad_text.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -542,10 +543,41 @@ static void names_a_folder_it_cannot_write(void **state) {
     done(&question);
 }
 
+// With a full disk the files stay as they were, whichever of them is being written.
+static void writes_all_files_or_none(void **state) {
+    static const char *const names[] = {"predictions.json", "nbest_predictions.json",
+                                        "null_odds.json"};
+    enum { FILES = sizeof names / sizeof *names };
+    struct question question;
+    enum berth_status status = BERTH_IO;
+    int mixed = 0;
+    ask(&question, 1);
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    for (uint64_t n = 1; status != BERTH_OK; n++) {
+        size_t fresh = 0;
+        for (size_t i = 0; i < FILES; i++) {
+            scratch_write(names[i], "old");
+        }
+        file_fail_at(n, ENOSPC);
+        status = squad_answers_write(scratch_folder, &question.dataset, &question.result,
+                                     &question.options, NULL);
+        file_fail_at(0, 0);
+        assert_int_equal(scratch_count(), FILES);
+        for (size_t i = 0; i < FILES; i++) {
+            fresh += file_check_size(scratch(names[i]), strlen("old"), NULL) != BERTH_OK;
+        }
+        mixed += fresh > 0 && fresh < FILES;
+        assert_true(status != BERTH_OK || fresh == FILES);
+    }
+    assert_int_equal(mixed, FILES - 1); // only where a rename fails after another
+    done(&question);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(writes_version_1),
         SCRATCH_TEST(writes_version_2),
+        SCRATCH_TEST(writes_all_files_or_none),
         cmocka_unit_test(equals_python_on_real_data),
         cmocka_unit_test(aligns_to_the_original_words),
         cmocka_unit_test(gives_text_and_offsets),

@@ -1,90 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests what a training step allocates once its shapes have occurred: Berth itself nothing, and the
-// libraries no more than the memory plan counts for them, which they free. This program's allocator
-// also replaces the C library's for oneDNN and OpenMP, so that it sees every call. Skipped with
+// libraries no more than the memory plan counts for them, which they free. Skipped with
 // sanitizers, which have allocators of their own.
 #include "core/harness.h"
+#include "core/heap_meter.h"
 #include "core/memory.h"
 #include "cpu/gemm.h"
 #include "harness.h"
 
-#include <errno.h>
-#include <malloc.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#if !BERTH_TEST_SANITIZED && defined(__GLIBC__)
-#define COUNTS 1
-#else
-#define COUNTS 0
-#endif
-
-// --- counting -----------------------------------------------------------------------------------
-
-static atomic_llong live, peak; // bytes of the heap in use, and their maximum during a step
-static atomic_int mappings;     // calls of mmap
-
-#if COUNTS
-
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *block, size_t bytes);
-void *__libc_memalign(size_t alignment, size_t bytes);
-void __libc_free(void *block);
-
-static void *taken(void *block) {
-    long long now = atomic_fetch_add(&live, (long long)malloc_usable_size(block)) +
-                    (long long)malloc_usable_size(block);
-    long long before = atomic_load(&peak);
-    while (now > before && !atomic_compare_exchange_weak(&peak, &before, now)) {
-    }
-    return block;
-}
-
-static void given_back(void *block) {
-    atomic_fetch_sub(&live, (long long)malloc_usable_size(block));
-}
-
-void *malloc(size_t bytes) {
-    return taken(__libc_malloc(bytes));
-}
-
-void *calloc(size_t count, size_t size) {
-    return taken(__libc_calloc(count, size));
-}
-
-void *realloc(void *block, size_t bytes) {
-    given_back(block);
-    return taken(__libc_realloc(block, bytes));
-}
-
-void *memalign(size_t alignment, size_t bytes) {
-    return taken(__libc_memalign(alignment, bytes));
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes) {
-    return taken(__libc_memalign(alignment, bytes));
-}
-
-int posix_memalign(void **block, size_t alignment, size_t bytes) {
-    *block = taken(__libc_memalign(alignment, bytes));
-    return *block ? 0 : ENOMEM;
-}
-
-void free(void *block) {
-    given_back(block);
-    __libc_free(block);
-}
-
-void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) {
-    atomic_fetch_add(&mappings, 1);
-    return (void *)syscall(SYS_mmap, address, bytes, protection, flags, file, offset);
-}
-#endif
 
 // --- steps --------------------------------------------------------------------------------------
 
@@ -104,15 +28,15 @@ static void step(struct harness *harness, const struct batch *batch) {
 static void count_steps(struct harness *harness, const struct batch *batch, long long allowed) {
     step(harness, batch);
     for (int i = 0; i < STEPS; i++) {
-        const long long before = atomic_load(&live);
-        atomic_store(&peak, before);
-        atomic_store(&mappings, 0);
+        const long long before = atomic_load(&heap_live);
+        atomic_store(&heap_peak, before);
+        atomic_store(&heap_mappings, 0);
         memory_fail_at(0, 0);
         step(harness, batch);
         assert_int_equal(memory_fail_at(0, 0), 0); // Berth's own allocations
-        assert_int_equal(atomic_load(&mappings), 0);
-        assert_int_equal(atomic_load(&live), before);
-        assert_true(atomic_load(&peak) - before <= allowed);
+        assert_int_equal(atomic_load(&heap_mappings), 0);
+        assert_int_equal(atomic_load(&heap_live), before);
+        assert_true(atomic_load(&heap_peak) - before <= allowed);
     }
 }
 
@@ -140,7 +64,7 @@ static int check_steps(const struct bert_config *config, enum dtype compute, int
                 (long long)(library + BOOKKEEPING) * threads);
     print_message("%s %s, %d threads, I %d: at most %lld bytes\n", instructions,
                   dtype_name(compute), threads, (int)config->intermediate_size,
-                  (long long)(atomic_load(&peak) - atomic_load(&live)));
+                  (long long)(atomic_load(&heap_peak) - atomic_load(&heap_live)));
     packed_free(packed);
     sequences_free(sequences);
     harness_close(&harness);
@@ -150,7 +74,7 @@ static int check_steps(const struct bert_config *config, enum dtype compute, int
 // For the last two shapes the library takes most; without AVX-512 Berth multiplies them itself, so
 // they are left out.
 static void check_all(enum dtype compute, const char *instructions) {
-    if (!COUNTS) {
+    if (!HEAP_METER_COUNTS) {
         print_message("skipped: the allocator of a sanitizer, or not of glibc\n");
         skip();
     }

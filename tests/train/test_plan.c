@@ -35,14 +35,17 @@ struct planned {
     struct state state;
 };
 
-static void planned_open(struct planned *planned) {
+static void planned_open_head(struct planned *planned, enum param_head head) {
     const struct device_options options = {.threads = 1};
     planned->shape = shape_of(4);
-    assert_int_equal(param_table_init(&planned->table, &planned->shape, PARAM_HEAD_SPAN, NULL),
-                     BERTH_OK);
+    assert_int_equal(param_table_init(&planned->table, &planned->shape, head, NULL), BERTH_OK);
     assert_int_equal(device_cpu_open(&options, &planned->device, NULL), BERTH_OK);
     planned->state =
         (struct state){.device = planned->device, .table = &planned->table, .compute = DTYPE_F32};
+}
+
+static void planned_open(struct planned *planned) {
+    planned_open_head(planned, PARAM_HEAD_SPAN);
 }
 
 static void planned_close(struct planned *planned) {
@@ -241,6 +244,85 @@ static void test_advice_changes_the_update(void **state) {
     assert_non_null(strstr(error.message, "not even --per_device_train_batch_size 1 with "
                                           "--train_batch_size 5 would fit"));
     planned_close(&planned);
+}
+
+// Every size of the advice has the masked tokens that a batch of that size may have: of
+// `each` in a sequence, or as many as it has tokens.
+static void check_masked_advice(const struct plan_args *args, int64_t each) {
+    const struct batch_extent *micro = &args->shape->train;
+    const struct plan_memory memory = memory_of(args);
+    const uint64_t need = memory.total - memory.resident + (24 << 20);
+    int64_t several = 0;
+    for (uint64_t part = 1; part < 256; part++) {
+        struct engine_shape followed = *args->shape;
+        struct plan_args changed = *args;
+        struct berth_error error;
+        const struct plan_limits limits = {.host = {need * part / 256, "the test"}};
+        assert_int_equal(plan_memory_check(args, &memory, &limits, &error), BERTH_CONFIG);
+        const int64_t count = advised(&error, "--per_device_train_batch_size ");
+        followed.train.sequences = count;
+        followed.train.tokens = count * micro->max_length;
+        followed.train.masked = each > 0 ? count * each : followed.train.tokens;
+        changed.shape = &followed;
+        const struct plan_memory less = memory_of(&changed);
+        const enum berth_status status = plan_memory_check(&changed, &less, &limits, NULL);
+        const int is_impossible = strstr(error.message, "not even") != NULL;
+        assert_int_equal(status, is_impossible ? BERTH_CONFIG : BERTH_OK);
+        assert_true(!is_impossible || count == 1);
+        several += !is_impossible;
+    }
+    assert_true(several > 64);
+}
+
+static void test_advice_for_masked_tokens(void **state) {
+    static const struct batch_extent pretraining = {
+        .tokens = 64 * 128, .sequences = 64, .masked = 64 * 20, .max_length = 128};
+    // Limited by tokens: many sequences may be short.
+    static const struct batch_extent streamed = {
+        .tokens = 64 * 128, .sequences = 512, .masked = 64 * 32, .max_length = 128};
+    static const struct batch_extent text = {
+        .tokens = 64 * 128, .sequences = 64, .masked = 64 * 128, .max_length = 128};
+    struct engine_shape shape;
+    struct planned planned;
+    planned_open_head(&planned, PARAM_HEAD_MASKED);
+    struct plan_args args = plan_of(&planned, &shape);
+    shape = (struct engine_shape){.train = text};
+    check_masked_advice(&args, 0);
+    args.masked = 20;
+    shape = (struct engine_shape){.train = pretraining};
+    check_masked_advice(&args, args.masked);
+    args.update_sequences = 5040; // with many divisors
+    shape = (struct engine_shape){.train = streamed};
+    check_masked_advice(&args, args.masked);
+    planned_close(&planned);
+}
+
+// A prediction's masked tokens, and its sequences for a head with many outputs, become fewer with
+// its tokens.
+static void test_advice_for_a_prediction(void **state) {
+    const struct batch_extent large = {
+        .tokens = 8192, .sequences = 512, .masked = 4096, .max_length = 128};
+    const enum param_head heads[] = {PARAM_HEAD_MASKED, PARAM_HEAD_CLASS};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        struct planned planned;
+        struct engine_shape shape = {
+            .infer = {.tokens = 128, .sequences = 64, .masked = 128, .max_length = 128}};
+        planned_open_head(&planned, heads[i]);
+        planned.shape.num_labels = 4096;
+        struct plan_args args = plan_of(&planned, &shape);
+        const struct plan_memory least = memory_of(&args);
+        const struct plan_limits limits = {
+            .host = {least.total - least.resident + (25 << 20), "the test"}};
+        struct berth_error error;
+        assert_int_equal(plan_memory_check(&args, &least, &limits, &error), BERTH_OK);
+        shape.infer = large;
+        const struct plan_memory memory = memory_of(&args);
+        assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
+        assert_true(advised(&error, "--predict_batch_size ") >= 1);
+        assert_non_null(strstr(error.message, "would fit"));
+        assert_null(strstr(error.message, "not even"));
+        planned_close(&planned);
+    }
 }
 
 // --- several ranks ------------------------------------------------------------------------------
@@ -661,6 +743,8 @@ int main(void) {
         cmocka_unit_test(test_state_of_a_rank),
         FIXTURE_TEST(test_advice_divides_the_update),
         FIXTURE_TEST(test_advice_changes_the_update),
+        cmocka_unit_test(test_advice_for_masked_tokens),
+        cmocka_unit_test(test_advice_for_a_prediction),
         FIXTURE_TEST(test_groups_of_version_2),
         FIXTURE_TEST(test_groups_of_version_1),
         FIXTURE_TEST(test_a_real_group),

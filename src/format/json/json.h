@@ -116,4 +116,17 @@ char *json_write(const json *value, enum json_style style);
 enum berth_status json_write_file(const json *value, enum json_style style, const char *path,
                                   struct berth_error *error);
 
+// Writes an object of any size member by member, with one of them in memory at a time: the same
+// bytes as json_write_file writes. The style keeps the order of the members; keys are in UTF-8.
+struct json_members {
+    struct file_writer *writer; // open; the caller commits it
+    enum json_style style;
+    size_t count; // so far
+};
+// Takes ownership of the value; NULL means "out of memory", as above.
+enum berth_status json_members_put(struct json_members *members, const char *key, json *value,
+                                   struct berth_error *error);
+// Ends the object and the line; also without members.
+enum berth_status json_members_end(struct json_members *members, struct berth_error *error);
+
 #endif

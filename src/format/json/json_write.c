@@ -137,6 +137,23 @@ static const char **object_keys(const json *object, enum json_style style) {
     return keys;
 }
 
+// Member number `index` of an object at `depth`, and what separates it from the one before.
+static void put_member(struct output *out, size_t index, const char *key, const json *value,
+                       int depth) {
+    buffer_put_text(&out->text, index == 0 ? "" : is_compact(out->style) ? ", " : ",");
+    put_line_break(out, depth + 1);
+    put_string(out, key, strlen(key));
+    buffer_put_text(&out->text, ": ");
+    put_value(out, value, depth + 1);
+}
+
+static void put_object_end(struct output *out, size_t count, int depth) {
+    if (count > 0) {
+        put_line_break(out, depth);
+    }
+    buffer_put(&out->text, "}", 1);
+}
+
 static void put_object(struct output *out, const json *object, int depth) {
     size_t count = json_length(object);
     const char **keys = object_keys(object, out->style);
@@ -146,16 +163,9 @@ static void put_object(struct output *out, const json *object, int depth) {
     }
     buffer_put(&out->text, "{", 1);
     for (size_t i = 0; i < count; i++) {
-        buffer_put_text(&out->text, i == 0 ? "" : is_compact(out->style) ? ", " : ",");
-        put_line_break(out, depth + 1);
-        put_string(out, keys[i], strlen(keys[i]));
-        buffer_put_text(&out->text, ": ");
-        put_value(out, json_member(object, keys[i]), depth + 1);
+        put_member(out, i, keys[i], json_member(object, keys[i]), depth);
     }
-    if (count > 0) {
-        put_line_break(out, depth);
-    }
-    buffer_put(&out->text, "}", 1);
+    put_object_end(out, count, depth);
     memory_free(keys);
 }
 
@@ -206,4 +216,36 @@ enum berth_status json_write_file(const json *value, enum json_style style, cons
     }
     memory_free(text);
     return status;
+}
+
+// --- objects that are never whole in memory
+// -------------------------------------------------------
+
+static enum berth_status put_output(struct json_members *members, struct output *out,
+                                    struct berth_error *error) {
+    const enum berth_status status =
+        out->text.failed
+            ? error_no_memory(error, out->text.length, members->writer->path)
+            : file_writer_put(members->writer, out->text.bytes, out->text.length, error);
+    buffer_done(&out->text);
+    return status;
+}
+
+enum berth_status json_members_put(struct json_members *members, const char *key, json *value,
+                                   struct berth_error *error) {
+    struct output out = {.style = members->style};
+    buffer_put_text(&out.text, members->count == 0 ? "{" : "");
+    put_member(&out, members->count, key, value, 0);
+    json_free(value);
+    const enum berth_status status = put_output(members, &out, error);
+    members->count += status == BERTH_OK;
+    return status;
+}
+
+enum berth_status json_members_end(struct json_members *members, struct berth_error *error) {
+    struct output out = {.style = members->style};
+    buffer_put_text(&out.text, members->count == 0 ? "{" : "");
+    put_object_end(&out, members->count, 0);
+    buffer_put(&out.text, "\n", 1);
+    return put_output(members, &out, error);
 }

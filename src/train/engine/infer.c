@@ -195,6 +195,26 @@ static int64_t max_batch_logits(const struct prediction *prediction) {
     return max;
 }
 
+size_t infer_bytes(const struct bert *model, const struct packer_source *source,
+                   const struct batch_extent *extent, int ranks) {
+    const int64_t per_token = bert_logit_count(model, extent->tokens);
+    const int64_t per_sequence = extent->sequences * bert_logit_count(model, 1);
+    const int64_t logits = per_token > per_sequence ? per_token : per_sequence;
+    const int64_t masked = param_head_decodes(model->table->head) ? extent->masked : 0;
+    int64_t all = 0;
+    for (size_t i = 0; i < source->count; i++) {
+        const struct packer_sequence sequence = source->get(source->data, i);
+        all +=
+            bert_logit_count(model, sequence.length) + (masked > 0 ? 2 * sequence.masked_count : 0);
+    }
+    const int64_t round = (ranks > 1 ? ranks * ROUND_BATCHES : 1) * (logits + 2 * masked);
+    const struct prediction *p = NULL;
+    return source->count * (2 * sizeof(struct sorted) + sizeof *p->order + sizeof *p->starts) +
+           (size_t)logits * sizeof *p->logits +
+           (size_t)(round < all ? round : all) * sizeof *p->results +
+           (size_t)masked * (sizeof *p->masked_losses + sizeof *p->masked_hits);
+}
+
 static enum berth_status make_batches(struct prediction *prediction, struct berth_error *error) {
     const struct infer_args *args = prediction->args;
     const size_t ranks = (size_t)prediction->engine->comm->size;

@@ -25,6 +25,11 @@ enum berth_status infer_find_worst(const struct packer_source *source,
                                    const struct berth_config *config, struct batch_extent *worst,
                                    struct berth_error *error);
 
+// Bytes of the host's memory that infer_run takes at most on each of `ranks` ranks, without
+// functions that extract.
+size_t infer_bytes(const struct bert *model, const struct packer_source *source,
+                   const struct batch_extent *extent, int ranks);
+
 struct infer_result {
     int64_t sequences, tokens; // of all ranks
     double seconds;

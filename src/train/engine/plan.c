@@ -113,6 +113,10 @@ static int64_t at_least_one(int64_t count) {
     return count > 0 ? count : 1;
 }
 
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 // Bits: the sizes that a suggestion changes.
 enum size { SIZE_MICRO = 1, SIZE_PREDICT = 2 };
 
@@ -120,20 +124,31 @@ static int64_t predict_length(const struct plan_args *args) {
     return args->predict_length > 0 ? args->predict_length : args->shape->infer.max_length;
 }
 
-// Whether batches of this many sequences of full length fit. A micro-batch counts examples, each of
-// args->texts sequences.
+// Makes a micro-batch one of `examples`, each of args->texts texts of full length.
+static void shrink_micro(const struct plan_args *args, struct batch_extent *micro,
+                         int64_t examples) {
+    const int64_t texts = examples * at_least_one(args->texts);
+    micro->sequences = texts;
+    micro->tokens = least(micro->tokens, texts * micro->max_length);
+    micro->masked = least(micro->masked, args->masked > 0 ? texts * args->masked : micro->tokens);
+}
+
+// A batch of prediction is filled with short sequences, which have at least two tokens.
+static void shrink_prediction(struct batch_extent *batch, int64_t tokens) {
+    batch->tokens = least(batch->tokens, tokens);
+    batch->sequences = least(batch->sequences, at_least_one(batch->tokens / 2));
+    batch->masked = least(batch->masked, batch->tokens);
+}
+
+// Whether batches of this many sequences of full length fit.
 static int fits_with(const struct plan_args *args, const struct plan_limits *limits, unsigned sizes,
                      int64_t sequences) {
     struct engine_shape shape = *args->shape;
     if (sizes & SIZE_MICRO) {
-        const int64_t texts = sequences * at_least_one(args->texts);
-        const int64_t tokens = texts * shape.train.max_length;
-        shape.train.tokens = tokens < shape.train.tokens ? tokens : shape.train.tokens;
-        shape.train.sequences = texts;
+        shrink_micro(args, &shape.train, sequences);
     }
     if (sizes & SIZE_PREDICT) {
-        const int64_t tokens = sequences * predict_length(args);
-        shape.infer.tokens = tokens < shape.infer.tokens ? tokens : shape.infer.tokens;
+        shrink_prediction(&shape.infer, sequences * predict_length(args));
     }
     return fits_shape(args, limits, &shape);
 }
@@ -162,13 +177,21 @@ static int64_t next_smaller(const struct plan_args *args, unsigned sizes, int64_
     return sequences;
 }
 
+// A size above all that may be suggested for a micro-batch. One that is limited by its tokens may
+// have many short sequences: a batch of as many long ones would be larger.
+static int64_t above_micro(const struct plan_args *args) {
+    const struct batch_extent *micro = &args->shape->train;
+    const int64_t texts = at_least_one(args->texts);
+    return least(micro->sequences / texts,
+                 micro->tokens / at_least_one(texts * micro->max_length) + 1);
+}
+
 // The first smaller size whose plan fits; 0: not even one sequence does.
 static int64_t largest_fitting(const struct plan_args *args, const struct plan_limits *limits,
                                unsigned sizes) {
-    const struct engine_shape *shape = args->shape;
     int64_t sequences = sizes & SIZE_MICRO
-                            ? shape->train.sequences / at_least_one(args->texts)
-                            : shape->infer.tokens / at_least_one(predict_length(args));
+                            ? above_micro(args)
+                            : args->shape->infer.tokens / at_least_one(predict_length(args));
     do {
         sequences = next_smaller(args, sizes, sequences);
     } while (sequences > 0 && !fits_with(args, limits, sizes, sequences));

@@ -23,7 +23,7 @@ struct plan_memory {
     uint64_t shared;   // this rank's part of the host's shared memory for exchanges
     uint64_t saving;   // for writing checkpoints: the copy of the state that is saved in the
                        // background, and a tensor in another program's format
-    uint64_t data;     // data that the run will read later
+    uint64_t data;     // data that the run will read later, and results of predictions
     uint64_t staging;  // for loading weights, if the device has its own memory or the weights are
                        // in int8
     uint64_t total;    // peak of the process in the host's memory
@@ -38,6 +38,7 @@ struct plan_args {
     int64_t update_sequences; // of one rank; the suggested micro-batch divides this; 0: any
     int64_t update_factor; // > 0: the update is suggested, too: this times the micro-batch, any one
     int64_t texts, group;  // texts of a sequence, and sequences that stay together; 0 means 1
+    int64_t masked;        // masked tokens of a text in training, at most; 0: any token may be one
     int64_t predict_length; // tokens of a sequence of predict_batch_size; 0: the longest one's
     struct comm *comm;      // of the ranks that all make this call; NULL: only this process does
     int processes;          // that use this host's memory, if comm is NULL; 0: this one alone

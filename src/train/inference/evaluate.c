@@ -22,6 +22,15 @@ void evaluation_done(struct evaluation *evaluation) {
     *evaluation = (struct evaluation){0};
 }
 
+size_t evaluation_bytes(const struct evaluation *evaluation, const struct bert *model,
+                        const struct comm *comm) {
+    const struct task *task = evaluation->task;
+    const struct task_set *set = &evaluation->set;
+    const int has_results = comm->rank == 0 && task->result_bytes != NULL;
+    return infer_bytes(model, &set->source, &evaluation->extent, comm->size) +
+           (has_results ? task->result_bytes(set) : 0);
+}
+
 static void log_start(const struct evaluation *evaluation, const struct berth_log *log) {
     const struct berth_field facts[] = {
         log_integer("eval_samples", evaluation->set.examples),

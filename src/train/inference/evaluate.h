@@ -23,6 +23,11 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
                                   const struct task_open *args, struct berth_error *error);
 void evaluation_done(struct evaluation *evaluation);
 
+// Bytes of the host's memory that a prediction of the set by these ranks takes at most, and that
+// its results take: what the plan counts besides the engine.
+size_t evaluation_bytes(const struct evaluation *evaluation, const struct bert *model,
+                        const struct comm *comm);
+
 // The scores for all-zero logits, which have the same names as those of any evaluation. The loss is
 // 0, or NaN if the task has none.
 enum berth_status evaluation_rehearse(struct evaluation *evaluation,

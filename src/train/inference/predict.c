@@ -205,12 +205,14 @@ static enum berth_status prepare(struct predict_job *job, struct berth_error *er
 
 static enum berth_status make_plan(const struct predict_job *job, struct berth_error *error) {
     const struct engine_shape shape = {.infer = job->evaluation.extent};
+    const struct bert model = state_model(&job->predictor.state, &job->predictor.files.shape);
     struct plan_args plan = {.state = &job->predictor.state,
                              .config = &job->predictor.files.shape,
                              .shape = &shape,
                              .predict_length = job->config.max_seq_length,
                              .comm = job->comm,
                              .exchange = job->comm->bytes,
+                             .data = evaluation_bytes(&job->evaluation, &model, job->comm),
                              .log = &job->log};
     return plan_memory_admit(&plan, NULL, error);
 }

@@ -43,6 +43,12 @@ static size_t saving_bytes(const struct training_job *job) {
                        : 0);
 }
 
+static size_t data_bytes(const struct training_job *job) {
+    const struct bert model = state_model(&job->state, &job->files.shape);
+    return feed_bytes(&job->feed, &job->batching) +
+           (job->has_evaluation ? evaluation_bytes(&job->evaluation, &model, job->comm) : 0);
+}
+
 // Where the ranks' parts of an update differ, or the micro-batches of an update are given, another
 // micro-batch needs another update. 0: the update may stay.
 static int64_t update_factor(const struct training_job *job) {
@@ -62,13 +68,14 @@ struct plan_args job_memory(const struct training_job *job) {
         .update_factor = update_factor(job),
         .texts = (int64_t)packer_texts(&job->train.source),
         .group = (int64_t)packer_group(&job->train.source),
+        .masked = job->feed.max_predictions,
         .predict_length = job->config.max_seq_length,
         .comm = job->peers,
         .exchange =
             job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
         .levels = level_bytes(job),
         .shared = all_reduce_shared_bytes(job->comm, &job->sharding, update_wire(&rules)),
-        .data = feed_bytes(&job->feed, &job->batching),
+        .data = data_bytes(job),
         .saving = saving_bytes(job),
         .log = &job->log};
 }

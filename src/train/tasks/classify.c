@@ -351,6 +351,15 @@ static void receive(void *set, size_t index, const float *logits, int64_t count)
     memcpy(own->logits + index * own->width, logits, (size_t)count * sizeof *logits);
 }
 
+// Scores and details are made one after another.
+static size_t result_bytes(const struct task_set *set) {
+    const struct classify *own = set->own;
+    const size_t count = set->source.count;
+    const size_t scores = classify_score_bytes(own, count);
+    const size_t details = classify_detail_bytes(own, count);
+    return count * own->width * sizeof *own->logits + (scores > details ? scores : details);
+}
+
 const struct task task_classify = {.name = "classify",
                                    .title = "finetune classify",
                                    .jobs = JOB_FINETUNE,
@@ -365,6 +374,7 @@ const struct task task_classify = {.name = "classify",
                                    .open = open_set,
                                    .done = done,
                                    .receive = receive,
+                                   .result_bytes = result_bytes,
                                    .score = classify_score,
                                    .detail = classify_detail,
                                    .write = classify_write};

@@ -51,6 +51,10 @@ enum berth_status classify_match_labels(struct classify *own, const struct task_
 struct results_predictions classify_predictions(const struct classify *own,
                                                 const struct classify_part *part);
 
+// The most memory that scores and details of `count` examples take while they are made.
+size_t classify_score_bytes(const struct classify *own, size_t count);
+size_t classify_detail_bytes(const struct classify *own, size_t count); // classify_details.c
+
 // Functions of struct task:
 enum berth_status classify_score(const struct task_set *set, struct task_score *score,
                                  struct berth_error *error);

@@ -77,10 +77,20 @@ static enum berth_status log_samples(const struct classify *own, int64_t step,
     return BERTH_OK;
 }
 
+static int has_details(const struct classify *own) {
+    return own->names.list != NULL && !own->is_multi_label && own->parts[0].dataset.has_labels;
+}
+
+size_t classify_detail_bytes(const struct classify *own, size_t count) {
+    const size_t confusion = confusion_bytes(own->names.count, count);
+    const size_t samples = samples_bytes(count);
+    return has_details(own) ? confusion > samples ? confusion : samples : 0;
+}
+
 enum berth_status classify_detail(const struct task_set *set, int64_t step,
                                   const struct berth_log *log, struct berth_error *error) {
     const struct classify *own = set->own;
-    if (own->names.list == NULL || own->is_multi_label || !own->parts[0].dataset.has_labels) {
+    if (!has_details(own)) {
         return BERTH_OK;
     }
     TRY(log_confusion(own, step, log, error));

@@ -86,6 +86,13 @@ static enum glue_metric metric_of(const struct classify *own) {
                                      : GLUE_ACCURACY;
 }
 
+size_t classify_score_bytes(const struct classify *own, size_t count) {
+    const struct outcome *outcome = NULL;
+    return count * (sizeof *outcome->classes + sizeof *outcome->labels + sizeof *outcome->values +
+                    sizeof *outcome->targets) +
+           (metric_of(own) == GLUE_CORRELATION ? glue_spearman_bytes(count) : 0);
+}
+
 // The model's class that F1 is of: the second one of the task, which may have another index in a
 // model trained on other files. -1: it has none.
 static int32_t positive_class(const struct classify *own) {
@@ -172,14 +179,14 @@ enum berth_status classify_score(const struct task_set *set, struct task_score *
 
 static enum berth_status write_part(const struct classify *own, const struct classify_part *part,
                                     const char *folder, struct berth_error *error) {
-    struct results_predictions predictions = classify_predictions(own, part);
-    char name[128];
-    snprintf(name, sizeof name, "test_results%s.tsv", part->suffix);
-    TRY(results_write_probabilities(folder, name, &predictions, error));
+    const struct results_predictions predictions = classify_predictions(own, part);
     const char *task = own->task != NULL ? own->task->name : "";
-    snprintf(name, sizeof name, "predict_results%s%s%s.txt", task[0] != '\0' ? "_" : "", task,
+    char first[128], second[128];
+    snprintf(first, sizeof first, "test_results%s.tsv", part->suffix);
+    snprintf(second, sizeof second, "predict_results%s%s%s.txt", task[0] != '\0' ? "_" : "", task,
              part->suffix);
-    return results_write_predictions(folder, name, &predictions, error);
+    const struct results_names names = {.probabilities = first, .predictions = second};
+    return results_write_predictions(folder, &names, &predictions, error);
 }
 
 static enum berth_status write_predictions(const struct task_set *set,

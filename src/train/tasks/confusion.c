@@ -22,10 +22,18 @@ static int compare_counts(const void *a, const void *b) {
     return compare_classes(a, b);
 }
 
+static size_t cells_of(size_t classes, size_t examples) {
+    return classes * classes <= examples ? classes * classes : examples;
+}
+
+size_t confusion_bytes(size_t classes, size_t examples) {
+    return 2 * cells_of(classes, examples) * sizeof(struct confusion_cell);
+}
+
 enum berth_status confusion_init(struct confusion *confusion, const char *const *names,
                                  size_t classes, size_t examples, struct berth_error *error) {
-    const int is_whole = classes * classes <= examples;
-    const size_t cells = is_whole ? classes * classes : examples;
+    const size_t cells = cells_of(classes, examples);
+    const int is_whole = cells == classes * classes;
     *confusion = (struct confusion){.names = names,
                                     .cells = memory_array_zeroed(cells, sizeof *confusion->cells),
                                     .count = is_whole ? cells : 0,

@@ -25,6 +25,8 @@ struct confusion {
 // For up to `examples` calls of confusion_count.
 enum berth_status confusion_init(struct confusion *confusion, const char *const *names,
                                  size_t classes, size_t examples, struct berth_error *error);
+// The most memory that it takes, with a copy for sorting.
+size_t confusion_bytes(size_t classes, size_t examples);
 static inline void confusion_count(struct confusion *confusion, int32_t expected,
                                    int32_t predicted) {
     struct confusion_cell *cell =

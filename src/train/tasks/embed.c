@@ -318,6 +318,16 @@ static void receive(void *set, size_t index, const float *vector, int64_t count)
     }
 }
 
+static size_t result_bytes(const struct task_set *set) {
+    const struct embed *own = set->own;
+    const size_t count = own->examples.count;
+    const size_t vectors = own->texts.count * own->size * sizeof *own->vectors;
+    return vectors + (own->examples.has_scores
+                          ? count * 2 * sizeof(double) + glue_spearman_bytes(count)
+                      : own->examples.texts == 3 ? 0
+                                                 : embedding_retrieve_bytes(count, own->threads));
+}
+
 static enum berth_status score_cosines(const struct embed *own, const struct embedding_set *vectors,
                                        struct task_score *score, struct berth_error *error) {
     const size_t count = own->examples.count;
@@ -392,5 +402,6 @@ const struct task task_embed = {.name = "embed",
                                 .open = open_set,
                                 .done = done,
                                 .receive = receive,
+                                .result_bytes = result_bytes,
                                 .score = score_set,
                                 .write = write_results};

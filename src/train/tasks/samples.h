@@ -27,6 +27,10 @@ struct sample_rank {
 
 // Orders ranks[count], worst first with some right ones at the end, and returns how many to show.
 size_t samples_choose(struct sample_rank *ranks, size_t count);
+// The most memory that ranks[count] take, with a copy for sorting.
+static inline size_t samples_bytes(size_t count) {
+    return 2 * count * sizeof(struct sample_rank);
+}
 // Long contexts are cut around the answers.
 void samples_log(const struct berth_log *log, int64_t step, const struct sample *sample);
 

@@ -117,15 +117,29 @@ static void receive(void *set, size_t index, const float *logits, int64_t count)
     squad_logits_receive(&squad->logits, index, logits, count);
 }
 
+static struct squad_outcome outcome_of(const struct squad *squad) {
+    return (struct squad_outcome){.dataset = &squad->input.dataset,
+                                  .set = &squad->input.features,
+                                  .logits = squad->logits.values,
+                                  .options = &squad->options};
+}
+
+// Details need no more than scores do.
+static size_t result_bytes(const struct task_set *set) {
+    const struct squad *squad = set->own;
+    const struct squad_outcome outcome = outcome_of(squad);
+    const size_t questions = squad->input.dataset.count;
+    return squad_logits_bytes(&squad->input.features) +
+           squad_answers_bytes(&outcome, squad->threads) +
+           questions * (sizeof(const char *) + sizeof(double)) + squad_score_v2_bytes(questions);
+}
+
 static enum berth_status conclude(struct task_set *set, const struct model_files *files,
                                   struct berth_error *error) {
     struct squad *squad = set->own;
     drop_results(squad);
-    const struct squad_outcome outcome = {.dataset = &squad->input.dataset,
-                                          .set = &squad->input.features,
-                                          .logits = squad->logits.values,
-                                          .tokenizer = files->tokenizer,
-                                          .options = &squad->options};
+    struct squad_outcome outcome = outcome_of(squad);
+    outcome.tokenizer = files->tokenizer;
     return squad_answer_all(&outcome, squad->threads, &squad->results, error);
 }
 
@@ -232,6 +246,7 @@ const struct task task_squad = {.name = "squad",
                                 .done = done,
                                 .receive = receive,
                                 .conclude = conclude,
+                                .result_bytes = result_bytes,
                                 .score = score,
                                 .detail = detail,
                                 .write = write_results};

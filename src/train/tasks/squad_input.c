@@ -295,14 +295,16 @@ struct packer_source squad_input_source(const struct squad_feature_set *set) {
 
 // --- logits -------------------------------------------------------------------------------------
 
+size_t squad_logits_bytes(const struct squad_feature_set *set) {
+    return (2 * set->token_count + 1) * sizeof(float); // also for an empty set
+}
+
 enum berth_status squad_logits_init(struct squad_logits *logits,
                                     const struct squad_feature_set *set,
                                     struct berth_error *error) {
-    size_t numbers = 2 * set->token_count + 1; // also for an empty set
-    *logits =
-        (struct squad_logits){.set = set, .values = memory_array_zeroed(numbers, sizeof(float))};
-    return logits->values != NULL ? BERTH_OK
-                                  : error_no_memory(error, numbers * sizeof(float), "the logits");
+    const size_t bytes = squad_logits_bytes(set);
+    *logits = (struct squad_logits){.set = set, .values = memory_array_zeroed(bytes, 1)};
+    return logits->values != NULL ? BERTH_OK : error_no_memory(error, bytes, "the logits");
 }
 
 void squad_logits_done(struct squad_logits *logits) {

@@ -63,6 +63,7 @@ struct squad_logits {
 };
 enum berth_status squad_logits_init(struct squad_logits *logits,
                                     const struct squad_feature_set *set, struct berth_error *error);
+size_t squad_logits_bytes(const struct squad_feature_set *set);
 void squad_logits_done(struct squad_logits *logits);
 void squad_logits_receive(void *logits, size_t index, const float *numbers, int64_t count);
 

@@ -109,6 +109,9 @@ struct task {
     // another prediction, and before any, as if all logits were zero.
     enum berth_status (*conclude)(struct task_set *set, const struct model_files *files,
                                   struct berth_error *error);
+    // The memory that a prediction of the set takes from `receive` to `write`, at most: bytes that
+    // these functions allocate, and those that `open` has allocated but not filled. NULL: few.
+    size_t (*result_bytes)(const struct task_set *set);
     enum berth_status (*score)(const struct task_set *set, struct task_score *score,
                                struct berth_error *error);
     // Logs the parts of the result that only reports show (BERTH_RECORD_DETAIL); NULL: none.

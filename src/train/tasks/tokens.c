@@ -240,6 +240,13 @@ static void receive(void *set, size_t index, const float *logits, int64_t count)
     }
 }
 
+// Details need less than scores.
+static size_t result_bytes(const struct task_set *set) {
+    const struct tokens *own = set->own;
+    const size_t words = own->dataset.word_count;
+    return 2 * words * sizeof(const char *) + entity_scores_bytes(words);
+}
+
 static double mean_loss(const struct tokens *own) {
     double sum = 0, count = 0;
     for (size_t i = 0; i < own->dataset.word_count; i++) {
@@ -306,19 +313,11 @@ static void put_sentence(const struct tokens *own, size_t sentence, struct file_
 static enum berth_status write_tags(const struct tokens *own, const char *folder,
                                     struct berth_error *error) {
     struct file_writer writer;
-    char *path = path_join(folder, "predictions.txt");
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    enum berth_status status = file_writer_open(&writer, path, error);
-    memory_free(path);
-    TRY(status);
+    TRY(file_writer_open_in(&writer, folder, "predictions.txt", error));
     for (size_t i = 0; i < own->dataset.count; i++) {
         put_sentence(own, i, &writer, error);
     }
-    status = file_writer_commit(&writer, error);
-    file_writer_abort(&writer);
-    return status;
+    return file_writer_commit(&writer, error);
 }
 
 static enum berth_status write_results(const struct task_set *set,
@@ -345,6 +344,7 @@ const struct task task_tokens = {.name = "tokens",
                                  .open = open_set,
                                  .done = done,
                                  .receive = receive,
+                                 .result_bytes = result_bytes,
                                  .score = score,
                                  .detail = detail,
                                  .write = write_results};
