@@ -10,8 +10,8 @@
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // --- the model ----------------------------------------------------------------------------------
