@@ -15,8 +15,8 @@
 uint64_t machine_resident(void);
 uint64_t machine_peak_resident(void);
 
-// The number of bytes that can still be allocated: the minimum of the system's MemAvailable and what
-// the cgroup's limit leaves, both without what this process has reserved but not used yet
+// The number of bytes that can still be allocated: the minimum of the system's MemAvailable and
+// what the cgroup's limit leaves, both without what this process has reserved but not used yet
 // (memory_pages_reserved), and what RLIMIT_AS and RLIMIT_DATA leave minus a reserve for libraries
 // that do not survive a failed mapping. Sets *limit to the name of the smallest.
 // UINT64_MAX if nothing is known.
