@@ -14,6 +14,7 @@ Python's (module warnings), unless a `log` takes all records.
 
 Leaves out what has no numbers for Python: the program that comes with this package has all verbs.
 """
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -433,16 +434,26 @@ class Model:
 _INTERRUPTED = 75  # BERTH_INTERRUPTED
 
 
-def _wait(done: threading.Event, stop: c_int, mask) -> bool:
-    """Returns when it is done; Ctrl-C, blocked until now but in `mask`, only asks to stop. True: it did."""
-    interrupted = False
-    while True:
+@contextlib.contextmanager
+def _interrupts(stop: c_int):
+    """Within it, a KeyboardInterrupt of Ctrl-C only asks to stop. Gives the list of those that came."""
+    caught, handler = [], signal.getsignal(signal.SIGINT)
+
+    def ask(number, frame):
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            done.wait()  # Thread.join, interrupted, takes a thread for ended that is not (before Python 3.13)
-            return interrupted
-        except KeyboardInterrupt:
-            stop.value, interrupted = min(stop.value + 1, 2), True
+            handler(number, frame)
+        except KeyboardInterrupt as interrupt:
+            caught.append(interrupt)
+            stop.value = min(stop.value + 1, 2)
+
+    is_main = threading.current_thread() is threading.main_thread()  # in which Python handles signals
+    if is_main and callable(handler):
+        signal.signal(signal.SIGINT, ask)
+    try:
+        yield caught
+    finally:
+        if is_main and callable(handler):
+            signal.signal(signal.SIGINT, handler)
 
 
 def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dict:
@@ -465,16 +476,16 @@ def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dic
         finally:
             done.set()
 
-    # Python handles signals in its main thread only, and until that waits, Ctrl-C would leave the work unattended.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    threading.Thread(target=work).start()
-    interrupted = _wait(done, stop, mask)
+    # Python handles signals in its main thread only, and not while that is in the library.
+    with _interrupts(stop) as interrupts:
+        threading.Thread(target=work).start()
+        done.wait()  # Thread.join, interrupted, takes a thread for ended that is not (before Python 3.13)
     files.close()
     failure = failures[0] if failures else None
     if failure is not None and getattr(failure, "status", None) != _INTERRUPTED:
         raise failure from writer.failure
     writer.check()
-    if interrupted:
+    if interrupts:
         raise KeyboardInterrupt from failure
     if failure is not None:
         raise failure
