@@ -205,16 +205,17 @@ static void test_best_model_of_another_folder(void **state) {
     other.config.output_dir = fixture_keep("other");
     other.config.max_steps = other.config.logging_steps = 1;
     assert_int_equal(fixture_execute(&other), BERTH_OK);
-    fixture_copy_checkpoint("other", "on", 1);
     run.config.resume_from_checkpoint = fixture_keep("best/checkpoint-7");
     run.config.output_dir = fixture_keep("on");
     fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
-    fixture_assert_logged("on/checkpoint-1 is not of this run");
     assert_same_file(in_folder("best/model.safetensors"), in_folder("on/model.safetensors"));
     assert_int_equal(dir_remove(in_folder("best/checkpoint-1"), NULL), BERTH_OK);
+    assert_int_equal(dir_remove(in_folder("on"), NULL), BERTH_OK);
     fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");
-    run.config.resume_from_checkpoint = "auto"; // from the same folder, which is searched once
+    fixture_copy_checkpoint("other", "on", 1);
+    run.config.resume_from_checkpoint = "auto";
     fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");
+    fixture_assert_logged("on/checkpoint-1 is not of this run");
     char *log = fixture_text(in_folder("log"));
     const char *note = strstr(log, "on/checkpoint-1 is not of this run");
     assert_non_null(note);

@@ -31,6 +31,11 @@ static int is_removed(const char *name) {
            is_one_of(name, results_of_model);
 }
 
+// A folder with the name of a file was not written by any run.
+static enum berth_status remove_file(const char *path, struct berth_error *error) {
+    return dir_exists(path) ? BERTH_OK : file_remove(path, error);
+}
+
 static enum berth_status remove_entry(const char *path, void *context, struct berth_error *error) {
     const char *output_dir = context, *name = path_name(path);
     if (!is_removed(name)) {
@@ -39,8 +44,7 @@ static enum berth_status remove_entry(const char *path, void *context, struct be
     if (checkpoint_step(name) >= 0) {
         return checkpoint_remove(output_dir, checkpoint_step(name), error);
     }
-    return dir_exists(path) ? BERTH_OK // not written by any run
-                            : file_remove(path, error);
+    return remove_file(path, error);
 }
 
 enum berth_status leftovers_remove(const char *output_dir, struct berth_error *error) {
@@ -50,7 +54,7 @@ enum berth_status leftovers_remove(const char *output_dir, struct berth_error *e
 void leftovers_remove_form(const char *output_dir, const struct berth_log *log) {
     struct berth_error error;
     char *path = path_join(output_dir, "pytorch_model.bin");
-    if ((path != NULL ? file_remove(path, &error) : path_no_memory(&error)) != BERTH_OK) {
+    if ((path != NULL ? remove_file(path, &error) : path_no_memory(&error)) != BERTH_OK) {
         log_warning(log, "%s; it is an earlier model: remove it", error.message);
     }
     memory_free(path);
