@@ -318,6 +318,7 @@ enum berth_status cli_read(const char *path, char **bytes, size_t *length,
                            struct berth_error *error);
 // The lines of the file that the verb's argument names, else of standard input.
 struct cli_lines {
+    const char *name;   // of the file, for messages
     const char **items; // [count], without line ends
     size_t count;
     char *bytes;

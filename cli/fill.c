@@ -2,6 +2,7 @@
 // berth fill: the best words for each [MASK] of a text, one line of JSON for each line of text.
 #include "cli.h"
 #include "core/json_line.h"
+#include "core/memory.h"
 #include "core/number.h"
 
 static const struct option_row options[] = {
@@ -43,13 +44,34 @@ static enum berth_status put_text(struct json_line *line, const struct berth_fil
     return cli_put_json(line, error);
 }
 
-static enum berth_status fill_round(const struct cli_call *call, const struct berth_filler *filler,
-                                    const char *const *texts, size_t count,
+struct job {
+    const struct cli_call *call;
+    const struct cli_lines *lines;
+    struct berth_filler *filler;
+    struct berth_text_status *statuses; // [ROUND]
+};
+
+// Of texts `first` to `first + count`: the error of the first that failed.
+static enum berth_status first_failure(const struct job *job, size_t first, size_t count,
+                                       struct berth_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        const struct berth_error *own = &job->statuses[i].error;
+        if (own->status != BERTH_OK) {
+            return error_set(error, own->status, "%s: line %zu: %s", job->lines->name,
+                             first + i + 1, own->message);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status fill_round(const struct job *job, size_t first,
                                     struct berth_error *error) {
     struct berth_filled filled[ROUND];
     struct json_line line = {0};
-    TRY(berth_fill(filler, texts, count, (size_t)cli_integer(call, "top_k"), filled, error));
-    enum berth_status status = BERTH_OK;
+    const size_t left = job->lines->count - first, count = left < ROUND ? left : ROUND;
+    TRY(berth_fill_many(job->filler, job->lines->items + first, count,
+                        (size_t)cli_integer(job->call, "top_k"), filled, job->statuses, error));
+    enum berth_status status = first_failure(job, first, count, error);
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
         status = put_text(&line, &filled[i], error);
     }
@@ -58,32 +80,35 @@ static enum berth_status fill_round(const struct cli_call *call, const struct be
     return status;
 }
 
-static enum berth_status fill_all(struct cli_call *call, const char *const *texts, size_t count,
+static enum berth_status fill_all(struct cli_call *call, const struct cli_lines *lines,
                                   struct berth_error *error) {
-    struct berth_filler *filler;
-    TRY(berth_filler_open(&call->config, cli_log(call), &filler, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t first = 0; first < count && status == BERTH_OK; first += ROUND) {
-        const size_t left = count - first;
-        status = fill_round(call, filler, texts + first, left < ROUND ? left : ROUND, error);
+    struct job job = {.call = call, .lines = lines};
+    TRY(berth_filler_open(&call->config, cli_log(call), &job.filler, error));
+    job.statuses = memory_array(ROUND, sizeof *job.statuses);
+    enum berth_status status =
+        job.statuses != NULL ? BERTH_OK
+                             : error_no_memory(error, ROUND * sizeof *job.statuses, "the texts");
+    for (size_t first = 0; first < lines->count && status == BERTH_OK; first += ROUND) {
+        status = fill_round(&job, first, error);
     }
-    berth_filler_close(filler);
+    memory_free(job.statuses);
+    berth_filler_close(job.filler);
     return status;
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const char *text = cli_value(call, "text");
-    struct cli_lines lines = {0};
+    struct cli_lines lines = {.name = "--text", .items = &text, .count = 1};
     if (text != NULL && call->argument_count > 0) {
         return error_set(error, BERTH_USAGE, "--text and the file %s contradict each other",
                          call->arguments[0]);
     }
     if (text != NULL) {
-        return fill_all(call, &text, 1, error);
+        return fill_all(call, &lines, error);
     }
     enum berth_status status = cli_read_lines(call, &lines, error);
     if (status == BERTH_OK) {
-        status = fill_all(call, lines.items, lines.count, error);
+        status = fill_all(call, &lines, error);
     }
     cli_lines_done(&lines);
     return status;

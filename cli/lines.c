@@ -34,13 +34,12 @@ enum berth_status cli_read_lines(const struct cli_call *call, struct cli_lines *
     const int is_input = strcmp(path, "-") == 0;
     size_t length;
     char *text;
-    *lines = (struct cli_lines){0};
+    *lines = (struct cli_lines){.name = is_input ? "standard input" : path};
     if (is_input && terminal_is(STDIN_FILENO)) {
         cli_note(call, "reading one text per line from the terminal; Ctrl-D ends it");
     }
     TRY(cli_read(path, &lines->bytes, &length, error));
-    TRY(encoding_read_text(is_input ? "standard input" : path, &lines->bytes, &text, &length,
-                           error));
+    TRY(encoding_read_text(lines->name, &lines->bytes, &text, &length, error));
     return cut(lines, text, length, error);
 }
 

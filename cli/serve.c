@@ -101,7 +101,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_serve = {
     .name = "serve",
-    .summary = "serve models over HTTP: questions, classes, embeddings",
+    .summary = "serve models over HTTP: questions, classes, tags, masked words, embeddings",
     .usage = "--model [NAME=]DIR ... [--host ADDRESS] [--port N] [--api_key_file FILE]",
     .example = "berth serve --model squad-minilm\n"
                "curl localhost:8080 --data '{\"inputs\": {\"question\": \"Where do I live?\",\n"

@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
         -h | --help) usage; exit 0 ;;
         --berth) berth=$2; shift 2 ;;
         --tiny)
-            vocab_size=400 layers=1 hidden=16 heads=2
+            vocab_size=2100 layers=1 hidden=16 heads=2
             length1=64 masked1=10 steps1=8 batch1=16
             length2=128 masked2=20 steps2=4 batch2=8
             shards=2 dupe_factor=1 epochs=1 questions=32
