@@ -4,6 +4,7 @@
 #include "core/scratch.h"
 #include "format/checksum/digest.h"
 
+#include <errno.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
@@ -59,9 +60,14 @@ static void test_file(void **state) {
 // --- libcrypto without memory -------------------------------------------------------------------
 
 static long allocations_left = -1; // -1: no limit
+static int allocation_errno = ENOMEM;
 
 static int may_allocate(void) {
-    return allocations_left < 0 || allocations_left-- > 0;
+    if (allocations_left < 0 || allocations_left-- > 0) {
+        return 1;
+    }
+    errno = allocation_errno;
+    return 0;
 }
 
 static void *limited_malloc(size_t size, const char *file, int line) {
@@ -86,24 +92,44 @@ static enum berth_status with_allocations(long count, int of_file, struct berth_
     return status;
 }
 
+// How many of the numbers of allocations are too few for a digest, which then fails in this way.
+static int count_failures(int of_file, enum berth_status expected, const char *message) {
+    struct berth_error error;
+    int failures = 0;
+    for (long count = 1; count < 20; count++) {
+        const enum berth_status status = with_allocations(count, of_file, &error);
+        if (status != BERTH_OK) {
+            assert_int_equal(status, expected);
+            assert_message_has(&error, message);
+            failures++;
+        }
+    }
+    return failures;
+}
+
 static void test_without_memory(void **state) {
     (void)state;
+    const char *message = "out of memory for a git SHA-1 digest";
     struct berth_error error;
     scratch_write("a", "abc");
     for (int of_file = 0; of_file < 2; of_file++) {
-        int internal = 0;
         assert_int_equal(with_allocations(-1, of_file, NULL), BERTH_OK);
         assert_int_equal(with_allocations(0, of_file, &error), BERTH_NO_MEMORY);
-        assert_message_has(&error, "out of memory for a git SHA-1 digest");
-        for (long count = 1; count < 20; count++) {
-            if (with_allocations(count, of_file, &error) == BERTH_INTERNAL) {
-                assert_message_has(&error, "libcrypto cannot compute git SHA-1");
-                internal++;
-            }
-        }
-        assert_true(internal > 0);
+        assert_message_has(&error, message);
+        assert_true(count_failures(of_file, BERTH_NO_MEMORY, message) > 0);
         assert_int_equal(with_allocations(-1, of_file, NULL), BERTH_OK);
     }
+}
+
+static void test_failures_for_other_reasons(void **state) {
+    (void)state;
+    scratch_write("a", "abc");
+    allocation_errno = 0;
+    for (int of_file = 0; of_file < 2; of_file++) {
+        assert_true(count_failures(of_file, BERTH_INTERNAL, "libcrypto cannot compute git SHA-1") >
+                    0);
+    }
+    allocation_errno = ENOMEM;
 }
 
 int main(void) {
@@ -111,6 +137,7 @@ int main(void) {
         return 1; // libcrypto has allocated already
     }
     const struct CMUnitTest tests[] = {SCRATCH_TEST(test_memory), SCRATCH_TEST(test_git_blob),
-                                       SCRATCH_TEST(test_file), SCRATCH_TEST(test_without_memory)};
+                                       SCRATCH_TEST(test_file), SCRATCH_TEST(test_without_memory),
+                                       SCRATCH_TEST(test_failures_for_other_reasons)};
     return cmocka_run_group_tests_name("digest", tests, NULL, NULL);
 }

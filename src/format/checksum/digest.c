@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -33,31 +34,34 @@ int digest_is_hex(enum digest_kind kind, const char *text) {
            text[digest_length(kind)] == '\0';
 }
 
-// Whether libcrypto succeeds. `length` is the length of the content.
+static enum berth_status no_memory(enum digest_kind kind, struct berth_error *error) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory for a %s digest",
+                     algorithms[kind].name);
+}
+
+// Whether libcrypto succeeds. `length` is the length of the content. Clears errno.
 static int begin(EVP_MD_CTX *context, enum digest_kind kind, uint64_t length) {
     char head[32];
     const int used = snprintf(head, sizeof head, "blob %" PRIu64, length);
+    errno = 0;
     return EVP_DigestInit_ex(context, algorithms[kind].algorithm(), NULL) == 1 &&
            (kind != DIGEST_GIT_BLOB || EVP_DigestUpdate(context, head, (size_t)used + 1) == 1);
 }
 
-// `succeeded`: whether libcrypto has so far.
+// `succeeded`: whether libcrypto has so far; if not, errno is that of its failed call.
 static enum berth_status finish(EVP_MD_CTX *context, enum digest_kind kind, int succeeded,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     unsigned char digest[EVP_MAX_MD_SIZE];
     if (!succeeded || EVP_DigestFinal_ex(context, digest, NULL) != 1) {
-        return error_set(error, BERTH_INTERNAL, "libcrypto cannot compute %s",
-                         algorithms[kind].name);
+        // libcrypto's own queue of errors may have had no memory for the reason.
+        return errno == ENOMEM ? no_memory(kind, error)
+                               : error_set(error, BERTH_INTERNAL, "libcrypto cannot compute %s",
+                                           algorithms[kind].name);
     }
     for (size_t i = 0; i < algorithms[kind].bytes; i++) {
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     }
     return BERTH_OK;
-}
-
-static enum berth_status no_memory(enum digest_kind kind, struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a %s digest",
-                     algorithms[kind].name);
 }
 
 enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t length,
@@ -77,11 +81,11 @@ static enum berth_status digest_reader(EVP_MD_CTX *context, enum digest_kind kin
                                        const struct file_reader *reader, char *buffer,
                                        char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     int succeeded = begin(context, kind, reader->size);
-    for (uint64_t offset = 0; offset < reader->size; offset += BUFFER_SIZE) {
+    for (uint64_t offset = 0; succeeded && offset < reader->size; offset += BUFFER_SIZE) {
         uint64_t rest = reader->size - offset;
         size_t bytes = rest < BUFFER_SIZE ? (size_t)rest : BUFFER_SIZE;
         TRY(file_reader_at(reader, offset, buffer, bytes, error));
-        succeeded = succeeded && EVP_DigestUpdate(context, buffer, bytes) == 1;
+        succeeded = EVP_DigestUpdate(context, buffer, bytes) == 1;
     }
     return finish(context, kind, succeeded, hex, error);
 }
