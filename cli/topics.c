@@ -36,6 +36,7 @@ static const struct cli_entry environment[] = {
     {"OMP_NUM_THREADS", "number of threads without --threads"},
     {"OMP_WAIT_POLICY",
      "passive: waiting threads sleep, for machines that are shared with other programs"},
+    {"OMP_PROC_BIND, OMP_PLACES", "processors of the threads that compute (`doc/cluster.md`)"},
     {"COLUMNS", "width of help and progress, instead of the terminal's"},
     {"NO_COLOR, FORCE_COLOR, TERM",
      "no colours if NO_COLOR is not empty or TERM is dumb; FORCE_COLOR: colours also in files"},
