@@ -9,4 +9,4 @@ data=$DATASET_DIR/MRPC
 exec mpirun -np "${MPI_NUM_PROCESSES:-2}" -bind-to none "${BERTH:-berth}" finetune classify --task_name=MRPC \
     --do_train=true --do_eval=true --data_dir="$data" --init_checkpoint="$CHECKPOINT_DIR" --max_seq_length=128 \
     --train_batch_size="${BATCH_SIZE:-32}" --learning_rate=2e-5 --num_train_epochs=3.0 --recipe google \
-    --output_dir="$OUTPUT_DIR" "$@"
+    --precision=fp32 --output_dir="$OUTPUT_DIR" "$@"

@@ -57,6 +57,11 @@ for words in "--output_dir output" --output_dir=output "--output-dir output" --o
     expect_out "exit code 137, queued again"
     [ "$(cat requeued)" = "requeue 7" ] || fail "not queued again"
 done
+# A checkpoint that an earlier run has set aside is not the newest one.
+mkdir -p used/checkpoint-12.abandoned
+chain used/checkpoint-9 --output_dir used
+expect_code 0
+expect_out "exit code 137, queued again"
 # It continues from the newest checkpoint; one that is named is for the first start.
 stand_in berth <<<'echo "words: $*"; exit 1'
 started() { # CHECKPOINT WORDS

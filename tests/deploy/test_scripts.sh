@@ -104,6 +104,7 @@ if [ $processes = 2 ]; then
     expect_code 0
     setting total_steps 1
     setting optimizer adam_weight_decay
+    setting precision fp32
     [ -z "$(ls multi)" ] || fail "a dry run wrote"
     script CHECKPOINT_DIR=google DATASET_DIR=glue/MRPC OUTPUT_DIR=multi fp32_training_multi_node.sh
     expect_code 0
