@@ -375,7 +375,7 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
 
 // --- memory -------------------------------------------------------------------------------------
 
-static int64_t largest_of(int64_t a, int64_t b) {
+static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
@@ -383,18 +383,18 @@ static int64_t largest_of(int64_t a, int64_t b) {
 // the vectors of the batch.
 static size_t head_packed_bytes(const struct device_shape *shape) {
     const int64_t vectors = shape->training ? shape->batch.sequences : 0;
-    const int64_t rows = largest_of(largest_of(shape->outputs, vectors), shape->hidden);
+    const int64_t rows = larger(larger(shape->outputs, vectors), shape->hidden);
     return (size_t)(cpu_round_up(rows, 64) * cpu_round_up(shape->hidden, 64)) * sizeof(float);
 }
 
 size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
     const int64_t h = cpu_round_up(shape->hidden, 64), i = cpu_round_up(shape->intermediate, 64);
     const int64_t tokens = shape->training ? tile_tokens(shape->compute) : 0;
-    const int64_t layer = largest_of(h, tokens) * largest_of(3 * h, i);
+    const int64_t layer = larger(h, tokens) * larger(3 * h, i);
     const int64_t words = shape->decoder_rows > 0 ? cpu_round_up(shape->vocabulary, 64) * h : 0;
     const size_t head = head_packed_bytes(shape);
     const size_t body = shape->int8 ? 0 // packed once, in its own memory
-                                    : (size_t)largest_of(layer, words) * dtype_size(shape->compute);
+                                    : (size_t)larger(layer, words) * dtype_size(shape->compute);
     return head > body ? head : body;
 }
 

@@ -218,8 +218,7 @@ enum berth_status json_write_file(const json *value, enum json_style style, cons
     return status;
 }
 
-// --- objects that are never whole in memory
-// -------------------------------------------------------
+// --- objects that are never whole in memory ------------------------------------------------------
 
 static enum berth_status put_output(struct json_members *members, struct output *out,
                                     struct berth_error *error) {

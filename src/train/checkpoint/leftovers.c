@@ -51,7 +51,7 @@ enum berth_status leftovers_remove(const char *output_dir, struct berth_error *e
     return dir_each(output_dir, remove_entry, (char *)output_dir, error);
 }
 
-void leftovers_remove_form(const char *output_dir, const struct berth_log *log) {
+void leftovers_remove_torch(const char *output_dir, const struct berth_log *log) {
     struct berth_error error;
     char *path = path_join(output_dir, "pytorch_model.bin");
     if ((path != NULL ? remove_file(path, &error) : path_no_memory(&error)) != BERTH_OK) {

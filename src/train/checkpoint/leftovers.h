@@ -18,7 +18,7 @@ enum berth_status leftovers_remove(const char *output_dir, struct berth_error *e
 
 // After a new result: removes the weights that save_format torch had added to an earlier one, which
 // other programs might read instead. Warns if that fails.
-void leftovers_remove_form(const char *output_dir, const struct berth_log *log);
+void leftovers_remove_torch(const char *output_dir, const struct berth_log *log);
 
 // BERTH_CANT_CREATE if the run starts from a file that leftovers_remove would remove: it could not
 // be started again. Changes nothing.

@@ -113,7 +113,7 @@ static int64_t at_least_one(int64_t count) {
     return count > 0 ? count : 1;
 }
 
-static int64_t least(int64_t a, int64_t b) {
+static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -129,15 +129,15 @@ static void shrink_micro(const struct plan_args *args, struct batch_extent *micr
                          int64_t examples) {
     const int64_t texts = examples * at_least_one(args->texts);
     micro->sequences = texts;
-    micro->tokens = least(micro->tokens, texts * micro->max_length);
-    micro->masked = least(micro->masked, args->masked > 0 ? texts * args->masked : micro->tokens);
+    micro->tokens = smaller(micro->tokens, texts * micro->max_length);
+    micro->masked = smaller(micro->masked, args->masked > 0 ? texts * args->masked : micro->tokens);
 }
 
 // A batch of prediction is filled with short sequences, which have at least two tokens.
 static void shrink_prediction(struct batch_extent *batch, int64_t tokens) {
-    batch->tokens = least(batch->tokens, tokens);
-    batch->sequences = least(batch->sequences, at_least_one(batch->tokens / 2));
-    batch->masked = least(batch->masked, batch->tokens);
+    batch->tokens = smaller(batch->tokens, tokens);
+    batch->sequences = smaller(batch->sequences, at_least_one(batch->tokens / 2));
+    batch->masked = smaller(batch->masked, batch->tokens);
 }
 
 // Whether batches of this many sequences of full length fit.
@@ -182,8 +182,8 @@ static int64_t next_smaller(const struct plan_args *args, unsigned sizes, int64_
 static int64_t above_micro(const struct plan_args *args) {
     const struct batch_extent *micro = &args->shape->train;
     const int64_t texts = at_least_one(args->texts);
-    return least(micro->sequences / texts,
-                 micro->tokens / at_least_one(texts * micro->max_length) + 1);
+    return smaller(micro->sequences / texts,
+                   micro->tokens / at_least_one(texts * micro->max_length) + 1);
 }
 
 // The first smaller size whose plan fits; 0: not even one sequence does.

@@ -400,7 +400,7 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
                     error));
     TRY(checkpoint_write_model(&job->content, folder, error));
     if (job_is_first(job) && loop->updates > 0) {
-        leftovers_remove_form(folder, &job->log);
+        leftovers_remove_torch(folder, &job->log);
     }
     if (!job_is_first(job) || loop->evaluated_step != loop->model_step ||
         loop->evaluated_step < 0) {
