@@ -48,17 +48,16 @@ struct monitor {
     clockid_t range_clock; // processor time of the exchanging thread
     pthread_t thread;
     int is_running;
-    // Written by the rank's other threads.
+    // Written by the rank's other threads; times are monitor_time().
     _Atomic int awaited[TRANSPORT_CHANNELS]; // 1 + the rank that the channel waits for; 0: none
     _Atomic int range_waiters;               // callers that wait for ranges
     _Atomic int phase;
     _Atomic int64_t update;
-    _Atomic double
-        since; // monitor_time() when the job thread last began or ended a wait, or a phase
+    _Atomic double since;       // when the job thread last began or ended a wait, or a phase
     _Atomic double range_since; // when the exchanging thread last began to wait
     _Atomic double worked_at;   // when the process last used the processor
-    _Atomic double time;        // monitor_time(), which the monitor's thread advances
-    // Used by the monitor's thread alone.
+    // Written by the monitor's thread; all but the time are used by it alone.
+    _Atomic double time;          // monitor_time()
     double polled_at;             // clock_now() of the last poll
     double sampled_at, sampled;   // seconds, seconds of processor time
     struct pending_message *sent; // messages whose sending is not complete
