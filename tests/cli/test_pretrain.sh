@@ -208,6 +208,9 @@ cp model/vocab.txt second
 run pretrain ${own/auto,*/auto} --steps_this_run 1
 expect_code 78
 expect_err "or auto,DIR to continue the second phase if it has a checkpoint"
+run pretrain ${own/auto,*/auto,} --steps_this_run 1
+expect_code 2
+expect_err "--resume_from_checkpoint auto, names no checkpoint"
 run pretrain $own --steps_this_run 1
 expect_code 0
 expect_err "no checkpoint in second: starting from phase1/checkpoint-6"

@@ -130,6 +130,10 @@ static enum berth_status find_start(struct resume *resume, const struct berth_co
 enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
                               const struct berth_log *log, struct berth_error *error) {
     const char *name = named(config);
+    if (name != NULL && name[0] == '\0') {
+        return error_set(error, BERTH_USAGE, "--resume_from_checkpoint %s names no checkpoint",
+                         config->resume_from_checkpoint);
+    }
     if (name != NULL && config->resume_step >= 0) {
         log_note(log, "resume_step has no effect: resume_from_checkpoint names %s", name);
     }
