@@ -96,6 +96,15 @@ static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
     return error;
 }
 
+// Whether the GPU and this module have products of warpgroups (mma.h).
+static inline bool gpu_has_wgmma(int index) {
+    int major = 0;
+    return GPU_WGMMA_COMPILED &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) ==
+               cudaSuccess &&
+           major == 9;
+}
+
 static inline uint64_t gpu_id_of(int index) {
     struct cudaDeviceProp properties;
     return cudaGetDeviceProperties(&properties, index) == cudaSuccess

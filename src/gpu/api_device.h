@@ -15,7 +15,7 @@
 #define GPU_UNROLL _Pragma("unroll") // before a loop over an array that must stay in registers
 #define GPU_SHARED(type, name, count) __shared__ type name[count]
 #define GPU_DYNAMIC_SHARED(type, name)                                                             \
-    extern __shared__ __align__(16) unsigned char gpu_dynamic_shared[];                            \
+    extern __shared__ __align__(1024) unsigned char gpu_dynamic_shared[];                          \
     type *const name = (type *)gpu_dynamic_shared
 
 // --- numbers ------------------------------------------------------------------------------------

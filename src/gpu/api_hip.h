@@ -92,6 +92,10 @@ static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
     return error;
 }
 
+static inline bool gpu_has_wgmma(int index) {
+    return false;
+}
+
 static inline uint64_t gpu_id_of(int index) {
     char address[16] = {}; // 0000:c1:00.0, on the PCI bus
     return hipDeviceGetPCIBusId(address, sizeof address, index) == hipSuccess

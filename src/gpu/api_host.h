@@ -81,6 +81,10 @@ static inline gpu_error gpu_max_shared_bytes(int index, size_t *bytes) {
     return GPU_NO_ERROR;
 }
 
+static inline bool gpu_has_wgmma(int index) {
+    return GPU_WARP == 32;
+}
+
 static inline uint64_t gpu_id_of(int index) {
     return (uint64_t)index + 1;
 }

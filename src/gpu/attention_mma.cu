@@ -22,7 +22,7 @@ DEVICE void update_softmax(struct running_softmax<F> &r, step_fragments<F> &scor
     for (int m = 0; m < F::GROUPS; m++) {
         float max_score[2] = {r.max_score[m][0], r.max_score[m][1]};
         GPU_UNROLL
-        for (int i = 0; i < STEP / 2; i++) {
+        for (int i = 0; i < F::STEP / 2; i++) {
             max_score[i % 4 / 2] = fmaxf(max_score[i % 4 / 2], scores.of[m][i / 4][i % 4]);
         }
         GPU_UNROLL
@@ -34,7 +34,7 @@ DEVICE void update_softmax(struct running_softmax<F> &r, step_fragments<F> &scor
             r.sum[m][half] *= shrink[m][half];
         }
         GPU_UNROLL
-        for (int i = 0; i < STEP / 2; i++) {
+        for (int i = 0; i < F::STEP / 2; i++) {
             float &score = scores.of[m][i / 4][i % 4];
             score = gpu_exp2(score * scale - max_score[i % 4 / 2] * scale);
             r.sum[m][i % 4 / 2] += score;
@@ -51,12 +51,12 @@ DEVICE void update_softmax(struct running_softmax<F> &r, step_fragments<F> &scor
 
 // Zeroes the dropped probabilities; the others are scaled at the end.
 template <class F>
-DEVICE void apply_masks(step_fragments<F> &probabilities, const uint32_t (&bits)[F::GROUPS][2]) {
+DEVICE void apply_masks(step_fragments<F> &probabilities, const struct step_masks<F> &masks) {
     GPU_UNROLL
-    for (int i = 0; i < F::GROUPS * STEP / 2; i++) {
-        const int m = i / (STEP / 2), n = i / 4 % (STEP / 8);
+    for (int i = 0; i < F::GROUPS * F::STEP / 2; i++) {
+        const int m = i / (F::STEP / 2), n = i / 4 % (F::STEP / 8);
         float &p = probabilities.of[m][n][i % 4];
-        p = bits[m][i % 4 / 2] >> (n * 8 + i % 2) & 1 ? p : 0.0f;
+        p = keeps<F>(masks, m, n, i % 4) ? p : 0.0f;
     }
 }
 
@@ -65,11 +65,11 @@ template <class F> static constexpr size_t forward_shared_bytes(void) {
 }
 
 template <class F, bool DROPS>
-__global__ void __launch_bounds__(F::THREADS)
+__global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     attention_mma_forward_kernel(struct attention_args a, struct batch batch) {
     GPU_DYNAMIC_SHARED(uint16_t, memory);
     const struct block_rows block = find_block_rows<F::BLOCK_ROWS>(batch, a.context.cols, a.heads);
-    if (block.first_row >= block.length) {
+    if (!is_compiled<F>() || block.first_row >= block.length) {
         return;
     }
     const int length = (int)block.length;
@@ -88,39 +88,40 @@ __global__ void __launch_bounds__(F::THREADS)
         r.max_score[i / 2][i % 2] = -INFINITY;
         r.sum[i / 2][i % 2] = 0.0f;
     }
-    find_own_rows<F>(own, rows);
+    find_own_rows<F>(own, memory);
     start_copy<F, F::BLOCK_ROWS>(memory, queries, length - (int)block.first_row);
     start_walk<F, DROPS>(walk, tiles, a.qkv, mask_rows(a.masks, batch, block), block, query);
+    wait_for_tile<F>();
+    hold_rows<F>(own);
     for (int first = 0; first < length; first += F::TILE) {
         struct row_masks<F> masks;
         const uint16_t *tile = next_tile<F, DROPS>(walk, masks, length - first);
-        if (warp_row >= length) {
+        if (unit_row<F>(block) >= length) {
             continue;
         }
-        if (first == 0) {
-            hold_rows<F>(own);
-        }
         GPU_UNROLL
-        for (int step = 0; step < F::TILE / STEP; step++) {
-            const int left = length - first - step * STEP;
+        for (int step = 0; step < F::TILE / F::STEP; step++) {
+            const int left = length - first - step * F::STEP;
             if (left <= 0) {
                 break;
             }
             step_fragments<F> scores;
-            multiply<F>(scores, own, tile + step * STEP * F::STRIDE);
-            if (left < STEP) {
+            multiply<F>(scores, own, tile + step * F::STEP * F::STRIDE);
+            finish<F>(scores);
+            if (left < F::STEP) {
                 exclude_keys<F>(scores, left);
             }
             update_softmax<F>(r, scores, scale);
             if (DROPS) {
-                uint32_t bits[F::GROUPS][2];
-                find_step_masks<F>(bits, masks, step);
-                apply_masks<F>(scores, bits);
+                struct step_masks<F> step_masks;
+                find_step_masks<F>(step_masks, masks, step);
+                apply_masks<F>(scores, step_masks);
             }
-            add_product<F>(r.out, scores, tile + F::TILE_NUMBERS + step * STEP * F::STRIDE);
+            add_product<F>(r.out, scores, tile + F::TILE_NUMBERS + step * F::STEP * F::STRIDE);
         }
+        finish<F>(r.out);
     }
-    if (warp_row >= length) {
+    if (unit_row<F>(block) >= length) {
         return;
     }
     const float factor = rng_dropout_scale(a.dropout.threshold);
@@ -150,22 +151,30 @@ template <class F> static gpu_cost forward_cost(struct attention_args a, struct 
 // The traits of a kernel for each size of heads, by what was fastest on a GPU of compute
 // capability 9.0. Registers limit the blocks of a multiprocessor to 2 to 5.
 template <enum dtype TYPE> struct forward_traits {
-    template <int SIZE> using of = kernel_traits<TYPE, SIZE, 64, 4, 1, SIZE != 128>;
+    template <int SIZE> using of = warp_traits<TYPE, SIZE, 64, 4, 1, SIZE != 128>;
+};
+
+template <enum dtype TYPE> struct forward_warpgroup_traits {
+    template <int SIZE>
+    using of = warpgroup_or_warps<warpgroup_traits<TYPE, 64, 8, 2>,
+                                  typename forward_traits<TYPE>::template of<SIZE>>;
 };
 
 bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
                            const struct batch *batch) {
     const struct mat mats[] = {args->qkv, args->context};
     const int64_t heads = args->heads, size = args->context.cols / heads;
-    return with_traits<forward_traits>(mats, 2, size, args->masks, args->dropout, [&](auto traits) {
-        using F = decltype(traits);
-        const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
-        with_drops(args->dropout, [&](auto drops) {
-            gpu_run(gpu, {"attention_mma_forward", blocks, F::THREADS, forward_shared_bytes<F>()},
-                    attention_mma_forward_kernel<F, decltype(drops)::value>, forward_cost<F>, *args,
-                    *batch);
+    return with_traits<forward_traits, forward_warpgroup_traits>(
+        gpu, mats, 2, size, args->masks, args->dropout, [&](auto traits) {
+            using F = decltype(traits);
+            const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
+            with_drops(args->dropout, [&](auto drops) {
+                gpu_run(gpu,
+                        {"attention_mma_forward", blocks, F::THREADS, forward_shared_bytes<F>()},
+                        attention_mma_forward_kernel<F, decltype(drops)::value>, forward_cost<F>,
+                        *args, *batch);
+            });
         });
-    });
 }
 
 #else

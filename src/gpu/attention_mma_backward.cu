@@ -74,22 +74,24 @@ template <enum dtype TYPE> DEVICE float dot_of_vectors(const uint4 &x, const uin
 template <class F>
 DEVICE float delta_of(const struct own_context<F> &own, const uint16_t *dcontext, int i) {
     constexpr int VECTORS = own_context<F>::VECTORS;
-    dcontext += (lane_id() / 4 + i * 8) * F::STRIDE + lane_id() % 4 * VECTORS * 8;
     float sum = 0.0f;
     GPU_UNROLL
     for (int k = 0; k < VECTORS; k++) {
-        sum += dot_of_vectors<F::TYPE>(own.vectors[i / 2][i % 2][k], gpu_read16(dcontext + k * 8));
+        const int column = lane_id() % 4 * VECTORS * 8 + k * 8;
+        sum += dot_of_vectors<F::TYPE>(
+            own.vectors[i / 2][i % 2][k],
+            gpu_read16(dcontext + place_of<F>(lane_id() / 4 + i * 8, column)));
     }
     return quad_sum(sum);
 }
 
 // dQ, and delta for the kernel of dK and dV.
 template <class F, bool DROPS>
-__global__ void __launch_bounds__(F::THREADS)
+__global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     attention_mma_dquery_kernel(struct attention_grad_args a, struct batch batch, float *delta) {
     GPU_DYNAMIC_SHARED(uint16_t, memory);
     const struct block_rows block = find_block_rows<F::BLOCK_ROWS>(batch, a.context.cols, a.heads);
-    if (block.first_row >= block.length) {
+    if (!is_compiled<F>() || block.first_row >= block.length) {
         return;
     }
     const int length = (int)block.length;
@@ -105,8 +107,8 @@ __global__ void __launch_bounds__(F::THREADS)
     struct pair_numbers pair[F::GROUPS][2];
     head_fragments<F> sums;
     clear(sums);
-    find_own_rows<F>(own, rows);
-    find_own_rows<F>(own_gradients, rows + F::BLOCK_NUMBERS);
+    find_own_rows<F>(own, memory);
+    find_own_rows<F>(own_gradients, memory + F::BLOCK_NUMBERS);
     start_copy<F, F::BLOCK_ROWS>(memory, queries, length - (int)block.first_row);
     start_copy<F, F::BLOCK_ROWS>(memory + F::BLOCK_NUMBERS, dcontext,
                                  length - (int)block.first_row);
@@ -120,51 +122,53 @@ __global__ void __launch_bounds__(F::THREADS)
         }
     }
     load_context<F>(context, a.context, block, query);
+    wait_for_tile<F>();
+    hold_rows<F>(own);
+    hold_rows<F>(own_gradients);
+    GPU_UNROLL
+    for (int i = 0; i < F::GROUPS * 2; i++) {
+        const float own_delta = delta_of<F>(context, rows + F::BLOCK_NUMBERS, i);
+        pair[i / 2][i % 2].delta = own_delta;
+        if (lane_id() % 4 == 0 && query + i * 8 < length) {
+            delta[head_number_index(block, query + i * 8)] = own_delta;
+        }
+    }
     for (int first = 0; first < length; first += F::TILE) {
         struct row_masks<F> masks;
         const uint16_t *tile = next_tile<F, DROPS>(walk, masks, length - first);
-        if (warp_row >= length) {
+        if (unit_row<F>(block) >= length) {
             continue;
         }
-        if (first == 0) {
-            hold_rows<F>(own);
-            hold_rows<F>(own_gradients);
-            GPU_UNROLL
-            for (int i = 0; i < F::GROUPS * 2; i++) {
-                const float own_delta = delta_of<F>(context, rows + F::BLOCK_NUMBERS, i);
-                pair[i / 2][i % 2].delta = own_delta;
-                if (lane_id() % 4 == 0 && query + i * 8 < length) {
-                    delta[head_number_index(block, query + i * 8)] = own_delta;
-                }
-            }
-        }
         GPU_UNROLL
-        for (int step = 0; step < F::TILE / STEP; step++) {
-            const int left = length - first - step * STEP;
+        for (int step = 0; step < F::TILE / F::STEP; step++) {
+            const int left = length - first - step * F::STEP;
             if (left <= 0) {
                 break;
             }
-            const uint16_t *from = tile + step * STEP * F::STRIDE;
+            const uint16_t *from = tile + step * F::STEP * F::STRIDE;
             step_fragments<F> scores, gradients;
-            uint32_t bits[F::GROUPS][2] = {};
+            struct step_masks<F> step_masks = {};
             multiply<F>(scores, own, from);
             multiply<F>(gradients, own_gradients, from + F::TILE_NUMBERS);
-            if (left < STEP) {
+            finish<F>(scores);
+            finish<F>(gradients);
+            if (left < F::STEP) {
                 exclude_keys<F>(scores, left);
             }
             if (DROPS) {
-                find_step_masks<F>(bits, masks, step);
+                find_step_masks<F>(step_masks, masks, step);
             }
             GPU_UNROLL
-            for (int i = 0; i < F::GROUPS * STEP / 2; i++) {
-                const int m = i / (STEP / 2), n = i / 4 % (STEP / 8), k = i % 4;
+            for (int i = 0; i < F::GROUPS * F::STEP / 2; i++) {
+                const int m = i / (F::STEP / 2), n = i / 4 % (F::STEP / 8), k = i % 4;
                 update_pair(scores.of[m][n][k], gradients.of[m][n][k], pair[m][k / 2],
-                            !DROPS || (bits[m][k / 2] >> (n * 8 + k % 2) & 1) != 0);
+                            !DROPS || keeps<F>(step_masks, m, n, k));
             }
             add_product<F>(sums, gradients, from);
         }
+        finish<F>(sums);
     }
-    if (warp_row >= length) {
+    if (unit_row<F>(block) >= length) {
         return;
     }
     store_scaled<F>(a.dqkv, block, PART_QUERY, rows, sums, block.scale);
@@ -226,7 +230,7 @@ template <class F, bool DROPS>
 DEVICE void update_pairs(step_fragments<F> &scores, step_fragments<F> &gradients,
                          struct pair_numbers pair, const float *numbers, const uint16_t *masks) {
     GPU_UNROLL
-    for (int n = 0; n < STEP / 8; n++) {
+    for (int n = 0; n < F::STEP / 8; n++) {
         const int at = n * 8 + lane_id() % 4 * 2;
         float lse[2], deltas[2];
         load_two(lse, numbers + at);
@@ -252,13 +256,13 @@ DEVICE void update_pairs(step_fragments<F> &scores, step_fragments<F> &gradients
 
 // dK and dV. For a query after the last one all that it would add is zero.
 template <class F, bool DROPS>
-__global__ void __launch_bounds__(F::THREADS)
+__global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     attention_mma_dkey_kernel(struct attention_grad_args a, struct batch batch,
                               const float *delta) {
     GPU_DYNAMIC_SHARED(uint16_t, memory);
     using shared = backward_memory<F>;
     const struct block_rows block = find_block_rows<F::BLOCK_ROWS>(batch, a.context.cols, a.heads);
-    if (block.first_row >= block.length) {
+    if (!is_compiled<F>() || block.first_row >= block.length) {
         return;
     }
     const int length = (int)block.length;
@@ -277,20 +281,22 @@ __global__ void __launch_bounds__(F::THREADS)
     head_fragments<F> sums, value_sums;
     clear(sums);
     clear(value_sums);
-    find_own_rows<F>(own, rows);
-    find_own_rows<F>(own_values, rows + F::BLOCK_NUMBERS);
+    find_own_rows<F>(own, memory);
+    find_own_rows<F>(own_values, memory + F::BLOCK_NUMBERS);
     start_copy<F, F::BLOCK_ROWS>(memory, keys, length - (int)block.first_row);
     start_copy<F, F::BLOCK_ROWS>(memory + F::BLOCK_NUMBERS, values, length - (int)block.first_row);
     start_copy<F, F::TILE>(tiles, queries, length);
     start_copy<F, F::TILE>(tiles + F::TILE_NUMBERS, dcontext, length);
     start_copy_queries<F, DROPS>(numbers, masks, query_numbers, length);
+    wait_for_tile<F>();
+    hold_rows<F>(own);
+    hold_rows<F>(own_values);
     for (int first = 0, other = 0; first < length; first += F::TILE) {
         const uint16_t *tile = tiles + other * 2 * F::TILE_NUMBERS;
         const float *tile_numbers = numbers + other * 2 * F::TILE;
         const uint16_t *tile_masks = masks + other * 8 * F::TILE + warp_row % MASK_KEYS / 16;
         other = 1 - other;
-        gpu_copies_wait();
-        __syncthreads();
+        wait_for_tile<F>();
         if (first + F::TILE < length) {
             uint16_t *to = tiles + other * 2 * F::TILE_NUMBERS;
             const int left = length - first - F::TILE;
@@ -299,29 +305,29 @@ __global__ void __launch_bounds__(F::THREADS)
             start_copy_queries<F, DROPS>(numbers + other * 2 * F::TILE, masks + other * 8 * F::TILE,
                                          query_numbers, left);
         }
-        if (warp_row >= length) {
+        if (unit_row<F>(block) >= length) {
             continue;
         }
-        if (first == 0) {
-            hold_rows<F>(own);
-            hold_rows<F>(own_values);
-        }
         GPU_UNROLL
-        for (int step = 0; step < F::TILE / STEP; step++) {
-            if (length - first - step * STEP <= 0) {
+        for (int step = 0; step < F::TILE / F::STEP; step++) {
+            if (length - first - step * F::STEP <= 0) {
                 break;
             }
-            const uint16_t *from = tile + step * STEP * F::STRIDE;
+            const uint16_t *from = tile + step * F::STEP * F::STRIDE;
             step_fragments<F> scores, gradients;
             multiply<F>(scores, own, from);
             multiply<F>(gradients, own_values, from + F::TILE_NUMBERS);
-            update_pairs<F, DROPS>(scores, gradients, pair, tile_numbers + step * STEP,
-                                   tile_masks + step * STEP * 8);
+            finish<F>(scores);
+            finish<F>(gradients);
+            update_pairs<F, DROPS>(scores, gradients, pair, tile_numbers + step * F::STEP,
+                                   tile_masks + step * F::STEP * 8);
             add_product<F>(sums, gradients, from);
             add_product<F>(value_sums, scores, from + F::TILE_NUMBERS);
         }
+        finish<F>(sums);
+        finish<F>(value_sums);
     }
-    if (warp_row >= length) {
+    if (unit_row<F>(block) >= length) {
         return;
     }
     store_scaled<F>(a.dqkv, block, PART_KEY, rows, sums, block.scale);
@@ -353,40 +359,52 @@ static gpu_cost dkey_cost(struct attention_grad_args a, struct batch batch, cons
 // capability 9.0. Registers limit the blocks of a multiprocessor to 2 to 5.
 template <enum dtype TYPE> struct dquery_traits {
     template <int SIZE>
-    using of = kernel_traits<TYPE, SIZE, SIZE == 128 ? 32 : 64, 4, 1, SIZE != 128>;
+    using of = warp_traits<TYPE, SIZE, SIZE == 128 ? 32 : 64, 4, 1, SIZE != 128>;
 };
 
 template <enum dtype TYPE> struct dkey_traits {
     template <int SIZE>
-    using of = kernel_traits<TYPE, SIZE, SIZE == 128 ? 32 : 64, 4, SIZE == 128 ? 1 : 2, false>;
+    using of = warp_traits<TYPE, SIZE, SIZE == 128 ? 32 : 64, 4, SIZE == 128 ? 1 : 2, false>;
+};
+
+template <enum dtype TYPE> struct dquery_warpgroup_traits {
+    template <int SIZE>
+    using of = warpgroup_or_warps<warpgroup_traits<TYPE, 64, 8, 2>,
+                                  typename dquery_traits<TYPE>::template of<SIZE>>;
+};
+
+template <enum dtype TYPE> struct dkey_warpgroup_traits {
+    template <int SIZE>
+    using of = warpgroup_or_warps<warpgroup_traits<TYPE, 64, 4, 3>,
+                                  typename dkey_traits<TYPE>::template of<SIZE>>;
 };
 
 bool attention_mma_backward(struct gpu *gpu, const struct attention_grad_args *args,
                             const struct batch *batch, float *delta) {
     const struct mat mats[] = {args->qkv, args->dcontext, args->dqkv, args->context};
     const int64_t heads = args->heads, size = args->context.cols / heads;
-    const bool done =
-        with_traits<dquery_traits>(mats, 4, size, args->masks, args->dropout, [&](auto traits) {
-            using F = decltype(traits);
-            const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
-            with_drops(args->dropout, [&](auto drops) {
-                gpu_run(gpu,
-                        {"attention_mma_dquery", blocks, F::THREADS, backward_memory<F>::BYTES},
-                        attention_mma_dquery_kernel<F, decltype(drops)::value>, dquery_cost<F>,
-                        *args, *batch, delta);
-            });
+    const auto dquery = [&](auto traits) {
+        using F = decltype(traits);
+        const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
+        with_drops(args->dropout, [&](auto drops) {
+            gpu_run(gpu, {"attention_mma_dquery", blocks, F::THREADS, backward_memory<F>::BYTES},
+                    attention_mma_dquery_kernel<F, decltype(drops)::value>, dquery_cost<F>, *args,
+                    *batch, delta);
         });
-    return done &&
-           with_traits<dkey_traits>(mats, 4, size, args->masks, args->dropout, [&](auto traits) {
-               using F = decltype(traits);
-               const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
-               with_drops(args->dropout, [&](auto drops) {
-                   gpu_run(gpu,
-                           {"attention_mma_dkey", blocks, F::THREADS, backward_memory<F>::BYTES},
-                           attention_mma_dkey_kernel<F, decltype(drops)::value>, dkey_cost<F>,
-                           *args, *batch, delta);
-               });
-           });
+    };
+    const auto dkey = [&](auto traits) {
+        using F = decltype(traits);
+        const int64_t blocks = attention_blocks<F::BLOCK_ROWS>(batch, heads);
+        with_drops(args->dropout, [&](auto drops) {
+            gpu_run(gpu, {"attention_mma_dkey", blocks, F::THREADS, backward_memory<F>::BYTES},
+                    attention_mma_dkey_kernel<F, decltype(drops)::value>, dkey_cost<F>, *args,
+                    *batch, delta);
+        });
+    };
+    return with_traits<dquery_traits, dquery_warpgroup_traits>(gpu, mats, 4, size, args->masks,
+                                                               args->dropout, dquery) &&
+           with_traits<dkey_traits, dkey_warpgroup_traits>(gpu, mats, 4, size, args->masks,
+                                                           args->dropout, dkey);
 }
 
 #else

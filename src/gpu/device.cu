@@ -481,27 +481,41 @@ static enum berth_status describe_device(int index, int *count, char text[160],
     return failure.code == 0 ? BERTH_OK : report(name, "opening", failure, error);
 }
 
-// own (the default): Berth's kernels; cudnn: cuDNN's in inference.
-static enum berth_status read_attention(bool *by_cudnn, struct berth_error *error) {
+// The kernels of attention: Berth's own (the default), own ones that need products of warpgroups,
+// or cuDNN's in inference.
+enum attention_choice { ATTENTION_OWN, ATTENTION_WGMMA, ATTENTION_CUDNN, ATTENTION_CHOICES };
+
+static enum berth_status read_attention(int *choice, struct berth_error *error) {
+    static const char *const names[ATTENTION_CHOICES] = {"own", "wgmma", "cudnn"};
     const char *found = getenv(GPU_ATTENTION_VARIABLE);
-    *by_cudnn = found != NULL && strcmp(found, "cudnn") == 0;
-    if (found == NULL || *by_cudnn || strcmp(found, "own") == 0) {
-        return BERTH_OK;
+    for (*choice = 0; *choice < ATTENTION_CHOICES; ++*choice) {
+        if (found == NULL || strcmp(found, names[*choice]) == 0) {
+            return BERTH_OK;
+        }
     }
     return error_set(error, BERTH_USAGE,
                      "environment variable " GPU_ATTENTION_VARIABLE
-                     ": expected own or cudnn, found \"%s\"; unset it to use Berth's own "
+                     ": expected own, wgmma or cudnn, found \"%s\"; unset it to use Berth's own "
                      "kernels",
                      found);
+}
+
+static gpu_error open_attention(struct gpu *gpu, int choice) {
+    gpu->has_wgmma = choice == ATTENTION_WGMMA && gpu_has_wgmma(gpu->index);
+    if (choice == ATTENTION_WGMMA && !gpu->has_wgmma) {
+        return gpu_error{GPU_NOT_SUPPORTED, "attention by products of warpgroups needs a GPU of "
+                                            "compute capability 9.0, and a build for it"};
+    }
+    return choice == ATTENTION_CUDNN ? attention_cudnn_open(&gpu->cudnn, gpu->stream)
+                                     : GPU_NO_ERROR;
 }
 
 // After an error, the caller closes what was opened.
 static enum berth_status open_all(struct gpu *gpu, const struct device_options *options,
                                   struct berth_error *error) {
-    int count, index = options->index;
+    int count, attention, index = options->index;
     char text[160];
-    bool by_cudnn;
-    TRY(read_attention(&by_cudnn, error));
+    TRY(read_attention(&attention, error));
     TRY(count_devices(&count, error));
     if (index < 0) {
         index = options->local_rank % count;
@@ -523,8 +537,8 @@ static enum berth_status open_all(struct gpu *gpu, const struct device_options *
     if (failure.code == 0) {
         failure = gemm_open(&gpu->gemm, options->tf32 && GPU_HAS_TF32);
     }
-    if (failure.code == 0 && by_cudnn) {
-        failure = attention_cudnn_open(&gpu->cudnn, gpu->stream);
+    if (failure.code == 0) {
+        failure = open_attention(gpu, attention);
     }
     return failure.code == 0 ? BERTH_OK : report(gpu->description, "opening", failure, error);
 }

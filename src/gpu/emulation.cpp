@@ -15,7 +15,13 @@
 #include <ucontext.h>
 #endif
 
-enum { MAX_THREADS = 1024, MAX_VARIABLES = 16, MAX_COPIES = 64, STACK_BYTES = 256 * 1024 };
+enum {
+    MAX_THREADS = 1024,
+    MAX_VARIABLES = 16,
+    MAX_COPIES = 64,
+    MAX_PRODUCTS = 64,
+    STACK_BYTES = 256 * 1024
+};
 enum fiber_state { FIBER_READY, FIBER_AT_BARRIER, FIBER_IN_WARP, FIBER_DONE };
 enum order { ORDER_FORWARD, ORDER_REVERSE, ORDER_RANDOM };
 
@@ -49,6 +55,8 @@ struct fiber {
     struct emulated_index index;
     struct copy copies[MAX_COPIES];
     int copy_count;
+    struct emulated_product products[MAX_PRODUCTS];
+    int product_count;
 };
 
 struct variable {
@@ -387,6 +395,22 @@ void emulated_copies_wait(void) {
         }
     }
     fiber->copy_count = 0;
+}
+
+void emulated_product_start(const struct emulated_product *product) {
+    struct fiber *fiber = emulator.current;
+    if (fiber->product_count == MAX_PRODUCTS) {
+        fail_kernel("a thread has more than %d products in flight", MAX_PRODUCTS);
+    }
+    fiber->products[fiber->product_count++] = *product;
+}
+
+void emulated_products_wait(void) {
+    struct fiber *fiber = emulator.current;
+    for (int i = 0; i < fiber->product_count; i++) {
+        fiber->products[i].make(&fiber->products[i]);
+    }
+    fiber->product_count = 0;
 }
 
 // --- a block ------------------------------------------------------------------------------------

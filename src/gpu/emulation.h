@@ -168,6 +168,18 @@ void emulated_mma(float c[4], const struct emulated_fragments *own, int is_bf16,
                   struct emulated_site site);
 void emulated_load_matrices(uint32_t r[4], const uint16_t *row, int is_transposed,
                             struct emulated_site site);
+// A product of a warpgroup, which is made when its thread waits for it.
+struct emulated_product {
+    void (*make)(const struct emulated_product *product);
+    float (*sums)[4]; // [8][4]
+    uint32_t a[4];
+    const uint16_t *own, *tile;
+    int k;
+    bool adds;
+    struct emulated_site site;
+};
+void emulated_product_start(const struct emulated_product *product);
+void emulated_products_wait(void);
 // from NULL: writes zeros.
 void emulated_copy_start(void *to, const void *from, size_t bytes);
 void emulated_copies_wait(void);

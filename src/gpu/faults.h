@@ -14,7 +14,7 @@ struct fault {
     const char *remedy;
 };
 
-#define GPU_ATTENTION_VARIABLE "BERTH_GPU_ATTENTION" // own or cudnn
+#define GPU_ATTENTION_VARIABLE "BERTH_GPU_ATTENTION" // own, wgmma or cudnn
 
 #define FAULT_BUG                                                                                  \
     "this is a bug in Berth: please report it with this message; checkpoints are intact; "         \

@@ -60,4 +60,117 @@ DEVICE void gpu_copies_wait(void) {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// --- products of a warpgroup ---------------------------------------------------------------------
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define GPU_HAS_WGMMA 1
+#else
+#define GPU_HAS_WGMMA 0
+#endif
+
+#if GPU_HAS_WGMMA
+
+// Describes rows in shared memory to the tensor cores: 128 bytes each, swizzled by 128 bytes, every
+// 8 rows 1,024 bytes further on.
+DEVICE uint64_t gpu_wgmma_descriptor(const uint16_t *rows) {
+    const uint64_t address = __cvta_generic_to_shared(rows), unit = 16;
+    const uint64_t step = (uint64_t)(1024 / unit) << 32, swizzle_128 = (uint64_t)1 << 62;
+    return (address & 0x3FFFF) / unit | (uint64_t)1 << 16 | step | swizzle_128;
+}
+
+#define GPU_WGMMA_SUMS                                                                             \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+#define GPU_WGMMA_OPERANDS(c)                                                                      \
+    "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),      \
+        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),  \
+        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),  \
+        "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),  \
+        "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),  \
+        "+f"(c[7][2]), "+f"(c[7][3])
+#define GPU_WGMMA_ROWS(TYPE)                                                                       \
+    asm volatile("{.reg .pred adds; setp.ne.b32 adds, %34, 0;"                                     \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " " GPU_WGMMA_SUMS    \
+                 "%32, %33, adds, 1, 1, 0, 0;}"                                                    \
+                 : GPU_WGMMA_OPERANDS(c)                                                           \
+                 : "l"(gpu_wgmma_descriptor(own + k * 16)),                                        \
+                   "l"(gpu_wgmma_descriptor(tile + k * 16)), "r"((int)adds)                        \
+                 : "memory")
+#define GPU_WGMMA_COLUMNS(TYPE)                                                                    \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " " GPU_WGMMA_SUMS    \
+                 "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"                                          \
+                 : GPU_WGMMA_OPERANDS(c)                                                           \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),                                     \
+                   "l"(gpu_wgmma_descriptor(tile + k * 16 * 64))                                   \
+                 : "memory")
+
+template <enum dtype TYPE>
+DEVICE void gpu_wgmma_rows(float (&c)[8][4], const uint16_t *own, const uint16_t *tile, int k,
+                           bool adds) {
+    if (TYPE == DTYPE_BF16) {
+        GPU_WGMMA_ROWS("bf16");
+    } else {
+        GPU_WGMMA_ROWS("f16");
+    }
+}
+
+template <enum dtype TYPE>
+DEVICE void gpu_wgmma_columns(float (&c)[8][4], const uint32_t (&a)[4], const uint16_t *tile,
+                              int k) {
+    if (TYPE == DTYPE_BF16) {
+        GPU_WGMMA_COLUMNS("bf16");
+    } else {
+        GPU_WGMMA_COLUMNS("f16");
+    }
+}
+
+#undef GPU_WGMMA_SUMS
+#undef GPU_WGMMA_OPERANDS
+#undef GPU_WGMMA_ROWS
+#undef GPU_WGMMA_COLUMNS
+
+DEVICE void gpu_wgmma_begin(void) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+DEVICE void gpu_wgmma_commit(void) {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+DEVICE void gpu_wgmma_wait(void) {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+template <int N> DEVICE void gpu_wgmma_receive(float (&c)[N][4]) {
+    GPU_UNROLL
+    for (int i = 0; i < N * 4; i++) {
+        asm volatile("" : "+f"(c[i / 4][i % 4])::"memory");
+    }
+}
+
+DEVICE void gpu_wgmma_publish(void) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+#else
+
+template <enum dtype TYPE>
+DEVICE void gpu_wgmma_rows(float (&)[8][4], const uint16_t *, const uint16_t *, int, bool) {
+}
+template <enum dtype TYPE>
+DEVICE void gpu_wgmma_columns(float (&)[8][4], const uint32_t (&)[4], const uint16_t *, int) {
+}
+DEVICE void gpu_wgmma_begin(void) {
+}
+DEVICE void gpu_wgmma_commit(void) {
+}
+DEVICE void gpu_wgmma_wait(void) {
+}
+template <int N> DEVICE void gpu_wgmma_receive(float (&)[N][4]) {
+}
+DEVICE void gpu_wgmma_publish(void) {
+}
+
+#endif
+
 #endif

@@ -26,7 +26,7 @@ if command -v cuobjdump >"$work/cuobjdump"; then
     what="machine code in $MODULE"
     cuobjdump --list-elf "$MODULE" >"$out" 2>"$err" || fail "cuobjdump"
     for architecture in $ARCHITECTURES; do
-        expect_out ".sm_$architecture."
+        expect_out ".sm_$architecture"
     done
     what="PTX of the last of $ARCHITECTURES in $MODULE"
     cuobjdump --list-ptx "$MODULE" >"$out" 2>"$err" || fail "cuobjdump"

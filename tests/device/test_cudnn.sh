@@ -73,7 +73,7 @@ paste -d ' ' <(tr -c '0-9.e\n-' ' ' <by_own) <(tr -c '0-9.e\n-' ' ' <by_cudnn) |
 what="another choice"
 BERTH_GPU_ATTENTION=flash embed
 expect_code 2
-expect_err "environment variable BERTH_GPU_ATTENTION: expected own or cudnn, found \"flash\""
+expect_err "environment variable BERTH_GPU_ATTENTION: expected own, wgmma or cudnn, found \"flash\""
 export BERTH_GPU_ATTENTION=cudnn
 remedy="use Berth's own kernels (BERTH_GPU_ATTENTION=own); on NVIDIA's GPUs, install cuDNN 9.15 or later of CUDA's major"
 refused() { # WHAT TEXT [VARIABLE=VALUE]
