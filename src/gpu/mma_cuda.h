@@ -71,11 +71,12 @@ DEVICE void gpu_copies_wait(void) {
 #if GPU_HAS_WGMMA
 
 // Describes rows in shared memory to the tensor cores: 128 bytes each, swizzled by 128 bytes, every
-// 8 rows 1,024 bytes further on.
+// 8 rows 1,024 bytes further on. There is only one step between parts of an operand, so that both
+// of a descriptor's strides are this one.
 DEVICE uint64_t gpu_wgmma_descriptor(const uint16_t *rows) {
-    const uint64_t address = __cvta_generic_to_shared(rows), unit = 16;
-    const uint64_t step = (uint64_t)(1024 / unit) << 32, swizzle_128 = (uint64_t)1 << 62;
-    return (address & 0x3FFFF) / unit | (uint64_t)1 << 16 | step | swizzle_128;
+    const uint64_t address = __cvta_generic_to_shared(rows), unit = 16, step = 1024 / unit;
+    const uint64_t swizzle_128 = 1;
+    return (address & 0x3FFFF) / unit | step << 16 | step << 32 | swizzle_128 << 62;
 }
 
 #define GPU_WGMMA_SUMS                                                                             \
