@@ -130,6 +130,7 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
     TRY(squad_input_feature_options(config, &rules, error));
     rules.training = job->training;
     rules.threads = machine_threads(config);
+    TRY(machine_start_threads(rules.threads, error));
     struct berth_log log = cli_log(call);
     TRY(inputs_find_tokenizer(config, &job->tokenizer, error));
     TRY(squad_read(config->predict_file, 0, &job->dataset, error));

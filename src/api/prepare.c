@@ -494,6 +494,7 @@ static enum berth_status begin(struct job *job, struct berth_error *error) {
     TRY(find_stages(job, error));
     TRY(check_input(job, error));
     set_defaults(job);
+    TRY(machine_start_threads(job->threads, error));
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
     TRY(make_paths(job, error));
@@ -520,6 +521,7 @@ static enum berth_status run_files(struct job *job, struct berth_error *error) {
     }
     job->wanted[INSTANCES] = 1;
     set_defaults(job);
+    TRY(machine_start_threads(job->threads, error));
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
     char **outputs;
@@ -593,7 +595,11 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
         .threads = 1};
     TRY(machine_comm_open("pack", config, &log, &stage.comm, error));
     stage.threads = machine_threads(config); // the ranks of a host have divided its processors
-    const enum berth_status status = run_pack_stage(&stage, &log, stop, result, error);
+    enum berth_status status =
+        comm_settle(stage.comm, machine_start_threads(stage.threads, error), error);
+    if (status == BERTH_OK) {
+        status = run_pack_stage(&stage, &log, stop, result, error);
+    }
     stage.comm->close(stage.comm);
     return status;
 }

@@ -65,6 +65,7 @@ static enum berth_status count(struct job *job, enum corpus_form form, const cha
                                struct berth_error *error) {
     struct corpus *corpus;
     uint64_t bytes;
+    TRY(machine_start_threads(machine_threads(job->config), error));
     TRY(corpus_open(form, paths, path_count, &corpus, error));
     const struct corpus_words_args args = {.corpus = corpus,
                                            .lower_case = job->config->do_lower_case != 0,

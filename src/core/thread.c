@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/thread.h"
 
+#include "core/memory.h"
+
 #include <signal.h>
 #include <time.h>
 
@@ -19,6 +21,29 @@ enum berth_status thread_open(pthread_t *thread, void *(*run)(void *context), vo
     return failure == 0
                ? BERTH_OK
                : error_set_errno(error, BERTH_UNAVAILABLE, failure, "cannot start a thread");
+}
+
+static void *wait_for_unlock(void *mutex) {
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+int threads_startable(int count) {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t *threads = memory_array((size_t)count, sizeof *threads);
+    int started = 0;
+    pthread_mutex_lock(&mutex);
+    while (threads != NULL && started < count &&
+           thread_start(&threads[started], wait_for_unlock, &mutex) == 0) {
+        started++;
+    }
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    memory_free(threads);
+    return started;
 }
 
 void thread_condition_init(pthread_cond_t *condition) {

@@ -16,6 +16,10 @@ int thread_start(pthread_t *thread, void *(*run)(void *context), void *context);
 enum berth_status thread_open(pthread_t *thread, void *(*run)(void *context), void *context,
                               struct berth_error *error);
 
+// How many of `count` further threads this process can run at a time. They are started, and have
+// ended when this returns.
+int threads_startable(int count);
+
 // Initialises a condition variable for thread_wait.
 void thread_condition_init(pthread_cond_t *condition);
 // Waits, under the mutex, for a signal or until clock_now() is `until`. Returns 0, or ETIMEDOUT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Verbs under limits of descriptors, stack, addresses and sizes of files: with each they succeed, or end with an exit code
+# Verbs under limits of descriptors, stack, addresses, sizes of files and processes: with each they succeed, or end with an exit code
 # of README.md and a message, never by a signal. A stack of 1 MiB and 24 descriptors are enough for all.
 . "$(dirname "$0")/lib.sh"
 export OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
@@ -57,5 +57,25 @@ for verb in "${verbs[@]}"; do
         for value in 20000 50000 100000 150000 200000 300000 500000; do limited -v $value $verb; done
     for value in 0 1 4 16 64; do limited -f $value $verb; done
 done
+
+# No thread beside the first: OpenMP would end the process. For root, who has no such limit, as another user.
+as=()
+[ "$(id -u)" -ne 0 ] || as=(setpriv --reuid 54321 --inh-caps=+dac_override --ambient-caps=+dac_override)
+chmod 777 .
+refused=0
+for verb in "${verbs[@]}"; do
+    what="ulimit -u 1: berth $verb"
+    rm -rf made*
+    "${as[@]}" bash -c 'ulimit -u 1 && exec "$@"' - env OMP_NUM_THREADS=2 "$BERTH" ${verb//--threads 1/--threads 2} \
+        </dev/null >"$out" 2>"$err"
+    code=$?
+    case ${verb%% *} in
+    inspect | convert | verify) continue ;; # one thread is enough
+    esac
+    expect_code 78
+    expect_err "only 1 of 2 threads can be started"
+    refused=$((refused + 1))
+done
+[ $refused -eq 7 ] || fail "$refused verbs refused, expected 7"
 [ $tried -ge 160 ] || fail "only $tried runs"
 finish

@@ -35,7 +35,7 @@ static enum berth_status open_alone(struct predictor *predictor, struct berth_co
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
-    TRY(machine_start_threads(config, error));
+    TRY(machine_start_threads(machine_threads(config), error));
     TRY(model_files_open(&predictor->files, config, config->model_name_or_path, kind->head, log,
                          error));
     const struct length_limits limits =

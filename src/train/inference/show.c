@@ -128,6 +128,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
     }
     TRY(squad_input_feature_options(config, &show->rules, error));
     show->rules.threads = machine_threads(config);
+    TRY(machine_start_threads(show->rules.threads, error));
     TRY(squad_read(config->predict_file, 0, &show->dataset, error));
     if (config->strict_answers) {
         TRY(squad_refuse_misplaced(&show->dataset, error));

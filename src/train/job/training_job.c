@@ -527,7 +527,7 @@ static enum berth_status check_output(struct training_job *job, struct berth_err
 
 // What needs no other rank: input and device.
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
-    TRY(machine_start_threads(&job->config, error));
+    TRY(machine_start_threads(machine_threads(&job->config), error));
     TRY(read_inputs(job, error));
     return machine_device_open(&job->config, job->peers, &job->log, &job->device, error);
 }

@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/thread.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/cores.h"
 #include "train/machine/rank_settings.h"
@@ -119,23 +120,36 @@ static __attribute__((noinline)) void start_threads(int threads) {
     memory_free(memory_new(1)); // keeps the region from being empty
 }
 
-enum berth_status machine_start_threads(const struct berth_config *config,
-                                        struct berth_error *error) {
-    const int threads = machine_threads(config);
+static enum berth_status fit_stacks(int threads, struct berth_error *error) {
     const uint64_t space = remaining_under_limit(0), each = stack_size();
-    if (space == UINT64_MAX) {
-        return BERTH_OK;
-    }
     const uint64_t running = read_count("/proc/self/status", "Threads:", 1);
     const uint64_t missing = (uint64_t)threads > running ? (uint64_t)threads - running : 0;
-    if (each * missing > space) {
-        return error_set(error, BERTH_CONFIG,
-                         "%d threads need %" PRIu64 " MiB for their stacks and %s leaves %" PRIu64
-                         " MiB; --threads %" PRIu64 " would fit",
-                         threads, each * missing >> 20, process_limits[0].name, space >> 20,
-                         running + space / each);
+    return space == UINT64_MAX || each * missing <= space
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%d threads need %" PRIu64 " MiB for their stacks and %s leaves %" PRIu64
+                           " MiB; --threads %" PRIu64 " would fit",
+                           threads, each * missing >> 20, process_limits[0].name, space >> 20,
+                           running + space / each);
+}
+
+enum berth_status machine_start_threads(int threads, struct berth_error *error) {
+    static _Thread_local int known = 1; // OpenMP keeps threads for each thread that calls it
+    if (threads <= known) {
+        return BERTH_OK;
     }
-    start_threads(threads);
+    TRY(fit_stacks(threads, error));
+    const int startable = 1 + threads_startable(threads - 1);
+    if (startable < threads) {
+        return error_set(error, BERTH_CONFIG,
+                         "only %d of %d threads can be started: raise the limit (ulimit -u, or the "
+                         "cgroup's limit of processes), or use fewer --threads",
+                         startable, threads);
+    }
+    if (remaining_under_limit(0) != UINT64_MAX) {
+        start_threads(threads);
+    }
+    known = threads;
     return BERTH_OK;
 }
 
@@ -225,6 +239,7 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                      .ranks = comm->size,
                                      .tf32 = config->tf32};
     TRY(option_check_choice(config, "device", error));
+    TRY(machine_start_threads(options.threads, error));
     if (cores_is_forked_child()) {
         log_note(log, "threads: 1, because this process was forked from one that had already used "
                       "the library; a newly started process uses all the threads it may");

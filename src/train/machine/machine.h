@@ -22,11 +22,11 @@ uint64_t machine_peak_resident(void);
 // UINT64_MAX if nothing is known.
 uint64_t machine_memory_available(const char **limit);
 
-// Starts the threads that a job will use, if the address space is limited: their stacks then count
-// as used, and all threads of the process share one heap from then on. BERTH_CONFIG if the stacks
-// do not fit, because OpenMP would end the process. Call it before a job's first parallel work.
-enum berth_status machine_start_threads(const struct berth_config *config,
-                                        struct berth_error *error);
+// Checks that the threads of a job can be started, because OpenMP would end the process if they
+// cannot: BERTH_CONFIG. If the address space is limited, it starts them: their stacks then count as
+// used, and all threads of the process share one heap from then on. Call it before a job's first
+// parallel work; machine_device_open does.
+enum berth_status machine_start_threads(int threads, struct berth_error *error);
 
 // Opens the device config->device ("auto": a GPU if there is one, else the CPU) with the threads
 // and instructions of the config. The ranks of a host have its GPUs in turn, unless the name has an
