@@ -482,6 +482,7 @@ static enum berth_status start_daemon(struct http_server *server, size_t index,
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)settings->key},
         {MHD_OPTION_END, 0, NULL}};
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+    errno = EAGAIN; // unless the library sets it
     server->daemons[index] = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (uses_tls ? MHD_USE_TLS : 0), 0,
         NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET,
@@ -490,11 +491,13 @@ static enum berth_status start_daemon(struct http_server *server, size_t index,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target,
         server, MHD_OPTION_ARRAY, uses_tls ? tls : none, MHD_OPTION_END);
-    return server->daemons[index] != NULL
-               ? BERTH_OK
-               : error_set(error, uses_tls ? BERTH_CONFIG : BERTH_UNAVAILABLE, "%s",
-                           uses_tls ? "cannot start the HTTPS server; check the certificate and key"
-                                    : "cannot start the HTTP server");
+    if (server->daemons[index] != NULL) {
+        return BERTH_OK;
+    }
+    return uses_tls ? error_set(error, BERTH_CONFIG,
+                                "cannot start the HTTPS server; check the certificate and key")
+                    : error_set_errno(error, BERTH_UNAVAILABLE, errno,
+                                      "cannot start the HTTP server");
 }
 
 // A daemon serves at once, but begin_connection waits for the lock. So if a later daemon fails, no
