@@ -19,12 +19,22 @@ struct rng_block {
     uint32_t word[4];
 };
 
+// a * b. In the middle of 32-bit operations CUDA's compiler would multiply 64-bit numbers.
+RNG_FUNCTION uint64_t rng_product(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__)
+    uint64_t product;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+    return product;
+#else
+    return (uint64_t)a * b;
+#endif
+}
+
 RNG_FUNCTION struct rng_block rng_philox(uint64_t key, const uint32_t counter[4]) {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
-        uint64_t product0 = (uint64_t)0xD2511F53u * c0;
-        uint64_t product1 = (uint64_t)0xCD9E8D57u * c2;
+        uint64_t product0 = rng_product(0xD2511F53u, c0), product1 = rng_product(0xCD9E8D57u, c2);
         uint32_t n0 = (uint32_t)(product1 >> 32) ^ c1 ^ k0;
         uint32_t n2 = (uint32_t)(product0 >> 32) ^ c3 ^ k1;
         c1 = (uint32_t)product1;
