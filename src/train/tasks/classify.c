@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The task "classify": classification and regression of texts and pairs, for the tasks of GLUE and
 // XNLI by name or the user's own tables. The classes of the training set become the model's, unless
-// the model has classes with the same names, whose order is then kept.
+// they are among the classes that the model was trained for, which are then kept.
 //
 // Leaves out: files and columns of the published tasks (data/pairs/glue_tasks.c), labels
 // (classify_labels.c), scores and result files (classify_results.c).
