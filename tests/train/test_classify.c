@@ -580,8 +580,9 @@ static void f1_is_of_the_class_by_its_name(void **state) {
     set_labels("model", "{\"0\":\"equivalent\",\"1\":\"not_equivalent\"}");
     struct fixture_run run = mnli_run("out");
     run.config.task_name = "MRPC";
+    run.config.language = "de";
     run.config.max_steps = 8;
-    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    fixture_expect(&run, BERTH_OK, "note: language has no effect with task_name MRPC");
     assert_true(fixture_number("out", "eval_results.json", "eval_accuracy") == 1);
     assert_true(fixture_number("out", "eval_results.json", "eval_f1") == 1);
 }
