@@ -150,7 +150,7 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
     if (config->task_name != NULL) {
         TRY(glue_task_find(config->task_name, &own->task, error));
     }
-    if (args->use != TASK_VALIDATE) { // the training set notes it
+    if (args->use != TASK_VALIDATE && !args->after_training) { // the training set notes it
         note_without_effect(own->task, args);
     }
     if (file != NULL) {
