@@ -41,6 +41,11 @@ int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
     return (row->jobs & verb->jobs) != 0 || strcmp(row->name, "quiet") == 0;
 }
 
+int cli_row_is_skipped(const struct cli_verb *verb, const struct option_row *row) {
+    return row != NULL && (verb->jobs & (JOB_TRAIN | JOB_PREDICT)) != 0 &&
+           !cli_row_applies(verb, row);
+}
+
 int cli_requires(const struct cli_verb *verb, const char *name) {
     const char *required = verb->required;
     char other[OPTION_NAME_SIZE];
@@ -291,7 +296,6 @@ static int is_no_colour(const char *name) {
 
 static enum berth_status set_option(struct cli_call *call, struct reader *reader,
                                     struct berth_error *error) {
-    const unsigned model_runs = JOB_TRAIN | JOB_PREDICT;
     const char *name = reader->name;
     if (is_no_colour(name)) {
         cli_forbid_colours();
@@ -310,7 +314,7 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
     if (legacy != NULL) {
         return set_legacy(call, reader, legacy, error);
     }
-    if (row != NULL && (call->verb->jobs & model_runs) != 0) {
+    if (cli_row_is_skipped(call->verb, row)) {
         return skip_row(call, reader, row, error);
     }
     return unknown(call, name, error);

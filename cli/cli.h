@@ -164,6 +164,8 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
 // Whether the row of the option table is an option of the verb; an own option replaces a row that
 // has its name.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
+// Whether the verb takes the row (NULL: it does not) without effect, because it is another verb's.
+int cli_row_is_skipped(const struct cli_verb *verb, const struct option_row *row);
 // The name in a word "--name" or "-n"; NULL: it is no option.
 const char *cli_option_name(const char *word);
 // Whether the option must be given.

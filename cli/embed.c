@@ -9,7 +9,8 @@
 
 static const struct option_row options[] = {
     {CLI_TEXT("output", NULL), .unit = "FILE", .shown = "JSON lines on standard output",
-     .help = "file for the embeddings: .npy, or JSON lines under any other name"},
+     .help = "file for the embeddings: .npy, or JSON lines under any other name "
+             "(-: standard output)"},
     {CLI_TEXT("pooling", NULL), .unit = "HOW", .shown = "as in the model's folder, else mean",
      .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .help = "how to combine the tokens of a text"},
@@ -65,7 +66,8 @@ static enum berth_status check_output(const struct job *job, struct berth_error 
 
 static void read_options(struct job *job) {
     const struct cli_call *call = job->call;
-    const char *output = cli_value(call, "output");
+    const char *given = cli_value(call, "output");
+    const char *output = given != NULL && strcmp(given, "-") == 0 ? NULL : given;
     job->embed.pooling = read_pooling(cli_value(call, "pooling"));
     job->embed.normalize = cli_flag(call, "normalize");
     job->output = output;

@@ -98,7 +98,9 @@ static enum berth_status set_file(struct cli_call *call, const json *root,
     if (call->legacy.tokenizer_name == NULL && vocabulary != NULL) {
         call->legacy.tokenizer_name = cli_own(memory_string(vocabulary));
     }
-    TRY(set(call, "vocab_multiple", memory_string("8"), error));
+    if (call->config.model_name_or_path == NULL) { // a new model
+        TRY(set(call, "vocab_multiple", memory_string("8"), error));
+    }
     TRY(set_settings(call, root, error));
     return set_data(call, root, error);
 }

@@ -2,6 +2,7 @@
 // The program `berth`: finds the verb (verbs.c), parses its words, runs it, and turns the status
 // into an exit code. The verbs of tasks are rows of tasks.c; each other verb has a file of its own.
 #include "cli.h"
+#include "core/comm.h"
 #include "core/launcher.h"
 #include "core/utf8.h"
 
@@ -33,10 +34,11 @@ static int asks_for_help(int count, char **words, const char **topic) {
     return 0;
 }
 
-// Whether another process reports the error: processes that were started together have the same
-// words, and an empty message means that they agreed on another process's error (core/comm.h).
+// Whether another process reports the error. An empty message means that the processes agreed on
+// another one's error (core/comm.h); if they could not, they probably have the same words.
 static int is_reported_elsewhere(enum berth_status status, const struct berth_error *error) {
-    return error->message[0] == '\0' || (status == BERTH_USAGE && !cli_reports());
+    return error->message[0] == '\0' ||
+           (status == BERTH_USAGE && !cli_reports() && !comm_was_opened());
 }
 
 // Several processes all exit with the same code, whichever of them got the signal.
@@ -146,24 +148,47 @@ static enum berth_status decide_if_runs(const struct cli_call *call, int *runs,
     return BERTH_OK;
 }
 
+// Makes the processes agree on an error in the words, which may be those of one process alone: the
+// others open the communicator for their work.
+static enum berth_status agree_on_words(const struct cli_call *call, enum berth_status status,
+                                        struct berth_error *error) {
+    const struct comm_options options = {.name = "auto",
+                                         .timeout_seconds = (double)call->config.comm_timeout};
+    struct comm *comm;
+    if (status != BERTH_USAGE || call->verb->processes != CLI_DIVIDED || launch_find().size <= 1 ||
+        comm_was_opened() || comm_open(&options, &comm, &(struct berth_error){0}) != BERTH_OK) {
+        return status;
+    }
+    status = comm_settle(comm, status, error);
+    comm->close(comm);
+    return status;
+}
+
 static char **command; // all words of the program
+
+static enum berth_status run_parsed(struct cli_call *call, struct berth_error *error) {
+    int runs;
+    TRY(cli_launcher_start(call, command, error));
+    call->launcher.has_noted = 0;
+    TRY(decide_if_runs(call, &runs, error));
+    if (!runs) {
+        return BERTH_OK;
+    }
+    return call->download_only ? cli_download_only(call, error) : run_with_models(call, error);
+}
 
 // Runs the verb with the words after it.
 static enum berth_status parse_and_run(const struct cli_verb *verb, int count, char **words,
                                        struct berth_error *error) {
     static struct cli_call call; // static because it is large: it holds a path
-    int runs;
     if (count == 0 && (verb->required != NULL || verb->arguments_min > 0)) {
         return report_missing_words(verb, error);
     }
-    TRY(cli_parse(&call, verb, count, words, error));
-    TRY(cli_launcher_start(&call, command, error));
-    call.launcher.has_noted = 0;
-    TRY(decide_if_runs(&call, &runs, error));
-    if (!runs) {
-        return BERTH_OK;
+    enum berth_status status = cli_parse(&call, verb, count, words, error);
+    if (status == BERTH_OK) {
+        status = run_parsed(&call, error);
     }
-    return call.download_only ? cli_download_only(&call, error) : run_with_models(&call, error);
+    return agree_on_words(&call, status, error);
 }
 
 static enum berth_status run_and_free(const struct cli_verb *verb, int count, char **words,

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const struct option_row options[] = {
@@ -204,6 +205,24 @@ static enum berth_status print(const struct cli_call *call,
     return BERTH_OK;
 }
 
+// The stage text reads only a dump; the others also name their files after the input.
+static void note_unused(const struct cli_call *call) {
+    const char *stages = call->config.stages;
+    const struct {
+        const char *name;
+        int is_given;
+    } inputs[] = {{"extracted", cli_is_given(call, "extracted")},
+                  {"books", cli_is_given(call, "books")},
+                  {"text", call->list_count > 0}};
+    const int is_only_text = stages != NULL && strcmp(stages, "text") == 0 && !call->config.pack;
+    for (size_t i = 0; is_only_text && i < sizeof inputs / sizeof *inputs; i++) {
+        if (inputs[i].is_given) {
+            cli_note(call, "--%s has no effect with --stages text, which reads only a dump",
+                     inputs[i].name);
+        }
+    }
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     int is_done;
     struct berth_prepare_input input = {.wikipedia = cli_value(call, "wikipedia"),
@@ -214,6 +233,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                                         .file_size = cli_integer(call, "file_size")};
     struct berth_reporter *reporter;
     struct berth_prepare_result result;
+    note_unused(call);
     TRY(cli_bert_prep_input(call, &input, &is_done, error));
     if (is_done) {
         return BERTH_OK;

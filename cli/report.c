@@ -4,18 +4,22 @@
 #include "core/terminal.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 // --- report --------------------------------------------------------------------------------------
 
 static const struct option_row report_options[] = {
-    {CLI_TEXT("output", "report.html"), .unit = "FILE.html", .help = "file to write"},
+    {CLI_TEXT("output", "report.html"), .unit = "FILE.html",
+     .help = "file to write; -: standard output"},
 };
 
 static enum berth_status run_report(struct cli_call *call, struct berth_error *error) {
     const char *output = cli_value(call, "output");
     TRY(berth_report(call->arguments, call->argument_count, output, error));
-    cli_note(call, "wrote %s", output);
+    if (strcmp(output, "-") != 0) {
+        cli_note(call, "wrote %s", output);
+    }
     return BERTH_OK;
 }
 

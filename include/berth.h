@@ -433,8 +433,8 @@ void berth_reporter_close(struct berth_reporter *reporter);
  * several are shown in the same charts. Incomplete lines, as a running or killed job leaves them,
  * are skipped. A path without a log is BERTH_NO_INPUT, one without a record BERTH_BAD_DATA.
  *
- * Writes a self-contained HTML page to `file`. BERTH_CANT_CREATE if that is a file, not empty, that
- * is no such page. */
+ * Writes a self-contained HTML page to `file`, or to standard output ("-"). BERTH_CANT_CREATE if
+ * that is a file, not empty, that is no such page. */
 enum berth_status berth_report(const char *const *paths, size_t count, const char *file,
                                struct berth_error *error);
 

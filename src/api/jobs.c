@@ -78,6 +78,7 @@ static enum berth_status predict_trained(const struct task *task, const struct b
                                       .config = &own,
                                       .log = log,
                                       .stop = stop,
+                                      .after_training = 1,
                                       .status = status != BERTH_OK ? status : settled};
     struct berth_run_result ignored; // the caller gets training's
     return predict(&args, clear_result(NULL, &ignored), error);

@@ -6,6 +6,7 @@
 #include "core/comm.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,6 +97,8 @@ static int is_known(const char *name) {
     return strcmp(name, "auto") == 0 || strcmp(name, "self") == 0;
 }
 
+static atomic_int was_opened;
+
 enum berth_status comm_open(const struct comm_options *options, struct comm **comm,
                             struct berth_error *error) {
     struct launch_context launch_context = {.requested = options->name, .launch = launch_find()};
@@ -114,5 +117,11 @@ enum berth_status comm_open(const struct comm_options *options, struct comm **co
         return BERTH_OK;
     }
     TRY(mpi_transport_open(name, &launch_context.launch, &transport, error));
-    return comm_ranks_open(transport, &settings, comm, error);
+    TRY(comm_ranks_open(transport, &settings, comm, error));
+    atomic_store(&was_opened, 1);
+    return BERTH_OK;
+}
+
+int comm_was_opened(void) {
+    return atomic_load(&was_opened);
 }

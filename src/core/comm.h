@@ -116,5 +116,7 @@ struct comm_options {
 // becomes a job of its own.
 enum berth_status comm_open(const struct comm_options *options, struct comm **comm,
                             struct berth_error *error);
+// Whether this process has opened one with others, so that an error it ends with was agreed on.
+int comm_was_opened(void);
 
 #endif

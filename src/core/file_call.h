@@ -18,6 +18,10 @@ int file_call_fails(void);
         (result) = CALL(expression);                                                               \
     } while ((result) < 0 && errno == EINTR)
 
+// Standard output or standard error, if the shell has already sent it to this file, as with
+// /dev/stdout; else -1.
+int file_standard_descriptor(const char *path);
+
 // Return -1 and set errno, as the system calls do. Close preserves errno. file_call_sync_folder
 // ignores EINVAL and ENOTSUP: some file systems cannot sync a folder.
 int file_call_open(const char *path, int flags);

@@ -63,14 +63,39 @@ static void writer_forget(struct file_writer *writer) {
     writer->buffered = 0;
 }
 
-enum berth_status file_writer_open(struct file_writer *writer, const char *path,
-                                   struct berth_error *error) {
-    *writer = (struct file_writer){.descriptor = -1, .status = BERTH_FAILURE};
-    struct stat stat_now;
-    if (stat(path, &stat_now) == 0 && !S_ISREG(stat_now.st_mode)) {
+int file_standard_descriptor(const char *path) {
+    struct stat file, own;
+    if (stat(path, &file) < 0) {
+        return -1;
+    }
+    for (int descriptor = STDOUT_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
+        if (fstat(descriptor, &own) == 0 && own.st_dev == file.st_dev &&
+            own.st_ino == file.st_ino) {
+            return descriptor;
+        }
+    }
+    return -1;
+}
+
+// A new file must not take the name of one to which the shell sends output: what is sent would be
+// lost, and /dev/stdout would no longer be a link.
+static enum berth_status check_path(const char *path, struct berth_error *error) {
+    struct stat now;
+    if (stat(path, &now) == 0 && !S_ISREG(now.st_mode)) {
         return error_set(error, BERTH_CANT_CREATE,
                          "cannot create %s: it exists and is not a regular file", path);
     }
+    return file_standard_descriptor(path) < 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "cannot create %s: the program's output goes there; name another file",
+                           path);
+}
+
+enum berth_status file_writer_open(struct file_writer *writer, const char *path,
+                                   struct berth_error *error) {
+    *writer = (struct file_writer){.descriptor = -1, .status = BERTH_FAILURE};
+    TRY(check_path(path, error));
     writer->path = memory_string(path);
     writer->buffer = memory_new(BUFFER_SIZE);
     if (writer->path == NULL || writer->buffer == NULL) {

@@ -324,7 +324,9 @@ const struct option_row option_rows[] = {
     {INTEGER("training", max_steps, "0"), NOTED, COMMON, .jobs = JOB_TRAIN, BETWEEN(-1, 1e12),
      .unit = "N", .aliases = "num_train_steps max_train_steps", .help = "stop after N updates",
      .shown = "0: determined by num_train_epochs",
-     .job_defaults = {{JOB_PRETRAIN, "1000", "1000, unless num_train_epochs is given"}}},
+     .job_defaults = {{JOB_PRETRAIN, "1000",
+                       "1000, unless num_train_epochs is given; 0 or -1: determined by "
+                       "num_train_epochs, 2 if that is not given"}}},
     {TEXT("training", steps_rule, "run"), NOTED, .jobs = JOB_FINETUNE, .unit = "RULE",
      .choices = "run|epochs|examples",
      .help = "what num_train_epochs means for the schedule; run: the schedule is as long as the "

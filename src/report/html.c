@@ -7,8 +7,10 @@
 #include "core/number.h"
 #include "format/checksum/digest.h"
 #include "report/html_parts.h"
+#include "report/json_file.h"
 #include "report/pages.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -130,25 +132,45 @@ enum berth_status html_put_report(const struct run_set *set, struct buffer *page
     return page->failed ? error_no_memory(error, page->length, "the report") : BERTH_OK;
 }
 
+static int is_standard(const char *path) {
+    return strcmp(path, "-") == 0;
+}
+
 static enum berth_status check_output(const char *path, struct berth_error *error) {
     static const char *const beginnings[] = {BEGINNING, NULL};
     return file_check_kind(path, &(struct file_kind){"a report of Berth", beginnings}, error);
 }
 
 enum berth_status html_check_output(const char *path, struct berth_error *error) {
+    if (is_standard(path)) {
+        return error_set(error, BERTH_USAGE,
+                         "report: expected a file, found \"-\"; `berth report OUT --output -` "
+                         "writes the page of a run to standard output");
+    }
     const enum berth_status status = check_output(path, error);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "report");
+}
+
+// A reader that goes away has what it wanted.
+static enum berth_status put_standard(const struct buffer *page, struct berth_error *error) {
+    struct json_file output;
+    TRY(json_file_open(&output, "-", &(struct json_file_options){0}, error));
+    (void)json_file_write(&output, page->bytes, page->length);
+    return output.failed == 0 || output.failed == EPIPE
+               ? BERTH_OK
+               : error_set_errno(error, BERTH_IO, output.failed, "cannot write to standard output");
 }
 
 enum berth_status html_write_report(const struct run_set *set, const char *path,
                                     struct berth_error *error) {
     struct buffer page = {0};
-    enum berth_status status = check_output(path, error);
+    enum berth_status status = is_standard(path) ? BERTH_OK : check_output(path, error);
     if (status == BERTH_OK) {
         status = html_put_report(set, &page, error);
     }
     if (status == BERTH_OK) {
-        status = file_write(path, page.bytes, page.length, error);
+        status = is_standard(path) ? put_standard(&page, error)
+                                   : file_write(path, page.bytes, page.length, error);
     }
     buffer_done(&page);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "report");

@@ -10,10 +10,11 @@
 // Appends the page. Long series are thinned so that it stays below 1 MB.
 enum berth_status html_put_report(const struct run_set *set, struct buffer *page,
                                   struct berth_error *error);
-// BERTH_CANT_CREATE if `path` is a file that is no report.
+// BERTH_CANT_CREATE if `path` is a file that is no report; BERTH_USAGE if it is "-", because a run
+// writes its page more than once.
 enum berth_status html_check_output(const char *path, struct berth_error *error);
-// Writes it to a file, which is replaced as a whole. Checks again that it replaces only a report:
-// another file may have got this name during the run.
+// Writes it to standard output ("-") or to a file, which is replaced as a whole. Checks again that
+// it replaces only a report: another file may have got this name during the run.
 enum berth_status html_write_report(const struct run_set *set, const char *path,
                                     struct berth_error *error);
 

@@ -17,26 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-// Standard output or standard error, if the shell has already sent it to this file, as with
-// /dev/stdout; else -1.
-static int standard_descriptor(const char *path) {
-    struct stat file, own;
-    if (stat(path, &file) < 0) {
-        return -1;
-    }
-    for (int descriptor = STDOUT_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
-        if (fstat(descriptor, &own) == 0 && own.st_dev == file.st_dev &&
-            own.st_ino == file.st_ino) {
-            return descriptor;
-        }
-    }
-    return -1;
-}
-
 enum berth_status json_file_check(const char *path, struct berth_error *error) {
     static const char *const beginnings[] = {"{\"time\":", "DLLL {", NULL};
     static const struct file_kind kind = {"a file of --json_summary", beginnings};
-    return path == NULL || strcmp(path, "-") == 0 || standard_descriptor(path) >= 0
+    return path == NULL || strcmp(path, "-") == 0 || file_standard_descriptor(path) >= 0
                ? BERTH_OK
                : file_check_kind(path, &kind, error);
 }
@@ -74,7 +58,7 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         file->descriptor = STDOUT_FILENO;
         return BERTH_OK;
     }
-    file->descriptor = standard_descriptor(path);
+    file->descriptor = file_standard_descriptor(path);
     if (file->descriptor >= 0) {
         return BERTH_OK; // another descriptor would have an offset of its own
     }

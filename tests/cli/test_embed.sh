@@ -18,6 +18,8 @@ run embed --model "$golden" $small --output "$work/e.jsonl" "$work/texts.txt"
 expect_code 0
 expect_empty "$out"
 cmp -s "$work/e.jsonl" "$work/expected.jsonl" || fail "a file holds what standard output gets"
+run embed --model "$golden" $small --output - "$work/texts.txt"
+cmp -s "$out" "$work/expected.jsonl" || fail "- is standard output"
 what="berth embed < texts"
 "$BERTH" embed --model "$golden" $small <"$work/texts.txt" >"$out" 2>"$err"
 cmp -s "$out" "$work/expected.jsonl" || fail "standard input is read like a file"

@@ -34,7 +34,7 @@ for words in '--doc_stride N' '[128]' '--max_query_length N' '[64]' '--n_best_si
     expect_out "$words"
 done
 COLUMNS=200 run pretrain --help all
-for words in '[5e-5]' '[nvlamb]' '[poly]' '[1000, unless num_train_epochs is given]' '[as in the shards]'; do
+for words in '[5e-5]' '[nvlamb]' '[poly]' '[1000, unless num_train_epochs is given; 0 or -1: ' '[as in the shards]'; do
     expect_out "$words"
 done
 COLUMNS=200 run serve --help all # the server's description, not that of one of its models
@@ -62,6 +62,10 @@ expect_code 0
 expect_out "--learning_rate RATE, --lr"
 expect_no "$out" "--adam_beta1"
 expect_no "$out" "example"
+COLUMNS=200 run finetune squad --help phase1_end_step # accepted without effect, as a note says
+expect_code 0
+expect_out '--phase1_end_step N'
+expect_out 'no effect in `berth finetune squad`, with a note; in other verbs: number of updates in the first phase'
 run tokenize --help learning_rate
 expect_code 2
 expect_err "or an option's name"

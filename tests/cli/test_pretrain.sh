@@ -92,15 +92,17 @@ done
 run pretrain $google --optimizer lamb --schedule poly
 grep -qE 'optimizer *lamb$' "$out" && grep -qE 'schedule *poly$' "$out" || fail "the named optimizer lost"
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
-    --phase1_end_step 3 --do_eval
+    --phase1_end_step 3 --do_eval --steps_this_run 0
 grep -qE 'optimizer *nvlamb$' "$out" || fail "not NVIDIA's optimizer"
 expect_out "phase1_end_step has no effect without --phase2"
+expect_out "steps_this_run 0 has no effect: the run stops at max_steps"
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short/corpus_training_0.hdf5" \
     --output none --dry-run --do_eval=True
 expect_out 'do_eval has no effect, because there is nothing to evaluate on: no file of input_dir has "test" in its name'
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
-    --do_eval False --eval_steps 1
+    --do_eval False --eval_steps 1 --max_steps -1
 expect_out 'eval_steps has no effect, because there is nothing to evaluate on: do_eval is false'
+expect_out 'max_steps -1: num_train_epochs decides, which is 2; --max_steps N stops after N updates'
 
 # A built-in geometry; the vocabulary decides its own size.
 run pretrain --config tiny --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run

@@ -184,6 +184,31 @@ train="finetune squad $squad --max_steps 1"
 echo precious >precious.txt
 run report first --output again.html # a report
 expect_code 0
+# To standard output: "-" is no file, and what the shell has opened stays what it is.
+run report first --output -
+expect_code 0
+expect_empty "$err"
+[ ! -e ./- ] || fail 'a file "-"'
+diff <(sed 's/report of .* UTC//' "$out") <(sed 's/report of .* UTC//' again.html) >/dev/null || fail "another page"
+"$BERTH" report first --output - 2>"$err" | true
+codes=("${PIPESTATUS[@]}")
+code=${codes[0]}
+expect_code 0
+if [ -w /dev/full ]; then
+    "$BERTH" report first --output - >/dev/full 2>"$err"
+    code=$?
+    expect_code 74
+    expect_err 'No space left'
+fi
+ln -s /proc/self/fd/1 linked
+"$BERTH" report first --output linked >written.html 2>"$err"
+code=$?
+expect_code 73
+expect_err "cannot create linked: the program's output goes there"
+[ -L linked ] || fail "the link was replaced"
+run $train --output refused --report -
+expect_code 2
+expect_err 'report: expected a file, found "-"'
 kept first/log.jsonl report first --output first/log.jsonl
 kept trainer_state.json report trainer_state.json --output trainer_state.json
 kept second/checkpoint-4/model.safetensors report first --output second/checkpoint-4/model.safetensors

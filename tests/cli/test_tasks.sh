@@ -131,8 +131,9 @@ run $own --output none --dry-run --data_dir nowhere --language de
 expect_code 0
 expect_out 'data_dir has no effect without task_name'
 expect_out 'language has no effect without task_name'
-run $own --output mine --test_file reviews.csv
+run $own --output mine --test_file reviews.csv --data_dir nowhere
 expect_code 0
+[ "$(grep -c 'data_dir has no effect without task_name' "$err")" -eq 1 ] || fail "a note twice"
 [ "$(wc -l <mine/predict_results.txt)" -eq 4 ] || fail "not the three rows of the test file"
 # The settings of a recipe also apply to the prediction.
 { echo text,label; printf 'hello world %.0s' {1..200}; echo ,good; } >long.csv

@@ -106,6 +106,16 @@ for mpi in $mpis; do
     timeout 120 $(launcher_of "$mpi") -n 1 "$BERTH" $train : -n 1 "$BERTH" doctor >"$out" 2>"$err" </dev/null
     code=$?
     refused "the job is \"doctor\" of $("$BERTH" --version), but \"train squad\" of $("$BERTH" --version)"
+    # It has a wrong word, which the program or the library finds; both have it.
+    for wrong in "--nonsense 1" "--save_format what"; do
+        unlike "$mpi" $train -- $wrong
+        [ "$code" -ne 0 ] || fail "a wrong word of the second process is accepted"
+        once "berth: error: rank 1: "
+        launch "$mpi" 2 $train $wrong
+        expect_code 2
+        once "berth: error: "
+        expect_no "$err" "rank "
+    done
     # It has other paths, threads and instructions. All then compute in a type in which every rank is fast.
     cp "$work/data.json" "$work/same.json"
     rm -rf "$work/unlike"

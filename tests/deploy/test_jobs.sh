@@ -69,13 +69,21 @@ started() { # CHECKPOINT WORDS
     shift
     chain "" "$@"
     expect_code 1
-    expect_out "words: pretrain $* --resume_from_checkpoint $resume"
+    expect_out "words: pretrain $*${later:+ $later} --resume_from_checkpoint $resume"
 }
+later=
 started auto --output_dir output
 started auto --resume_from_checkpoint --output_dir output
 started auto,first/checkpoint-7 --resume_from_checkpoint first/checkpoint-7 --output_dir output
 started auto,first/checkpoint-7 --output_dir output --resume-from-checkpoint=first/checkpoint-7
 started auto,first/checkpoint-7 --resume_from_checkpoint auto,first/checkpoint-7 --phase2
+# So is a step to go back to.
+started auto --output_dir output --resume_step 5
+export SLURM_RESTART_COUNT=1
+started auto --output_dir output
+later=--resume_step=-1 started auto --output_dir output --resume_step 5
+later=--resume_step=-1 started auto --resume-step=5 --output_dir output
+unset SLURM_RESTART_COUNT
 stand_in berth <<<'[ -z "$CHECKPOINT" ] || mkdir -p "$CHECKPOINT"; exit 137'
 progress=1 stopped=1 chain "" --output_dir output # another program's variables
 expect_code 137

@@ -142,7 +142,7 @@ static void test_names_that_are_no_checkpoints(void **state) {
     }
     assert_int_equal(checkpoint_find(scratch_folder, NULL, &found, NULL), BERTH_OK);
     assert_null(found);
-    assert_int_equal(leftovers_remove(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(leftovers_remove(scratch_folder, NULL, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof names / sizeof *names);
 }
 
@@ -165,7 +165,7 @@ static void test_checkpoints_without_memory(void **state) {
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
         assert_true((checkpoints() & 1 << 10) != 0);
         memory_free(found);
-        assert_int_equal(leftovers_remove(scratch_folder, NULL), BERTH_OK);
+        assert_int_equal(leftovers_remove(scratch_folder, NULL, NULL), BERTH_OK);
         assert_int_equal(checkpoint_clean(scratch_folder, NULL, NULL), BERTH_OK);
     } while (made >= call);
     assert_true(call > 10);
@@ -362,10 +362,53 @@ static void test_what_is_overwritten(void **state) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         scratch_write(kept[i], "kept");
     }
-    assert_int_equal(leftovers_remove(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(leftovers_remove(scratch_folder, NULL, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof kept / sizeof *kept);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         assert_file_holds(scratch(kept[i]), "kept");
+    }
+}
+
+static char warning[1024];
+
+static void keep_warning(void *context, const struct berth_record *record) {
+    snprintf(warning, sizeof warning, "%s", record->text);
+}
+
+// A checkpoint of another owner that can be renamed does not stop the run; one that keeps its name
+// would be taken for this run's, and does.
+static void test_overwriting_what_another_user_owns(void **state) {
+    static const struct berth_log log = {.write = keep_warning};
+    for (int is_sticky = 0; is_sticky < 2; is_sticky++) {
+        assert_int_equal(dir_make(scratch("checkpoint-3"), NULL), BERTH_OK);
+        scratch_write("checkpoint-3/model.safetensors", "old");
+        assert_int_equal(chmod(scratch("checkpoint-3"), 0755), 0);
+        assert_int_equal(chmod(scratch_folder, is_sticky ? 01777 : 0777), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            struct berth_error error = {0};
+            char *found = NULL;
+            if (chdir(scratch_folder) != 0 || setuid(65534) != 0) {
+                _exit(9);
+            }
+            const enum berth_status status = leftovers_remove(".", &log, &error);
+            const int is_there = dir_exists("checkpoint-3");
+            if (is_sticky) {
+                _exit(status == BERTH_IO && is_there && warning[0] == '\0' ? 7 : 1);
+            }
+            _exit(status == BERTH_OK && !is_there &&
+                          strstr(warning, "checkpoint-3: cannot remove") != NULL &&
+                          checkpoint_find(".", NULL, &found, &error) == BERTH_OK && found == NULL
+                      ? 7
+                      : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(chmod(scratch_folder, 0755), 0);
+        if (WEXITSTATUS(status) == 9) {
+            skip(); // only root can become another user
+        }
+        assert_int_equal(WEXITSTATUS(status), 7);
     }
 }
 
@@ -474,6 +517,7 @@ int main(void) {
         SCRATCH_TEST(test_rotation_of_moved_checkpoints),
         SCRATCH_TEST(test_other_files_in_a_checkpoint),
         SCRATCH_TEST(test_what_is_overwritten),
+        SCRATCH_TEST(test_overwriting_what_another_user_owns),
         SCRATCH_TEST(test_what_a_run_starts_from_is_not_overwritten),
         SCRATCH_TEST(test_setting_aside),
         SCRATCH_TEST(test_output_folder_without_locks),

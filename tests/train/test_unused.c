@@ -2,6 +2,7 @@
 // Tests which options of schedules, optimizers and loss scales are noted as without effect.
 #include "core/harness.h"
 #include "core/options.h"
+#include "core/scratch.h"
 #include "train/job/unused.h"
 
 #include <stdio.h>
@@ -58,6 +59,35 @@ static void test_optimizers(void **state) {
     expect("", LIST("max_coeff", "5", "min_coeff", "0.1", "optimizer", "lamb"), NONE);
 }
 
+static void test_other_options(void **state) {
+    (void)state;
+    expect("clip_by has no effect with max_grad_norm 0\n"
+           "spike_factor has no effect with spike_policy none\n",
+           LIST("clip_by", "tensor", "max_grad_norm", "0", "spike_factor", "5"), NONE);
+    expect("", LIST("clip_by", "tensor", "spike_factor", "5", "spike_policy", "warn"), NONE);
+    expect("clip_by has no effect with max_grad_norm 0\n", LIST("clip_by", "both"),
+           LIST("max_grad_norm", "0"));
+    expect("logging_axis has no effect without logging_dir\n"
+           "initializer has no effect with model_name_or_path\n"
+           "vocab_multiple has no effect with model_name_or_path\n",
+           LIST("logging_axis", "steps", "initializer", "truncated_normal", "vocab_multiple", "8",
+                "model_name_or_path", "model"),
+           NONE);
+    expect("", LIST("logging_axis", "steps", "logging_dir", "scalars", "vocab_multiple", "8"),
+           LIST("initializer", "normal"));
+}
+
+// The folder of scalars may be DeepSpeed's.
+static void a_deepspeed_file_names_the_folder_of_scalars(void **state) {
+    const char *const files[] = {"{\"tensorboard\": {\"enabled\": false}}",
+                                 "{\"tensorboard\": {\"enabled\": true}}"};
+    for (int enabled = 0; enabled < 2; enabled++) {
+        scratch_write("ds.json", files[enabled]);
+        expect(enabled ? "" : "logging_axis has no effect without logging_dir\n",
+               LIST("logging_axis", "steps", "deepspeed_config", scratch("ds.json")), NONE);
+    }
+}
+
 static void test_loss_scales(void **state) {
     (void)state;
     expect("init_loss_scale has no effect with loss_scale none\n"
@@ -85,6 +115,8 @@ int main(void) {
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_loss_scales),
+        cmocka_unit_test(test_other_options),
+        SCRATCH_TEST(a_deepspeed_file_names_the_folder_of_scalars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,6 +197,11 @@ static char *find_file(const char *folder, const char *title, const char *name, 
     return found;
 }
 
+int glue_task_has_languages(const struct glue_task *task) {
+    const char *train = task->files[GLUE_TRAIN].name;
+    return train != NULL && strstr(train, "%s") != NULL;
+}
+
 // Replaces "%s" in `pattern` with the language.
 static void format_file_name(const char *pattern, const char *language, char *name, size_t size) {
     const char *marker = strstr(pattern, "%s");

@@ -49,6 +49,9 @@ extern const struct glue_task glue_tasks[];
 enum berth_status glue_task_find(const char *name, const struct glue_task **task,
                                  struct berth_error *error);
 
+// Whether the task has files or rows of several languages.
+int glue_task_has_languages(const struct glue_task *task);
+
 // The settings for reading a split of a task from a file in its layout. `language` selects rows of
 // XNLI's files ("zh" when NULL) and must outlive the settings; other tasks ignore it. BERTH_USAGE
 // when the task has no such split.

@@ -36,19 +36,40 @@ static enum berth_status remove_file(const char *path, struct berth_error *error
     return dir_exists(path) ? BERTH_OK : file_remove(path, error);
 }
 
+struct overwriting {
+    const char *output_dir;
+    const struct berth_log *log;
+};
+
+// A checkpoint of another owner may be renamed, but not removed. Under its temporary name no run
+// takes it for a checkpoint, so that it may stay.
+static enum berth_status remove_checkpoint(const struct overwriting *own, const char *path,
+                                           struct berth_error *error) {
+    const enum berth_status status =
+        checkpoint_remove(own->output_dir, checkpoint_step(path_name(path)), error);
+    if (status != BERTH_IO || dir_exists(path) || file_exists(path)) {
+        return status;
+    }
+    log_warning(own->log,
+                "--overwrite_output_dir: %s; what is left of it stays: remove it by hand, as its "
+                "owner",
+                error->message);
+    return BERTH_OK;
+}
+
 static enum berth_status remove_entry(const char *path, void *context, struct berth_error *error) {
-    const char *output_dir = context, *name = path_name(path);
+    const char *name = path_name(path);
     if (!is_removed(name)) {
         return BERTH_OK;
     }
-    if (checkpoint_step(name) >= 0) {
-        return checkpoint_remove(output_dir, checkpoint_step(name), error);
-    }
-    return remove_file(path, error);
+    return checkpoint_step(name) >= 0 ? remove_checkpoint(context, path, error)
+                                      : remove_file(path, error);
 }
 
-enum berth_status leftovers_remove(const char *output_dir, struct berth_error *error) {
-    return dir_each(output_dir, remove_entry, (char *)output_dir, error);
+enum berth_status leftovers_remove(const char *output_dir, const struct berth_log *log,
+                                   struct berth_error *error) {
+    struct overwriting own = {output_dir, log};
+    return dir_each(output_dir, remove_entry, &own, error);
 }
 
 void leftovers_remove_torch(const char *output_dir, const struct berth_log *log) {

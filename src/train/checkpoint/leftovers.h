@@ -13,8 +13,9 @@
 
 // --overwrite_output_dir: removes every checkpoint, Berth's and those of the original programs,
 // what save_format added to the result, and the scores. The rest of the result stays until the new
-// one replaces it.
-enum berth_status leftovers_remove(const char *output_dir, struct berth_error *error);
+// one replaces it. Warns of a checkpoint that can only be renamed, to a name that no run uses.
+enum berth_status leftovers_remove(const char *output_dir, const struct berth_log *log,
+                                   struct berth_error *error);
 
 // After a new result: removes the weights that save_format torch had added to an earlier one, which
 // other programs might read instead. Warns if that fails.

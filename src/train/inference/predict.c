@@ -94,6 +94,7 @@ struct predict_job {
     struct berth_config config;
     struct berth_log log;
     const volatile int *stop;
+    int after_training;
     enum berth_status status; // before the job
     struct comm *comm;
     struct predictor predictor;
@@ -198,8 +199,11 @@ static enum berth_status prepare(struct predict_job *job, struct berth_error *er
     const struct predictor_kind kind = {
         job->task->head, option_default_integer("max_seq_length", job->task->defaults)};
     TRY(predictor_open(&job->predictor, config, &kind, job->comm, &job->log, error));
-    struct task_open args = {
-        .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
+    struct task_open args = {.use = job->use,
+                             .config = config,
+                             .files = &job->predictor.files,
+                             .log = &job->log,
+                             .after_training = job->after_training};
     return evaluation_open(&job->evaluation, job->task, &args, error);
 }
 
@@ -244,6 +248,7 @@ enum berth_status predict(const struct predict_args *args, struct berth_run_resu
                               .config = *args->config,
                               .log = args->log,
                               .stop = args->stop,
+                              .after_training = args->after_training,
                               .status = args->status,
                               .comm = comm_self(),
                               .lock = {.descriptor = -1}};

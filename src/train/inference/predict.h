@@ -42,6 +42,7 @@ struct predict_args {
     const struct berth_config *config;
     struct berth_log log;
     const volatile int *stop;
+    int after_training;       // as in struct task_open
     enum berth_status status; // of this process so far, with the error passed; unless BERTH_OK in
                               // every process, nothing is predicted
 };

@@ -70,6 +70,19 @@ static void note_phases(const struct training_job *job) {
     }
 }
 
+// As in transformers; in the programs of Google and NVIDIA such a run would hardly train.
+static void note_epochs(const struct training_job *job, const struct berth_config *typed) {
+    const struct berth_config *config = &job->config;
+    if ((job->task->jobs & JOB_PRETRAIN) != 0 && config->max_steps <= 0 &&
+        option_name_is_given(typed, "max_steps") &&
+        !option_name_is_chosen(typed, "num_train_epochs")) {
+        log_note(&job->log,
+                 "max_steps %" PRId64 ": num_train_epochs decides, which is %.10g; --max_steps N "
+                 "stops after N updates",
+                 config->max_steps, config->num_train_epochs);
+    }
+}
+
 static void note_precision(const struct training_job *job) {
     const char *recipe = job->config.recipe;
     if (job->config.precision == BERTH_PRECISION_AUTO && recipe_is_fp32(recipe, job->task->jobs)) {
@@ -113,6 +126,7 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
+    note_epochs(job, &typed);
     TRY(check_profile(job, error));
     TRY(optimizer_settle(config, error));
     TRY(scale_rates(job, error));

@@ -448,7 +448,7 @@ static enum berth_status begin_updates(struct run *run, struct berth_error *erro
     }
     enum berth_status status = check_lock(loop, error);
     if (status == BERTH_OK && comm->rank == 0) {
-        status = loop->overwrites ? leftovers_remove(loop->config->output_dir, error)
+        status = loop->overwrites ? leftovers_remove(loop->config->output_dir, loop->log, error)
                                   : results_remove(loop->config->output_dir, error);
     }
     return comm_settle(comm, status, error);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/job/unused.h"
 
+#include "core/memory.h"
 #include "core/options.h"
 #include "core/words.h"
 #include "train/optimizer/loss_scale.h"
+#include "train/settings/deepspeed.h"
 
 #include <string.h>
 
@@ -16,6 +18,8 @@ static const struct {
              "warmup_log warmup_linear warmup_decay_log warmup_decay_linear warmup_cosine_log "
              "warmup_cosine_linear"},
             {"cos_min_ratio", "schedule", "warmup_cosine_log warmup_cosine_linear"},
+            {"clip_by", "max_grad_norm", "positive"},
+            {"spike_factor", "spike_policy", "warn skip rollback"},
             {"max_coeff", "optimizer", "lamb"},
             {"min_coeff", "optimizer", "lamb"},
             {"init_loss_scale", "loss_scale", "static zero plain"},
@@ -24,6 +28,14 @@ static const struct {
             {"loss_scale_window", "loss_scale", "zero plain"},
             {"hysteresis", "loss_scale", "zero"},
             {"consecutive_hysteresis", "loss_scale", "zero"}};
+
+// Options that have an effect only if another one is given, or only if it is not.
+static const struct {
+    const char *option, *other;
+    int needs_other;
+} pairs[] = {{"logging_axis", "logging_dir", 1},
+             {"initializer", "model_name_or_path", 0},
+             {"vocab_multiple", "model_name_or_path", 0}};
 
 // A dynamic scale is called by its rule, and a number by itself.
 static const char *loss_scale_of(const struct berth_config *config) {
@@ -35,10 +47,42 @@ static const char *loss_scale_of(const struct berth_config *config) {
 }
 
 static const char *value_of(const struct berth_config *config, const char *setting) {
-    return strcmp(setting, "optimizer") == 0  ? config->optimizer
-           : strcmp(setting, "schedule") != 0 ? loss_scale_of(config)
-           : config->schedule != NULL         ? config->schedule
-                                              : "linear";
+    const struct {
+        const char *setting, *value;
+    } values[] = {{"optimizer", config->optimizer},
+                  {"schedule", config->schedule != NULL ? config->schedule : "linear"},
+                  {"max_grad_norm", config->max_grad_norm > 0 ? "positive" : "0"},
+                  {"spike_policy", config->spike_policy != NULL ? config->spike_policy : "none"},
+                  {"loss_scale", loss_scale_of(config)}};
+    size_t i = 0;
+    while (strcmp(values[i].setting, setting) != 0) {
+        i++;
+    }
+    return values[i].value;
+}
+
+// A DeepSpeed JSON may name the folder, too.
+static int logs_scalars(const struct berth_config *config) {
+    char *folder = NULL;
+    if (config->logging_dir == NULL && config->deepspeed_config != NULL) {
+        (void)deepspeed_logging_dir(config->deepspeed_config, &folder, NULL);
+    }
+    const int answer = config->logging_dir != NULL || folder != NULL;
+    memory_free(folder);
+    return answer;
+}
+
+static void note_pairs(const struct berth_config *typed, const struct berth_config *config,
+                       const struct berth_log *log) {
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const int is_there = strcmp(pairs[i].other, "logging_dir") == 0
+                                 ? logs_scalars(config)
+                                 : config->model_name_or_path != NULL;
+        if (option_name_is_chosen(typed, pairs[i].option) && is_there != pairs[i].needs_other) {
+            log_note(log, "%s has no effect %s %s", pairs[i].option,
+                     pairs[i].needs_other ? "without" : "with", pairs[i].other);
+        }
+    }
 }
 
 void unused_note(const struct berth_config *typed, const struct berth_config *config,
@@ -51,4 +95,5 @@ void unused_note(const struct berth_config *typed, const struct berth_config *co
             log_note(log, "%s has no effect with %s %s", rows[i].option, setting, value);
         }
     }
+    note_pairs(typed, config, log);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes about options of a schedule, an optimizer or a loss scale that the run does not have.
+// Notes about options that another option makes useless: those of a schedule, an optimizer or a
+// loss scale that the run does not have, and others.
 #ifndef BERTH_TRAIN_UNUSED_H
 #define BERTH_TRAIN_UNUSED_H
 

@@ -121,7 +121,9 @@ static enum berth_status lock_output(struct worker *worker, struct berth_error *
     TRY(output_lock(given, &worker->lock, NULL, error));
     TRY(checkpoint_clean(given->output_dir, &worker->args.log, error));
     const int is_stopped = worker->request != NULL && *worker->request != 0;
-    return overwrites(given) && !is_stopped ? leftovers_remove(given->output_dir, error) : BERTH_OK;
+    return overwrites(given) && !is_stopped
+               ? leftovers_remove(given->output_dir, &worker->args.log, error)
+               : BERTH_OK;
 }
 
 static enum berth_status start(struct worker *worker, struct berth_error *error) {

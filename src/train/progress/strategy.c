@@ -101,6 +101,9 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
     if (config->save_steps != OPTION_AUTO || !strategy_has_checkpoints(config)) {
         note_unused(config, "mean_time_to_failure", "a fixed interval of checkpoints", log);
     }
+    if (config->steps_this_run == 0) {
+        log_note(log, "steps_this_run 0 has no effect: the run stops at max_steps");
+    }
     if (config->skip_checkpoint && config->steps_this_run > 0) {
         log_note(log, "steps_this_run saves nothing with skip_checkpoint: the run cannot go on");
     }

@@ -227,10 +227,26 @@ static int is_other_problem(const struct class_names *names, const struct model_
     return !class_names_are_placeholders(names) && files->shape.problem != problem_of(dataset);
 }
 
+// Whether config.json says that the model has a head of this kind. A model without one may have any
+// number of classes in its config.json.
+static int has_head(const struct class_names *names, const struct model_files *files) {
+    const char *own = json_text(json_at(json_member(names->model, "architectures"), 0));
+    return own != NULL && strcmp(own, param_head_row(files->table.head)->architecture) == 0;
+}
+
 int class_names_are_comparable(const struct class_names *names, const struct model_files *files,
                                const struct pair_dataset *dataset) {
-    return dataset->target != PAIR_REAL && names->count == dataset->label_count &&
-           !is_other_problem(names, files, dataset);
+    const size_t labels = dataset->label_count;
+    return dataset->target != PAIR_REAL && !is_other_problem(names, files, dataset) &&
+           (names->count == labels || (names->count > labels && has_head(names, files)));
+}
+
+void class_names_note_missing(const struct class_names *names, size_t labels, const char *path,
+                              const struct berth_log *log) {
+    if (labels < names->count) {
+        log_note(log, "%s has %zu of the model's %zu classes: its head is kept, with all of them",
+                 path, labels, names->count);
+    }
 }
 
 void class_names_settle_head(struct task_set *set, const struct class_names *names,

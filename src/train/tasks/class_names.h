@@ -25,12 +25,17 @@ enum berth_status class_names_set(struct model_files *files, const struct pair_d
 // BERTH_BAD_DATA, as above, for names that come from the model.
 enum berth_status class_names_check_written(const struct class_names *names, const char *separators,
                                             struct berth_error *error);
-// Whether the labels of a training set can be the model's classes: there are as many, and, unless
-// the classes are placeholders, the problem is the same.
+// Whether the labels of a training set can be classes of the model: there are as many, or fewer
+// than the model's head was trained for, and, unless the classes are placeholders, the problem is
+// the same.
 int class_names_are_comparable(const struct class_names *names, const struct model_files *files,
                                const struct pair_dataset *dataset);
+// Notes that the file `path` has only so many labels, all of them classes of the model.
+void class_names_note_missing(const struct class_names *names, size_t labels, const char *path,
+                              const struct berth_log *log);
 // Sets set->new_head if the model's head has another number of outputs or, with a warning, is for
-// other classes; `are_same`: the labels of the training set are its classes.
+// other classes; `are_same`: the labels of the training set are its classes, and
+// have been renumbered.
 void class_names_settle_head(struct task_set *set, const struct class_names *names,
                              const struct task_open *args, const struct pair_dataset *dataset,
                              int are_same);

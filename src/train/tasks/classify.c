@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The task "classify": classification and regression of texts and pairs, for the tasks of GLUE and
 // XNLI by name or the user's own tables. The classes of the training set become the model's, unless
-// the model has classes with the same names, whose order is then kept.
+// they are among the classes that the model was trained for, which are then kept.
 //
 // Leaves out: files and columns of the published tasks (data/pairs/glue_tasks.c), labels
 // (classify_labels.c), scores and result files (classify_results.c).
@@ -102,7 +102,7 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
 }
 
 // A named task has its own columns and labels, and only such a task has files of its own.
-static void note_without_effect(const struct task_open *args) {
+static void note_without_effect(const struct glue_task *named, const struct task_open *args) {
     static const char *const own[] = {"text_column", "text_pair_column", "label_column",
                                       "problem_type", NULL};
     static const char *const of_task[] = {"data_dir", "language", "split", NULL};
@@ -113,6 +113,10 @@ static void note_without_effect(const struct task_open *args) {
                      task != NULL ? "with task_name " : "without task_name",
                      task != NULL ? task : "");
         }
+    }
+    if (named != NULL && !glue_task_has_languages(named) &&
+        option_name_is_chosen(args->config, "language")) {
+        log_note(args->log, "language has no effect with task_name %s", task);
     }
 }
 
@@ -146,8 +150,8 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
     if (config->task_name != NULL) {
         TRY(glue_task_find(config->task_name, &own->task, error));
     }
-    if (args->use != TASK_VALIDATE) { // the training set notes it
-        note_without_effect(args);
+    if (args->use != TASK_VALIDATE && !args->after_training) { // the training set notes it
+        note_without_effect(own->task, args);
     }
     if (file != NULL) {
         return add_part(own, file, "", error);

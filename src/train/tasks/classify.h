@@ -38,7 +38,8 @@ enum berth_status classify_read_names(struct class_names *names, const struct mo
 // A regression to several numbers is BERTH_CONFIG.
 enum berth_status classify_check_outputs(const struct model_files *files,
                                          struct berth_error *error);
-// Makes the labels of a training set the model's, unless the model has classes with the same names.
+// Makes the labels of a training set the model's, unless they are among the classes that the model
+// was trained for.
 enum berth_status classify_settle_labels(struct classify *own, struct task_set *set,
                                          const struct task_open *args, struct berth_error *error);
 // Translates the labels of another set to the numbers of own->names. A label that the model does

@@ -49,9 +49,13 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
     }
     TRY(classify_read_names(&own->names, args->files, error));
     const struct class_names *names = &own->names;
+    const size_t labels = dataset->label_count; // before they become the model's
     const int are_same = class_names_are_comparable(names, args->files, dataset) &&
                          pairs_relabel(dataset, names->list, names->count, NULL) == BERTH_OK;
     class_names_settle_head(set, names, args, dataset, are_same);
+    if (are_same) {
+        class_names_note_missing(names, labels, part->path, args->log);
+    }
     if (are_same && !class_names_are_placeholders(names)) {
         return BERTH_OK;
     }

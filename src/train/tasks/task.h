@@ -57,6 +57,7 @@ struct task_open {
     struct berth_config *config; // training: settings that depend on the data are resolved
     struct model_files *files;   // a training set's labels are stored in the model
     const struct berth_log *log;
+    int after_training; // a prediction by the settings of a training, which has noted unused ones
 };
 
 // The destination of a run's results, and what is written with them.

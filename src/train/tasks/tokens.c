@@ -76,11 +76,14 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
     struct pair_dataset view = view_of(dataset);
     const int are_same = class_names_are_comparable(names, args->files, &view) &&
                          tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
+    if (are_same) {
+        class_names_note_missing(names, view.label_count, dataset->name, args->log);
+    }
+    view = view_of(dataset);
     class_names_settle_head(set, names, args, &view, are_same);
     if (are_same && dataset->tag_names == names->list) {
         return BERTH_OK;
     }
-    view = view_of(dataset);
     TRY(class_names_set(args->files, &view, separators, error));
     TRY(class_names_read(names, args->files, error));
     return tagged_renumber(dataset, names->list, names->count, error);
