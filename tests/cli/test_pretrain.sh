@@ -250,6 +250,9 @@ run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed"
 expect_code 0
 run pretrain $new --vocab_file crlf.txt --input_dir "$short"
 expect_code 0
+run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed,$exchanged"
+expect_code 78
+expect_err "$exchanged/instances.json: these shards were made with another vocabulary than model/vocab.txt"
 run evaluate pretrain --model phase1 --eval_dir "$exchanged" --output none
 expect_code 78
 expect_err "these shards were made with another vocabulary than phase1/vocab.txt"
@@ -263,6 +266,10 @@ expect_code 0
 run pretrain $new --vocab_file model/vocab.txt --input_dir packed
 expect_code 78
 expect_err "packed_pack.json: these shards were made with another vocabulary than model/vocab.txt"
+# Nothing is known of shards without a manifest.
+rm "$exchanged/instances.json"
+run pretrain $new --vocab_file model/vocab.txt --input_dir "$exchanged"
+expect_code 0
 
 # Data that was not made to its end.
 python3 - "$formed/instances.json" <<'END'
