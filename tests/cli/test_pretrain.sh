@@ -215,11 +215,23 @@ run pretrain $own --steps_this_run 1
 expect_code 0
 expect_err "no checkpoint in second: starting from phase1/checkpoint-6"
 expect_err "second phase, after 6 updates of the first"
+run pretrain ${own/auto,/}
+expect_code 73
+expect_err "--output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
 run pretrain $own
 expect_code 0
 expect_err "resumed from second/checkpoint-7"
 expect_err "step 10/10"
 cmp phase1/model.safetensors second/model.safetensors || fail "another second phase"
+from="$second --output_dir second --dry-run --resume_from_checkpoint"
+ln -s second/checkpoint-7 entrance
+run pretrain $from entrance
+expect_code 0
+mkdir away
+mv second/checkpoint-7 away
+ln -s ../away/checkpoint-7 second/checkpoint-7
+run pretrain $from second/checkpoint-7
+expect_code 0
 rm -r second/checkpoint-*
 for from in phase1/checkpoint-6 auto,phase1/checkpoint-6; do
     run pretrain $second --output_dir second --resume_from_checkpoint $from
@@ -285,6 +297,10 @@ expect_out "instances.json: only 2 of 3 shards were made; repeat the command tha
 run inspect "$formed"
 expect_code 0
 expect_err "instances.json: only 2 of 3 shards were made"
+run evaluate pretrain --model phase1 --eval_dir "$formed" --output scores
+expect_code 0
+expect_no "$out" "shards were made"
+expect_no "$err" "shards were made"
 run inspect "$short"
 expect_empty "$err"
 run pack "$formed" packed-part
