@@ -215,6 +215,7 @@ run pretrain $own --steps_this_run 1
 expect_code 0
 expect_err "no checkpoint in second: starting from phase1/checkpoint-6"
 expect_err "second phase, after 6 updates of the first"
+rm second/model.safetensors
 run pretrain ${own/auto,/}
 expect_code 73
 expect_err "--output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
