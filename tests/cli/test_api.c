@@ -440,7 +440,7 @@ static enum berth_status report(struct berth_error *error) {
     struct berth_config config;
     struct berth_reporter *reporter;
     berth_config_init(&config);
-    config.json_summary = "/dev/null";
+    config.json_summary = scratch("summary.json");
     enum berth_status status = berth_reporter_open(&config, STDERR_FILENO, &reporter, error);
     berth_reporter_close(reporter);
     return status;

@@ -217,11 +217,24 @@ run pretrain $own --steps_this_run 1
 expect_code 0
 expect_err "no checkpoint in second: starting from phase1/checkpoint-6"
 expect_err "second phase, after 6 updates of the first"
+rm second/model.safetensors
+run pretrain ${own/auto,/}
+expect_code 73
+expect_err "--output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
 run pretrain $own
 expect_code 0
 expect_err "resumed from second/checkpoint-7"
 expect_err "step 10/10"
 cmp phase1/model.safetensors second/model.safetensors || fail "another second phase"
+from="$second --output_dir second --dry-run --resume_from_checkpoint"
+ln -s second/checkpoint-7 entrance
+run pretrain $from entrance
+expect_code 0
+mkdir away
+mv second/checkpoint-7 away
+ln -s ../away/checkpoint-7 second/checkpoint-7
+run pretrain $from second/checkpoint-7
+expect_code 0
 rm -r second/checkpoint-*
 for from in phase1/checkpoint-6 auto,phase1/checkpoint-6; do
     run pretrain $second --output_dir second --resume_from_checkpoint $from
@@ -252,6 +265,9 @@ run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed"
 expect_code 0
 run pretrain $new --vocab_file crlf.txt --input_dir "$short"
 expect_code 0
+run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed,$exchanged"
+expect_code 78
+expect_err "$exchanged/instances.json: these shards were made with another vocabulary than model/vocab.txt"
 run evaluate pretrain --model phase1 --eval_dir "$exchanged" --output none
 expect_code 78
 expect_err "these shards were made with another vocabulary than phase1/vocab.txt"
@@ -265,6 +281,10 @@ expect_code 0
 run pretrain $new --vocab_file model/vocab.txt --input_dir packed
 expect_code 78
 expect_err "packed_pack.json: these shards were made with another vocabulary than model/vocab.txt"
+# Nothing is known of shards without a manifest.
+rm "$exchanged/instances.json"
+run pretrain $new --vocab_file model/vocab.txt --input_dir "$exchanged"
+expect_code 0
 
 # Data that was not made to its end.
 python3 - "$formed/instances.json" <<'END'
@@ -280,6 +300,10 @@ expect_out "instances.json: only 2 of 3 shards were made; repeat the command tha
 run inspect "$formed"
 expect_code 0
 expect_err "instances.json: only 2 of 3 shards were made"
+run evaluate pretrain --model phase1 --eval_dir "$formed" --output scores
+expect_code 0
+expect_no "$out" "shards were made"
+expect_no "$err" "shards were made"
 run inspect "$short"
 expect_empty "$err"
 run pack "$formed" packed-part

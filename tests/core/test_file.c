@@ -302,6 +302,24 @@ static void test_writer_abort_leaves_nothing(void **state) {
     assert_int_equal(scratch_count(), 0);
 }
 
+// What cannot be replaced is named, and its temporary file goes.
+static void test_writers_are_committed_in_turn(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "b", "c"};
+    struct file_writer writers[3];
+    struct berth_error error = {0};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(file_writer_open_in(&writers[i], scratch_folder, names[i], NULL),
+                         BERTH_OK);
+        assert_int_equal(file_writer_put(&writers[i], names[i], 1, NULL), BERTH_OK);
+    }
+    assert_int_equal(dir_make(scratch("b"), NULL), BERTH_OK);
+    assert_int_equal(file_writer_commit_all(writers, 3, &error), BERTH_IO);
+    assert_non_null(strstr(error.message, scratch("b")));
+    assert_file_holds(scratch("a"), "a");
+    assert_int_equal(scratch_count(), 2);
+}
+
 static void test_writer_large_and_small_pieces(void **state) {
     (void)state;
     enum { SIZE = 3 << 20 };
@@ -735,6 +753,7 @@ int main(void) {
         SCRATCH_TEST(test_what_lies_in_a_folder),
         SCRATCH_TEST(test_writer_replaces_on_commit_only),
         SCRATCH_TEST(test_writer_abort_leaves_nothing),
+        SCRATCH_TEST(test_writers_are_committed_in_turn),
         SCRATCH_TEST(test_writer_large_and_small_pieces),
         SCRATCH_TEST(test_writer_printf_ignores_the_locale),
         SCRATCH_TEST(test_writer_refuses_what_is_no_file),

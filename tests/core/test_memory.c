@@ -53,6 +53,17 @@ static void test_reserved_pages_are_those_not_written(void **state) {
     assert_int_equal(memory_pages_reserved(), before);
 }
 
+static void test_freed_pages_leave_the_list_of_blocks(void **state) {
+    (void)state;
+    const uint64_t before = memory_pages_reserved();
+    for (int i = 0; i < 5000; i++) { // more than the list has rows
+        memory_pages_free(memory_pages(4096), 4096);
+    }
+    char *block = memory_pages(1 << 20);
+    assert_int_equal(memory_pages_reserved() - before, 1 << 20);
+    memory_pages_free(block, 1 << 20);
+}
+
 static void test_strings(void **state) {
     (void)state;
     char *copy = memory_string_of("abcdef", 3);
@@ -138,6 +149,7 @@ int main(void) {
         cmocka_unit_test(test_zero_bytes_are_a_block),
         cmocka_unit_test(test_pages_are_aligned_and_zero),
         cmocka_unit_test(test_reserved_pages_are_those_not_written),
+        cmocka_unit_test(test_freed_pages_leave_the_list_of_blocks),
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_hook_fails_one_call_or_all_after),
         cmocka_unit_test(test_failed_resize_keeps_the_block),

@@ -573,11 +573,30 @@ static void writes_all_files_or_none(void **state) {
     done(&question);
 }
 
+static void writes_nothing_without_memory(void **state) {
+    struct question question;
+    enum berth_status status = BERTH_NO_MEMORY;
+    uint64_t n = 0;
+    ask(&question, 1);
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    while (status == BERTH_NO_MEMORY) {
+        assert_int_equal(scratch_count(), 0);
+        memory_fail_at(++n, 0);
+        status = squad_answers_write(scratch_folder, &question.dataset, &question.result,
+                                     &question.options, NULL);
+        memory_fail_at(0, 0);
+    }
+    assert_int_equal(status, BERTH_OK);
+    assert_true(n > 10);
+    done(&question);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(writes_version_1),
         SCRATCH_TEST(writes_version_2),
         SCRATCH_TEST(writes_all_files_or_none),
+        SCRATCH_TEST(writes_nothing_without_memory),
         cmocka_unit_test(equals_python_on_real_data),
         cmocka_unit_test(aligns_to_the_original_words),
         cmocka_unit_test(gives_text_and_offsets),

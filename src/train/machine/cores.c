@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "train/machine/cgroup.h"
 
+#include <dlfcn.h>
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
@@ -50,18 +51,28 @@ static int omp_threads(void) { // "4", "4,2"
 
 static int is_divided; // cores_divide has bound this process's threads
 
+// An OpenMP that is loaded.
+struct openmp {
+    omp_proc_bind_t (*proc_bind)(void);
+    int (*places)(void), (*processors)(int place);
+    void (*processor_ids)(int place, int *ids);
+};
+
+static const struct openmp of_compiler = {omp_get_proc_bind, omp_get_num_places,
+                                          omp_get_place_num_procs, omp_get_place_proc_ids};
+
 // Whether OMP_PROC_BIND, OMP_PLACES or the like makes OpenMP bind each of its threads to a place.
-static int threads_have_places(void) {
-    return omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0;
+static int threads_have_places(const struct openmp *openmp) {
+    return openmp->proc_bind() != omp_proc_bind_false && openmp->places() > 0;
 }
 
-static cpu_set_t place_processors(int place) {
+static cpu_set_t place_processors(const struct openmp *openmp, int place) {
     int numbers[CPU_SETSIZE];
     cpu_set_t set;
     CPU_ZERO(&set);
-    const int count = omp_get_place_num_procs(place);
+    const int count = openmp->processors(place);
     if (count <= CPU_SETSIZE) {
-        omp_get_place_proc_ids(place, numbers);
+        openmp->processor_ids(place, numbers);
         for (int i = 0; i < count; i++) {
             CPU_SET(numbers[i], &set);
         }
@@ -69,20 +80,45 @@ static cpu_set_t place_processors(int place) {
     return set;
 }
 
-void cores_leave_first_place(void) {
+static void leave_first_place(const struct openmp *openmp) {
     cpu_set_t now, all;
-    if (is_divided || !threads_have_places() || sched_getaffinity(0, sizeof now, &now) != 0) {
+    if (!threads_have_places(openmp) || sched_getaffinity(0, sizeof now, &now) != 0) {
         return;
     }
-    all = place_processors(0);
+    all = place_processors(openmp, 0);
     if (!CPU_EQUAL(&now, &all)) {
         return;
     }
-    for (int place = 1; place < omp_get_num_places(); place++) {
-        const cpu_set_t set = place_processors(place);
+    for (int place = 1; place < openmp->places(); place++) {
+        const cpu_set_t set = place_processors(openmp, place);
         CPU_OR(&all, &all, &set);
     }
     sched_setaffinity(0, sizeof all, &all);
+}
+
+// GCC's OpenMP binds the first thread when it is loaded, as by a oneDNN beside clang's OpenMP,
+// whose places are the processors that it then finds when it is first called.
+static void leave_first_place_of_gcc(void) {
+    struct openmp gcc;
+    void *library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (library == NULL) {
+        return;
+    }
+    *(void **)&gcc.proc_bind = dlsym(library, "omp_get_proc_bind");
+    *(void **)&gcc.places = dlsym(library, "omp_get_num_places");
+    *(void **)&gcc.processors = dlsym(library, "omp_get_place_num_procs");
+    *(void **)&gcc.processor_ids = dlsym(library, "omp_get_place_proc_ids");
+    if (gcc.processor_ids != NULL) { // OpenMP 4.5
+        leave_first_place(&gcc);
+    }
+    dlclose(library);
+}
+
+void cores_leave_first_place(void) {
+    if (!is_divided) {
+        leave_first_place_of_gcc();
+        leave_first_place(&of_compiler);
+    }
 }
 
 static cpu_set_t own_processors(void) {
@@ -229,7 +265,7 @@ static void warn_of_idle_processors(const struct sharing *sharing, const struct 
 static void bind_threads(const cpu_set_t *set, int threads) {
     is_divided = 1;
     sched_setaffinity(0, sizeof *set, set);
-    if (threads_have_places()) {
+    if (threads_have_places(&of_compiler)) {
 #pragma omp parallel num_threads(threads)
         sched_setaffinity(0, sizeof *set, set);
     }
@@ -241,7 +277,7 @@ enum berth_status cores_divide(struct comm *comm, int requested, const struct be
     TRY(collect(comm, &sharing, error));
     warn_of_idle_processors(&sharing, comm, log);
     const int threads = requested > 0 ? requested : omp_threads();
-    if (sharing.count <= 1 || (threads > 0 && !threads_have_places())) {
+    if (sharing.count <= 1 || (threads > 0 && !threads_have_places(&of_compiler))) {
         return BERTH_OK;
     }
     if (threads > 0) {
