@@ -203,11 +203,12 @@ static void test_added_tokens(void **state) {
 static void test_normalized_tokens(void **state) {
     (void)state;
     static const char *const written[] = {"[E1]", NULL};
-    static const char *const added[] = {"covid19", "Z\xC3\xBCrich", "new york", "\xE4\xB8\xAD",
-                                        "b [e",    "Covid19",       "\xCC\x81", NULL};
+    static const char *const added[] = {
+        "covid19", "Z\xC3\xBCrich", "new york", "\xE8\xA9\xB1", "b [e",
+        "Covid19", "\xCC\x81",      "ab",       "ab[e",         NULL};
     static const char words[] =
-        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\ncovid19\nZ\xC3\xBCrich\nnew york\n\xE4\xB8\xAD\n"
-        "b [e\n[E1]\nCovid19\n\xCC\x81\n";
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\ncovid19\nZ\xC3\xBCrich\nnew york\n\xE8\xA9\xB1\n"
+        "b [e\n[E1]\nCovid19\n\xCC\x81\nab\nab[e\n";
     static const struct {
         const char *text;
         size_t count;
@@ -219,11 +220,12 @@ static void test_normalized_tokens(void **state) {
         {"New\tYork, new  york",
          4,
          {{9, 0, 0, 8, 0, 8}, {1, 1, 8, 9, 8, 9}, {1, 2, 10, 13, 10, 13}, {1, 3, 15, 19, 15, 19}}},
-        {"b\xE4\xB8\xAD"
+        {"b\xE8\xA9\xB1"
          "a",
          3,
          {{6, 0, 0, 1, 0, 1}, {10, 1, 1, 2, 1, 4}, {5, 2, 2, 3, 4, 5}}},
         {"b [E1]", 2, {{6, 0, 0, 1, 0, 1}, {12, 1, 2, 6, 2, 6}}}, // the written one comes first
+        {"AB[E1]", 2, {{15, 0, 0, 2, 0, 2}, {12, 1, 2, 6, 2, 6}}},
         {"b [e1]", 3, {{11, 0, 0, 4, 0, 4}, {1, 1, 4, 5, 4, 5}, {1, 2, 5, 6, 5, 6}}},
         {"\xCC\x81\x01"
          "covi\x0F"
