@@ -155,12 +155,12 @@ static enum berth_status read_split(const json *settings, const struct vocabular
         return BERTH_OK;
     }
     TRY(json_get_boolean(settings, SETTINGS_FILE, key, split_special, error));
-    return !*split_special || file == NULL || file->added_count == 0
+    return !*split_special || file == NULL || vocabulary_file_first_added(file) == NULL
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            SETTINGS_FILE ": key \"%s\": true is not supported with added tokens, "
                                          "such as \"%.*s\"; set it to false to find them in texts",
-                           key, UTF8_SHOWN(file->added[0], 40));
+                           key, UTF8_SHOWN(vocabulary_file_first_added(file), 40));
 }
 
 enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,

@@ -103,10 +103,11 @@ static enum berth_status add_token(struct vocabulary_file *file, const struct so
     if (vocabulary_is_bert_special(text)) {
         return BERTH_OK;
     }
+    struct added_token added = {.text = text, .id = id};
     if (json_is_object_value(token)) {
-        TRY(vocabulary_check_added(token, source->file, source->key, error));
+        TRY(vocabulary_added_kind(token, source->file, source->key, &added.kind, error));
     }
-    return vocabulary_file_add(file, source->file, text, id, error);
+    return vocabulary_file_add(file, source->file, &added, error);
 }
 
 // Walks the tokens of a value of such a key.
@@ -224,32 +225,21 @@ static int is_special(const struct token_files *files, const char *text) {
     return found;
 }
 
-// added_tokens.json has only the ids of tokens. A token that is not special is matched in
-// normalized text.
-static enum berth_status check_special(const struct vocabulary_file *file,
-                                       const struct token_files *files, const char *text,
-                                       struct berth_error *error) {
-    if (vocabulary_is_bert_special(text) || vocabulary_file_adds(file, text) ||
-        is_special(files, text)) {
-        return BERTH_OK;
-    }
-    return error_set(error, BERTH_CONFIG,
-                     ADDED_FILE ": \"%.*s\" is matched in normalized text, which is not supported; "
-                                "to match it as it is written, list it in "
-                                "\"additional_special_tokens\" of " SPECIALS_FILE,
-                     UTF8_SHOWN(text, 40));
-}
-
+// added_tokens.json has only the ids of tokens. One that is not special is found in normalized
+// text.
 static enum berth_status add_numbered(struct vocabulary_file *file, const struct token_files *files,
                                       const struct source *source, const struct numbered *token,
                                       struct berth_error *error) {
     if (token->token != NULL) {
         return add_token(file, source, token->token, token->id, error);
     }
-    TRY(check_special(file, files, token->text, error));
+    const struct added_token added = {.text = token->text,
+                                      .id = token->id,
+                                      .kind = is_special(files, token->text) ? ADDED_WRITTEN
+                                                                             : ADDED_NORMALIZED};
     return vocabulary_is_bert_special(token->text)
                ? BERTH_OK
-               : vocabulary_file_add(file, source->file, token->text, token->id, error);
+               : vocabulary_file_add(file, source->file, &added, error);
 }
 
 static enum berth_status add_all_numbered(struct vocabulary_file *file,

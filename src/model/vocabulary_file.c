@@ -103,48 +103,59 @@ int vocabulary_is_bert_special(const char *token) {
     return 0;
 }
 
-// Special tokens are matched in the text before normalization and stay whole.
-enum berth_status vocabulary_check_added(const json *token, const char *name, const char *key,
-                                         struct berth_error *error) {
-    static const char *const keys[] = {"normalized", "single_word", "lstrip", "rstrip"};
+enum berth_status vocabulary_added_kind(const json *token, const char *name, const char *key,
+                                        enum added_kind *kind, struct berth_error *error) {
+    static const char *const refused[] = {"single_word", "lstrip", "rstrip"};
     const char *text = json_text(json_member(token, "content"));
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    int is_normalized = 0;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         int is_set = 0;
-        TRY(json_get_boolean(token, name, keys[i], &is_set, error));
+        TRY(json_get_boolean(token, name, refused[i], &is_set, error));
         if (is_set) {
             return error_set(error, BERTH_CONFIG,
                              "%s: key \"%s\": \"%.*s\" has \"%s\": true, which is not supported",
-                             name, key, UTF8_SHOWN(text, 40), keys[i]);
+                             name, key, UTF8_SHOWN(text, 40), refused[i]);
         }
     }
+    TRY(json_get_boolean(token, name, "normalized", &is_normalized, error));
+    *kind = is_normalized ? ADDED_NORMALIZED : ADDED_WRITTEN;
     return BERTH_OK;
 }
 
 int vocabulary_file_adds(const struct vocabulary_file *file, const char *text) {
-    for (size_t i = 0; i < file->added_count; i++) {
-        if (strcmp(file->added[i], text) == 0) {
-            return 1;
+    for (int kind = 0; kind < ADDED_KINDS; kind++) {
+        for (size_t i = 0; i < file->added[kind].count; i++) {
+            if (strcmp(file->added[kind].texts[i], text) == 0) {
+                return 1;
+            }
         }
     }
     return 0;
 }
 
-// Keeps a copy of the text.
-static enum berth_status keep_added(struct vocabulary_file *file, const char *text,
-                                    struct berth_error *error) {
-    const size_t count = file->added_count;
-    if (count + 1 >= file->added_capacity) {
-        char **added =
-            memory_grow(file->added, &file->added_capacity, count + 2, sizeof *file->added);
-        if (added == NULL) {
-            return error_no_memory(error, (count + 2) * sizeof *added, "the added tokens");
-        }
-        file->added = added;
+const char *vocabulary_file_first_added(const struct vocabulary_file *file) {
+    const struct added_tokens *added = file->added;
+    while (added < file->added + ADDED_KINDS - 1 && added->count == 0) {
+        added++;
     }
-    file->added[count] = memory_string(text);
-    file->added[count + 1] = NULL;
-    file->added_count += file->added[count] != NULL;
-    return file->added[count] != NULL
+    return added->count > 0 ? added->texts[0] : NULL;
+}
+
+// Keeps a copy of the text.
+static enum berth_status keep_added(struct added_tokens *added, const char *text,
+                                    struct berth_error *error) {
+    const size_t count = added->count;
+    if (count + 1 >= added->capacity) {
+        char **texts = memory_grow(added->texts, &added->capacity, count + 2, sizeof *texts);
+        if (texts == NULL) {
+            return error_no_memory(error, (count + 2) * sizeof *texts, "the added tokens");
+        }
+        added->texts = texts;
+    }
+    added->texts[count] = memory_string(text);
+    added->texts[count + 1] = NULL;
+    added->count += added->texts[count] != NULL;
+    return added->texts[count] != NULL
                ? BERTH_OK
                : error_no_memory(error, strlen(text) + 1, "the added tokens");
 }
@@ -178,8 +189,9 @@ static enum berth_status read_added(struct vocabulary_file *file, struct tokens 
         TRY(put_token(tokens, text, json_member(token, "id"), error));
         TRY(check_place(file, tokens, token, error));
         if (!vocabulary_is_bert_special(text)) {
-            TRY(vocabulary_check_added(token, tokens->path, key, error));
-            TRY(keep_added(file, text, error));
+            enum added_kind kind;
+            TRY(vocabulary_added_kind(token, tokens->path, key, &kind, error));
+            TRY(keep_added(&file->added[kind], text, error));
         }
     }
     return BERTH_OK;
@@ -293,11 +305,13 @@ enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file 
 }
 
 void vocabulary_file_done(struct vocabulary_file *file) {
-    for (size_t i = 0; i < file->added_count; i++) {
-        memory_free(file->added[i]);
+    for (int kind = 0; kind < ADDED_KINDS; kind++) {
+        for (size_t i = 0; i < file->added[kind].count; i++) {
+            memory_free(file->added[kind].texts[i]);
+        }
+        memory_free(file->added[kind].texts);
     }
     memory_free(file->bytes);
-    memory_free(file->added);
     json_free(file->object);
     *file = (struct vocabulary_file){0};
 }
@@ -340,16 +354,17 @@ static enum berth_status append_line(struct vocabulary_file *file, const char *t
 }
 
 enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *name,
-                                      const char *text, int64_t id, struct berth_error *error) {
+                                      const struct added_token *token, struct berth_error *error) {
+    const char *text = token->text;
     if (vocabulary_file_adds(file, text)) {
         return BERTH_OK;
     }
     const size_t line = find_line(file, text), count = find_line(file, "\n");
-    if (id >= 0 && (size_t)id != line) {
+    if (token->id >= 0 && (size_t)token->id != line) {
         return error_set(
             error, BERTH_BAD_DATA, "%s: token \"%.*s\": expected the id %zu, %s, found %lld", name,
             UTF8_SHOWN(text, 40), line,
-            line < count ? "its line in the vocabulary" : "the next one", (long long)id);
+            line < count ? "its line in the vocabulary" : "the next one", (long long)token->id);
     }
     if (text[0] == '\0' || strpbrk(text, "\r\n") != NULL) {
         return error_set(error, BERTH_BAD_DATA,
@@ -359,5 +374,5 @@ enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *
         TRY(append_line(file, text, error));
         file->word_pieces = file->word_pieces > 0 ? file->word_pieces : count;
     }
-    return keep_added(file, text, error);
+    return keep_added(&file->added[token->kind], text, error);
 }

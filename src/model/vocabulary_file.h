@@ -3,7 +3,7 @@
 // which is all that current versions of transformers write.
 //
 // Of tokenizer.json, only what BERT's tokenizer uses is supported. Other models, normalizers or
-// splitters are refused by name, as is an added token that is matched in normalized text.
+// splitters are refused by name, as is an added token that takes the blanks around it.
 #ifndef BERTH_MODEL_VOCABULARY_FILE_H
 #define BERTH_MODEL_VOCABULARY_FILE_H
 
@@ -21,6 +21,14 @@ struct text_rules {
 };
 extern const struct text_rules text_rules_default; // the rules of an uncased BERT
 
+// Where an added token is looked for: in the text as it is written, or after normalization.
+enum added_kind { ADDED_WRITTEN, ADDED_NORMALIZED, ADDED_KINDS };
+
+struct added_tokens {
+    char **texts; // NULL-terminated; NULL: none
+    size_t count, capacity;
+};
+
 struct vocabulary_file {
     char *bytes; // the text of a vocab.txt: one token per line, line number = id
     size_t length;
@@ -31,9 +39,7 @@ struct vocabulary_file {
     struct text_rules rules;
     int max_word_length; // characters; longer words become [UNK]; 0: unspecified
     json *object;
-    // Special tokens except [PAD], [UNK], [CLS], [SEP] and [MASK], NULL-terminated; NULL: none.
-    char **added;
-    size_t added_count, added_capacity;
+    struct added_tokens added[ADDED_KINDS]; // except [PAD], [UNK], [CLS], [SEP] and [MASK]
 };
 
 // Whether the token is [PAD], [UNK], [CLS], [SEP] or [MASK].
@@ -50,16 +56,23 @@ enum berth_status vocabulary_file_open(const char *path, struct vocabulary_file 
                                        struct berth_error *error);
 void vocabulary_file_done(struct vocabulary_file *file);
 
-// Adds a special token, at the end if the vocabulary lacks it. `id` is the one that it must have
-// (-1: any), and `name` the file that says so.
+// A token that is to be added.
+struct added_token {
+    const char *text;
+    int64_t id; // that it must have; -1: any
+    enum added_kind kind;
+};
+
+// Adds a token, at the end if the vocabulary lacks it. `name` is the file that says so.
 enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *name,
-                                      const char *text, int64_t id, struct berth_error *error);
-// Whether it is one of file->added.
+                                      const struct added_token *token, struct berth_error *error);
+// Whether it is one of the added tokens.
 int vocabulary_file_adds(const struct vocabulary_file *file, const char *text);
-// Checks the settings of an added token in `key` of the file `name`: it must be matched as it is
-// written, and alone.
-enum berth_status vocabulary_check_added(const json *token, const char *name, const char *key,
-                                         struct berth_error *error);
+// The text of the first added token; NULL: there are none.
+const char *vocabulary_file_first_added(const struct vocabulary_file *file);
+// Reads the settings of an added token in `key` of the file `name`. It must be matched alone.
+enum berth_status vocabulary_added_kind(const json *token, const char *name, const char *key,
+                                        enum added_kind *kind, struct berth_error *error);
 
 // Reads the rules from the normalizer of the tokenizer.json at `path`; BERTH_CONFIG if it is not
 // BERT's.

@@ -15,6 +15,7 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "text/normalized.h"
 #include "text/unicode.h"
 
 #include <string.h>
@@ -45,28 +46,29 @@ void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mappin
     }
 }
 
-void basic_rules_set_specials(struct basic_rules *rules, const char *const *specials,
-                              size_t count) {
+int basic_rules_set_specials(struct basic_rules *rules, const char *const *specials, size_t count,
+                             size_t written) {
     rules->specials = specials;
     rules->special_count = count;
-    for (size_t i = 0; i < count; i++) {
-        unsigned char first = (unsigned char)specials[i][0];
-        rules->special_first[first] = 1;
+    rules->written = written;
+    for (size_t i = 0; i < written; i++) {
+        rules->special_first[(unsigned char)specials[i][0]] = 1;
+    }
+    if (!normalized_build(rules)) {
+        return 0;
+    }
+    for (size_t byte = 0; byte < sizeof rules->ascii; byte++) {
         // Otherwise the fast paths for blanks and letters would skip it.
-        if (rules->ascii[first] == BASIC_SPACE || rules->ascii[first] >= BASIC_FIRST_LETTER) {
-            rules->ascii[first] = BASIC_SLOW;
+        if (rules->special_first[byte] &&
+            (rules->ascii[byte] == BASIC_SPACE || rules->ascii[byte] >= BASIC_FIRST_LETTER)) {
+            rules->ascii[byte] = BASIC_SLOW;
         }
     }
+    return 1;
 }
 
-// Whether combining characters are stripped.
-static int strips(const struct basic_walk *walk) {
-    return walk->rules->mapping == UNICODE_FOLD || walk->rules->mapping == UNICODE_STRIP;
-}
-
-static unsigned flags_of(const struct basic_walk *walk, uint32_t point) {
-    unsigned flags = unicode_properties_of(point, walk->rules->column)->flags;
-    return walk->rules->whole_ideographs ? flags & ~(unsigned)UNICODE_CJK : flags;
+void basic_rules_done(struct basic_rules *rules) {
+    trie_done(&rules->normalized);
 }
 
 void basic_init(struct basic_walk *walk, const struct basic_rules *rules, const char *text,
@@ -140,7 +142,7 @@ static int sigma_context(const struct basic_walk *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;
     }
-    unsigned flags = flags_of(walk, point);
+    unsigned flags = basic_flags_of(walk->rules, point);
     if ((flags & (UNICODE_SPACE | UNICODE_CJK)) != 0) {
         return 0;
     }
@@ -178,7 +180,7 @@ static int separates(const struct basic_walk *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;
     }
-    unsigned flags = flags_of(walk, point);
+    unsigned flags = basic_flags_of(walk->rules, point);
     if ((flags & UNICODE_DROP) != 0) {
         return -1;
     }
@@ -200,23 +202,52 @@ static int stands_alone(const struct basic_walk *walk, size_t begin, size_t end)
     return before != 0 && after != 0;
 }
 
-// The length in bytes of the longest special token at walk->offset; 0: none.
-static size_t special_at(const struct basic_walk *walk) {
-    if (!walk->rules->special_first[walk->text[walk->offset]]) {
-        return 0;
-    }
-    size_t longest = 0;
-    for (size_t i = 0; i < walk->rules->special_count; i++) {
-        size_t bytes = strlen(walk->rules->specials[i]);
-        if (walk->length - walk->offset >= bytes &&
-            memcmp(walk->text + walk->offset, walk->rules->specials[i], bytes) == 0) {
-            if (bytes > longest && (!walk->rules->whole_specials ||
-                                    stands_alone(walk, walk->offset, walk->offset + bytes))) {
-                longest = bytes;
-            }
+// A special token in the text.
+struct found {
+    const char *token; // NULL: none
+    size_t bytes;      // of the text
+};
+
+// The longest token at `at` that is there as it is written.
+static struct found find_written(const struct basic_walk *walk, size_t at) {
+    struct found found = {0};
+    for (size_t i = 0; i < walk->rules->written; i++) {
+        const char *token = walk->rules->specials[i];
+        const size_t bytes = strlen(token);
+        if (bytes > found.bytes && walk->length - at >= bytes &&
+            memcmp(walk->text + at, token, bytes) == 0 &&
+            (!walk->rules->whole_specials || stands_alone(walk, at, at + bytes))) {
+            found = (struct found){token, bytes};
         }
     }
-    return longest;
+    return found;
+}
+
+// A token that is there as it is written comes first.
+static struct found special_at(const struct basic_walk *walk) {
+    const struct basic_rules *rules = walk->rules;
+    struct found found = {0};
+    if (!rules->special_first[walk->text[walk->offset]]) {
+        return found;
+    }
+    found = find_written(walk, walk->offset);
+    if (found.token != NULL) {
+        return found;
+    }
+    int32_t number = rules->special_count > rules->written
+                         ? normalized_find(walk, walk->length, &found.bytes)
+                         : -1;
+    for (size_t i = 1; number >= 0 && i < found.bytes; i++) {
+        if (find_written(walk, walk->offset + i).token != NULL) {
+            number = normalized_find(walk, walk->offset + i, &found.bytes);
+            break;
+        }
+    }
+    if (number >= 0 &&
+        (!rules->whole_specials || stands_alone(walk, walk->offset, walk->offset + found.bytes))) {
+        found.token = rules->specials[number];
+    }
+    return found;
 }
 
 // --- runs of combining characters ---------------------------------------------------------------
@@ -234,7 +265,7 @@ static int add_mark(struct basic_walk *walk, size_t *count, struct basic_mark ma
 
 // Adds the combining characters at walk->offset and moves past them.
 static int collect_marks(struct basic_walk *walk, size_t *count) {
-    while (walk->offset < walk->length && special_at(walk) == 0) {
+    while (walk->offset < walk->length && special_at(walk).token == NULL) {
         uint32_t point;
         size_t bytes = utf8_decode(walk->text + walk->offset, walk->length - walk->offset, &point);
         int dropped = point == UTF8_ILL_FORMED;
@@ -348,19 +379,27 @@ static void advance(struct basic_walk *walk, size_t bytes, int begins_run) {
     }
 }
 
-// Takes the special token of `bytes` bytes at walk->offset unchanged.
-static int consume_special(struct basic_walk *walk, size_t bytes) {
-    const size_t end = walk->offset + bytes;
+// Takes the special token at walk->offset. Its bytes come from the first and the last character.
+static int consume_special(struct basic_walk *walk, const struct found *found) {
+    const size_t end = walk->offset + found->bytes, count = strlen(found->token);
+    struct basic_origin first = {0}, last = {0};
+    if (!reserve(walk, count)) {
+        return -1;
+    }
     while (walk->offset < end) {
         uint32_t point;
         const size_t size = utf8_decode(walk->text + walk->offset, end - walk->offset, &point);
-        const struct basic_origin origin = {walk->character, (uint32_t)walk->offset,
-                                            (uint32_t)(walk->offset + size)};
-        if (!put(walk, point, origin)) {
-            return -1;
-        }
+        last = (struct basic_origin){walk->character, (uint32_t)walk->offset,
+                                     (uint32_t)(walk->offset + size)};
+        first = first.end == 0 ? last : first;
+        walk->ill_formed += point == UTF8_ILL_FORMED;
         advance(walk, size, 1);
     }
+    memcpy(walk->buffer, found->token, count);
+    for (size_t i = 0; i < count; i++) {
+        walk->origin_buffer[i] = i == 0 ? first : last;
+    }
+    walk->count = count;
     walk->plain = 0;
     walk->bytes = walk->buffer;
     walk->origins = walk->origin_buffer;
@@ -383,20 +422,21 @@ struct letter {
 
 static void convert(const struct basic_walk *walk, struct letter *letter) {
     const struct basic_rules *rules = walk->rules;
-    unsigned flags = flags_of(walk, letter->point);
+    unsigned flags = basic_flags_of(walk->rules, letter->point);
     letter->output[0] = letter->point;
     letter->parts = 1;
     letter->alone = (flags & (UNICODE_CJK | UNICODE_PUNCTUATION)) != 0;
-    if (strips(walk) && (flags & UNICODE_KEPT) != 0) {
+    if (basic_strips(walk->rules) && (flags & UNICODE_KEPT) != 0) {
         return;
     }
-    if (strips(walk) && (flags & UNICODE_MARK) != 0) {
+    if (basic_strips(walk->rules) && (flags & UNICODE_MARK) != 0) {
         letter->parts = 0;
     } else if (letter->point == CAPITAL_SIGMA && rules->column == UNICODE_GOOGLE &&
                (rules->mapping == UNICODE_FOLD || rules->mapping == UNICODE_LOWER)) {
         int final = sigma_is_final(walk, letter->origin.begin, letter->origin.end);
         letter->output[0] = final ? FINAL_SIGMA : SMALL_SIGMA;
-    } else if (rules->mapping == UNICODE_LOWER || (strips(walk) && (flags & UNICODE_MAPPED) != 0)) {
+    } else if (rules->mapping == UNICODE_LOWER ||
+               (basic_strips(walk->rules) && (flags & UNICODE_MAPPED) != 0)) {
         letter->parts = unicode_map(letter->point, rules->column, rules->mapping, letter->output);
         unsigned mapped = unicode_properties_of(letter->output[0], rules->column)->flags;
         letter->alone = ((flags & UNICODE_CJK) | (mapped & UNICODE_PUNCTUATION)) != 0;
@@ -418,7 +458,7 @@ static int put_sorted(struct basic_walk *walk, const struct letter *letter) {
 }
 
 static int put_letter(struct basic_walk *walk, const struct letter *letter) {
-    if (strips(walk) && (letter->properties->flags & UNICODE_KEPT) != 0) {
+    if (basic_strips(walk->rules) && (letter->properties->flags & UNICODE_KEPT) != 0) {
         return put_sorted(walk, letter);
     }
     advance(walk, letter->origin.end - letter->origin.begin, letter->properties->combining == 0);
@@ -465,7 +505,7 @@ static int next_slow(struct basic_walk *walk) {
     walk->plain = 0;
     enum step step = STEP_CONTINUE;
     while (step == STEP_CONTINUE && walk->offset < walk->length) {
-        if (special_at(walk) > 0) {
+        if (special_at(walk).token != NULL) {
             break;
         }
         step = consume_character(walk);
@@ -515,9 +555,9 @@ int basic_next(struct basic_walk *walk) {
     walk->special = 0;
     walk->count = walk->characters = 0;
     for (skip_blanks(walk); found == 0 && walk->offset < walk->length; skip_blanks(walk)) {
-        size_t special = special_at(walk);
-        if (special > 0) {
-            return consume_special(walk, special);
+        const struct found special = special_at(walk);
+        if (special.token != NULL) {
+            return consume_special(walk, &special);
         }
         if (ascii[walk->text[walk->offset]] == BASIC_PUNCTUATION) {
             consume_plain(walk, 1);

@@ -4,6 +4,7 @@
 #ifndef BERTH_TEXT_BASIC_H
 #define BERTH_TEXT_BASIC_H
 
+#include "text/trie.h"
 #include "text/unicode.h"
 
 #include <stddef.h>
@@ -14,10 +15,12 @@ struct basic_rules {
     int column;                   // UNICODE_HUGGINGFACE or UNICODE_GOOGLE
     enum unicode_mapping mapping; // of letters
     int whole_ideographs;         // ideographs are ordinary letters
-    // Tokens that are kept unchanged when they occur in the text.
+    // Tokens that are never split: first `written` ones, which are found in the text as they are
+    // written, then those that are found where the text equals them after normalization.
     const char *const *specials;
-    size_t special_count;
-    unsigned char special_first[256]; // [byte]: whether one of them begins with it
+    size_t special_count, written;
+    struct trie normalized;           // of those, whose ids are their indices in `specials`
+    unsigned char special_first[256]; // [byte]: whether one of them may begin with it
     int whole_specials; // only if surrounded by white space, ideographs or the ends of the text
     // What an ASCII byte becomes in a word, or one of the BASIC_* codes.
     unsigned char ascii[256];
@@ -45,7 +48,7 @@ struct basic_walk {
     uint32_t run_character; // index of the character at run_offset
     size_t ill_formed;
 
-    const char *bytes; // the word, as the vocabulary sees it
+    const char *bytes; // the word, or the special token, as the vocabulary sees it
     size_t count;
     size_t characters;
     int plain;                // the word came from `count` consecutive ASCII bytes: its byte i is
@@ -63,9 +66,23 @@ struct basic_walk {
 
 // Initialises rules without special tokens.
 void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mapping mapping);
-// Sets the special tokens, which are borrowed and not empty. Call it at most once, after
-// basic_rules_init.
-void basic_rules_set_specials(struct basic_rules *rules, const char *const *specials, size_t count);
+// Sets the special tokens, which are borrowed and not empty; the first `written` of them are found
+// as they are written. 0 when out of memory. Call it at most once, after basic_rules_init, and
+// basic_rules_done at the end.
+int basic_rules_set_specials(struct basic_rules *rules, const char *const *specials, size_t count,
+                             size_t written);
+void basic_rules_done(struct basic_rules *rules);
+
+// Whether combining characters are stripped.
+static inline int basic_strips(const struct basic_rules *rules) {
+    return rules->mapping == UNICODE_FOLD || rules->mapping == UNICODE_STRIP;
+}
+
+// The flags of a character under these rules.
+static inline unsigned basic_flags_of(const struct basic_rules *rules, uint32_t point) {
+    unsigned flags = unicode_properties_of(point, rules->column)->flags;
+    return rules->whole_ideographs ? flags & ~(unsigned)UNICODE_CJK : flags;
+}
 
 // Begins a walk; `length` is at most UINT32_MAX. basic_done frees its memory.
 void basic_init(struct basic_walk *walk, const struct basic_rules *rules, const char *text,

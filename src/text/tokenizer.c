@@ -47,12 +47,21 @@ static void add_specials(struct tokenizer *tokenizer, const char *const *names, 
     }
 }
 
-static enum berth_status set_specials(struct tokenizer *tokenizer, const char *const *added,
-                                      struct berth_error *error) {
-    size_t added_count = 0, kept = 0;
-    while (added != NULL && added[added_count] != NULL) {
-        added_count++;
+static size_t count_names(const char *const *names) {
+    size_t count = 0;
+    while (names != NULL && names[count] != NULL) {
+        count++;
     }
+    return count;
+}
+
+static enum berth_status set_specials(struct tokenizer *tokenizer,
+                                      const struct tokenizer_options *options,
+                                      struct berth_error *error) {
+    const size_t added = count_names(options->added),
+                 normalized = count_names(options->added_normalized),
+                 most = SPECIALS + added + normalized;
+    size_t written = 0;
     tokenizer->special = (struct tokenizer_special){.pad = find(tokenizer, "[PAD]"),
                                                     .unknown = find(tokenizer, "[UNK]"),
                                                     .cls = find(tokenizer, "[CLS]"),
@@ -61,15 +70,17 @@ static enum berth_status set_specials(struct tokenizer *tokenizer, const char *c
     if (tokenizer->options.split_special) {
         return BERTH_OK;
     }
-    tokenizer->specials = memory_array(SPECIALS + added_count, sizeof *tokenizer->specials);
+    tokenizer->specials = memory_array(most, sizeof *tokenizer->specials);
     if (tokenizer->specials == NULL) {
-        return error_no_memory(error, (SPECIALS + added_count) * sizeof *tokenizer->specials,
-                               "the tokenizer");
+        return error_no_memory(error, most * sizeof *tokenizer->specials, "the tokenizer");
     }
-    add_specials(tokenizer, special_names, SPECIALS, &kept);
-    add_specials(tokenizer, added, added_count, &kept);
-    basic_rules_set_specials(&tokenizer->rules, tokenizer->specials, kept);
-    return BERTH_OK;
+    add_specials(tokenizer, special_names, SPECIALS, &written);
+    add_specials(tokenizer, options->added, added, &written);
+    size_t kept = written;
+    add_specials(tokenizer, options->added_normalized, normalized, &kept);
+    return basic_rules_set_specials(&tokenizer->rules, tokenizer->specials, kept, written)
+               ? BERTH_OK
+               : error_no_memory(error, 0, "the added tokens");
 }
 
 static enum unicode_mapping mapping_of(const struct tokenizer_options *options) {
@@ -85,7 +96,7 @@ static enum berth_status set_rules(struct tokenizer *tokenizer,
                                    struct berth_error *error) {
     int google = options->rules == TOKENIZER_GOOGLE;
     tokenizer->options = *options;
-    tokenizer->options.added = NULL; // the caller's
+    tokenizer->options.added = tokenizer->options.added_normalized = NULL; // the caller's
     tokenizer->options.split_special =
         options->split_special == 0 ? google : options->split_special > 0;
     if (options->max_word_length <= 0) {
@@ -98,7 +109,7 @@ static enum berth_status set_rules(struct tokenizer *tokenizer,
     tokenizer->word_pieces =
         (uint32_t)(options->word_pieces > 0 ? options->word_pieces : tokenizer->vocabulary.count);
     tokenizer->continuation = trie_walk(&tokenizer->vocabulary.trie, 0, "##", 2);
-    return set_specials(tokenizer, options->added, error);
+    return set_specials(tokenizer, options, error);
 }
 
 enum berth_status tokenizer_open_memory(const char *name, const char *bytes, size_t length,
@@ -141,6 +152,7 @@ enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_
 
 void tokenizer_close(struct tokenizer *tokenizer) {
     if (tokenizer != NULL) {
+        basic_rules_done(&tokenizer->rules);
         vocabulary_done(&tokenizer->vocabulary);
         memory_free(tokenizer->specials);
         memory_free(tokenizer);
@@ -161,8 +173,10 @@ struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer
     return tokenizer->special;
 }
 
-const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count) {
+const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count,
+                                      size_t *written) {
     *count = tokenizer->rules.special_count;
+    *written = tokenizer->rules.written;
     return tokenizer->rules.specials;
 }
 

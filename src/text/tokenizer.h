@@ -29,8 +29,10 @@ struct tokenizer_options {
     enum tokenizer_accents accents;
     int whole_ideographs; // 1: ideographs are ordinary letters, not words of their own
     // Special tokens beyond [PAD], [UNK], [CLS], [SEP] and [MASK], NULL-terminated and copied;
-    // NULL: none.
+    // NULL: none. The others are found where the text equals them after normalization, in any case
+    // if text is lower-cased.
     const char *const *added;
+    const char *const *added_normalized;
     // Ids from this one on are never pieces of a word: they are only matched as special tokens. 0:
     // all may be pieces.
     size_t word_pieces;
@@ -81,12 +83,13 @@ enum berth_status tokenizer_open_memory(const char *name, const char *bytes, siz
 void tokenizer_close(struct tokenizer *tokenizer);
 
 size_t tokenizer_size(const struct tokenizer *tokenizer);
-// The options with defaults filled in: split_special is 0 or 1, `added` is NULL.
+// The options with defaults filled in: split_special is 0 or 1, no tokens are added.
 const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer);
 struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer);
 // The tokens that are never split in a text: the special ones and the added ones. *count is their
-// number.
-const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count);
+// number, and *written that of the first ones, which are found as they are written.
+const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count,
+                                      size_t *written);
 // The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL if the id is out of range.
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // Sets continues[i], for each of the tokenizer_size ids, to whether piece i continues a word.

@@ -175,6 +175,18 @@ static void test_casing_by_name(void **state) {
 // --- tokenizer.json ------------------------------------------------------------------------------
 
 #define TOKEN(id, text, more) "{\"id\": " #id ", \"content\": \"" text "\"" more "}"
+// With a tilde after tokens that are found in normalized text.
+static void assert_added(const struct vocabulary_file *file, const char *added) {
+    char text[64] = "";
+    for (int kind = 0; kind < ADDED_KINDS; kind++) {
+        for (size_t i = 0; i < file->added[kind].count; i++) {
+            snprintf(text + strlen(text), sizeof text - strlen(text),
+                     kind == ADDED_NORMALIZED ? "%s~ " : "%s ", file->added[kind].texts[i]);
+        }
+    }
+    assert_string_equal(text, added);
+}
+
 #define WHOLE(normalizer, model, added)                                                            \
     "{\"added_tokens\": [" added "], \"normalizer\": " normalizer                                  \
     ", \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}, \"model\": " model "}"
@@ -249,8 +261,7 @@ static void test_only_tokenizer_json(void **state) {
     assert_int_equal(vocabulary_file_read(path, &file, NULL), BERTH_OK);
     assert_string_equal(file.bytes, "[PAD]\n[UNK]\na\n<q>\n");
     assert_int_equal(file.max_word_length, 7);
-    assert_string_equal(file.added[0], "<q>");
-    assert_null(file.added[1]);
+    assert_added(&file, "<q> ");
     vocabulary_file_done(&file);
     memory_free(path);
     // The folder's rules, and a copy that has both files and the same rules.
@@ -364,14 +375,6 @@ static enum berth_status read_words(const char *folder, struct vocabulary_file *
     return status;
 }
 
-static void assert_added(const struct vocabulary_file *file, const char *added) {
-    char text[64] = "";
-    for (size_t i = 0; i < file->added_count; i++) {
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", file->added[i]);
-    }
-    assert_string_equal(text, added);
-}
-
 // Files of transformers 2 to 5; the words and the added tokens are those of transformers 5.24.
 static void test_added_tokens(void **state) {
     (void)state;
@@ -383,6 +386,11 @@ static void test_added_tokens(void **state) {
         {"{" BERTS "}", "{}", "{}", "a\n<q>\n", "<q> ", 1},
         {"{" BERTS "}", "{}", "{\"<q>\": 3}", "a\n<q>\n", "<q> ", 1},
         {"{" BERTS ", \"extra_special_tokens\": [\"a\"]}", "{}", "{}", "a\n<q>\n", "<q> a ", 1},
+        {"{" BERTS "}", "{\"additional_special_tokens\": [\"<y>\"]}", "{\"<y>\": 4, \"<x>\": 3}",
+         "a\n<x>\n<y>\n", "<y> <x>~ ", 0},
+        {"{" BERTS
+         ", \"added_tokens_decoder\": {\"3\": {\"content\": \"<x>\", \"normalized\": true}}}",
+         "{}", "{}", "a\n<x>\n", "<x>~ ", 0},
         {"{" BERTS "}", "{\"additional_special_tokens\": [\"<y>\", \"[MASK]\", \"<x>\"]}",
          "{\"<y>\": 4, \"<x>\": 3}", "a\n<x>\n<y>\n", "<x> <y> ", 0},
         {"{" BERTS ", \"additional_special_tokens\": [\"a\", \"<x>\"]}",
@@ -452,7 +460,6 @@ static void test_refused_tokens(void **state) {
         {"tokenizer_config.json", "{\"sep_token\": \"a\"}", "\"sep_token\": expected [SEP]"},
         {"tokenizer_config.json", "{\"pad_token\": \"a\"}", "\"pad_token\": expected [PAD]"},
         {"tokenizer_config.json", "{\"mask_token\": \"a\"}", "\"mask_token\": expected [MASK]"},
-        {"added_tokens.json", "{\"<x>\": 3}", "\"<x>\" is matched in normalized text"},
         {"added_tokens.json", "[\"<x>\"]", "expected an object of tokens and ids"},
         {"added_tokens.json", "{\"<x>\": \"3\"}", "\"<x>\": expected a token with an id"},
         {"tokenizer_config.json",
@@ -467,8 +474,8 @@ static void test_refused_tokens(void **state) {
         {"tokenizer_config.json", "{\"extra_special_tokens\": [1]}",
          "key \"extra_special_tokens\": expected tokens as strings"},
         {"special_tokens_map.json",
-         "{\"additional_special_tokens\": [{\"content\": \"<x>\", \"normalized\": true}]}",
-         "key \"additional_special_tokens\": \"<x>\" has \"normalized\": true"},
+         "{\"additional_special_tokens\": [{\"content\": \"<x>\", \"single_word\": true}]}",
+         "key \"additional_special_tokens\": \"<x>\" has \"single_word\": true"},
         {"tokenizer_config.json", "{\"extra_special_tokens\": [\"a\\nb\"]}", "a line break"},
         {"tokenizer_config.json", "{\"extra_special_tokens\": [\"\"]}", "token is empty"},
         {"tokenizer_config.json", "{\"additional_special_tokens\": 1, \"eos_token\": [{}]}",
@@ -603,7 +610,7 @@ static void test_added_tokens_with_other_rules(void **state) {
     copy(scratch("source"), NULL, &other);
     assert_int_equal(target_lower_case(), 1);
     assert_int_equal(vocabulary_file_read(scratch("target/tokenizer.json"), &file, NULL), BERTH_OK);
-    assert_string_equal(file.added[0], "<q>");
+    assert_added(&file, "<q> ");
     assert_memory_equal(&file.rules, &other, sizeof other);
     vocabulary_file_done(&file);
 }
@@ -649,8 +656,8 @@ static void test_refused_tokenizers(void **state) {
          "duplicate id 0"},
         {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\\nb\": 0}}", ""),
          "line break"},
-        {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", ", \"normalized\": true")),
-         "\"word\" has \"normalized\": true"},
+        {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", ", \"rstrip\": true")),
+         "\"word\" has \"rstrip\": true"},
         {WHOLE(NORMALIZER(""), WORDS, "{\"id\": 3}"), "entry 0 has no \"content\""},
         {WHOLE(NORMALIZER(", \"clean_text\": 1"), WORDS, ""), "key \"clean_text\": expected"},
         {WHOLE(NORMALIZER(", \"lowercase\": 1"), WORDS, ""), "key \"lowercase\": expected"},

@@ -198,8 +198,62 @@ static void test_added_tokens(void **state) {
     tokenizer_close(tokenizer);
 }
 
-// A text that becomes an added token only when it is normalized, or has one as the beginning of a
-// word, does not contain it.
+// Added tokens that are found in normalized text; ids and characters are those of `tokenizers`
+// 0.23.
+static void test_normalized_tokens(void **state) {
+    (void)state;
+    static const char *const written[] = {"[E1]", NULL};
+    static const char *const added[] = {
+        "covid19", "Z\xC3\xBCrich", "new york", "\xE8\xA9\xB1", "b [e",
+        "Covid19", "\xCC\x81",      "ab",       "ab[e",         NULL};
+    static const char words[] =
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\ncovid19\nZ\xC3\xBCrich\nnew york\n\xE8\xA9\xB1\n"
+        "b [e\n[E1]\nCovid19\n\xCC\x81\nab\nab[e\n";
+    static const struct {
+        const char *text;
+        size_t count;
+        struct token tokens[4]; // id, word, characters, bytes
+    } cases[] = {
+        {"COVID19 a", 2, {{7, 0, 0, 7, 0, 7}, {5, 1, 8, 9, 8, 9}}},
+        {"aCovid19b", 3, {{5, 0, 0, 1, 0, 1}, {7, 1, 1, 8, 1, 8}, {6, 2, 8, 9, 8, 9}}},
+        {"ZU\xCC\x88RICH\xCC\x81 b", 2, {{8, 0, 0, 7, 0, 8}, {6, 1, 9, 10, 11, 12}}},
+        {"New\tYork, new  york",
+         4,
+         {{9, 0, 0, 8, 0, 8}, {1, 1, 8, 9, 8, 9}, {1, 2, 10, 13, 10, 13}, {1, 3, 15, 19, 15, 19}}},
+        {"b\xE8\xA9\xB1"
+         "a",
+         3,
+         {{6, 0, 0, 1, 0, 1}, {10, 1, 1, 2, 1, 4}, {5, 2, 2, 3, 4, 5}}},
+        {"b [E1]", 2, {{6, 0, 0, 1, 0, 1}, {12, 1, 2, 6, 2, 6}}}, // the written one comes first
+        {"AB[E1]", 2, {{15, 0, 0, 2, 0, 2}, {12, 1, 2, 6, 2, 6}}},
+        {"b [e1]", 3, {{11, 0, 0, 4, 0, 4}, {1, 1, 4, 5, 4, 5}, {1, 2, 5, 6, 5, 6}}},
+        {"\xCC\x81\x01"
+         "covi\x0F"
+         "d19\xCC\x81",
+         1,
+         {{7, 0, 2, 10, 3, 11}}},
+        {"\xC3\xA9", 1, {{1, 0, 0, 1, 0, 2}}}, // U+0301 becomes nothing, so it is never found
+    };
+    const struct tokenizer_options options = {
+        .lower_case = 1, .added = written, .added_normalized = added, .word_pieces = 7};
+    struct tokenizer *tokenizer;
+    assert_int_equal(
+        tokenizer_open_memory("test", words, sizeof words - 1, &options, &tokenizer, NULL),
+        BERTH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct token_list list = {0};
+        assert_int_equal(
+            tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &list, NULL),
+            BERTH_OK);
+        assert_int_equal(list.count, cases[i].count);
+        assert_memory_equal(list.items, cases[i].tokens, list.count * sizeof *list.items);
+        token_list_done(&list);
+    }
+    tokenizer_close(tokenizer);
+}
+
+// A text that is an added token only when it is normalized, or has one as the beginning of a word,
+// does not contain it if the token is found as it is written.
 static void test_added_tokens_are_no_pieces(void **state) {
     (void)state;
     static const char *const added[] = {"ab", "##b", NULL};
@@ -390,6 +444,7 @@ int main(void) {
         cmocka_unit_test(test_dropped_bytes_do_not_cut_a_word),
         cmocka_unit_test(test_special_tokens),
         cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_normalized_tokens),
         cmocka_unit_test(test_added_tokens_are_no_pieces),
         cmocka_unit_test(test_longest_word),
         cmocka_unit_test(test_final_sigma),

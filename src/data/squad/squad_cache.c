@@ -31,15 +31,15 @@
 static enum berth_status digest_vocabulary(const struct tokenizer *tokenizer,
                                            char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     struct buffer text = {0};
-    size_t special_count;
-    const char *const *specials = tokenizer_specials(tokenizer, &special_count);
+    size_t special_count, written;
+    const char *const *specials = tokenizer_specials(tokenizer, &special_count, &written);
     for (size_t id = 0; id < tokenizer_size(tokenizer); id++) {
         buffer_put_text(&text, tokenizer_piece(tokenizer, (int32_t)id));
         buffer_put(&text, "\n", 1);
     }
     for (size_t i = 0; i < special_count; i++) {
         buffer_put_text(&text, specials[i]);
-        buffer_put(&text, "\n", 1);
+        buffer_put(&text, i < written ? "\n" : " \n", i < written ? 1 : 2);
     }
     enum berth_status status =
         text.failed ? error_no_memory(error, text.length, "the vocabulary")
