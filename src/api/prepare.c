@@ -555,6 +555,7 @@ enum berth_status berth_prepare(const struct berth_config *config,
     REQUIRE_CONFIG(config, error);
     REQUIRE(input, error);
     TRY(argument_texts(input->texts, input->text_count, "text", error));
+    TRY(argument_at_least_0("file_size", input->file_size, error));
     struct job job = {.config = *config,
                       .input = input,
                       .log = &log,

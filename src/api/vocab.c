@@ -48,6 +48,9 @@ static enum berth_status check(const struct job *job, struct berth_error *error)
     if (settings->output == NULL) {
         return error_set(error, BERTH_USAGE, "--output is missing");
     }
+    TRY(argument_at_least_0("size", settings->size, error));
+    TRY(argument_at_least_0("limit_alphabet", settings->limit_alphabet, error));
+    TRY(argument_at_least_0("min_frequency", settings->min_frequency, error));
     if (file_exists(settings->output) && !job->config->overwrite_output_dir) {
         return error_set(error, BERTH_CANT_CREATE, "%s already exists; --force replaces it",
                          settings->output);
