@@ -13,6 +13,7 @@
 #include "model/params.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/machine/cores.h"
+#include "train/machine/machine.h"
 
 #include <string.h>
 
@@ -181,12 +182,14 @@ enum berth_status berth_verify(const char *path, int64_t *files, struct berth_er
 static enum berth_status write_weights(const char *folder, const struct bert_config *config,
                                        const struct param_table *table, uint64_t seed,
                                        struct berth_error *error) {
+    const int threads = cores_threads(0);
+    TRY(machine_check_threads(threads, error));
     size_t bytes = (size_t)table->total * sizeof(float);
     float *buffer = memory_pages(bytes);
     if (buffer == NULL) {
         return error_no_memory(error, bytes, "the weights");
     }
-    param_initialise(table, config, seed, buffer, cores_threads(0));
+    param_initialise(table, config, seed, buffer, threads);
     enum berth_status status = folder_write_weights(folder, config, table, buffer, error);
     memory_pages_free(buffer, bytes);
     return status;

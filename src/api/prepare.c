@@ -106,11 +106,12 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
-static void set_defaults(struct job *job) {
+static enum berth_status set_defaults(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     option_apply_defaults(config, JOB_PREPARE);
     config->test_shards = config->test_shards < 0 ? config->shards : config->test_shards;
     job->threads = machine_threads(config);
+    return machine_start_threads(config, error);
 }
 
 // --- folders ------------------------------------------------------------------------------------
@@ -493,7 +494,7 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
 static enum berth_status begin(struct job *job, struct berth_error *error) {
     TRY(find_stages(job, error));
     TRY(check_input(job, error));
-    set_defaults(job);
+    TRY(set_defaults(job, error));
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
     TRY(make_paths(job, error));
@@ -519,7 +520,7 @@ static enum berth_status run_files(struct job *job, struct berth_error *error) {
         return error_set(error, BERTH_USAGE, "output_file needs sentences");
     }
     job->wanted[INSTANCES] = 1;
-    set_defaults(job);
+    TRY(set_defaults(job, error));
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
     char **outputs;
@@ -594,7 +595,10 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
         .threads = 1};
     TRY(machine_comm_open("pack", config, &log, &stage.comm, error));
     stage.threads = machine_threads(config); // the ranks of a host have divided its processors
-    const enum berth_status status = run_pack_stage(&stage, &log, stop, result, error);
+    enum berth_status status = comm_settle(stage.comm, machine_start_threads(config, error), error);
+    if (status == BERTH_OK) {
+        status = run_pack_stage(&stage, &log, stop, result, error);
+    }
     stage.comm->close(stage.comm);
     return status;
 }

@@ -101,6 +101,7 @@ static enum berth_status run(struct job *job, struct berth_vocab_result *result,
                              struct berth_error *error) {
     const struct berth_vocab_settings *settings = job->settings;
     TRY(check(job, error));
+    TRY(machine_start_threads(job->config, error));
     if (settings->text_count > 0) {
         TRY(count(job, CORPUS_TEXT, settings->texts, settings->text_count, result, error));
     }

@@ -16,6 +16,10 @@ int thread_start(pthread_t *thread, void *(*run)(void *context), void *context);
 enum berth_status thread_open(pthread_t *thread, void *(*run)(void *context), void *context,
                               struct berth_error *error);
 
+// Starts up to `wanted` threads, which all end before it returns. Returns how many there were at a
+// time: fewer if the system refused the next one.
+int thread_try(int wanted);
+
 // Initialises a condition variable for thread_wait.
 void thread_condition_init(pthread_cond_t *condition);
 // Waits, under the mutex, for a signal or until clock_now() is `until`. Returns 0, or ETIMEDOUT

@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/thread.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/cores.h"
 #include "train/machine/rank_settings.h"
@@ -119,12 +120,29 @@ static __attribute__((noinline)) void start_threads(int threads) {
     memory_free(memory_new(1)); // keeps the region from being empty
 }
 
+enum berth_status machine_check_threads(int threads, struct berth_error *error) {
+    static _Thread_local int checked = 1;
+    if (threads <= checked || cores_is_forked_child()) {
+        return BERTH_OK;
+    }
+    const int started = thread_try(threads - 1);
+    if (started < threads - 1) {
+        return error_set(error, BERTH_CONFIG,
+                         "%d threads: the system starts only %d beside those that run (ulimit -u, "
+                         "or pids.max of the control group); use fewer (--threads) or raise the "
+                         "limit",
+                         threads, started);
+    }
+    checked = threads;
+    return BERTH_OK;
+}
+
 enum berth_status machine_start_threads(const struct berth_config *config,
                                         struct berth_error *error) {
     const int threads = machine_threads(config);
     const uint64_t space = remaining_under_limit(0), each = stack_size();
     if (space == UINT64_MAX) {
-        return BERTH_OK;
+        return machine_check_threads(threads, error);
     }
     const uint64_t running = read_count("/proc/self/status", "Threads:", 1);
     const uint64_t missing = (uint64_t)threads > running ? (uint64_t)threads - running : 0;
@@ -135,6 +153,7 @@ enum berth_status machine_start_threads(const struct berth_config *config,
                          threads, each * missing >> 20, process_limits[0].name, space >> 20,
                          running + space / each);
     }
+    TRY(machine_check_threads(threads, error));
     start_threads(threads);
     return BERTH_OK;
 }

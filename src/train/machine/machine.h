@@ -22,9 +22,15 @@ uint64_t machine_peak_resident(void);
 // UINT64_MAX if nothing is known.
 uint64_t machine_memory_available(const char **limit);
 
-// Starts the threads that a job will use, if the address space is limited: their stacks then count
-// as used, and all threads of the process share one heap from then on. BERTH_CONFIG if the stacks
-// do not fit, because OpenMP would end the process. Call it before a job's first parallel work.
+// BERTH_CONFIG if the calling thread cannot have so many of OpenMP's threads, itself included:
+// OpenMP would end the process. It keeps them for each thread that calls it, so only the first call
+// of a thread tries to start them.
+enum berth_status machine_check_threads(int threads, struct berth_error *error);
+
+// Checks them and starts the threads that a job will use, if the address space is limited: their
+// stacks then count as used, and all threads of the process share one heap from then on.
+// BERTH_CONFIG if the stacks do not fit, because OpenMP would end the process. Call it before a
+// job's first parallel work.
 enum berth_status machine_start_threads(const struct berth_config *config,
                                         struct berth_error *error);
 
