@@ -27,8 +27,8 @@
  *   handles of their own. A struct berth_config, a reporter, and a handle that is being closed
  *   belong to one thread at a time.
  * - fork(): if no other thread is within the library, the child may use the parent's handles on the
- *   CPU and open its own. If the parent had used the library, the child computes with one thread,
- *   because OpenMP's threads are not copied; its results have the same bits.
+ *   CPU and open its own. If the parent had used the library, it computes the same bits with one
+ *   thread: OpenMP's are not copied. If only other code had used OpenMP, it would wait forever.
  */
 #ifndef BERTH_H
 #define BERTH_H

@@ -313,6 +313,10 @@ static void optional_results_may_be_omitted(void **state) {
     assert_int_equal(berth_inspect_data(scratch_folder, NULL, &error), BERTH_OK);
     assert_int_equal(berth_inspect_data("/nonexistent", NULL, &error), BERTH_NO_INPUT);
     assert_non_null(strstr(error.message, "/nonexistent"));
+    assert_int_equal(berth_inspect("", NULL, NULL, NULL, &error), BERTH_NO_INPUT);
+    assert_non_null(strstr(error.message, "cannot read \"\": "));
+    assert_int_equal(berth_init_model("tiny", "", 1, &error), BERTH_CANT_CREATE);
+    assert_non_null(strstr(error.message, "cannot create \"\": "));
     assert_int_equal(berth_verify(model, NULL, NULL), BERTH_BAD_DATA);
     assert_int_equal(berth_compare(model, model, 0, NULL, NULL, NULL, &error), BERTH_OK);
 }
