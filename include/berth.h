@@ -6,8 +6,8 @@
  * - Every fallible function returns an enum berth_status and, on failure, fills the struct
  *   berth_error unless it is NULL. The library never prints and never exits, with one exception: if
  *   the MPI that connects the processes of a job hangs, it says so on standard error and ends the
- *   process. It does not change the locale, the working directory or signal handlers, and its
- *   results do not depend on them.
+ *   process. It does not change the locale, the working directory or signal handlers. Its results
+ *   depend on the directory alone: relative paths begin there, so it must not change in a call.
  * - What a job changes in its process: one of several processes of a host that may run on the same
  *   processors binds the calling thread to its part of them, for good (berth_config.threads or
  *   OMP_NUM_THREADS prevents it); under a limit of the address space, glibc's malloc gets a single
@@ -27,8 +27,8 @@
  *   handles of their own. A struct berth_config, a reporter, and a handle that is being closed
  *   belong to one thread at a time.
  * - fork(): if no other thread is within the library, the child may use the parent's handles on the
- *   CPU and open its own. If the parent had used the library, the child computes with one thread,
- *   because OpenMP's threads are not copied; its results have the same bits.
+ *   CPU and open its own. If the parent had used the library, it computes the same bits with one
+ *   thread: OpenMP's are not copied. If only other code had used OpenMP, it would wait forever.
  */
 #ifndef BERTH_H
 #define BERTH_H

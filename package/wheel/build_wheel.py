@@ -43,6 +43,7 @@ def contents(prefix: pathlib.Path, name: str) -> list:
                        "path = os.path.join(os.path.dirname(berth.__file__), 'bin', 'berth')",
                        "os.execv(path, ['berth', *sys.argv[1:]])", ""])
     files = [("berth/__init__.py", source.encode(), False),
+             ("berth/py.typed", b"", False),  # the annotations are for type checkers, too (PEP 561)
              (f"berth/bin/{soname}", one(prefix, f"lib*/**/{soname}").resolve().read_bytes(), True),
              ("berth/bin/berth", one(prefix, "bin/berth").read_bytes(), True),
              (f"{name}.data/scripts/berth", start.encode(), True)]

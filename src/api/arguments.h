@@ -43,4 +43,7 @@ static inline void argument_clear(void *results, size_t bytes) {
 enum berth_status argument_texts(const char *const *texts, size_t count, const char *what,
                                  struct berth_error *error);
 
+// BERTH_USAGE if the setting `name` is negative.
+enum berth_status argument_at_least_0(const char *name, int64_t value, struct berth_error *error);
+
 #endif

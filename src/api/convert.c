@@ -507,9 +507,7 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
 static enum berth_status choose_step(struct conversion *conversion, int64_t step,
                                      struct berth_error *error) {
     conversion->step = step;
-    return step >= 0
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "--step %lld: expected 0 or more", (long long)step);
+    return argument_at_least_0("step", step, error);
 }
 
 static enum berth_status choose_optimizer(struct conversion *conversion,

@@ -181,9 +181,13 @@ enum berth_status berth_find_data(const char *name, const char *split, char **pa
     *path = NULL;
     REQUIRE(name, error);
     REQUIRE(split, error);
+    const int is_dev = strcmp(split, "dev") == 0;
+    if (!is_dev && strcmp(split, "train") != 0) {
+        return error_set(error, BERTH_USAGE, "split: expected train or dev, found \"%s\"", split);
+    }
     const struct known_set *known = fetch_find_known(name);
     if (known != NULL && !file_exists(name)) {
-        return find_known_file(known, known->files[strcmp(split, "train") != 0].name, path, error);
+        return find_known_file(known, known->files[is_dev].name, path, error);
     }
     *path = memory_string(name);
     return *path != NULL ? BERTH_OK : fetch_no_memory(error);

@@ -34,7 +34,10 @@ void inference_set_extent(struct inference *inference) {
 }
 
 int inference_threads(const struct inference *inference, size_t count) {
-    return count > (size_t)inference->threads ? inference->threads : count > 0 ? (int)count : 1;
+    const int threads = count > (size_t)inference->threads ? inference->threads
+                        : count > 0                        ? (int)count
+                                                           : 1;
+    return machine_start_threads(threads, NULL) == BERTH_OK ? threads : 1;
 }
 
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
@@ -60,6 +63,7 @@ enum berth_status inference_load(struct inference *inference, const struct berth
 enum berth_status inference_run(const struct inference *inference, struct infer_args args,
                                 struct berth_error *error) {
     struct infer_result timing;
+    TRY(machine_start_threads(inference->threads, error));
     args.extent = &inference->extent;
     // The engine is the mutable part: activations, batch arrays, scratch memory.
     struct engine *engine = (struct engine *)&inference->predictor.engine;

@@ -49,7 +49,8 @@ void inference_set_extent(struct inference *inference);
 // Clears the config's strings, which are borrowed and needed only for opening.
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
                                  struct berth_error *error);
-// The number of threads for a call's texts, of which there are `count`.
+// The number of threads for a call's texts, of which there are `count`; 1 if others cannot be
+// started, which inference_run refuses.
 int inference_threads(const struct inference *inference, size_t count);
 // Fills in the extent and the lock, and calls infer_run.
 enum berth_status inference_run(const struct inference *inference, struct infer_args args,

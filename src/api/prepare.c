@@ -106,11 +106,12 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
-static void set_defaults(struct job *job) {
+static enum berth_status set_defaults(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     option_apply_defaults(config, JOB_PREPARE);
     config->test_shards = config->test_shards < 0 ? config->shards : config->test_shards;
     job->threads = machine_threads(config);
+    return machine_start_threads(job->threads, error);
 }
 
 // --- folders ------------------------------------------------------------------------------------
@@ -493,8 +494,7 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
 static enum berth_status begin(struct job *job, struct berth_error *error) {
     TRY(find_stages(job, error));
     TRY(check_input(job, error));
-    set_defaults(job);
-    TRY(machine_start_threads(job->threads, error));
+    TRY(set_defaults(job, error));
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
     TRY(make_paths(job, error));
@@ -520,8 +520,7 @@ static enum berth_status run_files(struct job *job, struct berth_error *error) {
         return error_set(error, BERTH_USAGE, "output_file needs sentences");
     }
     job->wanted[INSTANCES] = 1;
-    set_defaults(job);
-    TRY(machine_start_threads(job->threads, error));
+    TRY(set_defaults(job, error));
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
     char **outputs;
@@ -557,6 +556,7 @@ enum berth_status berth_prepare(const struct berth_config *config,
     REQUIRE_CONFIG(config, error);
     REQUIRE(input, error);
     TRY(argument_texts(input->texts, input->text_count, "text", error));
+    TRY(argument_at_least_0("file_size", input->file_size, error));
     struct job job = {.config = *config,
                       .input = input,
                       .log = &log,

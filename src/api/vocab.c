@@ -48,6 +48,9 @@ static enum berth_status check(const struct job *job, struct berth_error *error)
     if (settings->output == NULL) {
         return error_set(error, BERTH_USAGE, "--output is missing");
     }
+    TRY(argument_at_least_0("size", settings->size, error));
+    TRY(argument_at_least_0("limit_alphabet", settings->limit_alphabet, error));
+    TRY(argument_at_least_0("min_frequency", settings->min_frequency, error));
     if (file_exists(settings->output) && !job->config->overwrite_output_dir) {
         return error_set(error, BERTH_CANT_CREATE, "%s already exists; --force replaces it",
                          settings->output);
@@ -65,7 +68,6 @@ static enum berth_status count(struct job *job, enum corpus_form form, const cha
                                struct berth_error *error) {
     struct corpus *corpus;
     uint64_t bytes;
-    TRY(machine_start_threads(machine_threads(job->config), error));
     TRY(corpus_open(form, paths, path_count, &corpus, error));
     const struct corpus_words_args args = {.corpus = corpus,
                                            .lower_case = job->config->do_lower_case != 0,
@@ -99,6 +101,7 @@ static enum berth_status run(struct job *job, struct berth_vocab_result *result,
                              struct berth_error *error) {
     const struct berth_vocab_settings *settings = job->settings;
     TRY(check(job, error));
+    TRY(machine_start_threads(machine_threads(job->config), error));
     if (settings->text_count > 0) {
         TRY(count(job, CORPUS_TEXT, settings->texts, settings->text_count, result, error));
     }

@@ -141,18 +141,23 @@ static int is_one_of(int errno_value, const int *values, size_t count) {
     return 0;
 }
 
+// An empty path would be a gap in the message.
+static const char *shown(const char *path) {
+    return *path != '\0' ? path : "\"\"";
+}
+
 enum berth_status file_cannot_read(const char *path, int errno_value, struct berth_error *error) {
     static const int absent[] = {ENOENT, EACCES, EPERM, ENOTDIR, ELOOP, ENAMETOOLONG, EISDIR};
     int is_absent = is_one_of(errno_value, absent, sizeof absent / sizeof *absent);
     return error_set_errno(error, is_absent ? BERTH_NO_INPUT : BERTH_IO, errno_value,
-                           "cannot read %s", path);
+                           "cannot read %s", shown(path));
 }
 
 enum berth_status file_cannot_create(const char *path, int errno_value, struct berth_error *error) {
     static const int io_errors[] = {ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ESTALE};
     int is_io_error = is_one_of(errno_value, io_errors, sizeof io_errors / sizeof *io_errors);
     return error_set_errno(error, is_io_error ? BERTH_IO : BERTH_CANT_CREATE, errno_value,
-                           "cannot create %s", path);
+                           "cannot create %s", shown(path));
 }
 
 static enum berth_status refuse_pointer(const char *path, const char *bytes, size_t length,

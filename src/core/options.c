@@ -379,6 +379,12 @@ int option_name_is_chosen(const struct berth_config *config, const char *name) {
     return option_is_chosen(config, option_find(name));
 }
 
+// Prints as NULL does, but berth_config_set refuses it.
+static int is_empty_text(const struct berth_config *config, const struct option_row *row) {
+    const char *const *text = (const char *const *)((const char *)config + row->offset);
+    return row->type == OPTION_TEXT && *text != NULL && **text == '\0';
+}
+
 // A value is valid when its text can be parsed.
 enum berth_status option_check(const struct berth_config *config, struct berth_error *error) {
     struct berth_config defaults;
@@ -388,7 +394,7 @@ enum berth_status option_check(const struct berth_config *config, struct berth_e
         union option_value value;
         char text[256];
         option_print(config, row, text, sizeof text);
-        if (!prints_alike(config, &defaults, row)) {
+        if (is_empty_text(config, row) || !prints_alike(config, &defaults, row)) {
             TRY(option_parse(row, text, &value, error));
         }
     }

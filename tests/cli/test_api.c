@@ -268,6 +268,31 @@ static void missing_settings_of_jobs_are_named(void **state) {
     REFUSED("text 1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
 }
 
+// Of structs that have no berth_config_set.
+static void numbers_and_names_are_checked(void **state) {
+    const struct berth_log log = {.write = NULL};
+    const char *const texts[] = {vocab};
+    struct berth_config config;
+    struct berth_error error;
+    struct berth_prepare_input input = {.texts = texts, .text_count = 1, .file_size = -1};
+    struct berth_vocab_settings words = {.texts = texts, .text_count = 1, .output = scratch("v")};
+    char *path;
+    berth_config_init(&config);
+    config.output_dir = scratch_folder;
+    REFUSED("--file_size -1", berth_prepare(&config, &input, log, NULL, NULL, &error));
+    words.size = -1;
+    REFUSED("--size -1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
+    words.size = 0;
+    words.limit_alphabet = -2;
+    REFUSED("--limit_alphabet -2", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
+    words.limit_alphabet = 0;
+    words.min_frequency = -3;
+    REFUSED("--min_frequency -3", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
+    REFUSED("--tolerance nan", berth_compare(model, model, NAN, NULL, NULL, NULL, &error));
+    REFUSED("--tolerance -1", berth_compare(model, model, -1, NULL, NULL, NULL, &error));
+    REFUSED("found \"test\"", berth_find_data("squad", "test", &path, &error));
+}
+
 static void optional_results_may_be_omitted(void **state) {
     struct berth_error error;
     struct berth_run_result result = {0};
@@ -288,6 +313,10 @@ static void optional_results_may_be_omitted(void **state) {
     assert_int_equal(berth_inspect_data(scratch_folder, NULL, &error), BERTH_OK);
     assert_int_equal(berth_inspect_data("/nonexistent", NULL, &error), BERTH_NO_INPUT);
     assert_non_null(strstr(error.message, "/nonexistent"));
+    assert_int_equal(berth_inspect("", NULL, NULL, NULL, &error), BERTH_NO_INPUT);
+    assert_non_null(strstr(error.message, "cannot read \"\": "));
+    assert_int_equal(berth_init_model("tiny", "", 1, &error), BERTH_CANT_CREATE);
+    assert_non_null(strstr(error.message, "cannot create \"\": "));
     assert_int_equal(berth_verify(model, NULL, NULL), BERTH_BAD_DATA);
     assert_int_equal(berth_compare(model, model, 0, NULL, NULL, NULL, &error), BERTH_OK);
 }
@@ -480,6 +509,7 @@ int main(void) {
         cmocka_unit_test(a_refusal_leaves_no_handle),
         cmocka_unit_test(missing_texts_are_named),
         cmocka_unit_test(missing_settings_of_jobs_are_named),
+        cmocka_unit_test(numbers_and_names_are_checked),
         cmocka_unit_test(optional_results_may_be_omitted),
         cmocka_unit_test(an_encoder_opens_with_any_optimizer),
         cmocka_unit_test(a_model_of_one_token_type_takes_single_texts),

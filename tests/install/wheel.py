@@ -5,8 +5,10 @@
 usage: wheel.py SOURCE SCRATCH [--modules]
 """
 import json
+import multiprocessing
 import os
 import pathlib
+import pickle
 import re
 import resource
 import shutil
@@ -78,8 +80,9 @@ def check_numbers(model: berth.Model):
 def check_tokens(model: berth.Model):
     tokens = model.tokenize("the red ball", "anna")
     expect(tokens.pieces[0] == "[CLS]" and tokens.pieces.count("[SEP]") == 2, f"pieces {tokens.pieces}")
-    short = berth.Model(MODEL, max_seq_length=8).tokenize("the red ball " * 4)
-    expect(len(short.ids) == 8, "max_seq_length tokens")
+    for name, value in (("max_seq_length", 8), ("max_length", 8), ("max-seq-length", "0.8e1")):
+        short = berth.Model(MODEL, **{name: value}).tokenize("the red ball " * 4)
+        expect(len(short.ids) == 8, f"{len(short.ids)} tokens, {name} {value}")
     expect(tokens.types.tolist() == [0] * 5 + [1] * 2, f"types {tokens.types}")
     vocabulary = (MODEL / "vocab.txt").read_text().split("\n")
     expect([vocabulary[i] for i in tokens.ids] == tokens.pieces, "ids")
@@ -99,9 +102,66 @@ def check_errors(model: berth.Model):
     error = refuses("a path in another encoding", berth.Error, berth.Model("/none/\udce4").embed, ["text"])
     expect(error.status == 66, f"a path in another encoding: {error}")
     refuses("one text", TypeError, model.embed, "text")
-    refuses("a NUL", ValueError, model.embed, ["a\0b"])
-    refuses("a task that is no text", AttributeError, berth.train, {}, print)
+    refuses("one text of bytes", TypeError, model.embed, b"text")
+    error = refuses("a NUL", ValueError, model.embed, ["text", "a\0b"])
+    expect("texts[1]" in str(error), f"the text with a NUL: {error}")
+    error = refuses("a lone surrogate", ValueError, model.classify, TEXTS, [*TEXTS[:3], "\ud800"])
+    expect("pairs[3]" in str(error), f"the text with a surrogate: {error}")
+    error = refuses("a number among texts", TypeError, model.embed, ["text", float("nan")])
+    expect("texts[1]" in str(error) and "float" in str(error), f"a number among texts: {error}")
+    refuses("fewer contexts than questions", ValueError, model.answers, [QUESTION, QUESTION], [CONTEXT])
+    error = refuses("a negative number of answers", ValueError, model.answers, [QUESTION], [CONTEXT], -1)
+    expect("top" in str(error), f"a negative number of answers: {error}")
+    refuses("a negative length", ValueError, model.tokenize, "the", None, -1)
+    expect(refuses("a length of 0", berth.Error, model.tokenize, "the", None, 0).status == 2, "a length of 0")
+    refuses("a task that is no text", TypeError, berth.train, {}, print)
+    refuses("a setting's name that is no text", TypeError, berth.train, {1: 2})
     expect(refuses("a question without words", berth.Error, model.answer, "", CONTEXT).status == 2, "no words")
+
+
+class Column(list):
+    """Texts that have labels, as a column of a table does: here they count from the end."""
+
+    def __getitem__(self, label):
+        return super().__getitem__(-1 - label)
+
+
+def check_iterables(model: berth.Model):
+    """Any iterable of texts; pairs by their order, not by labels."""
+    scores = model.classify(TEXTS, TEXTS[::-1])
+    expect(numpy.array_equal(model.classify(Column(TEXTS), Column(TEXTS[::-1])), scores), "columns: paired by labels")
+    expect(numpy.array_equal(model.classify(iter(TEXTS), numpy.array(TEXTS)[::-1]), scores), "an iterator and an array")
+    expect(model.embed([]).shape[0] == model.classify([]).shape[0] == len(model.answers([], [])) == 0, "no texts")
+
+
+def check_pickle(model: berth.Model):
+    """A Model and an Error can go to another process."""
+    other = pickle.loads(pickle.dumps(berth.Model(MODEL, pooling="cls")))
+    expect(numpy.array_equal(other.embed(TEXTS), berth.Model(MODEL, pooling="cls").embed(TEXTS)), "a model by pickle")
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        later = pool.apply_async(model.answer, ("", CONTEXT))
+        error = refuses("an empty question in a Pool", berth.Error, later.get, 60)
+    expect(error.status == 2 and "questions[0]" in str(error), f"an error of another process: {error.status} {error}")
+
+
+def check_calls(model: berth.Model):
+    """Many texts are several calls of the library, between which Ctrl-C is handled; the numbers are the same."""
+    call, counts, texts = berth._call, [], TEXTS * 2000
+    few = model.embed(TEXTS), model.classify(TEXTS), model.answers([QUESTION], [CONTEXT])
+    try:
+        for many in (lambda: model.embed(texts), lambda: model.classify(texts),
+                     lambda: model.answers([QUESTION] * 2000, [CONTEXT] * 2000)):
+            calls = []
+            berth._call = lambda *arguments: (calls.append(arguments[0]), call(*arguments))
+            counts.append((many(), len(calls)))
+    finally:
+        berth._call = call
+    expect(all(1 < number < 100 for _, number in counts), f"calls {[number for _, number in counts]}")
+    for (found, _), expected in zip(counts[:2], few):
+        expect(numpy.array_equal(found, numpy.tile(expected, (2000, 1))), "other numbers among many texts")
+    expect(counts[2][0] == few[2] * 2000, "other answers among many questions")
+    error = refuses("an empty question", berth.Error, model.answers, [QUESTION] * 1999 + [""], [CONTEXT] * 2000)
+    expect("questions[1999]" in str(error), f"the question that fails among many: {error}")
 
 
 def check_names():
@@ -281,12 +341,16 @@ def main():
     problems = []  # exceptions in callbacks, which ctypes only prints
     sys.unraisablehook = problems.append
     expect(pathlib.Path(berth.__file__).is_relative_to(sys.prefix), f"{berth.__file__} is not that of the wheel")
+    expect((pathlib.Path(berth.__file__).parent / "py.typed").exists(), "type checkers do not see the annotations")
     expect(program("--version").split()[1] == berth.version(), "the program has another version")
     model = berth.Model(MODEL, precision="fp32")
     check_answers(model)
     check_numbers(model)
     check_tokens(model)
     check_errors(model)
+    check_iterables(model)
+    check_pickle(model)
+    check_calls(model)
     check_names()
     check_warnings()
     if "--modules" in sys.argv:

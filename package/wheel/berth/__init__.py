@@ -9,20 +9,23 @@
     berth.train({"model": "minilm", "train_file": "train.json", "output_dir": "out"}, task="squad")
 
 Settings have the names of the options of `berth` (`berth help NAME` describes one). Numbers are NumPy arrays. Other
-threads of Python go on while the library computes, and threads may share a Model. Errors are berth.Error; warnings are
-Python's (module warnings), unless a `log` takes all records.
+threads of Python go on while the library computes, and threads may share a Model. Errors are berth.Error, and those of
+Python for what is no text or number; warnings are Python's (module warnings), unless a `log` takes all records.
 
 Leaves out what has no numbers for Python: the program that comes with this package has all verbs.
 """
 import contextlib
 import ctypes
+import functools
+import operator
 import os
 import pathlib
 import signal
+import sys
 import threading
 import warnings
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
-from typing import Callable, List, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy
 
@@ -35,6 +38,9 @@ class Error(Exception):
     def __init__(self, status: int, message: str):
         super().__init__(message)
         self.status = status
+
+    def __reduce__(self):  # pickle's own way leaves out the status; a multiprocessing.Pool then waits for ever
+        return Error, (self.status, str(self))
 
 
 # --- the library's structs and functions ---------------------------------------------------------
@@ -179,6 +185,8 @@ def _without_nul(encoded: bytes) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text (str), found {type(text).__name__}")
     return _without_nul(text.encode())
 
 
@@ -196,7 +204,8 @@ def _setting(value) -> bytes:
     return _without_nul(str(value).encode("utf-8", "surrogateescape"))
 
 
-# Settings that may be names, with their aliases of src/core/option_rows.c; of data, the split.
+# With their aliases of src/core/option_rows.c: the length; settings that may be names; of data, the split.
+_LENGTHS = ("max_seq_length", "max_length", "block_size")
 _MODELS = ("model_name_or_path", "model", "bert_model", "init_checkpoint", "model_file")
 _SPLITS = {"train_file": "train", "train": "train", "validation_file": "dev", "dev": "dev", "dev_file": "dev",
            "eval_file": "dev", "predict_file": "dev", "input": "dev", "input_file": "dev", "test_file": "dev"}
@@ -224,9 +233,14 @@ class _Config:
         self.handle = c_void_p(_library.berth_config_new())
         if not self.handle:
             raise MemoryError
+        self.length = 512  # of tokenize, unless a setting says otherwise
         for name, value in settings.items():
             if value is not None:
-                _call(_library.berth_config_set, self.handle, _bytes(name), _found(name, value))
+                encoded = _bytes(name).replace(b"-", b"_")
+                text = _found(encoded.decode(), value)
+                _call(_library.berth_config_set, self.handle, encoded, text)
+                if encoded.decode() in _LENGTHS:
+                    self.length = int(float(text))
 
     def __del__(self):
         _library.berth_config_free(self.handle)
@@ -332,20 +346,57 @@ class _Handle:
             self.close(self.value)
 
 
-def _texts(texts: Sequence[str], pairs: Optional[Sequence[str]]):
-    if isinstance(texts, str) or isinstance(pairs, str):
-        raise TypeError("expected a list of texts, found one text")
-    if pairs is not None and len(pairs) != len(texts):
+def _encoded(texts: Iterable[str], name: str) -> List[bytes]:
+    """The texts of the argument `name`, in UTF-8. An error says which one it is about."""
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"{name}: expected a list of texts, found one text")
+    found = []
+    for text in texts:
+        try:
+            found.append(_bytes(text))
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{name}[{len(found)}]: {error}") from None
+    return found
+
+
+def _paired(texts: List[bytes], pairs: Optional[List[bytes]]) -> List[tuple]:
+    if pairs is None:
+        return [(text, None) for text in texts]
+    if len(pairs) != len(texts):
         raise ValueError(f"{len(texts)} texts, but {len(pairs)} second texts")
-    return (_Text * len(texts))(*[(_bytes(text), _bytes(pairs[i]) if pairs is not None else None)
-                                  for i, text in enumerate(texts)])
+    return list(zip(texts, pairs))
 
 
-def _check_each(statuses, name: str):
+_BLOCK = 128 * 1024  # bytes
+
+
+def _blocks(items: List[tuple]) -> Iterator[Tuple[int, List[tuple]]]:
+    """(index of the first, some of the items), for one call of the library. Between two calls Python handles Ctrl-C."""
+    first = size = 0
+    for i, (text, pair) in enumerate(items, 1):
+        size += 64 + len(text) + len(pair or b"")
+        if size >= _BLOCK or i == len(items):
+            yield first, items[first:i]
+            first, size = i, 0
+
+
+def _array(kind, items: List[tuple]):
+    return (kind * len(items))(*items)
+
+
+def _check_each(statuses, name: str, first: int):
     """The error of the first text that failed says which one of the argument `name` that is."""
-    for i, status in enumerate(statuses):
+    for i, status in enumerate(statuses, first):
         if status.error.status != 0:
             raise Error(status.error.status, f"{name}[{i}]: {status.error.message.decode(errors='replace')}")
+
+
+def _size(name: str, value: int) -> int:
+    """The number as a size_t of the library."""
+    if operator.index(value) < 0:
+        raise ValueError(f"{name}: expected 0 or more, found {value}")
+    return min(operator.index(value), sys.maxsize)
 
 
 class Model:
@@ -355,12 +406,20 @@ class Model:
 
     The settings are those of the program: precision="bf16", threads=4, max_seq_length=256, ... `log` gets each record of
     the library as a dict with its "kind"; without it, the library's warnings are Python's.
+
+    Texts may come in any iterable (list, array, column of a table), and are paired by their order. Ctrl-C takes effect
+    after some hundred or thousand of them. A copy, and a Model that another process gets by pickle, opens the folder
+    again.
     """
 
-    def __init__(self, path, *, log: Optional[Log] = None, **settings):
+    def __init__(self, path: Union[str, bytes, os.PathLike], *, log: Optional[Log] = None, **settings):
+        self._arguments = path, log, settings
         self._config, self._log = _Config({"model_name_or_path": path, **settings}), log
         self._handles, self._lock = {}, threading.Lock()
-        self._length = int(settings.get("max_seq_length") or 512)
+
+    def __reduce__(self):
+        path, log, settings = self._arguments
+        return functools.partial(Model, path, log=log, **settings), ()
 
     def _open(self, kind: str) -> c_void_p:
         with self._lock:
@@ -368,19 +427,20 @@ class Model:
                 self._handles[kind] = _Handle(kind, self._config, self._log)
             return self._handles[kind].value
 
-    def answers(self, questions: Sequence[str], contexts: Sequence[str], top: int = 1) -> List[List[Answer]]:
+    def answers(self, questions: Iterable[str], contexts: Iterable[str], top: int = 1) -> List[List[Answer]]:
         """The `top` best answers to each question from its own context, best first."""
-        handle, count = self._open("model"), len(questions)
-        pairs = _texts(questions, contexts)
-        asked = (_Question * count)(*[(pair.text, pair.pair, top, 0, -1) for pair in pairs])
-        lists = (_Answers * count)()
-        _call(_library.berth_model_answer_many, handle, asked, count, lists)
-        try:
-            _check_each(lists, "questions")
-            return [[Answer(answer.text.decode(), answer.probability, answer.start, answer.end)
-                     for answer in found.answers[:found.count]] for found in lists]
-        finally:
-            _library.berth_answer_lists_free(lists, count)
+        handle, capacity, found = self._open("model"), _size("top", top), []
+        for first, block in _blocks(_paired(_encoded(questions, "questions"), _encoded(contexts, "contexts"))):
+            lists = (_Answers * len(block))()
+            asked = _array(_Question, [(*pair, capacity, 0, -1) for pair in block])
+            _call(_library.berth_model_answer_many, handle, asked, len(block), lists)
+            try:
+                _check_each(lists, "questions", first)
+                found += [[Answer(answer.text.decode(), answer.probability, answer.start, answer.end)
+                           for answer in each.answers[:each.count]] for each in lists]
+            finally:
+                _library.berth_answer_lists_free(lists, len(block))
+        return found
 
     def answer(self, question: str, context: str) -> Answer:
         """The best answer."""
@@ -392,33 +452,38 @@ class Model:
         classes = _library.berth_classifier_classes(self._open("classifier"))
         return [classes.names[i].decode() for i in range(classes.count)]
 
-    def classify(self, texts: Sequence[str], pairs: Optional[Sequence[str]] = None) -> numpy.ndarray:
+    def classify(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None) -> numpy.ndarray:
         """float32 [texts, classes]: probabilities of the classes, or the number of a regression."""
-        handle, items = self._open("classifier"), _texts(texts, pairs)
+        handle = self._open("classifier")
+        items = _paired(_encoded(texts, "texts"), None if pairs is None else _encoded(pairs, "pairs"))
         scores = numpy.zeros((len(items), _library.berth_classifier_classes(handle).count), numpy.float32)
-        statuses = (_Status * len(items))()
-        _call(_library.berth_classifier_classify, handle, items, len(items), 0, scores.ctypes.data, statuses)
-        _check_each(statuses, "texts")
+        for first, block in _blocks(items):
+            statuses = (_Status * len(block))()
+            _call(_library.berth_classifier_classify, handle, _array(_Text, block), len(block), 0,
+                  scores[first:].ctypes.data, statuses)
+            _check_each(statuses, "texts", first)
         return scores
 
-    def embed(self, texts: Sequence[str]) -> numpy.ndarray:
+    def embed(self, texts: Iterable[str]) -> numpy.ndarray:
         """float32 [texts, size]: an embedding for each text, as the settings `pooling` and `normalize` say, otherwise
         as the folder does."""
-        handle, items = self._open("encoder"), _texts(texts, None)
+        handle, items = self._open("encoder"), _paired(_encoded(texts, "texts"), None)
         rows = numpy.zeros((len(items), _library.berth_encoder_size(handle)), numpy.float32)
-        statuses = (_Status * len(items))()
-        _call(_library.berth_encoder_embed_many, handle, items, len(items), _library.berth_encoder_usual(handle),
-              rows.ctypes.data, statuses)
-        _check_each(statuses, "texts")
+        for first, block in _blocks(items):
+            statuses = (_Status * len(block))()
+            _call(_library.berth_encoder_embed_many, handle, _array(_Text, block), len(block),
+                  _library.berth_encoder_usual(handle), rows[first:].ctypes.data, statuses)
+            _check_each(statuses, "texts", first)
         return rows
 
     def tokenize(self, text: str, pair: Optional[str] = None, max_length: Optional[int] = None) -> Tokens:
         """What the model sees of a text or a pair, at most max_length tokens: by default as many as the setting
         max_seq_length, else 512."""
-        handle, items = self._open("tokenizer"), _texts([text], None if pair is None else [pair])
+        handle, both = self._open("tokenizer"), _Text(_bytes(text), None if pair is None else _bytes(pair))
+        length = self._config.length if max_length is None else _size("max_length", max_length)
         tokens, count, truncated = POINTER(_InputToken)(), c_size_t(), c_int()
-        _call(_library.berth_tokenizer_encode_pair, handle, items, max_length or self._length, byref(tokens),
-              byref(count), byref(truncated))
+        _call(_library.berth_tokenizer_encode_pair, handle, byref(both), length, byref(tokens), byref(count),
+              byref(truncated))
         try:
             found = [(each.token.id, each.type, (each.token.start, each.token.end), each.token.piece.decode())
                      for each in tokens[:count.value]]

@@ -135,7 +135,7 @@ static enum berth_status fit_stacks(int threads, struct berth_error *error) {
 
 enum berth_status machine_start_threads(int threads, struct berth_error *error) {
     static _Thread_local int known = 1; // OpenMP keeps threads for each thread that calls it
-    if (threads <= known) {
+    if (threads <= known || cores_is_forked_child()) {
         return BERTH_OK;
     }
     TRY(fit_stacks(threads, error));
