@@ -8,7 +8,8 @@
 // the forward pass and for dQ, keys for dK and dV. It walks through the other side's rows in tiles
 // and copies the next tile while it uses the current one. A warp's scores of a tile stay in
 // registers, because the result of a product has the layout of the next product's operand. A warp
-// without rows only copies, and of the last tile only the steps that exist are used.
+// without rows only copies, and of the last tile only the steps that exist are used. The traits say
+// whether each warp multiplies for itself or the four of a warpgroup do together.
 #ifndef BERTH_GPU_ATTENTION_MMA_H
 #define BERTH_GPU_ATTENTION_MMA_H
 
