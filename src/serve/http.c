@@ -494,10 +494,10 @@ static enum berth_status start_daemon(struct http_server *server, size_t index,
     if (server->daemons[index] != NULL) {
         return BERTH_OK;
     }
-    return uses_tls ? error_set(error, BERTH_CONFIG,
-                                "cannot start the HTTPS server; check the certificate and key")
-                    : error_set_errno(error, BERTH_UNAVAILABLE, errno,
-                                      "cannot start the HTTP server");
+    return uses_tls
+               ? error_set(error, BERTH_CONFIG,
+                           "cannot start the HTTPS server; check the certificate and key")
+               : error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot start the HTTP server");
 }
 
 // A daemon serves at once, but begin_connection waits for the lock. So if a later daemon fails, no
