@@ -43,31 +43,33 @@ static void expect_ids(struct tokenizer *tokenizer, const char *text, const int3
     expect_ids(tokenizer, text, (const int32_t[]){__VA_ARGS__},                                    \
                sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
-static void expect_tokens(const char *text, const struct token *expected, size_t count) {
-    struct tokenizer *tokenizer = open_uncased();
+static void expect_tokens(const struct tokenizer *tokenizer, const char *text,
+                          const struct token *expected, size_t count) {
     struct token_list list = {0};
     assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), &list, NULL), BERTH_OK);
     assert_int_equal(list.count, count);
     assert_memory_equal(list.items, expected, count * sizeof *expected);
     token_list_done(&list);
-    tokenizer_close(tokenizer);
 }
 
 static void test_pieces_and_offsets(void **state) {
     (void)state;
+    struct tokenizer *tokenizer = open_uncased();
     const struct token whole[] = {{5, 0, 0, 3, 0, 3},     {6, 1, 4, 6, 4, 6},
                                   {7, 1, 6, 9, 6, 9},     {8, 1, 9, 13, 9, 13},
                                   {9, 2, 14, 18, 14, 19}, {10, 3, 18, 19, 19, 20}};
-    expect_tokens("The UNaffable Caf\xC3\xA9.", whole, sizeof whole / sizeof *whole);
+    expect_tokens(tokenizer, "The UNaffable Caf\xC3\xA9.", whole, sizeof whole / sizeof *whole);
     // An accent is stripped, and the character before the second E is dropped.
     const struct token stripped[] = {{24, 0, 0, 1, 0, 2}, {25, 0, 1, 2, 2, 3}, {26, 0, 3, 4, 4, 5},
                                      {1, 1, 6, 7, 7, 8},  {14, 2, 7, 8, 8, 9}, {1, 3, 8, 9, 9, 10}};
-    expect_tokens("\xC3\x89t\x01"
+    expect_tokens(tokenizer,
+                  "\xC3\x89t\x01"
                   "E  (A)",
                   stripped, sizeof stripped / sizeof *stripped);
     // One character becomes two pieces.
     const struct token decomposed[] = {{27, 0, 0, 1, 0, 3}, {28, 0, 0, 1, 0, 3}};
-    expect_tokens("\xEA\xB0\x80", decomposed, sizeof decomposed / sizeof *decomposed);
+    expect_tokens(tokenizer, "\xEA\xB0\x80", decomposed, sizeof decomposed / sizeof *decomposed);
+    tokenizer_close(tokenizer);
 }
 
 static void test_encode_appends(void **state) {
@@ -187,13 +189,7 @@ static void test_added_tokens(void **state) {
         tokenizer_open_memory("test", words, sizeof words - 1, &options, &tokenizer, NULL),
         BERTH_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct token_list list = {0};
-        assert_int_equal(
-            tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &list, NULL),
-            BERTH_OK);
-        assert_int_equal(list.count, cases[i].count);
-        assert_memory_equal(list.items, cases[i].tokens, list.count * sizeof *list.items);
-        token_list_done(&list);
+        expect_tokens(tokenizer, cases[i].text, cases[i].tokens, cases[i].count);
     }
     tokenizer_close(tokenizer);
 }
@@ -241,13 +237,7 @@ static void test_normalized_tokens(void **state) {
         tokenizer_open_memory("test", words, sizeof words - 1, &options, &tokenizer, NULL),
         BERTH_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct token_list list = {0};
-        assert_int_equal(
-            tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &list, NULL),
-            BERTH_OK);
-        assert_int_equal(list.count, cases[i].count);
-        assert_memory_equal(list.items, cases[i].tokens, list.count * sizeof *list.items);
-        token_list_done(&list);
+        expect_tokens(tokenizer, cases[i].text, cases[i].tokens, cases[i].count);
     }
     tokenizer_close(tokenizer);
 }
