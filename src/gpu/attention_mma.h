@@ -25,11 +25,11 @@ enum { MASK_KEYS = 128 }; // of 16 bytes of a mask's row
 
 // SIZE: columns of a head; TILE: rows of a tile, of which STEP are used at a time; WARPS: of a
 // block; GROUPS: groups of 16 rows of a warp; HOLDS: a warp keeps its rows' fragments in registers;
-// WARPGROUPS: four warps multiply together, otherwise each for itself; UNIT_ROWS: rows of those who
-// multiply together; BLOCKS: how many must fit on a multiprocessor (0: as the compiler likes).
+// WARPGROUPS: the unit that multiplies is a warpgroup, otherwise a warp; UNIT_ROWS: its rows;
+// BLOCKS: how many must fit on a multiprocessor (0: as the compiler likes).
 template <enum dtype TYPE_, int SIZE_, int TILE_, int STEP_, int WARPS, int GROUPS_, bool HOLDS_,
           bool WARPGROUPS_, int BLOCKS_>
-struct any_traits {
+struct kernel_traits {
     static constexpr enum dtype TYPE = TYPE_;
     static constexpr int SIZE = SIZE_, TILE = TILE_, STEP = STEP_, GROUPS = GROUPS_;
     static constexpr bool HOLDS = HOLDS_, WARPGROUPS = WARPGROUPS_;
@@ -41,10 +41,10 @@ struct any_traits {
 };
 
 template <enum dtype TYPE, int SIZE, int TILE, int WARPS, int GROUPS, bool HOLDS>
-using warp_traits = any_traits<TYPE, SIZE, TILE, 32, WARPS, GROUPS, HOLDS, false, 0>;
+using warp_traits = kernel_traits<TYPE, SIZE, TILE, 32, WARPS, GROUPS, HOLDS, false, 0>;
 
 template <enum dtype TYPE, int TILE, int WARPS, int BLOCKS>
-using warpgroup_traits = any_traits<TYPE, 64, TILE, 64, WARPS, 1, false, true, BLOCKS>;
+using warpgroup_traits = kernel_traits<TYPE, 64, TILE, 64, WARPS, 1, false, true, BLOCKS>;
 
 // What a lane holds of a [16 GROUPS, COLUMNS] matrix: fragments C of mma.h.
 template <int GROUPS, int COLUMNS> struct fragments { float of[GROUPS][COLUMNS / 8][4]; };
@@ -65,7 +65,7 @@ template <class F> DEVICE constexpr bool is_compiled(void) {
     return !F::WARPGROUPS || GPU_HAS_WGMMA;
 }
 
-// The number of those who multiply together, of which this thread's warp is one or a part.
+// The number of this thread's unit in its block.
 template <class F> DEVICE int unit_id(void) {
     if constexpr (F::WARPGROUPS) { // tells the compiler that all lanes have the same
         return __shfl_sync(GPU_ALL_LANES, warp_id(), 0) / 4;
@@ -74,7 +74,7 @@ template <class F> DEVICE int unit_id(void) {
     }
 }
 
-// Their first row, counted within the sequence.
+// The unit's first row, counted within the sequence.
 template <class F> DEVICE int unit_row(const struct block_rows &block) {
     return (int)block.first_row + unit_id<F>() * F::UNIT_ROWS;
 }
@@ -488,8 +488,8 @@ static bool with_traits(const struct gpu *gpu, const struct mat *mats, int count
     if (dropout.threshold != 0 && (masks == NULL || (uintptr_t)masks % 16 != 0)) {
         return false;
     }
-    return gpu->has_wgmma ? with_dtype<WARPGROUPS>(mats[0].dtype, size, run)
-                          : with_dtype<WARPS>(mats[0].dtype, size, run);
+    return gpu->uses_wgmma ? with_dtype<WARPGROUPS>(mats[0].dtype, size, run)
+                           : with_dtype<WARPS>(mats[0].dtype, size, run);
 }
 
 // Calls run(drops) with an integral constant.

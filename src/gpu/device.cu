@@ -481,8 +481,8 @@ static enum berth_status describe_device(int index, int *count, char text[160],
     return failure.code == 0 ? BERTH_OK : report(name, "opening", failure, error);
 }
 
-// The kernels of attention: Berth's own (the default), own ones that need products of warpgroups,
-// or cuDNN's in inference.
+// The kernels of attention: Berth's own by products of warps (the default) or of warpgroups, or
+// cuDNN's in inference.
 enum attention_choice { ATTENTION_OWN, ATTENTION_WGMMA, ATTENTION_CUDNN, ATTENTION_CHOICES };
 
 static enum berth_status read_attention(int *choice, struct berth_error *error) {
@@ -501,8 +501,8 @@ static enum berth_status read_attention(int *choice, struct berth_error *error) 
 }
 
 static gpu_error open_attention(struct gpu *gpu, int choice) {
-    gpu->has_wgmma = choice == ATTENTION_WGMMA && gpu_has_wgmma(gpu->index);
-    if (choice == ATTENTION_WGMMA && !gpu->has_wgmma) {
+    gpu->uses_wgmma = choice == ATTENTION_WGMMA && gpu_has_wgmma(gpu->index);
+    if (choice == ATTENTION_WGMMA && !gpu->uses_wgmma) {
         return gpu_error{GPU_NOT_SUPPORTED, "attention by products of warpgroups needs a GPU of "
                                             "compute capability 9.0, and a build for it"};
     }

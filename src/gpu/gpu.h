@@ -50,7 +50,7 @@ struct gpu {
     bool is_open;            // the stream
     int index;               // of the GPU
     size_t max_shared_bytes; // bytes of shared memory that a block may have
-    bool has_wgmma;          // attention by products of warpgroups (mma.h)
+    bool uses_wgmma;         // attention by products of warpgroups (mma.h)
     struct gpu_staging staging;
     struct gpu_fetches fetches;
     struct gpu_pinned pinned[GPU_PINNED];

@@ -13,14 +13,18 @@ static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"         
                                  "\xCF\x83\n##\xCF\x83\n##\xCF\x82\n\xE3\x80\xAE\n##\xE3\x80\xAE\n"
                                  "e\n##t\n##e\n\xE1\x84\x80\n##\xE1\x85\xA1\n"; // 24 to 28
 
-static struct tokenizer *open_options(struct tokenizer_options options) {
+static struct tokenizer *open_words(const char *words, struct tokenizer_options options) {
     struct tokenizer *tokenizer;
     struct berth_error error;
-    if (tokenizer_open_memory("test", vocabulary, sizeof vocabulary - 1, &options, &tokenizer,
-                              &error) != BERTH_OK) {
+    if (tokenizer_open_memory("test", words, strlen(words), &options, &tokenizer, &error) !=
+        BERTH_OK) {
         fail_msg("%s", error.message);
     }
     return tokenizer;
+}
+
+static struct tokenizer *open_options(struct tokenizer_options options) {
+    return open_words(vocabulary, options);
 }
 
 static struct tokenizer *open_uncased(void) {
@@ -184,10 +188,7 @@ static void test_added_tokens(void **state) {
          {{1, 0, 0, 1, 0, 3}, {9, 1, 1, 2, 3, 6}, {11, 2, 2, 3, 6, 7}}},
     };
     const struct tokenizer_options options = {.lower_case = 1, .added = added};
-    struct tokenizer *tokenizer;
-    assert_int_equal(
-        tokenizer_open_memory("test", words, sizeof words - 1, &options, &tokenizer, NULL),
-        BERTH_OK);
+    struct tokenizer *tokenizer = open_words(words, options);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         expect_tokens(tokenizer, cases[i].text, cases[i].tokens, cases[i].count);
     }
@@ -232,10 +233,7 @@ static void test_normalized_tokens(void **state) {
     };
     const struct tokenizer_options options = {
         .lower_case = 1, .added = written, .added_normalized = added, .word_pieces = 7};
-    struct tokenizer *tokenizer;
-    assert_int_equal(
-        tokenizer_open_memory("test", words, sizeof words - 1, &options, &tokenizer, NULL),
-        BERTH_OK);
+    struct tokenizer *tokenizer = open_words(words, options);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         expect_tokens(tokenizer, cases[i].text, cases[i].tokens, cases[i].count);
     }
@@ -249,10 +247,7 @@ static void test_added_tokens_are_no_pieces(void **state) {
     static const char *const added[] = {"ab", "##b", NULL};
     static const char words[] = "[UNK]\na\n##bc\nab\n##b\n";
     const struct tokenizer_options options = {.lower_case = 1, .added = added, .word_pieces = 3};
-    struct tokenizer *tokenizer;
-    assert_int_equal(
-        tokenizer_open_memory("test", words, sizeof words - 1, &options, &tokenizer, NULL),
-        BERTH_OK);
+    struct tokenizer *tokenizer = open_words(words, options);
     assert_int_equal(tokenizer_find(tokenizer, "ab", 2), 3);
     assert_string_equal(tokenizer_piece(tokenizer, 4), "##b");
     EXPECT_IDS(tokenizer, "ABC aB ab a##b", 1, 2, 0, 3, 1, 4);
