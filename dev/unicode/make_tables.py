@@ -13,9 +13,9 @@ import sys
 import unicodedata
 
 import tokenizers
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-DROP, SPACE, PUNCTUATION, CJK, MARK, MAPPED, KEPT, CASED, IGNORABLE = (1 << i for i in range(9))
+DROP, SPACE, PUNCTUATION, CJK, MARK, MAPPED, KEPT, CASED, IGNORABLE, WORD = (1 << i for i in range(10))
 POINTS = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)
 BLOCK = 128
@@ -26,6 +26,8 @@ class HuggingFace:
     """Probes of the tokenizers package."""
 
     def __init__(self):
+        self.whole = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
+        self.whole.add_special_tokens([AddedToken("<x>", single_word=True)])
         self.clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True,
                                                 strip_accents=None, lowercase=False)
         self.full = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True,
@@ -73,6 +75,10 @@ class HuggingFace:
         pieces = [piece for piece, _ in self.split.pre_tokenize_str("a" + c + "a")]
         assert pieces in (["a" + c + "a"], ["a", c, "a"]), hex(ord(c))
         return flags | (PUNCTUATION if len(pieces) == 3 else 0)
+
+    def is_word(self, c):
+        """Whether a token that must be a single word is not found beside c."""
+        return "<x>" not in self.whole.encode("<x>" + c).tokens
 
     def expansion(self, c):
         return self.nfd.normalize_str(c)
@@ -132,12 +138,12 @@ class Google:
         pass
 
 
-def describe(rules):
+def describe(rules, word_points):
     """(flags, combining class) of every point, and the outputs of the mapped ones."""
     kinds, outputs = {}, {}
     for point in POINTS:
         c = chr(point)
-        flags = rules.surface(c)
+        flags = rules.surface(c) | (WORD if point in word_points else 0)
         if flags & (DROP | SPACE):
             kinds[point] = (flags, 0)
             continue
@@ -255,8 +261,9 @@ def print_stages(kind_of):
 
 def main():
     hugging, google = HuggingFace(), Google()
-    hugging_kinds, hugging_outputs = describe(hugging)
-    google_kinds, google_outputs = describe(google)
+    word_points = {point for point in POINTS if hugging.is_word(chr(point))}
+    hugging_kinds, hugging_outputs = describe(hugging, word_points)
+    google_kinds, google_outputs = describe(google, word_points)
     hugging_parts = describe_parts(hugging, hugging_kinds, hugging_outputs)
     google_parts = describe_parts(google, google_kinds, google_outputs)
     numbers, kind_of = {}, []

@@ -31,6 +31,20 @@ size_t utf8_decode(const void *bytes, size_t length, uint32_t *point) {
     return whole;
 }
 
+size_t utf8_decode_before(const void *bytes, size_t at, uint32_t *point) {
+    const char *text = bytes;
+    for (size_t length = 1; length <= UTF8_BYTES_MAX && length <= at; length++) {
+        if (utf8_begins(text[at - length])) {
+            if (utf8_decode(text + at - length, length, point) == length) {
+                return length;
+            }
+            break;
+        }
+    }
+    *point = UTF8_ILL_FORMED;
+    return 1;
+}
+
 size_t utf8_encode(uint32_t point, char *bytes) {
     if (point < 0x80) {
         bytes[0] = (char)point;

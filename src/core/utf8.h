@@ -26,6 +26,10 @@ static inline size_t utf8_whole(char lead) {
 // as in Python. For a NUL-terminated text UTF8_BYTES_MAX will do as the length.
 size_t utf8_decode(const void *text, size_t length, uint32_t *point);
 
+// Decodes the character that ends before text[at], at > 0; returns its length in bytes. Ill-formed
+// sequences are returned byte by byte.
+size_t utf8_decode_before(const void *text, size_t at, uint32_t *point);
+
 // Writes 1 to 4 bytes; returns their number.
 size_t utf8_encode(uint32_t point, char *bytes);
 

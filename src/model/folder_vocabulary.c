@@ -100,14 +100,13 @@ static enum berth_status add_token(struct vocabulary_file *file, const struct so
             "%s: key \"%s\": expected tokens as strings or as objects with \"content\"",
             source->file, source->key);
     }
-    if (vocabulary_is_bert_special(text)) {
-        return BERTH_OK;
-    }
-    struct added_token added = {.text = text, .id = id};
+    struct added_token added = {.text = text};
     if (json_is_object_value(token)) {
-        TRY(vocabulary_added_kind(token, source->file, source->key, &added.kind, error));
+        TRY(vocabulary_added_flags(token, source->file, &added.flags, error));
     }
-    return vocabulary_file_add(file, source->file, &added, error);
+    return added.flags == 0 && vocabulary_is_bert_special(text)
+               ? BERTH_OK
+               : vocabulary_file_add(file, source->file, added, id, error);
 }
 
 // Walks the tokens of a value of such a key.
@@ -233,13 +232,11 @@ static enum berth_status add_numbered(struct vocabulary_file *file, const struct
     if (token->token != NULL) {
         return add_token(file, source, token->token, token->id, error);
     }
-    const struct added_token added = {.text = token->text,
-                                      .id = token->id,
-                                      .kind = is_special(files, token->text) ? ADDED_WRITTEN
-                                                                             : ADDED_NORMALIZED};
+    const struct added_token added = {
+        .text = token->text, .flags = is_special(files, token->text) ? 0 : ADDED_NORMALIZED};
     return vocabulary_is_bert_special(token->text)
                ? BERTH_OK
-               : vocabulary_file_add(file, source->file, &added, error);
+               : vocabulary_file_add(file, source->file, added, token->id, error);
 }
 
 static enum berth_status add_all_numbered(struct vocabulary_file *file,

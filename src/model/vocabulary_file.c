@@ -103,61 +103,57 @@ int vocabulary_is_bert_special(const char *token) {
     return 0;
 }
 
-enum berth_status vocabulary_added_kind(const json *token, const char *name, const char *key,
-                                        enum added_kind *kind, struct berth_error *error) {
-    static const char *const refused[] = {"single_word", "lstrip", "rstrip"};
-    const char *text = json_text(json_member(token, "content"));
-    int is_normalized = 0;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+enum berth_status vocabulary_added_flags(const json *token, const char *name, unsigned *flags,
+                                         struct berth_error *error) {
+    static const struct {
+        const char *key;
+        enum added_flag flag;
+    } keys[] = {{"normalized", ADDED_NORMALIZED},
+                {"single_word", ADDED_SINGLE_WORD},
+                {"lstrip", ADDED_LSTRIP},
+                {"rstrip", ADDED_RSTRIP}};
+    *flags = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         int is_set = 0;
-        TRY(json_get_boolean(token, name, refused[i], &is_set, error));
-        if (is_set) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: key \"%s\": \"%.*s\" has \"%s\": true, which is not supported",
-                             name, key, UTF8_SHOWN(text, 40), refused[i]);
-        }
+        TRY(json_get_boolean(token, name, keys[i].key, &is_set, error));
+        *flags |= is_set ? (unsigned)keys[i].flag : 0;
     }
-    TRY(json_get_boolean(token, name, "normalized", &is_normalized, error));
-    *kind = is_normalized ? ADDED_NORMALIZED : ADDED_WRITTEN;
     return BERTH_OK;
 }
 
 int vocabulary_file_adds(const struct vocabulary_file *file, const char *text) {
-    for (int kind = 0; kind < ADDED_KINDS; kind++) {
-        for (size_t i = 0; i < file->added[kind].count; i++) {
-            if (strcmp(file->added[kind].texts[i], text) == 0) {
-                return 1;
-            }
+    for (size_t i = 0; i < file->added_count; i++) {
+        if (strcmp(file->added[i].text, text) == 0) {
+            return 1;
         }
     }
     return 0;
 }
 
 const char *vocabulary_file_first_added(const struct vocabulary_file *file) {
-    const struct added_tokens *added = file->added;
-    while (added < file->added + ADDED_KINDS - 1 && added->count == 0) {
-        added++;
+    for (size_t i = 0; i < file->added_count; i++) {
+        if (!vocabulary_is_bert_special(file->added[i].text)) {
+            return file->added[i].text;
+        }
     }
-    return added->count > 0 ? added->texts[0] : NULL;
+    return NULL;
 }
 
-// Keeps a copy of the text.
-static enum berth_status keep_added(struct added_tokens *added, const char *text,
+// Keeps the token with a copy of its text.
+static enum berth_status keep_added(struct vocabulary_file *file, struct added_token token,
                                     struct berth_error *error) {
-    const size_t count = added->count;
-    if (count + 1 >= added->capacity) {
-        char **texts = memory_grow(added->texts, &added->capacity, count + 2, sizeof *texts);
-        if (texts == NULL) {
-            return error_no_memory(error, (count + 2) * sizeof *texts, "the added tokens");
-        }
-        added->texts = texts;
+    const size_t count = file->added_count;
+    struct added_token *added =
+        memory_grow(file->added, &file->added_capacity, count + 1, sizeof *added);
+    if (added != NULL) {
+        file->added = added;
+        token.text = memory_string(token.text);
     }
-    added->texts[count] = memory_string(text);
-    added->texts[count + 1] = NULL;
-    added->count += added->texts[count] != NULL;
-    return added->texts[count] != NULL
-               ? BERTH_OK
-               : error_no_memory(error, strlen(text) + 1, "the added tokens");
+    if (added == NULL || token.text == NULL) {
+        return error_no_memory(error, (count + 1) * sizeof *added, "the added tokens");
+    }
+    added[file->added_count++] = token;
+    return BERTH_OK;
 }
 
 // A token that the model lacks follows the model's.
@@ -188,10 +184,10 @@ static enum berth_status read_added(struct vocabulary_file *file, struct tokens 
         }
         TRY(put_token(tokens, text, json_member(token, "id"), error));
         TRY(check_place(file, tokens, token, error));
-        if (!vocabulary_is_bert_special(text)) {
-            enum added_kind kind;
-            TRY(vocabulary_added_kind(token, tokens->path, key, &kind, error));
-            TRY(keep_added(&file->added[kind], text, error));
+        struct added_token added = {.text = text};
+        TRY(vocabulary_added_flags(token, tokens->path, &added.flags, error));
+        if (added.flags != 0 || !vocabulary_is_bert_special(text)) {
+            TRY(keep_added(file, added, error));
         }
     }
     return BERTH_OK;
@@ -305,12 +301,10 @@ enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file 
 }
 
 void vocabulary_file_done(struct vocabulary_file *file) {
-    for (int kind = 0; kind < ADDED_KINDS; kind++) {
-        for (size_t i = 0; i < file->added[kind].count; i++) {
-            memory_free(file->added[kind].texts[i]);
-        }
-        memory_free(file->added[kind].texts);
+    for (size_t i = 0; i < file->added_count; i++) {
+        memory_free((void *)(uintptr_t)file->added[i].text);
     }
+    memory_free(file->added);
     memory_free(file->bytes);
     json_free(file->object);
     *file = (struct vocabulary_file){0};
@@ -354,17 +348,18 @@ static enum berth_status append_line(struct vocabulary_file *file, const char *t
 }
 
 enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *name,
-                                      const struct added_token *token, struct berth_error *error) {
-    const char *text = token->text;
+                                      struct added_token token, int64_t id,
+                                      struct berth_error *error) {
+    const char *text = token.text;
     if (vocabulary_file_adds(file, text)) {
         return BERTH_OK;
     }
     const size_t line = find_line(file, text), count = find_line(file, "\n");
-    if (token->id >= 0 && (size_t)token->id != line) {
+    if (id >= 0 && (size_t)id != line) {
         return error_set(
             error, BERTH_BAD_DATA, "%s: token \"%.*s\": expected the id %zu, %s, found %lld", name,
             UTF8_SHOWN(text, 40), line,
-            line < count ? "its line in the vocabulary" : "the next one", (long long)token->id);
+            line < count ? "its line in the vocabulary" : "the next one", (long long)id);
     }
     if (text[0] == '\0' || strpbrk(text, "\r\n") != NULL) {
         return error_set(error, BERTH_BAD_DATA,
@@ -374,5 +369,5 @@ enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *
         TRY(append_line(file, text, error));
         file->word_pieces = file->word_pieces > 0 ? file->word_pieces : count;
     }
-    return keep_added(&file->added[token->kind], text, error);
+    return keep_added(file, token, error);
 }

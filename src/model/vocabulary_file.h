@@ -3,10 +3,11 @@
 // which is all that current versions of transformers write.
 //
 // Of tokenizer.json, only what BERT's tokenizer uses is supported. Other models, normalizers or
-// splitters are refused by name, as is an added token that takes the blanks around it.
+// splitters are refused by name.
 #ifndef BERTH_MODEL_VOCABULARY_FILE_H
 #define BERTH_MODEL_VOCABULARY_FILE_H
 
+#include "core/added_token.h"
 #include "core/error.h"
 #include "format/json/json.h"
 
@@ -21,14 +22,6 @@ struct text_rules {
 };
 extern const struct text_rules text_rules_default; // the rules of an uncased BERT
 
-// Where an added token is looked for: in the text as it is written, or after normalization.
-enum added_kind { ADDED_WRITTEN, ADDED_NORMALIZED, ADDED_KINDS };
-
-struct added_tokens {
-    char **texts; // NULL-terminated; NULL: none
-    size_t count, capacity;
-};
-
 struct vocabulary_file {
     char *bytes; // the text of a vocab.txt: one token per line, line number = id
     size_t length;
@@ -39,7 +32,9 @@ struct vocabulary_file {
     struct text_rules rules;
     int max_word_length; // characters; longer words become [UNK]; 0: unspecified
     json *object;
-    struct added_tokens added[ADDED_KINDS]; // except [PAD], [UNK], [CLS], [SEP] and [MASK]
+    // Of [PAD], [UNK], [CLS], [SEP] and [MASK] only those with flags.
+    struct added_token *added;
+    size_t added_count, added_capacity;
 };
 
 // Whether the token is [PAD], [UNK], [CLS], [SEP] or [MASK].
@@ -56,23 +51,18 @@ enum berth_status vocabulary_file_open(const char *path, struct vocabulary_file 
                                        struct berth_error *error);
 void vocabulary_file_done(struct vocabulary_file *file);
 
-// A token that is to be added.
-struct added_token {
-    const char *text;
-    int64_t id; // that it must have; -1: any
-    enum added_kind kind;
-};
-
-// Adds a token, at the end if the vocabulary lacks it. `name` is the file that says so.
+// Adds a token, at the end if the vocabulary lacks it. `name` is the file that says so. The token
+// must have that id; -1: any.
 enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *name,
-                                      const struct added_token *token, struct berth_error *error);
+                                      struct added_token token, int64_t id,
+                                      struct berth_error *error);
 // Whether it is one of the added tokens.
 int vocabulary_file_adds(const struct vocabulary_file *file, const char *text);
-// The text of the first added token; NULL: there are none.
+// The text of the first added token but the usual special ones; NULL: there are none.
 const char *vocabulary_file_first_added(const struct vocabulary_file *file);
-// Reads the settings of an added token in `key` of the file `name`. It must be matched alone.
-enum berth_status vocabulary_added_kind(const json *token, const char *name, const char *key,
-                                        enum added_kind *kind, struct berth_error *error);
+// Reads the flags of an added token of the file `name`.
+enum berth_status vocabulary_added_flags(const json *token, const char *name, unsigned *flags,
+                                         struct berth_error *error);
 
 // Reads the rules from the normalizer of the tokenizer.json at `path`; BERTH_CONFIG if it is not
 // BERT's.

@@ -16,6 +16,7 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "text/normalized.h"
+#include "text/special.h"
 #include "text/unicode.h"
 
 #include <string.h>
@@ -46,13 +47,13 @@ void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mappin
     }
 }
 
-int basic_rules_set_specials(struct basic_rules *rules, const char *const *specials, size_t count,
-                             size_t written) {
+int basic_rules_set_specials(struct basic_rules *rules, const struct added_token *specials,
+                             size_t count, size_t written) {
     rules->specials = specials;
     rules->special_count = count;
     rules->written = written;
     for (size_t i = 0; i < written; i++) {
-        rules->special_first[(unsigned char)specials[i][0]] = 1;
+        rules->special_first[(unsigned char)specials[i].text[0]] = 1;
     }
     if (!normalized_build(rules)) {
         return 0;
@@ -121,21 +122,6 @@ static int put(struct basic_walk *walk, uint32_t point, struct basic_origin orig
 
 // --- capital sigma ------------------------------------------------------------------------------
 
-// Decodes the character that ends before `at`; returns its length in bytes. Ill-formed sequences
-// are returned byte by byte: they are dropped, so their number does not matter.
-static size_t decode_before(const struct basic_walk *walk, size_t at, uint32_t *point) {
-    for (size_t bytes = 1; bytes <= 4 && bytes <= at; bytes++) {
-        if (utf8_begins((char)walk->text[at - bytes])) {
-            if (utf8_decode(walk->text + at - bytes, bytes, point) == bytes) {
-                return bytes;
-            }
-            break;
-        }
-    }
-    *point = UTF8_ILL_FORMED;
-    return 1;
-}
-
 // What a neighbouring character says about a sigma. 1: it is a cased letter; 0: it is not; -1:
 // look further.
 static int sigma_context(const struct basic_walk *walk, uint32_t point) {
@@ -158,7 +144,7 @@ static int sigma_is_final(const struct basic_walk *walk, size_t begin, size_t en
     uint32_t point;
     int before = -1;
     while (before < 0 && begin > 0) {
-        begin -= decode_before(walk, begin, &point);
+        begin -= utf8_decode_before(walk->text, begin, &point);
         before = sigma_context(walk, point);
     }
     if (before != 1) {
@@ -170,84 +156,6 @@ static int sigma_is_final(const struct basic_walk *walk, size_t begin, size_t en
         after = sigma_context(walk, point);
     }
     return after != 1;
-}
-
-// --- special tokens -----------------------------------------------------------------------------
-
-// Whether a character separates words in the original text; -1 if it is dropped, so that the next
-// one decides.
-static int separates(const struct basic_walk *walk, uint32_t point) {
-    if (point == UTF8_ILL_FORMED) {
-        return -1;
-    }
-    unsigned flags = basic_flags_of(walk->rules, point);
-    if ((flags & UNICODE_DROP) != 0) {
-        return -1;
-    }
-    return (flags & (UNICODE_SPACE | UNICODE_CJK)) != 0;
-}
-
-// Whether the bytes [begin, end) of the text are surrounded by separators or the ends of the text.
-static int stands_alone(const struct basic_walk *walk, size_t begin, size_t end) {
-    uint32_t point;
-    int before = -1, after = -1;
-    while (before < 0 && begin > 0) {
-        begin -= decode_before(walk, begin, &point);
-        before = separates(walk, point);
-    }
-    while (after < 0 && end < walk->length) {
-        end += utf8_decode(walk->text + end, walk->length - end, &point);
-        after = separates(walk, point);
-    }
-    return before != 0 && after != 0;
-}
-
-// A special token in the text.
-struct found {
-    const char *token; // NULL: none
-    size_t bytes;      // of the text
-};
-
-// The longest token at `at` that is there as it is written.
-static struct found find_written(const struct basic_walk *walk, size_t at) {
-    struct found found = {0};
-    for (size_t i = 0; i < walk->rules->written; i++) {
-        const char *token = walk->rules->specials[i];
-        const size_t bytes = strlen(token);
-        if (bytes > found.bytes && walk->length - at >= bytes &&
-            memcmp(walk->text + at, token, bytes) == 0 &&
-            (!walk->rules->whole_specials || stands_alone(walk, at, at + bytes))) {
-            found = (struct found){token, bytes};
-        }
-    }
-    return found;
-}
-
-// A token that is there as it is written comes first.
-static struct found special_at(const struct basic_walk *walk) {
-    const struct basic_rules *rules = walk->rules;
-    struct found found = {0};
-    if (!rules->special_first[walk->text[walk->offset]]) {
-        return found;
-    }
-    found = find_written(walk, walk->offset);
-    if (found.token != NULL) {
-        return found;
-    }
-    int32_t number = rules->special_count > rules->written
-                         ? normalized_find(walk, walk->length, &found.bytes)
-                         : -1;
-    for (size_t i = 1; number >= 0 && i < found.bytes; i++) {
-        if (find_written(walk, walk->offset + i).token != NULL) {
-            number = normalized_find(walk, walk->offset + i, &found.bytes);
-            break;
-        }
-    }
-    if (number >= 0 &&
-        (!rules->whole_specials || stands_alone(walk, walk->offset, walk->offset + found.bytes))) {
-        found.token = rules->specials[number];
-    }
-    return found;
 }
 
 // --- runs of combining characters ---------------------------------------------------------------
@@ -379,32 +287,26 @@ static void advance(struct basic_walk *walk, size_t bytes, int begins_run) {
     }
 }
 
-// Takes the special token at walk->offset. Its bytes come from the first and the last character.
-static int consume_special(struct basic_walk *walk, const struct found *found) {
-    const size_t end = walk->offset + found->bytes, count = strlen(found->token);
-    struct basic_origin first = {0}, last = {0};
-    if (!reserve(walk, count)) {
-        return -1;
+// Takes the special token; walk->offset is in it or at its beginning.
+static void consume_special(struct basic_walk *walk, const struct special *special) {
+    struct basic_range range = {walk->character, 0, (uint32_t)special->begin,
+                                (uint32_t)special->end};
+    uint32_t point;
+    for (size_t at = special->begin; at < walk->offset; range.character--) {
+        at += utf8_decode(walk->text + at, walk->offset - at, &point);
     }
-    while (walk->offset < end) {
-        uint32_t point;
-        const size_t size = utf8_decode(walk->text + walk->offset, end - walk->offset, &point);
-        last = (struct basic_origin){walk->character, (uint32_t)walk->offset,
-                                     (uint32_t)(walk->offset + size)};
-        first = first.end == 0 ? last : first;
+    while (walk->offset < special->end) {
+        const size_t size =
+            utf8_decode(walk->text + walk->offset, special->end - walk->offset, &point);
         walk->ill_formed += point == UTF8_ILL_FORMED;
         advance(walk, size, 1);
     }
-    memcpy(walk->buffer, found->token, count);
-    for (size_t i = 0; i < count; i++) {
-        walk->origin_buffer[i] = i == 0 ? first : last;
-    }
-    walk->count = count;
-    walk->plain = 0;
-    walk->bytes = walk->buffer;
-    walk->origins = walk->origin_buffer;
-    walk->special = 1;
-    return 1;
+    range.character_end = walk->character;
+    walk->special_end = walk->offset;
+    walk->written_end = special->written ? walk->offset : walk->written_end;
+    walk->bytes = special->token;
+    walk->count = strlen(special->token);
+    walk->special = range;
 }
 
 // The effect of one character on the word.
@@ -552,12 +454,13 @@ static void skip_blanks(struct basic_walk *walk) {
 int basic_next(struct basic_walk *walk) {
     const unsigned char *ascii = walk->rules->ascii;
     int found = 0;
-    walk->special = 0;
+    walk->special = (struct basic_range){0};
     walk->count = walk->characters = 0;
     for (skip_blanks(walk); found == 0 && walk->offset < walk->length; skip_blanks(walk)) {
-        const struct found special = special_at(walk);
+        const struct special special = special_at(walk);
         if (special.token != NULL) {
-            return consume_special(walk, &special);
+            consume_special(walk, &special);
+            return 1;
         }
         if (ascii[walk->text[walk->offset]] == BASIC_PUNCTUATION) {
             consume_plain(walk, 1);

@@ -4,6 +4,7 @@
 #ifndef BERTH_TEXT_BASIC_H
 #define BERTH_TEXT_BASIC_H
 
+#include "core/added_token.h"
 #include "text/trie.h"
 #include "text/unicode.h"
 
@@ -17,7 +18,7 @@ struct basic_rules {
     int whole_ideographs;         // ideographs are ordinary letters
     // Tokens that are never split: first `written` ones, which are found in the text as they are
     // written, then those that are found where the text equals them after normalization.
-    const char *const *specials;
+    const struct added_token *specials;
     size_t special_count, written;
     struct trie normalized;           // of those, whose ids are their indices in `specials`
     unsigned char special_first[256]; // [byte]: whether one of them may begin with it
@@ -35,6 +36,12 @@ struct basic_origin {
     uint32_t end;
 };
 
+// The characters [character, character_end) of the text, and their bytes.
+struct basic_range {
+    uint32_t character, character_end;
+    uint32_t begin, end;
+};
+
 struct basic_mark; // a combining character that waits to be sorted
 
 // A walk over a text, and its current word.
@@ -47,6 +54,11 @@ struct basic_walk {
     size_t run_offset;      // where the combining characters before `offset` begin
     uint32_t run_character; // index of the character at run_offset
     size_t ill_formed;
+    size_t special_end; // of the last special token
+    size_t written_end; // of the last one that is found as it is written
+    // Before these offsets no special token begins: one that is not a single word, as it must be,
+    // hides those within it.
+    size_t written_hidden, normalized_hidden;
 
     const char *bytes; // the word, or the special token, as the vocabulary sees it
     size_t count;
@@ -55,7 +67,7 @@ struct basic_walk {
     uint32_t plain_begin;     // byte plain_begin + i and character plain_character + i of the text;
     uint32_t plain_character; // `origins` is not set
     const struct basic_origin *origins; // [count]
-    int special;                        // the word is a special token
+    struct basic_range special;         // of the special token that the word is; empty: it is none
 
     char *buffer;
     struct basic_origin *origin_buffer;
@@ -69,8 +81,8 @@ void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mappin
 // Sets the special tokens, which are borrowed and not empty; the first `written` of them are found
 // as they are written. 0 when out of memory. Call it at most once, after basic_rules_init, and
 // basic_rules_done at the end.
-int basic_rules_set_specials(struct basic_rules *rules, const char *const *specials, size_t count,
-                             size_t written);
+int basic_rules_set_specials(struct basic_rules *rules, const struct added_token *specials,
+                             size_t count, size_t written);
 void basic_rules_done(struct basic_rules *rules);
 
 // Whether combining characters are stripped.

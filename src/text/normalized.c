@@ -17,8 +17,7 @@ struct reader {
     size_t count, next;
 };
 
-// What a character becomes; returns the number of points.
-static size_t normalize(const struct basic_rules *rules, uint32_t point,
+size_t normalized_point(const struct basic_rules *rules, uint32_t point,
                         uint32_t points[UNICODE_MAP_MAX]) {
     if (point == UTF8_ILL_FORMED) {
         return 0;
@@ -47,7 +46,7 @@ static int read_point(struct reader *reader, uint32_t *point) {
         }
         reader->offset +=
             utf8_decode(reader->text + reader->offset, reader->length - reader->offset, point);
-        reader->count = normalize(reader->rules, *point, reader->points);
+        reader->count = normalized_point(reader->rules, *point, reader->points);
         reader->next = 0;
     }
     *point = reader->points[reader->next++];
@@ -61,7 +60,7 @@ static void mark_first(struct basic_rules *rules, uint32_t first) {
     uint32_t points[UNICODE_MAP_MAX];
     for (uint32_t byte = 0; byte < 256; byte++) {
         rules->special_first[byte] |=
-            byte >= 0x80 || (normalize(rules, byte, points) > 0 && points[0] == first);
+            byte >= 0x80 || (normalized_point(rules, byte, points) > 0 && points[0] == first);
     }
 }
 
@@ -111,7 +110,7 @@ int normalized_build(struct basic_rules *rules) {
     struct buffer bytes = {0};
     size_t at = 0;
     for (size_t i = 0; strings != NULL && i < count; i++) {
-        strings[i].length = put_token(rules, rules->specials[rules->written + i], &bytes);
+        strings[i].length = put_token(rules, rules->specials[rules->written + i].text, &bytes);
         strings[i].id = (int32_t)(rules->written + i);
     }
     int done = strings != NULL && !bytes.failed;

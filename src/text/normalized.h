@@ -7,6 +7,10 @@
 
 #include "text/basic.h"
 
+// What a character becomes; returns the number of points, 0 if it is dropped.
+size_t normalized_point(const struct basic_rules *rules, uint32_t point,
+                        uint32_t points[UNICODE_MAP_MAX]);
+
 // Builds rules->normalized from the special tokens that are not found as they are written, and
 // marks in `special_first` the bytes with which a text may begin that becomes one of them. 0 when
 // out of memory.

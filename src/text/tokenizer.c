@@ -22,9 +22,9 @@ struct tokenizer {
     struct vocabulary vocabulary;
     struct basic_rules rules;
     struct tokenizer_special special;
-    const char **specials; // kept unchanged in texts
-    uint32_t word_pieces;  // ids below this one are pieces of words
-    uint32_t continuation; // the trie's node after "##"; TRIE_NONE: no such pieces
+    struct added_token *specials; // never split in texts
+    uint32_t word_pieces;         // ids below this one are pieces of words
+    uint32_t continuation;        // the trie's node after "##"; TRIE_NONE: no such pieces
 };
 
 // --- opening ------------------------------------------------------------------------------------
@@ -36,32 +36,55 @@ static int32_t find(const struct tokenizer *tokenizer, const char *name) {
     return tokenizer_find(tokenizer, name, strlen(name));
 }
 
-// Collects the special tokens that are in the vocabulary; borrows their text from it.
-static void add_specials(struct tokenizer *tokenizer, const char *const *names, size_t count,
-                         size_t *kept) {
-    for (size_t i = 0; i < count; i++) {
-        int32_t id = find(tokenizer, names[i]);
-        if (id >= 0 && names[i][0] != '\0') {
-            tokenizer->specials[(*kept)++] = tokenizer_piece(tokenizer, id);
+// The flags that the added tokens give to a special one.
+static unsigned flags_of(const struct tokenizer_options *options, const char *name) {
+    for (size_t i = 0; i < options->added_count; i++) {
+        if (strcmp(options->added[i].text, name) == 0) {
+            return options->added[i].flags;
         }
+    }
+    return 0;
+}
+
+static int is_special(const char *name) {
+    for (size_t i = 0; i < SPECIALS; i++) {
+        if (strcmp(special_names[i], name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Collects the token if it is in the vocabulary, from which its text is borrowed, and is, or is
+// not, found in normalized text.
+static void add_special(struct tokenizer *tokenizer, struct added_token token, int normalized,
+                        size_t *count) {
+    const int32_t id = find(tokenizer, token.text);
+    if (id >= 0 && token.text[0] != '\0' && ((token.flags & ADDED_NORMALIZED) != 0) == normalized) {
+        tokenizer->specials[(*count)++] =
+            (struct added_token){tokenizer_piece(tokenizer, id), token.flags};
     }
 }
 
-static size_t count_names(const char *const *names) {
-    size_t count = 0;
-    while (names != NULL && names[count] != NULL) {
-        count++;
+static void add_specials(struct tokenizer *tokenizer, const struct tokenizer_options *options,
+                         int normalized, size_t *count) {
+    for (size_t i = 0; i < SPECIALS; i++) {
+        const char *name = special_names[i];
+        add_special(tokenizer, (struct added_token){name, flags_of(options, name)}, normalized,
+                    count);
     }
-    return count;
+    for (size_t i = 0; i < options->added_count; i++) {
+        if (!is_special(options->added[i].text)) {
+            add_special(tokenizer, options->added[i], normalized, count);
+        }
+    }
 }
 
 static enum berth_status set_specials(struct tokenizer *tokenizer,
                                       const struct tokenizer_options *options,
                                       struct berth_error *error) {
-    const size_t added = count_names(options->added),
-                 normalized = count_names(options->added_normalized),
-                 most = SPECIALS + added + normalized;
-    size_t written = 0;
+    const size_t most = SPECIALS + options->added_count;
+    size_t count = 0;
     tokenizer->special = (struct tokenizer_special){.pad = find(tokenizer, "[PAD]"),
                                                     .unknown = find(tokenizer, "[UNK]"),
                                                     .cls = find(tokenizer, "[CLS]"),
@@ -74,11 +97,10 @@ static enum berth_status set_specials(struct tokenizer *tokenizer,
     if (tokenizer->specials == NULL) {
         return error_no_memory(error, most * sizeof *tokenizer->specials, "the tokenizer");
     }
-    add_specials(tokenizer, special_names, SPECIALS, &written);
-    add_specials(tokenizer, options->added, added, &written);
-    size_t kept = written;
-    add_specials(tokenizer, options->added_normalized, normalized, &kept);
-    return basic_rules_set_specials(&tokenizer->rules, tokenizer->specials, kept, written)
+    add_specials(tokenizer, options, 0, &count);
+    const size_t written = count;
+    add_specials(tokenizer, options, 1, &count);
+    return basic_rules_set_specials(&tokenizer->rules, tokenizer->specials, count, written)
                ? BERTH_OK
                : error_no_memory(error, 0, "the added tokens");
 }
@@ -96,7 +118,8 @@ static enum berth_status set_rules(struct tokenizer *tokenizer,
                                    struct berth_error *error) {
     int google = options->rules == TOKENIZER_GOOGLE;
     tokenizer->options = *options;
-    tokenizer->options.added = tokenizer->options.added_normalized = NULL; // the caller's
+    tokenizer->options.added = NULL; // the caller's
+    tokenizer->options.added_count = 0;
     tokenizer->options.split_special =
         options->split_special == 0 ? google : options->split_special > 0;
     if (options->max_word_length <= 0) {
@@ -173,10 +196,8 @@ struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer
     return tokenizer->special;
 }
 
-const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count,
-                                      size_t *written) {
+const struct added_token *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count) {
     *count = tokenizer->rules.special_count;
-    *written = tokenizer->rules.written;
     return tokenizer->rules.specials;
 }
 
@@ -266,6 +287,19 @@ static void split_word(const struct tokenizer *tokenizer, const struct basic_wal
     }
 }
 
+// Appends the special token; the caller has reserved room for it.
+static void append_special(const struct tokenizer *tokenizer, const struct basic_walk *walk,
+                           int32_t number, struct token_list *list) {
+    const struct basic_range *range = &walk->special;
+    list->items[list->count++] =
+        (struct token){.id = tokenizer_find(tokenizer, walk->bytes, walk->count),
+                       .word = number,
+                       .begin = range->character,
+                       .end = range->character_end,
+                       .byte_begin = range->begin,
+                       .byte_end = range->end};
+}
+
 static enum berth_status check_length(size_t length, struct berth_error *error) {
     return length < UINT32_MAX
                ? BERTH_OK
@@ -282,13 +316,13 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
     basic_init(&walk, &tokenizer->rules, text, length);
     int found;
     for (int32_t number = 0; (found = basic_next(&walk)) > 0; number++) {
-        if (!reserve(list, walk.count)) {
+        const int special = walk.special.end > 0;
+        if (!reserve(list, special ? 1 : walk.count)) {
             found = -1;
             break;
         }
-        if (walk.special) {
-            append(list, &walk, tokenizer_find(tokenizer, walk.bytes, walk.count), number, 0,
-                   walk.count);
+        if (special) {
+            append_special(tokenizer, &walk, number, list);
         } else {
             split_word(tokenizer, &walk, number, list);
         }

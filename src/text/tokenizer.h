@@ -10,6 +10,7 @@
 #ifndef BERTH_TEXT_TOKENIZER_H
 #define BERTH_TEXT_TOKENIZER_H
 
+#include "core/added_token.h"
 #include "core/error.h"
 
 #include <stddef.h>
@@ -28,11 +29,10 @@ struct tokenizer_options {
     int lower_case;
     enum tokenizer_accents accents;
     int whole_ideographs; // 1: ideographs are ordinary letters, not words of their own
-    // Special tokens beyond [PAD], [UNK], [CLS], [SEP] and [MASK], NULL-terminated and copied;
-    // NULL: none. The others are found where the text equals them after normalization, in any case
-    // if text is lower-cased.
-    const char *const *added;
-    const char *const *added_normalized;
+    // Tokens that are never split beyond [PAD], [UNK], [CLS], [SEP] and [MASK], or the flags of
+    // these. Not kept.
+    const struct added_token *added;
+    size_t added_count;
     // Ids from this one on are never pieces of a word: they are only matched as special tokens. 0:
     // all may be pieces.
     size_t word_pieces;
@@ -86,10 +86,9 @@ size_t tokenizer_size(const struct tokenizer *tokenizer);
 // The options with defaults filled in: split_special is 0 or 1, no tokens are added.
 const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer);
 struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer);
-// The tokens that are never split in a text: the special ones and the added ones. *count is their
-// number, and *written that of the first ones, which are found as they are written.
-const char *const *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count,
-                                      size_t *written);
+// The tokens that are never split in a text: the special ones and the added ones; *count is their
+// number.
+const struct added_token *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count);
 // The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL if the id is out of range.
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // Sets continues[i], for each of the tokenizer_size ids, to whether piece i continues a word.

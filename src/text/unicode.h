@@ -20,7 +20,8 @@ enum unicode_flag {
     UNICODE_KEPT = 64,       // is, or contains, a combining character that is not stripped, so
                              // the canonical order of its neighbours matters
     UNICODE_CASED = 128,     // Google's only: a cased letter, which decides about a capital sigma
-    UNICODE_IGNORABLE = 256  // Google's only: ignored when deciding about a capital sigma
+    UNICODE_IGNORABLE = 256, // Google's only: ignored when deciding about a capital sigma
+    UNICODE_WORD = 512       // \w of the tokenizers library: a letter, digit, mark or connector
 };
 
 struct unicode_properties {

@@ -238,8 +238,8 @@ static void everything_changes_the_key(void **state) {
         file_read(fixture_source("tests/data/squad/vocab.txt"), 1 << 20, &vocab, &length, NULL),
         BERTH_OK);
     const struct tokenizer_options *own = tokenizer_rules_of(kept.tokenizer);
-    static const char *const added[] = {"old", NULL};
-    struct tokenizer_options rules[] = {*own, *own, *own, *own, *own, *own, *own, *own};
+    static const struct added_token added[] = {{"old", 0}}, alone[] = {{"old", ADDED_SINGLE_WORD}};
+    struct tokenizer_options rules[] = {*own, *own, *own, *own, *own, *own, *own, *own, *own};
     rules[0].lower_case = !own->lower_case;
     rules[1].rules = TOKENIZER_GOOGLE;
     rules[2].max_word_length = 7;
@@ -247,6 +247,8 @@ static void everything_changes_the_key(void **state) {
     rules[4].accents = TOKENIZER_ACCENTS_KEEP;
     rules[5].whole_ideographs = 1;
     rules[6].added = added;
+    rules[8].added = alone;
+    rules[6].added_count = rules[8].added_count = 1;
     rules[7].word_pieces = 7;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         struct tokenizer *tokenizer = other_tokenizer(vocab, rules[i]);

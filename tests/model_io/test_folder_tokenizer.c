@@ -175,14 +175,17 @@ static void test_casing_by_name(void **state) {
 // --- tokenizer.json ------------------------------------------------------------------------------
 
 #define TOKEN(id, text, more) "{\"id\": " #id ", \"content\": \"" text "\"" more "}"
-// With a tilde after tokens that are found in normalized text.
+// Each token is followed by ~ if it is found in normalized text, ! if it must be a single word, and
+// < and > if it takes the white space before and after it.
 static void assert_added(const struct vocabulary_file *file, const char *added) {
+    static const char flags[] = "~!<>";
     char text[64] = "";
-    for (int kind = 0; kind < ADDED_KINDS; kind++) {
-        for (size_t i = 0; i < file->added[kind].count; i++) {
-            snprintf(text + strlen(text), sizeof text - strlen(text),
-                     kind == ADDED_NORMALIZED ? "%s~ " : "%s ", file->added[kind].texts[i]);
+    for (size_t i = 0; i < file->added_count; i++) {
+        strcat(text, file->added[i].text);
+        for (size_t flag = 0; flag < strlen(flags); flag++) {
+            strncat(text, &flags[flag], file->added[i].flags >> flag & 1u);
         }
+        strcat(text, " ");
     }
     assert_string_equal(text, added);
 }
@@ -261,7 +264,7 @@ static void test_only_tokenizer_json(void **state) {
     assert_int_equal(vocabulary_file_read(path, &file, NULL), BERTH_OK);
     assert_string_equal(file.bytes, "[PAD]\n[UNK]\na\n<q>\n");
     assert_int_equal(file.max_word_length, 7);
-    assert_added(&file, "<q> ");
+    assert_added(&file, "[UNK]< <q> ");
     vocabulary_file_done(&file);
     memory_free(path);
     // The folder's rules, and a copy that has both files and the same rules.
@@ -387,10 +390,16 @@ static void test_added_tokens(void **state) {
         {"{" BERTS "}", "{}", "{\"<q>\": 3}", "a\n<q>\n", "<q> ", 1},
         {"{" BERTS ", \"extra_special_tokens\": [\"a\"]}", "{}", "{}", "a\n<q>\n", "<q> a ", 1},
         {"{" BERTS "}", "{\"additional_special_tokens\": [\"<y>\"]}", "{\"<y>\": 4, \"<x>\": 3}",
-         "a\n<x>\n<y>\n", "<y> <x>~ ", 0},
+         "a\n<x>\n<y>\n", "<x>~ <y> ", 0},
         {"{" BERTS
          ", \"added_tokens_decoder\": {\"3\": {\"content\": \"<x>\", \"normalized\": true}}}",
          "{}", "{}", "a\n<x>\n", "<x>~ ", 0},
+        {"{" BERTS
+         ", \"added_tokens_decoder\": {\"1\": {\"content\": \"[UNK]\", \"rstrip\": true}, "
+         "\"3\": {\"content\": \"<x>\", \"single_word\": true, \"normalized\": true}}}",
+         "{}", "{}", "a\n<x>\n", "[UNK]> <x>~! ", 0},
+        {"{" BERTS ", \"additional_special_tokens\": [{\"content\": \"<x>\", \"lstrip\": true}]}",
+         "{}", "{}", "a\n<x>\n", "<x>< ", 0},
         {"{" BERTS "}", "{\"additional_special_tokens\": [\"<y>\", \"[MASK]\", \"<x>\"]}",
          "{\"<y>\": 4, \"<x>\": 3}", "a\n<x>\n<y>\n", "<x> <y> ", 0},
         {"{" BERTS ", \"additional_special_tokens\": [\"a\", \"<x>\"]}",
@@ -463,8 +472,8 @@ static void test_refused_tokens(void **state) {
         {"added_tokens.json", "[\"<x>\"]", "expected an object of tokens and ids"},
         {"added_tokens.json", "{\"<x>\": \"3\"}", "\"<x>\": expected a token with an id"},
         {"tokenizer_config.json",
-         "{\"added_tokens_decoder\": {\"3\": {\"content\": \"<x>\", \"lstrip\": true}}}",
-         "key \"added_tokens_decoder\": \"<x>\" has \"lstrip\": true"},
+         "{\"added_tokens_decoder\": {\"3\": {\"content\": \"<x>\", \"lstrip\": 1}}}",
+         "key \"lstrip\": expected"},
         {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"4\": {\"content\": \"<x>\"}}}",
          "token \"<x>\": expected the id 3, the next one, found 4"},
         {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"1\": {\"content\": \"a\"}}}",
@@ -473,9 +482,6 @@ static void test_refused_tokens(void **state) {
          "\"x\": expected a token with an id"},
         {"tokenizer_config.json", "{\"extra_special_tokens\": [1]}",
          "key \"extra_special_tokens\": expected tokens as strings"},
-        {"special_tokens_map.json",
-         "{\"additional_special_tokens\": [{\"content\": \"<x>\", \"single_word\": true}]}",
-         "key \"additional_special_tokens\": \"<x>\" has \"single_word\": true"},
         {"tokenizer_config.json", "{\"extra_special_tokens\": [\"a\\nb\"]}", "a line break"},
         {"tokenizer_config.json", "{\"extra_special_tokens\": [\"\"]}", "token is empty"},
         {"tokenizer_config.json", "{\"additional_special_tokens\": 1, \"eos_token\": [{}]}",
@@ -526,6 +532,9 @@ static void test_input_rules(void **state) {
         {"{" CLASS("TokenizersBackend") "}", TEMPLATE(PAIR(0), 2), 1, 0, NULL},
         {"{" CLASS("BertTokenizer") ", \"model_input_names\": [\"input_ids\"]}", NULL, 1, 0, NULL},
         {"{\"split_special_tokens\": true}", NULL, 0, 1, NULL},
+        {"{\"split_special_tokens\": true, \"extra_special_tokens\": [{\"content\": \"[PAD]\", "
+         "\"lstrip\": true}]}",
+         NULL, 0, 1, NULL},
         {"{\"split_special_tokens\": true, \"extra_special_tokens\": [\"a\"]}", NULL, 0, 0,
          "\"split_special_tokens\": true is not supported with added tokens, such as \"a\""},
         {"{\"truncation_side\": \"left\"}", NULL, 0, 0,
@@ -656,8 +665,6 @@ static void test_refused_tokenizers(void **state) {
          "duplicate id 0"},
         {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\\nb\": 0}}", ""),
          "line break"},
-        {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", ", \"rstrip\": true")),
-         "\"word\" has \"rstrip\": true"},
         {WHOLE(NORMALIZER(""), WORDS, "{\"id\": 3}"), "entry 0 has no \"content\""},
         {WHOLE(NORMALIZER(", \"clean_text\": 1"), WORDS, ""), "key \"clean_text\": expected"},
         {WHOLE(NORMALIZER(", \"lowercase\": 1"), WORDS, ""), "key \"lowercase\": expected"},

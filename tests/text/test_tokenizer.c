@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
 static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"         // 0 to 4
                                  "the\nun\n##aff\n##able\ncafe\n.\n[\n]\ncls\n" // 5 to 13
                                  "a\n##a\nb\n##b\n\xE4\xB8\xAD\n"               // 14 to 18
@@ -105,7 +107,7 @@ static void test_ill_formed_text(void **state) {
         {"a\xFF\xFEz", 4, 2},     {"a\xE4\xB8", 3, 1},          {"a\xF0\x9F\x98\xE4z", 6, 2},
     };
     struct tokenizer *tokenizer = open_uncased();
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct token_list list = {0};
         // The last byte becomes a "b" after a blank, to check its offset.
         char text[16];
@@ -162,8 +164,8 @@ static void test_special_tokens(void **state) {
 // ids and characters are those of `tokenizers` 0.23.
 static void test_added_tokens(void **state) {
     (void)state;
-    static const char *const added[] = {"[\xE4\xBC\x9A]", "\t", "\xE3\x80\x80", " a ",
-                                        "\xE2\x80\x8B",   NULL};
+    static const struct added_token added[] = {
+        {"[\xE4\xBC\x9A]", 0}, {"\t", 0}, {"\xE3\x80\x80", 0}, {" a ", 0}, {"\xE2\x80\x8B", 0}};
     static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[\xE4\xBC\x9A]\n\t\n"
                                 "\xE3\x80\x80\n a \n\xE2\x80\x8B\na\nb\n\xC3\xA9\n";
     static const struct {
@@ -187,9 +189,10 @@ static void test_added_tokens(void **state) {
          3,
          {{1, 0, 0, 1, 0, 3}, {9, 1, 1, 2, 3, 6}, {11, 2, 2, 3, 6, 7}}},
     };
-    const struct tokenizer_options options = {.lower_case = 1, .added = added};
+    const struct tokenizer_options options = {
+        .lower_case = 1, .added = added, .added_count = COUNT(added)};
     struct tokenizer *tokenizer = open_words(words, options);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         expect_tokens(tokenizer, cases[i].text, cases[i].tokens, cases[i].count);
     }
     tokenizer_close(tokenizer);
@@ -199,10 +202,16 @@ static void test_added_tokens(void **state) {
 // 0.23.
 static void test_normalized_tokens(void **state) {
     (void)state;
-    static const char *const written[] = {"[E1]", NULL};
-    static const char *const added[] = {
-        "covid19", "Z\xC3\xBCrich", "new york", "\xE8\xA9\xB1", "b [e",
-        "Covid19", "\xCC\x81",      "ab",       "ab[e",         NULL};
+    static const struct added_token added[] = {{"[E1]", 0},
+                                               {"covid19", ADDED_NORMALIZED},
+                                               {"Z\xC3\xBCrich", ADDED_NORMALIZED},
+                                               {"new york", ADDED_NORMALIZED},
+                                               {"\xE8\xA9\xB1", ADDED_NORMALIZED},
+                                               {"b [e", ADDED_NORMALIZED},
+                                               {"Covid19", ADDED_NORMALIZED},
+                                               {"\xCC\x81", ADDED_NORMALIZED},
+                                               {"ab", ADDED_NORMALIZED},
+                                               {"ab[e", ADDED_NORMALIZED}};
     static const char words[] =
         "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\ncovid19\nZ\xC3\xBCrich\nnew york\n\xE8\xA9\xB1\n"
         "b [e\n[E1]\nCovid19\n\xCC\x81\nab\nab[e\n";
@@ -232,9 +241,90 @@ static void test_normalized_tokens(void **state) {
         {"\xC3\xA9", 1, {{1, 0, 0, 1, 0, 2}}}, // U+0301 becomes nothing, so it is never found
     };
     const struct tokenizer_options options = {
-        .lower_case = 1, .added = written, .added_normalized = added, .word_pieces = 7};
+        .lower_case = 1, .added = added, .added_count = COUNT(added), .word_pieces = 7};
     struct tokenizer *tokenizer = open_words(words, options);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        expect_tokens(tokenizer, cases[i].text, cases[i].tokens, cases[i].count);
+    }
+    tokenizer_close(tokenizer);
+}
+
+// Added tokens that must be single words or take the white space beside them; ids and offsets are
+// those of `tokenizers` 0.23.
+static void test_neighbours_of_tokens(void **state) {
+    (void)state;
+    static const struct added_token added[] = {
+        {"<w>", ADDED_SINGLE_WORD},
+        {"wo", ADDED_SINGLE_WORD | ADDED_NORMALIZED},
+        {"<l>", ADDED_LSTRIP},
+        {"<r>", ADDED_RSTRIP},
+        {"<both>", ADDED_LSTRIP | ADDED_RSTRIP | ADDED_NORMALIZED},
+        {"won", ADDED_SINGLE_WORD},
+        {"[MASK]", ADDED_LSTRIP},
+        {"n", 0}};
+    static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n.\n<w>\nwo\n<l>\n<r>\n"
+                                "<both>\nwon\nn\n";
+    static const struct {
+        const char *text;
+        size_t count;
+        struct token tokens[7]; // id, word, characters, bytes
+    } cases[] = {
+        {"<w> a<w>",
+         5,
+         {{8, 0, 0, 3, 0, 3},
+          {5, 1, 4, 5, 4, 5},
+          {1, 2, 5, 6, 5, 6},
+          {1, 3, 6, 7, 6, 7},
+          {1, 4, 7, 8, 7, 8}}},
+        {"\xCC\x81<w>.<w>",
+         5,
+         {{1, 0, 1, 2, 2, 3},
+          {1, 1, 2, 3, 3, 4},
+          {1, 2, 3, 4, 4, 5},
+          {7, 3, 4, 5, 5, 6},
+          {8, 4, 5, 8, 6, 9}}},
+        {"WO awo Wo. wo\xCC\x81",
+         5,
+         {{9, 0, 0, 2, 0, 2},
+          {1, 1, 3, 6, 3, 6},
+          {9, 2, 7, 9, 7, 9},
+          {7, 3, 9, 10, 9, 10},
+          {9, 4, 11, 13, 11, 13}}},
+        // A written token ends the text in which normalized ones are looked for.
+        {"nwo a<l>wo",
+         5,
+         {{14, 0, 0, 1, 0, 1},
+          {9, 1, 1, 3, 1, 3},
+          {5, 2, 4, 5, 4, 5},
+          {10, 3, 5, 8, 5, 8},
+          {9, 4, 8, 10, 8, 10}}},
+        // "won", which is no single word, hides "n".
+        {"a wona won.",
+         4,
+         {{5, 0, 0, 1, 0, 1}, {1, 1, 2, 6, 2, 6}, {13, 2, 7, 10, 7, 10}, {7, 3, 10, 11, 10, 11}}},
+        {"a \t<l> b", 3, {{5, 0, 0, 1, 0, 1}, {10, 1, 1, 6, 1, 6}, {6, 2, 7, 8, 7, 8}}},
+        {"a  <both>  <r> \x0B b",
+         4,
+         {{5, 0, 0, 1, 0, 1},
+          {12, 1, 1, 11, 1, 11},
+          {11, 2, 11, 17, 11, 17},
+          {6, 3, 17, 18, 17, 18}}},
+        // The blank beside <l> is that token's.
+        {"<Both> \x01 <l>a",
+         3,
+         {{12, 0, 0, 7, 0, 7}, {10, 1, 8, 12, 8, 12}, {5, 2, 12, 13, 12, 13}}},
+        {"<r>\xE2\x80\xA8<l>", 2, {{11, 0, 0, 4, 0, 6}, {10, 1, 4, 7, 6, 9}}},
+        // The blanks that normalization puts around an ideograph are not the token's.
+        {"\xE4\xB8\xAD <both>", 2, {{1, 0, 0, 1, 0, 3}, {12, 1, 1, 8, 3, 10}}},
+        {"a [MASK].", 3, {{5, 0, 0, 1, 0, 1}, {4, 1, 1, 8, 1, 8}, {7, 2, 8, 9, 8, 9}}},
+        {"<BOTH>\x01 . <both> <both>",
+         4,
+         {{12, 0, 0, 8, 0, 8}, {7, 1, 8, 9, 8, 9}, {12, 2, 9, 17, 9, 17}, {12, 3, 17, 23, 17, 23}}},
+    };
+    const struct tokenizer_options options = {
+        .lower_case = 1, .added = added, .added_count = COUNT(added), .word_pieces = 8};
+    struct tokenizer *tokenizer = open_words(words, options);
+    for (size_t i = 0; i < COUNT(cases); i++) {
         expect_tokens(tokenizer, cases[i].text, cases[i].tokens, cases[i].count);
     }
     tokenizer_close(tokenizer);
@@ -244,9 +334,10 @@ static void test_normalized_tokens(void **state) {
 // does not contain it if the token is found as it is written.
 static void test_added_tokens_are_no_pieces(void **state) {
     (void)state;
-    static const char *const added[] = {"ab", "##b", NULL};
+    static const struct added_token added[] = {{"ab", 0}, {"##b", 0}};
     static const char words[] = "[UNK]\na\n##bc\nab\n##b\n";
-    const struct tokenizer_options options = {.lower_case = 1, .added = added, .word_pieces = 3};
+    const struct tokenizer_options options = {
+        .lower_case = 1, .added = added, .added_count = COUNT(added), .word_pieces = 3};
     struct tokenizer *tokenizer = open_words(words, options);
     assert_int_equal(tokenizer_find(tokenizer, "ab", 2), 3);
     assert_string_equal(tokenizer_piece(tokenizer, 4), "##b");
@@ -264,7 +355,7 @@ static void test_longest_word(void **state) {
                  {{.max_word_length = 5000}, 5000}};
     static char text[5001];
     memset(text, 'a', sizeof text);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct tokenizer *tokenizer = open_options(cases[i].options);
         assert_int_equal(tokenizer_rules_of(tokenizer)->max_word_length, cases[i].limit);
         struct token_list list = {0};
@@ -430,6 +521,7 @@ int main(void) {
         cmocka_unit_test(test_special_tokens),
         cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_normalized_tokens),
+        cmocka_unit_test(test_neighbours_of_tokens),
         cmocka_unit_test(test_added_tokens_are_no_pieces),
         cmocka_unit_test(test_longest_word),
         cmocka_unit_test(test_final_sigma),

@@ -31,15 +31,17 @@
 static enum berth_status digest_vocabulary(const struct tokenizer *tokenizer,
                                            char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     struct buffer text = {0};
-    size_t special_count, written;
-    const char *const *specials = tokenizer_specials(tokenizer, &special_count, &written);
+    size_t special_count;
+    const struct added_token *specials = tokenizer_specials(tokenizer, &special_count);
     for (size_t id = 0; id < tokenizer_size(tokenizer); id++) {
         buffer_put_text(&text, tokenizer_piece(tokenizer, (int32_t)id));
         buffer_put(&text, "\n", 1);
     }
     for (size_t i = 0; i < special_count; i++) {
-        buffer_put_text(&text, specials[i]);
-        buffer_put(&text, i < written ? "\n" : " \n", i < written ? 1 : 2);
+        buffer_put_text(&text, specials[i].text);
+        buffer_put_byte(&text, ' ');
+        buffer_put_byte(&text, (char)('0' + specials[i].flags));
+        buffer_put_byte(&text, '\n');
     }
     enum berth_status status =
         text.failed ? error_no_memory(error, text.length, "the vocabulary")

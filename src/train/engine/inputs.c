@@ -69,8 +69,8 @@ static struct tokenizer_options options_of(const struct berth_config *config,
                    : rules->strip_accents   ? TOKENIZER_ACCENTS_STRIP
                                             : TOKENIZER_ACCENTS_KEEP,
         .whole_ideographs = !rules->tokenize_chinese_chars,
-        .added = (const char *const *)file->added[ADDED_WRITTEN].texts,
-        .added_normalized = (const char *const *)file->added[ADDED_NORMALIZED].texts,
+        .added = file->added,
+        .added_count = file->added_count,
         .word_pieces = file->word_pieces,
         .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
                                                                    : (int)config->max_word_length,

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/special.h"
+
+#include "core/utf8.h"
+#include "text/normalized.h"
+#include "text/unicode.h"
+
+#include <string.h>
+
+// --- what is beside a token ---------------------------------------------------------------------
+
+enum side { SIDE_NOTHING, SIDE_BLANK, SIDE_WORD, SIDE_OTHER };
+
+// White space to a regular expression of the tokenizers library. Cleaning drops the last three.
+static int is_blank(unsigned flags, uint32_t point) {
+    return (flags & UNICODE_SPACE) != 0 || point == '\v' || point == '\f' || point == 0x85;
+}
+
+static enum side side_of(uint32_t point) {
+    if (point == UTF8_ILL_FORMED) {
+        return SIDE_OTHER;
+    }
+    const unsigned flags = unicode_properties_of(point, UNICODE_HUGGINGFACE)->flags;
+    return is_blank(flags, point)        ? SIDE_BLANK
+           : (flags & UNICODE_WORD) != 0 ? SIDE_WORD
+                                         : SIDE_OTHER;
+}
+
+// What a character shows to a token, before or after it, that is found in the text as it is
+// written, or that is `normalized`.
+static enum side side_to(const struct basic_rules *rules, uint32_t point, int normalized,
+                         int before) {
+    uint32_t points[UNICODE_MAP_MAX];
+    if (!normalized) {
+        return side_of(point);
+    }
+    const size_t count = normalized_point(rules, point, points);
+    if (count == 0) {
+        return SIDE_NOTHING;
+    }
+    const enum side side = side_of(points[before ? count - 1 : 0]);
+    return side == SIDE_BLANK && count > 1 ? SIDE_OTHER : side; // the blanks around an ideograph
+}
+
+// What is between `from` and `at`: returns the side of the last character that shows one, and sets
+// *blanks to where the white space before `at` begins, of which an earlier token may have some.
+static enum side look_before(const struct basic_walk *walk, size_t from, size_t at, int normalized,
+                             size_t *blanks) {
+    enum side first = SIDE_NOTHING, side = SIDE_NOTHING;
+    uint32_t point;
+    *blanks = at;
+    while (at > from && (side == SIDE_NOTHING || side == SIDE_BLANK)) {
+        at -= utf8_decode_before(walk->text, at, &point);
+        side = side_to(walk->rules, point, normalized, 1);
+        first = first == SIDE_NOTHING ? side : first;
+        *blanks = side == SIDE_BLANK && at >= walk->special_end ? at : *blanks;
+    }
+    return first;
+}
+
+// What is between `at` and `to`: the side of the first character that shows one, and *blanks is
+// where the white space after `at` ends.
+static enum side look_after(const struct basic_walk *walk, size_t at, size_t to, int normalized,
+                            size_t *blanks) {
+    enum side first = SIDE_NOTHING, side = SIDE_NOTHING;
+    uint32_t point;
+    *blanks = at;
+    while (at < to && (side == SIDE_NOTHING || side == SIDE_BLANK)) {
+        at += utf8_decode(walk->text + at, to - at, &point);
+        side = side_to(walk->rules, point, normalized, 0);
+        first = first == SIDE_NOTHING ? side : first;
+        *blanks = side == SIDE_BLANK ? at : *blanks;
+    }
+    return first;
+}
+
+static struct special find_written(struct basic_walk *walk, size_t at);
+
+// The beginning of a token that is found as it is written, if only white space and dropped
+// characters are before it; else the end of the text.
+static size_t next_written(struct basic_walk *walk, size_t at) {
+    enum side side = SIDE_BLANK;
+    uint32_t point;
+    while (at < walk->length && (side == SIDE_NOTHING || side == SIDE_BLANK)) {
+        const struct special next = find_written(walk, at);
+        if (next.token != NULL) {
+            return next.begin;
+        }
+        at += utf8_decode(walk->text + at, walk->length - at, &point);
+        side = side_to(walk->rules, point, 1, 0);
+    }
+    return walk->length;
+}
+
+// Whether a character separates words in the original text; -1 if it is dropped, so that the next
+// one decides.
+static int separates(const struct basic_rules *rules, uint32_t point) {
+    if (point == UTF8_ILL_FORMED) {
+        return -1;
+    }
+    unsigned flags = basic_flags_of(rules, point);
+    if ((flags & UNICODE_DROP) != 0) {
+        return -1;
+    }
+    return (flags & (UNICODE_SPACE | UNICODE_CJK)) != 0;
+}
+
+// Whether the bytes [begin, end) of the text are surrounded by separators or the ends of the text.
+static int stands_alone(const struct basic_walk *walk, size_t begin, size_t end) {
+    uint32_t point;
+    int before = -1, after = -1;
+    while (before < 0 && begin > 0) {
+        begin -= utf8_decode_before(walk->text, begin, &point);
+        before = separates(walk->rules, point);
+    }
+    while (after < 0 && end < walk->length) {
+        end += utf8_decode(walk->text + end, walk->length - end, &point);
+        after = separates(walk->rules, point);
+    }
+    return before != 0 && after != 0;
+}
+
+// --- tokens -------------------------------------------------------------------------------------
+
+// The token, which [begin, end) of the text is, with its white space; none if it is not a single
+// word and must be one.
+static struct special place(struct basic_walk *walk, const struct added_token *token, size_t begin,
+                            size_t end) {
+    const int normalized = (token->flags & ADDED_NORMALIZED) != 0;
+    struct special special = {token->text, begin, end, !normalized};
+    if ((token->flags & (ADDED_SINGLE_WORD | ADDED_LSTRIP | ADDED_RSTRIP)) == 0) {
+        return special;
+    }
+    size_t blanks_begin, blanks_end;
+    const size_t from = normalized ? walk->written_end : 0,
+                 to = normalized ? next_written(walk, end) : walk->length;
+    const enum side before = look_before(walk, from, begin, normalized, &blanks_begin),
+                    after = look_after(walk, end, to, normalized, &blanks_end);
+    if ((token->flags & ADDED_SINGLE_WORD) != 0 && (before == SIDE_WORD || after == SIDE_WORD)) {
+        return (struct special){0};
+    }
+    if ((token->flags & ADDED_LSTRIP) != 0) {
+        special.begin = blanks_begin;
+    }
+    if ((token->flags & ADDED_RSTRIP) != 0) {
+        special.end = blanks_end;
+    }
+    return special;
+}
+
+// The longest token at `at` that is there as it is written.
+static struct special find_written(struct basic_walk *walk, size_t at) {
+    const struct added_token *found = NULL;
+    size_t end = at;
+    if (at < walk->written_hidden) {
+        return (struct special){0};
+    }
+    for (size_t i = 0; i < walk->rules->written; i++) {
+        const struct added_token *token = &walk->rules->specials[i];
+        const size_t bytes = strlen(token->text);
+        if (bytes > end - at && walk->length - at >= bytes &&
+            memcmp(walk->text + at, token->text, bytes) == 0 &&
+            (!walk->rules->whole_specials || stands_alone(walk, at, at + bytes))) {
+            found = token;
+            end = at + bytes;
+        }
+    }
+    if (found == NULL) {
+        return (struct special){0};
+    }
+    const struct special special = place(walk, found, at, end);
+    walk->written_hidden = special.token == NULL ? end : walk->written_hidden;
+    return special;
+}
+
+// The longest token at walk->offset that the text becomes when it is normalized.
+static struct special find_normalized(struct basic_walk *walk) {
+    const struct basic_rules *rules = walk->rules;
+    const size_t at = walk->offset;
+    size_t bytes = 0;
+    int32_t number = rules->special_count > rules->written && at >= walk->normalized_hidden
+                         ? normalized_find(walk, walk->length, &bytes)
+                         : -1;
+    for (size_t i = 1; number >= 0 && i < bytes; i++) {
+        if (find_written(walk, at + i).token != NULL) {
+            number = normalized_find(walk, at + i, &bytes);
+            break;
+        }
+    }
+    if (number < 0 || (rules->whole_specials && !stands_alone(walk, at, at + bytes))) {
+        return (struct special){0};
+    }
+    const struct special special = place(walk, &rules->specials[number], at, at + bytes);
+    walk->normalized_hidden = special.token == NULL ? at + bytes : walk->normalized_hidden;
+    return special;
+}
+
+struct special special_at(struct basic_walk *walk) {
+    if (!walk->rules->special_first[walk->text[walk->offset]]) {
+        return (struct special){0};
+    }
+    const struct special written = find_written(walk, walk->offset);
+    return written.token != NULL ? written : find_normalized(walk);
+}
