@@ -15,13 +15,14 @@
 // and 64 columns; warp w has rows 16 w to 16 w + 15, as eight fragments C. Operands in shared
 // memory are rows of 64 numbers from a multiple of 1,024 bytes on; the vector of 16 bytes that
 // would be number v of row r is number v ^ (r % 8) (swizzled by 128 bytes).
-//   gpu_wgmma_begin           before the first product, after the last change of its registers
-//   gpu_wgmma_rows            starts c (+)= own[64, 16] tile[64, 16]^T, columns 16 k and after of
-//   both gpu_wgmma_columns         starts c += a[64, 16] tile[16, 64], rows 16 k and after; a:
-//   fragments A gpu_wgmma_commit          after the last product gpu_wgmma_wait            waits
-//   for all products; until then their registers must not be used gpu_wgmma_receive         after
-//   the wait: makes the compiler read the sums again gpu_wgmma_publish         before a barrier:
-//   lets products see what this thread copied
+//   gpu_wgmma_begin    before the first product, after the last change of its registers
+//   gpu_wgmma_rows     starts c (+)= own[64, 16] tile[64, 16]^T, of both columns 16 k and after
+//   gpu_wgmma_columns  starts c += a[64, 16] tile[16, 64], of the tile rows 16 k and after; a has
+//                      fragments A
+//   gpu_wgmma_commit   after the last product
+//   gpu_wgmma_wait     waits for all products, whose registers must not be used until then
+//   gpu_wgmma_receive  after the wait: makes the compiler read the sums again
+//   gpu_wgmma_publish  before a barrier: lets products see what this thread copied
 #ifndef BERTH_GPU_MMA_H
 #define BERTH_GPU_MMA_H
 
