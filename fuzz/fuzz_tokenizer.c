@@ -13,7 +13,13 @@
 static const char vocabulary[] =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[\n]\na\nb\nab\nabc\n##a\n##b\n##bc\n##c\n.\n,\n"
     "\xC3\xA9\n##\xC3\xA9\n\xCF\x83\n##\xCF\x82\n##\xCF\x83\n\xE4\xB8\xAD\n\xE1\x84\x80\n"
-    "##\xE1\x85\xA1\n\xF0\x9D\x85\x97\n##\xF0\x9D\x85\xA5\n##\xF0\x9D\x85\xAE\n##\xE3\x80\xAE\n";
+    "##\xE1\x85\xA1\n\xF0\x9D\x85\x97\n##\xF0\x9D\x85\xA5\n##\xF0\x9D\x85\xAE\n##\xE3\x80\xAE\n[a]"
+    "\nB.\n";
+
+static const struct added_token added[] = {
+    {"[a]", ADDED_SINGLE_WORD | ADDED_LSTRIP},
+    {"B.", ADDED_NORMALIZED | ADDED_SINGLE_WORD | ADDED_RSTRIP},
+    {"[MASK]", ADDED_LSTRIP | ADDED_RSTRIP}};
 
 static void check_tokens(const struct tokenizer *tokenizer, const struct token_list *list,
                          size_t length) {
@@ -47,6 +53,8 @@ static struct tokenizer_options options_of(unsigned settings) {
     int google = settings & 1;
     return (struct tokenizer_options){.rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE,
                                       .lower_case = (settings & 2) != 0,
+                                      .added = added,
+                                      .added_count = sizeof added / sizeof *added,
                                       .split_special = (settings & 4) == 0 ? 0
                                                        : google            ? -1
                                                                            : 1,
