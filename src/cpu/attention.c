@@ -158,7 +158,8 @@ static void apply(struct cpu *cpu, struct task *t, struct mat to, struct mat p,
 static void apply_transposed(struct cpu *cpu, struct task *t, struct mat to, const void *strips,
                              const struct head *b) {
     const struct product product =
-        product_of_strips(to, strips, b->columns, product_steps(t->length, to.dtype));
+        product_of_strips(to, strips, b->columns, product_steps(t->length, to.dtype),
+                          kernels_strip_rows(cpu->kernels, to.dtype));
     multiply(cpu, t, product, to.dtype);
 }
 

@@ -17,13 +17,6 @@
 #define CPU_TILE_TOKENS 2048 // bf16 tokens that one product adds to dw; half as many in f32
 #define CPU_CHUNK 65536      // elements of a chunk of a flat buffer
 
-// The table for processors that multiply bf16 matrices natively.
-#if defined(__x86_64__)
-#define CPU_NATIVE_BF16 (&kernels_avx512bf16)
-#else
-#define CPU_NATIVE_BF16 ((const struct kernels *)NULL)
-#endif
-
 struct cpu {
     struct device device;
     const struct kernels *kernels;

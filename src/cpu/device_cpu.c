@@ -78,7 +78,7 @@ static int64_t widest(const struct device_shape *shape) {
 // the operands.
 static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     if (cpu->kernels->multiplies_all_shapes || shape->compute == DTYPE_F32 ||
-        cpu->kernels == CPU_NATIVE_BF16) {
+        cpu->kernels->native_bf16) {
         return PAD_BYTES;
     }
     const int64_t layer = widest(shape), words = shape->decoder_rows > 0 ? shape->vocabulary : 0;
@@ -91,7 +91,7 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
 // Per thread: memory that oneDNN allocates and frees within an f32 product of a head.
 static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     const int by_library = !cpu->kernels->multiplies_all_shapes &&
-                           (shape->compute == DTYPE_F32 || cpu->kernels != CPU_NATIVE_BF16);
+                           (shape->compute == DTYPE_F32 || !cpu->kernels->native_bf16);
     return shape->training && by_library ? gemm_heap_bytes(shape->hidden) : 0;
 }
 
@@ -236,10 +236,10 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->device = operations;
     cpu->device.state = cpu;
     cpu->device.threads = cpu->threads;
-    cpu->device.fast_dtype = kernels == CPU_NATIVE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    cpu->device.fast_dtype = kernels->native_bf16 ? DTYPE_BF16 : DTYPE_F32;
     cpu->marked = clock_now();
     enum berth_status status =
-        gemm_open(cpu->threads, kernels == CPU_NATIVE_BF16, kernels, &cpu->gemm, error);
+        gemm_open(cpu->threads, kernels->native_bf16, kernels, &cpu->gemm, error);
     if (status != BERTH_OK) {
         memory_free(cpu);
         return status;

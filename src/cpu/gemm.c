@@ -281,7 +281,8 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
     if (s->a_transposed) {
         gemm->kernels->pack_strips(scratch, stored(operands->a, s->k, s->m, s->lda, s->type), 0,
                                    s->k);
-        product = product_of_strips(c, scratch, operands->b, product_steps(s->k, s->type));
+        product = product_of_strips(c, scratch, operands->b, product_steps(s->k, s->type),
+                                    kernels_strip_rows(gemm->kernels, s->type));
     } else {
         const struct mat a = stored(operands->a, s->m, s->k, s->lda, s->type);
         product = product_of_rows(c, a, operands->b, product_steps(s->k, s->type));

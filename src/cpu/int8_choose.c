@@ -22,6 +22,8 @@ struct candidate {
 
 enum { CANDIDATES = 5 };
 
+#define AVX512_BF16 "amx amx-emulated avx512bf16"
+
 static size_t candidates(struct candidate list[CANDIDATES]) {
     size_t count = 0;
 #if defined(__x86_64__)
@@ -29,13 +31,13 @@ static size_t candidates(struct candidate list[CANDIDATES]) {
     const int avx2 = kernels_choose("avx2", NULL) != NULL;
     const int vnni = kernels_choose("avx512", NULL) != NULL && __builtin_cpu_supports("avx512vnni");
     const int bf16 = vnni && kernels_choose("avx512bf16", NULL) != NULL;
-    list[count++] = (struct candidate){&int8_avx512bf16, "avx512bf16", bf16};
-    list[count++] = (struct candidate){&int8_avx512vnni, "avx512bf16 avx512", vnni};
+    list[count++] = (struct candidate){&int8_avx512bf16, AVX512_BF16, bf16};
+    list[count++] = (struct candidate){&int8_avx512vnni, AVX512_BF16 " avx512", vnni};
     list[count++] =
-        (struct candidate){&int8_avxvnni, "avx512bf16 avx512 avx2", avx2 && has_avxvnni()};
-    list[count++] = (struct candidate){&int8_avx2, "avx512bf16 avx512 avx2", avx2};
+        (struct candidate){&int8_avxvnni, AVX512_BF16 " avx512 avx2", avx2 && has_avxvnni()};
+    list[count++] = (struct candidate){&int8_avx2, AVX512_BF16 " avx512 avx2", avx2};
 #endif
-    list[count++] = (struct candidate){&int8_generic, "avx512bf16 avx512 avx2 generic", 1};
+    list[count++] = (struct candidate){&int8_generic, AVX512_BF16 " avx512 avx2 generic", 1};
     return count;
 }
 

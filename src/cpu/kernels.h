@@ -105,9 +105,13 @@ static inline struct product product_of_rows(struct mat c, struct mat a, const v
                             .panel = product_panel(c.cols)};
 }
 
-// The same, a packed in strips.
+// The same, a packed in strips, or by rows (kernels_strip_rows).
 static inline struct product product_of_strips(struct mat c, const void *strips, const void *b,
-                                               int64_t steps) {
+                                               int64_t steps, int are_rows) {
+    if (are_rows) {
+        const struct mat words = {(void *)(uintptr_t)strips, c.rows, steps, steps, DTYPE_F32};
+        return product_of_rows(c, words, b, steps);
+    }
     return (struct product){.c = c,
                             .depth = steps,
                             .last = steps,
@@ -214,6 +218,7 @@ struct kernels {
     // 1: these kernels multiply every shape, because with these instructions the library's sums
     // depend on the number of rows and on addresses.
     int multiplies_all_shapes;
+    int native_bf16; // 1: the processor multiplies bf16
     // Panels of the columns [first, last) of x [k, n]; first is a multiple of PRODUCT_COLUMNS, as
     // is last unless it is n.
     void (*pack_columns)(void *packed, struct mat x, int64_t first, int64_t last);
@@ -221,6 +226,7 @@ struct kernels {
     void (*pack_rows)(void *packed, struct mat x, int64_t first, int64_t last);
     // Strips of a, which is transposed: x has its columns from `first`, an even number, on, of k.
     void (*pack_strips)(void *packed, struct mat x, int64_t first, int64_t k);
+    int strips_are_rows; // in bf16 pack_strips writes rows of words instead, one after the other
 
     // Runs `rounds` rounds of multiply-adds in registers; returns the number of floating-point
     // operations.
@@ -233,7 +239,14 @@ extern const struct kernels kernels_generic;
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;
 extern const struct kernels kernels_avx512bf16;
+extern const struct kernels kernels_amx;
+extern const struct kernels kernels_amx_emulated; // computes the same on a processor without AMX
 #endif
+
+// Whether what pack_strips writes is rows.
+static inline int kernels_strip_rows(const struct kernels *kernels, enum dtype dtype) {
+    return kernels->strips_are_rows && dtype == DTYPE_BF16;
+}
 
 // The table for `instructions` (NULL or "auto": the best that this processor supports); NULL and an
 // error if the name is unknown or the processor does not support it.

@@ -34,7 +34,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${kernel_dir}/kernels_avx512.c PROPERTIES
     COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags}")
   set_source_files_properties(${kernel_dir}/kernels_avx512bf16.c PROPERTIES
-    COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags};-mavx512bf16;${kernel_bf16_flags}")
+    COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags};-mavx512bf16;-mamx-tile;-mamx-bf16;${kernel_bf16_flags}")
   foreach(row "avx2;${kernel_avx2_flags}" "avxvnni;${kernel_avx2_flags};-mavxvnni"
       "avx512vnni;${kernel_avx512_flags};-mavx512vnni"
       "avx512bf16;${kernel_avx512_flags};-mavx512vnni;-mavx512bf16")

@@ -307,7 +307,8 @@ static struct results *results_together(const struct handles *handles, const str
 }
 
 static void one_call_gives_the_bits_of_single_calls(void **state) {
-    static const char *const instructions[] = {"auto", "generic", "avx2", "avx512", "avx512bf16"};
+    static const char *const instructions[] = {"auto",   "generic",    "avx2",
+                                               "avx512", "avx512bf16", "amx"};
     static struct many many;
     many_fill(&many);
     for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++) {

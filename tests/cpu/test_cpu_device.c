@@ -202,7 +202,7 @@ static void run_attention(struct device *dev, struct attention_case *c, enum dty
 // An update that is skipped because its numbers are not finite leaves nothing to the next one, not
 // even in the device's own memory, of which shorter sequences use a part.
 static void nothing_is_left_of_numbers_that_are_not_finite(void **state) {
-    static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
+    static const char *const sets[] = {INSTRUCTION_SETS};
     static const int32_t lengths[] = {33, 35, 47, 48};
     static struct attention_case fresh, used;
     for (size_t i = 0; i < 2 * sizeof sets / sizeof *sets; i++) {
@@ -319,13 +319,14 @@ static void an_activation_follows_every_product(void **state) {
         {.m = 21, .n = 75, .k = 33, .lda = 33, .ldb = 75, .ldc = 75},
         {.m = 17, .n = 50, .k = 2200, .lda = 2200, .ldb = 50, .ldc = 50},
         {.m = 3, .n = 70, .k = 24, .lda = 24, .ldb = 70, .ldc = 70}};
-    static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
+    static const char *const sets[] = {INSTRUCTION_SETS};
     struct epilogue_case *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
     assert_non_null(one);
     assert_non_null(two);
-    for (size_t i = 0; i < 8 * sizeof shapes / sizeof *shapes; i++) {
-        const struct gemm_shape *s = &shapes[i / 8];
-        const struct kernels *kernels = kernels_choose(sets[i / 2 % 4], NULL);
+    enum { CASES = 2 * sizeof sets / sizeof *sets };
+    for (size_t i = 0; i < CASES * sizeof shapes / sizeof *shapes; i++) {
+        const struct gemm_shape *s = &shapes[i / CASES];
+        const struct kernels *kernels = kernels_choose(sets[i % CASES / 2], NULL);
         struct gemm *gemm;
         if (kernels == NULL) {
             continue;

@@ -116,7 +116,7 @@ static int open_with(const struct device_options *options, struct device **dev) 
 
 static void test_bytes(void **state) {
     (void)state;
-    static const char *const instructions[] = {"avx512bf16", "avx512", "avx2", "generic"};
+    static const char *const instructions[] = {INSTRUCTION_SETS};
     static const int threads[] = {1, 2, 3, 16};
     for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++) {
         for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
@@ -137,7 +137,7 @@ static void test_bytes(void **state) {
 // Shapes that would need more memory, and odd depths of bf16, are not packed.
 static void test_shapes(void **state) {
     (void)state;
-    static const char *const instructions[] = {"avx512bf16", "avx512", "avx2", "generic"};
+    static const char *const instructions[] = {INSTRUCTION_SETS};
     float data[2];
     for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++) {
         const struct device_options options = {.threads = 1, .instructions = instructions[i]};

@@ -204,7 +204,7 @@ static void threads_give_the_same_bits(void **state) {
     }
 }
 
-static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
+static const char *const sets[] = {INSTRUCTION_SETS};
 #define SETS (sizeof sets / sizeof *sets)
 
 static void check_instruction_sets(const struct mode *mode) {

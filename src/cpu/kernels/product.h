@@ -69,7 +69,6 @@ ALWAYS_INLINE __m512 word_of(const char *from) {
     return _mm512_set1_ps(word);
 }
 
-// The sums begin with the bias.
 ALWAYS_INLINE void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block,
                               struct deferred_epilogue *deferred, struct prefetch_queue *prefetches,
                               int vectors, int pairs) {
@@ -171,14 +170,9 @@ ALWAYS_INLINE void store_block(void *to, int64_t stride, __m512 sum[PRODUCT_ROWS
     }
 }
 
-ALWAYS_INLINE void block_of(const struct product *p, const struct block *block,
-                            struct deferred_epilogue *deferred, int64_t row, int64_t column,
-                            int vectors, int pairs) {
-    __m512 sum[PRODUCT_ROWS][VECTORS];
-    void *to = row_at(p->c, row, column);
-    if (!p->result_cached) {
-        prefetch_block_of_c(p, row, column, vectors * VECTOR);
-    }
+// The sums begin with the bias.
+ALWAYS_INLINE void begin_sums(const struct product *p, __m512 sum[PRODUCT_ROWS][VECTORS],
+                              int64_t column, const struct block *block, int vectors) {
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
         const __m512 bias = p->bias == NULL
@@ -190,7 +184,11 @@ ALWAYS_INLINE void block_of(const struct product *p, const struct block *block,
             sum[i][j] = bias;
         }
     }
-    block_sums(sum, block, deferred, p->prefetches, vectors, pairs);
+}
+
+ALWAYS_INLINE void write_sums(const struct product *p, __m512 sum[PRODUCT_ROWS][VECTORS],
+                              int64_t row, int64_t column, const struct block *block, int vectors) {
+    void *to = row_at(p->c, row, column);
     if (p->factors != NULL) {
         scale_sums(sum, p->factors + row, block->rows, vectors);
     }
@@ -201,6 +199,18 @@ ALWAYS_INLINE void block_of(const struct product *p, const struct block *block,
     } else {
         store_block(to, p->c.stride, sum, block, vectors, DTYPE_F32, 0);
     }
+}
+
+ALWAYS_INLINE void block_of(const struct product *p, const struct block *block,
+                            struct deferred_epilogue *deferred, int64_t row, int64_t column,
+                            int vectors, int pairs) {
+    __m512 sum[PRODUCT_ROWS][VECTORS];
+    if (!p->result_cached) {
+        prefetch_block_of_c(p, row, column, vectors * VECTOR);
+    }
+    begin_sums(p, sum, column, block, vectors);
+    block_sums(sum, block, deferred, p->prefetches, vectors, pairs);
+    write_sums(p, sum, row, column, block, vectors);
     finish_deferred(deferred);
     if (defers_epilogue(p, block->columns)) {
         *deferred = deferred_epilogue_of(p, row, column, block->rows);

@@ -9,36 +9,43 @@
 #include "cpu/kernels/products.h"
 #include "cpu/kernels/softmax.h"
 
+// clang-format off
+#define KERNELS_SHARED                                                                             \
+    .embed_forward = embed_forward,                                                                \
+    .embed_backward = embed_backward,                                                              \
+    .norm_forward = norm_forward,                                                                  \
+    .norm_backward = norm_backward,                                                                \
+    .drop_row = drop_row,                                                                          \
+    .scatter_add = scatter_add,                                                                    \
+    .activation_forward = activation_forward,                                                      \
+    .activation_backward = activation_backward,                                                    \
+    .activate = activate,                                                                          \
+    .column_sums = column_sums,                                                                    \
+    .add = add,                                                                                    \
+    .attention_masks = attention_masks,                                                            \
+    .softmax_forward = softmax_forward,                                                            \
+    .softmax_backward = softmax_backward,                                                          \
+    .cross_entropy = cross_entropy,                                                                \
+    .copy = copy,                                                                                  \
+    .sum_squares = sum_squares,                                                                    \
+    .adamw = adamw,                                                                                \
+    .lamb_moments = lamb_moments,                                                                  \
+    .lamb_apply = lamb_apply,                                                                      \
+    .product_f32 = product_f32,                                                                    \
+    .pack_columns = pack_columns,                                                                  \
+    .pack_rows = pack_rows,                                                                        \
+    .peak_f32 = peak_f32
+// clang-format on
+
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
-    .embed_forward = embed_forward,
-    .embed_backward = embed_backward,
-    .norm_forward = norm_forward,
-    .norm_backward = norm_backward,
-    .drop_row = drop_row,
-    .scatter_add = scatter_add,
-    .activation_forward = activation_forward,
-    .activation_backward = activation_backward,
-    .activate = activate,
-    .column_sums = column_sums,
-    .add = add,
-    .attention_masks = attention_masks,
-    .softmax_forward = softmax_forward,
-    .softmax_backward = softmax_backward,
-    .cross_entropy = cross_entropy,
-    .copy = copy,
-    .sum_squares = sum_squares,
-    .adamw = adamw,
-    .lamb_moments = lamb_moments,
-    .lamb_apply = lamb_apply,
-    .product_f32 = product_f32,
-    .pack_columns = pack_columns,
-    .pack_rows = pack_rows,
+    KERNELS_SHARED,
     .pack_strips = pack_strips,
     .product_bf16 = product_bf16,
-#if !defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+    .native_bf16 = 1,
+#elif !defined(__AVX512F__)
     .multiplies_all_shapes = 1,
 #endif
-    .peak_f32 = peak_f32,
     .peak_bf16 = peak_bf16,
 };
