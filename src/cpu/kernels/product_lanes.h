@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of product.h for instruction sets without AVX-512, in the compiler's vector types,
-// so that every instruction set has them. A block of 4 x 24 sums, three vectors of columns and a
-// word fill the 16 registers of AVX2. Layouts and the order of sums are those of product.h; two
-// bf16 are multiplied one after the other, as f32.
+// so that every instruction set has them. The sums of a block of 4 rows, some vectors of columns
+// and a word fill the processor's registers. Layouts and the order of sums are those of product.h.
+// Two bf16 are multiplied one after the other, as f32, unless the processor multiplies pairs.
 #ifndef BERTH_CPU_KERNELS_PRODUCT_LANES_H
 #define BERTH_CPU_KERNELS_PRODUCT_LANES_H
 
@@ -11,10 +11,24 @@
 
 #if !defined(__AVX512F__)
 
-enum { EIGHT = 8, BLOCK_ROWS = PRODUCT_ROWS / 2, BLOCK_VECTORS = 3, TRANSPOSED = EIGHT };
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#include <arm_neon.h>
+#endif
 
-typedef float eight __attribute__((vector_size(32)));
-typedef uint32_t eight_words __attribute__((vector_size(32)));
+// Numbers of a vector, which is what a register holds: GCC keeps the sums of longer ones in memory.
+// Vectors of a block's columns: of f32, and where pairs of bf16 take registers for their halves.
+#if defined(__AVX2__)
+enum { VECTOR = 8, VECTORS = 3, VECTORS_OF_HALVES = 2 }; // of 16 registers
+#elif defined(__aarch64__)
+enum { VECTOR = 4, VECTORS = 6, VECTORS_OF_HALVES = 4 }; // of 32
+#else
+enum { VECTOR = 4, VECTORS = 3, VECTORS_OF_HALVES = 4 }; // of 16
+#endif
+enum { VECTORS_MOST = VECTORS > VECTORS_OF_HALVES ? VECTORS : VECTORS_OF_HALVES };
+enum { BLOCK_ROWS = PRODUCT_ROWS / 2, TRANSPOSED = 8 };
+
+typedef float numbers __attribute__((vector_size(VECTOR * 4)));
+typedef uint32_t words __attribute__((vector_size(VECTOR * 4)));
 
 // --- the product --------------------------------------------------------------------------------
 
@@ -27,83 +41,102 @@ struct block {
     int64_t steps;
 };
 
-ALWAYS_INLINE eight eight_load(const void *from) {
-    eight x;
+// What a word is: one f32, or two bf16, which are multiplied as a pair or one after the other.
+enum word_kind { WORD_SINGLE, WORD_PAIR, WORD_HALVES };
+
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define WORD_BF16 WORD_PAIR
+#else
+#define WORD_BF16 WORD_HALVES
+#endif
+
+ALWAYS_INLINE words words_from(const uint32_t *from) {
+    words x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
 // The words as f32, or their first or second halves.
-ALWAYS_INLINE eight operand_of(eight_words words, int rounds, int round) {
-    return (eight)(rounds == 1 ? words : round == 0 ? words << 16 : words & 0xFFFF0000u);
+ALWAYS_INLINE numbers operand_of(words x, enum word_kind kind, int round) {
+    return (numbers)(kind != WORD_HALVES ? x : round == 0 ? x << 16 : x & 0xFFFF0000u);
 }
 
-ALWAYS_INLINE void block_sums(eight sum[BLOCK_ROWS][BLOCK_VECTORS], const struct block *block,
-                              int vectors, int rounds) {
+ALWAYS_INLINE numbers multiply_add(numbers sum, numbers a, numbers b, enum word_kind kind) {
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+    if (kind == WORD_PAIR) {
+        return (numbers)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
+    }
+#endif
+    return sum + a * b;
+}
+
+ALWAYS_INLINE void block_sums(numbers sum[BLOCK_ROWS][VECTORS_MOST], const struct block *block,
+                              int vectors, enum word_kind kind) {
     const char *const *row = block->row;
     const uint32_t *b = block->columns;
+    const int rounds = kind == WORD_HALVES ? 2 : 1;
     int64_t at = 0;
 #pragma GCC unroll 4
     for (int i = 0; i < BLOCK_ROWS; i++) {
-#pragma GCC unroll 3
+#pragma GCC unroll 6
         for (int j = 0; j < vectors; j++) {
-            sum[i][j] = (eight){0};
+            sum[i][j] = (numbers){0};
         }
     }
     for (int64_t step = 0; step < block->steps; step++, at += block->step, b += block->width) {
 #pragma GCC unroll 2
         for (int round = 0; round < rounds; round++) {
-            eight columns[BLOCK_VECTORS];
-#pragma GCC unroll 3
+            numbers columns[VECTORS_MOST];
+#pragma GCC unroll 6
             for (int j = 0; j < vectors; j++) {
-                columns[j] = operand_of((eight_words)eight_load(b + j * EIGHT), rounds, round);
+                columns[j] = operand_of(words_from(b + j * VECTOR), kind, round);
             }
 #pragma GCC unroll 4
             for (int i = 0; i < BLOCK_ROWS; i++) {
                 uint32_t word;
                 memcpy(&word, row[i] + at, sizeof word);
-                const eight all = operand_of(word + (eight_words){0}, rounds, round);
-#pragma GCC unroll 3
+                const numbers all = operand_of(word + (words){0}, kind, round);
+#pragma GCC unroll 6
                 for (int j = 0; j < vectors; j++) {
-                    sum[i][j] += all * columns[j];
+                    sum[i][j] = multiply_add(sum[i][j], all, columns[j], kind);
                 }
             }
         }
     }
 }
 
-// The first `count` of eight numbers, and zeros.
-ALWAYS_INLINE eight numbers_from(const float *from, int64_t count) {
-    eight x = {0};
-    memcpy(&x, from, (size_t)chunk_length(0, count, EIGHT) * sizeof *from);
+// The first `count` numbers of a vector, and zeros.
+ALWAYS_INLINE numbers numbers_from(const float *from, int64_t count) {
+    numbers x = {0};
+    memcpy(&x, from, (size_t)chunk_length(0, count, VECTOR) * sizeof *from);
     return x;
 }
 
-ALWAYS_INLINE void store_sums(void *to, enum dtype dtype, eight sum, int64_t count,
+ALWAYS_INLINE void store_sums(void *to, enum dtype dtype, numbers sum, int64_t count,
                               int accumulate) {
-    float lane[EIGHT];
+    float lane[VECTOR];
     if (dtype == DTYPE_F32) {
         sum = accumulate ? sum + numbers_from(to, count) : sum;
-        memcpy(to, &sum, (size_t)chunk_length(0, count, EIGHT) * sizeof(float));
+        memcpy(to, &sum, (size_t)chunk_length(0, count, VECTOR) * sizeof(float));
         return;
     }
     memcpy(lane, &sum, sizeof lane);
-    store_bf16(to, lane, chunk_length(0, count, EIGHT));
+    store_bf16(to, lane, chunk_length(0, count, VECTOR));
 }
 
 ALWAYS_INLINE void block_of(const struct product *p, const struct block *block, int64_t row,
-                            int64_t column, int vectors, int rounds) {
-    eight sum[BLOCK_ROWS][BLOCK_VECTORS];
+                            int64_t column, int vectors, enum word_kind kind) {
+    numbers sum[BLOCK_ROWS][VECTORS_MOST];
     const int64_t rows = chunk_length(row, p->c.rows, BLOCK_ROWS);
     prefetch_next_rows(p->prefetches);
-    block_sums(sum, block, vectors, rounds);
-#pragma GCC unroll 3
+    block_sums(sum, block, vectors, kind);
+#pragma GCC unroll 6
     for (int j = 0; j < vectors; j++) {
-        const int64_t first = column + j * EIGHT, count = p->c.cols - first;
+        const int64_t first = column + j * VECTOR, count = p->c.cols - first;
         if (count <= 0) {
             break;
         }
-        const eight bias = p->bias == NULL ? (eight){0} : numbers_from(p->bias + first, count);
+        const numbers bias = p->bias == NULL ? (numbers){0} : numbers_from(p->bias + first, count);
 #pragma GCC unroll 4
         for (int i = 0; i < BLOCK_ROWS; i++) {
             if (i < rows) {
@@ -114,13 +147,13 @@ ALWAYS_INLINE void block_of(const struct product *p, const struct block *block, 
         }
     }
     if (has_epilogue(p)) {
-        epilogue_block(p, row, column, rows, chunk_length(column, p->c.cols, vectors * EIGHT));
+        epilogue_block(p, row, column, rows, chunk_length(column, p->c.cols, vectors * VECTOR));
     }
 }
 
 // All rows of some columns of a panel. Rows missing in the last block are read as the last row.
 ALWAYS_INLINE void multiply_columns(const struct product *p, int64_t panel, int64_t width,
-                                    int64_t skipped, int vectors, int rounds) {
+                                    int64_t skipped, int vectors, enum word_kind kind) {
     struct block block = {.step = p->a_step,
                           .columns = (const uint32_t *)p->b + panel * p->depth + p->first * width +
                                      skipped,
@@ -132,32 +165,31 @@ ALWAYS_INLINE void multiply_columns(const struct product *p, int64_t panel, int6
             block.row[i] = (const char *)p->a + own / PRODUCT_ROWS * p->a_strip +
                            own % PRODUCT_ROWS * p->a_row + p->first * p->a_step;
         }
-        block_of(p, &block, row, panel + skipped, vectors, rounds);
+        block_of(p, &block, row, panel + skipped, vectors, kind);
     }
 }
 
-ALWAYS_INLINE void product_of(const struct product *p, int rounds) {
+ALWAYS_INLINE void product_of(const struct product *p, enum word_kind kind) {
     for (int64_t panel = 0; panel < p->c.cols; panel += p->panel) {
         const int64_t width = lanes_of(chunk_length(panel, p->c.cols, p->panel));
-        // The halves of words need registers as well.
-        const int is_wide = rounds == 1 && width % (BLOCK_VECTORS * EIGHT) == 0;
-        const int vectors = is_wide ? BLOCK_VECTORS : 2;
-        for (int64_t skipped = 0; skipped < width; skipped += vectors * EIGHT) {
+        const int is_wide = kind != WORD_HALVES && width % (VECTORS * VECTOR) == 0;
+        const int vectors = is_wide ? VECTORS : VECTORS_OF_HALVES;
+        for (int64_t skipped = 0; skipped < width; skipped += vectors * VECTOR) {
             if (is_wide) {
-                multiply_columns(p, panel, width, skipped, BLOCK_VECTORS, rounds);
+                multiply_columns(p, panel, width, skipped, VECTORS, kind);
             } else {
-                multiply_columns(p, panel, width, skipped, 2, rounds);
+                multiply_columns(p, panel, width, skipped, VECTORS_OF_HALVES, kind);
             }
         }
     }
 }
 
 NO_SANITIZE static void multiply_f32(const struct product *p) {
-    product_of(p, 1);
+    product_of(p, WORD_SINGLE);
 }
 
 NO_SANITIZE static void multiply_bf16(const struct product *p) {
-    product_of(p, 2);
+    product_of(p, WORD_BF16);
 }
 
 // --- packing ------------------------------------------------------------------------------------
@@ -203,20 +235,20 @@ static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
 // Columns [column, column + 8) of a panel, from rows of x, 8 steps at a time.
 ALWAYS_INLINE void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
                                    int64_t steps) {
-    const int64_t count = chunk_length(column, x.rows, EIGHT),
+    const int64_t count = chunk_length(column, x.rows, TRANSPOSED),
                   elements = x.dtype == DTYPE_F32 ? 1 : 2;
-    for (int64_t from = 0; from < steps; from += EIGHT) {
-        const int64_t few = chunk_length(from, steps, EIGHT);
-        uint32_t words[EIGHT][EIGHT] = {0};
+    for (int64_t from = 0; from < steps; from += TRANSPOSED) {
+        const int64_t few = chunk_length(from, steps, TRANSPOSED);
+        uint32_t block[TRANSPOSED][TRANSPOSED] = {0};
         for (int64_t i = 0; i < count; i++) {
-            uint32_t row[EIGHT];
+            uint32_t row[TRANSPOSED];
             memcpy(row, row_at(x, column + i, from * elements), (size_t)few * sizeof *row);
             for (int64_t step = 0; step < few; step++) {
-                words[step][i] = row[step];
+                block[step][i] = row[step];
             }
         }
         for (int64_t step = 0; step < few; step++) {
-            memcpy(to + (from + step) * width, words[step], sizeof words[step]);
+            memcpy(to + (from + step) * width, block[step], sizeof block[step]);
         }
     }
 }
