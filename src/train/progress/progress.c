@@ -23,6 +23,11 @@ const json *progress_own_keys(const json *state) {
     return own != NULL ? own : state;
 }
 
+const json *progress_sizes(const json *state) {
+    const json *own = progress_own_keys(state);
+    return json_member(own, "train_batch_size") != NULL ? own : state;
+}
+
 // The progress of the same run when it has done nothing yet.
 static struct progress progress_of(const struct progress *run, json *log) {
     return (struct progress){.jobs = run->jobs,
@@ -509,9 +514,8 @@ static enum berth_status check_same_run(struct progress *found,
     const json *state = source->state, *own = progress_own_keys(state);
     const char *path = source->path;
     const struct batching *batching = source->batching;
-    // A file written before Berth had its own key has the size of an update in the Trainer's.
-    const json *sizes = json_member(own, "train_batch_size") != NULL ? own : state;
-    TRY(check_number(sizes, path, "train_batch_size", batching->update_sequences, error));
+    TRY(check_number(progress_sizes(state), path, "train_batch_size", batching->update_sequences,
+                     error));
     TRY(check_number(own, path, "train_features", batching->features, error));
     TRY(check_settings(source, error));
     if (found->files != NULL) {
