@@ -105,7 +105,14 @@ static enum berth_status set_scheduler(struct cli_call *call, const struct legac
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         value = strcmp(value, names[i][0]) == 0 ? names[i][1] : value;
     }
-    return cli_set(call, legacy->setting, value, error);
+    const enum berth_status status = cli_set(call, legacy->setting, value, error);
+    return status != BERTH_USAGE
+               ? status
+               : error_set(error, BERTH_USAGE,
+                           "option lr_scheduler_type: \"%s\" is not available; expected linear, "
+                           "cosine, cosine_with_restarts, polynomial, constant, "
+                           "constant_with_warmup or inverse_sqrt, or --schedule NAME",
+                           value);
 }
 
 // Hugging Face's names adamw_torch, adamw_hf, adamw_apex_fused, ... all mean one optimizer.

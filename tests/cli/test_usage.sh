@@ -123,6 +123,10 @@ plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.
     --evaluation_strategy epoch --bf16 False --no_cuda --disable_tqdm True --use_tpu false \
     --lr_scheduler_type constant_with_warmup
 expect_err "--use_tpu false has no effect"
+# shellcheck disable=SC2086
+run $base --dry_run --lr_scheduler_type cosine_with_min_lr
+expect_code 2
+expect_err 'option lr_scheduler_type: "cosine_with_min_lr" is not available; expected linear, cosine'
 # transformers' file with only "auto" values, with the Trainer's flag.
 cat >"$work/auto.json" <<'END'
 {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",

@@ -60,7 +60,7 @@ for i, row in enumerate(table["workers"]):
     assert (row["worker"], row["seed"], row["folder"]) == (i, int(seed) + i, f"worker-{i}"), row
     assert (row["host"], row["state"], row["error"]) == (socket.gethostname(), "finished", None), row
     for key, value in found[i].items():
-        if key.startswith("eval_") and key != "eval_runtime":
+        if key.startswith("eval_") and key not in ("eval_runtime", "eval_samples", "eval_samples_per_second"):
             assert row[key if key == "eval_loss" else key[len("eval_"):]] == value, (row, key, value)
 print(best)
 END

@@ -395,6 +395,25 @@ double fixture_number(const char *output, const char *file, const char *key) {
     return value;
 }
 
+void fixture_expect_smoothed_loss(struct fixture_run *run) {
+    run->config.validation_file = run->config.train_file;
+    run->config.train_batch_size = 1000;
+    run->config.max_steps = 1;
+    run->config.learning_rate = 0;
+    run->config.hidden_dropout_prob = run->config.attention_probs_dropout_prob = 0;
+    run->config.label_smoothing_factor = 0.3;
+    assert_int_equal(fixture_execute(run), BERTH_OK);
+    json *found;
+    double trained = 0, evaluated = 0;
+    char *path = path_join(run->config.output_dir, "all_results.json");
+    assert_int_equal(json_read_file(path, &found, NULL), BERTH_OK);
+    assert_int_equal(json_get_real(found, path, "train_loss", &trained, NULL), BERTH_OK);
+    assert_int_equal(json_get_real(found, path, "eval_loss", &evaluated, NULL), BERTH_OK);
+    assert_true(trained > 0 && fabs(trained - evaluated) < 1e-5 * trained);
+    json_free(found);
+    memory_free(path);
+}
+
 double fixture_history(const char *output, int64_t step, const char *key) {
     json *state;
     assert_int_equal(json_read_file(fixture_path(output, "trainer_state.json"), &state, NULL),

@@ -87,6 +87,9 @@ void fixture_assert_not_logged(const char *part);
 void fixture_expect(struct fixture_run *run, int status, const char *part);
 // A number in a JSON file of an output folder.
 double fixture_number(const char *output, const char *file, const char *key);
+// With label smoothing, checks that the loss of an evaluation on the training data is that of the
+// update before it, which changes nothing: both are of the same targets.
+void fixture_expect_smoothed_loss(struct fixture_run *run);
 // The number under `key` in the history's record of an update, in trainer_state.json.
 double fixture_history(const char *output, int64_t step, const char *key);
 // Copies a folder (one level of files).

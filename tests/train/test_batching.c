@@ -7,7 +7,9 @@
 #include "train/engine/batching.h"
 #include "train/engine/division.h"
 #include "train/engine/feed.h"
+#include "trainer_steps.golden.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,9 +188,42 @@ static void test_ends_of_epochs(void **state) {
         assert_int_equal(slice.count, step % 3 == 2 ? 6 : 32);
         sequences += (int64_t)slice.count;
         assert_int_equal(batching_ends_epoch(&b, step + 1), step % 3 == 2);
-        assert_true(batching_epochs(&b, step) == (double)step / 3.0);
+        assert_true(fabs(batching_epochs(&b, step) - (double)step / 3.0) < 1e-12);
     }
     assert_int_equal(sequences, 3 * 70);
+}
+
+// The number of updates and the epoch after each, against the Trainer's (trainer_steps.golden.h).
+static void test_epochs_of_the_trainer(void **state) {
+    for (size_t i = 0; i < sizeof trainer_steps / sizeof *trainer_steps; i++) {
+        struct berth_config config = make(0, trainer_steps[i].micro, trainer_steps[i].accumulation);
+        struct batching b;
+        config.num_train_epochs = trainer_steps[i].epochs;
+        config.max_steps = trainer_steps[i].max_steps;
+        assert_int_equal(batching_resolve(&b, &config, trainer_steps[i].examples, 1, NULL),
+                         BERTH_OK);
+        assert_int_equal(b.total_steps, trainer_steps[i].steps);
+        const int64_t before = b.total_steps > TRAINER_LAST ? b.total_steps - TRAINER_LAST : 0;
+        for (int64_t step = before + 1; step <= b.total_steps; step++) {
+            const double epoch = trainer_steps[i].last[step - before - 1];
+            assert_true(fabs(batching_epochs(&b, step) - epoch) < 1e-12);
+        }
+    }
+}
+
+// 50 sequences in updates of 32 by 8 parts in micro-batches of 2: 2 + 2 of all parts, for any
+// number of ranks.
+static void test_epochs_of_virtual_ranks(void **state) {
+    for (int64_t ranks = 1; ranks <= 8; ranks *= 2) {
+        struct berth_config config = make(32, 2, 0);
+        struct batching b;
+        config.virtual_ranks = 8;
+        assert_int_equal(batching_resolve(&b, &config, 50, ranks, NULL), BERTH_OK);
+        assert_true(batching_epochs(&b, 1) == 0.5);
+        assert_int_equal(batching_resolve(&b, &config, 40, ranks, NULL), BERTH_OK);
+        assert_true(batching_epochs(&b, 1) == 2.0 / 3.0);
+        assert_true(batching_epochs(&b, 2) == 1);
+    }
 }
 
 static void test_the_last_update_can_be_left_out(void **state) {
@@ -480,6 +515,8 @@ int main(void) {
         cmocka_unit_test(test_parts_decide_on_micro_batches),
         cmocka_unit_test(test_slices_of_updates),
         cmocka_unit_test(test_ends_of_epochs),
+        cmocka_unit_test(test_epochs_of_the_trainer),
+        cmocka_unit_test(test_epochs_of_virtual_ranks),
         cmocka_unit_test(test_the_last_update_can_be_left_out),
         cmocka_unit_test(test_ends_of_epochs_within_updates),
         cmocka_unit_test(test_worst_case_is_met_and_never_passed),

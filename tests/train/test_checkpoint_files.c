@@ -12,6 +12,7 @@
 #include "train/progress/progress.h"
 
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // --- a small state ------------------------------------------------------------------------------
@@ -107,8 +108,13 @@ static void test_cut_manifest(void **state) {
     refuse_prefixes("manifest.json", SIZE_MAX, read_manifest);
 }
 
-static const struct batching batching = {
-    .features = 7, .update_sequences = 2, .updates_per_epoch = 4, .total_steps = 8};
+static const struct batching batching = {.features = 7,
+                                         .update_sequences = 2,
+                                         .micro = {.tokens = INT64_MAX, .sequences = 1},
+                                         .parts = 1,
+                                         .accumulation = 2,
+                                         .updates_per_epoch = 4,
+                                         .total_steps = 8};
 
 // The settings of the run whose history is written and read.
 static struct berth_config history_settings(void) {
@@ -189,6 +195,58 @@ static void test_what_the_trainer_needs(void **state) {
     }
     assert_true(json_is_object_value(json_member(control, "attributes")));
     json_free(found);
+}
+
+static json *saved_history(const struct berth_config *config) {
+    json *found;
+    assert_int_equal(save_history(config), BERTH_OK);
+    assert_int_equal(json_read_file(scratch("trainer_state.json"), &found, NULL), BERTH_OK);
+    return found;
+}
+
+// The Trainer counts the sequences of a micro-batch, and saves every 500 updates where Berth saves
+// only the best models. Berth resumes all the same, also from a file without a key of its own.
+static void test_sizes_as_the_trainer_counts(void **state) {
+    struct berth_config config = history_settings();
+    config.save_steps = INT64_MAX;
+    json *found = saved_history(&config);
+    assert_int_equal(json_as_integer(json_member(found, "train_batch_size")), 1);
+    assert_int_equal(json_as_integer(json_member(found, "save_steps")), 500);
+    json_free(found);
+    assert_int_equal(read_history(NULL), BERTH_OK);
+}
+
+// Whether the history of update 3 names a checkpoint of the best model, which is that of `best`.
+static int names_best(const struct berth_config *config, int64_t best) {
+    const struct task_score score = {.items = {{"f1", 60.0}}, .count = 1, .loss = NAN};
+    const struct best_metric metric = {.name = "f1", .value = 60.0};
+    struct progress progress;
+    json *found;
+    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    progress.step = best;
+    progress_add_evaluation(&progress, 1.0, &score, &metric);
+    progress.step = 3;
+    assert_int_equal(
+        progress_write(&progress, config, &batching, scratch("trainer_state.json"), NULL),
+        BERTH_OK);
+    assert_int_equal(json_read_file(scratch("trainer_state.json"), &found, NULL), BERTH_OK);
+    const int is_named = json_text(json_member(found, "best_model_checkpoint")) != NULL;
+    json_free(found);
+    progress_done(&progress);
+    return is_named;
+}
+
+// The Trainer looks for the folder of the best model. That of the update itself is being written.
+static void test_the_best_model_may_have_no_checkpoint(void **state) {
+    struct berth_config config = history_settings();
+    config.output_dir = scratch_folder;
+    assert_false(names_best(&config, 2));
+    assert_true(names_best(&config, 3));
+    config.save_strategy = "no";
+    assert_false(names_best(&config, 3));
+    config.save_strategy = NULL;
+    assert_int_equal(mkdir(scratch("checkpoint-2"), 0755), 0);
+    assert_true(names_best(&config, 2));
 }
 
 static void test_cut_trainer_state(void **state) {
@@ -486,7 +544,7 @@ static void test_trainer_state_of_format_1(void **state) {
     assert_int_equal(json_read_file(scratch("trainer_state.json"), &now, NULL), BERTH_OK);
     assert_ptr_not_equal(progress_own_keys(now), now);
     then = json_copy_deep(progress_own_keys(now));
-    static const char *const keys[] = {"global_step", "train_batch_size", "log_history"};
+    static const char *const keys[] = {"global_step", "log_history"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_set(then, keys[i], json_copy_deep(json_member(now, keys[i])));
     }
@@ -668,6 +726,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         STATE_TEST(test_cut_manifest),
         STATE_TEST(test_what_the_trainer_needs),
+        STATE_TEST(test_sizes_as_the_trainer_counts),
+        STATE_TEST(test_the_best_model_may_have_no_checkpoint),
         STATE_TEST(test_cut_trainer_state),
         STATE_TEST(test_cut_optimizer_file),
         STATE_TEST(test_optimizer_file_without_memory),

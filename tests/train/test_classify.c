@@ -142,6 +142,45 @@ static void expect_loss_twice(const char *folder) {
     memory_free(text);
 }
 
+// All models score the same, so the first is the best. It stays if the metric is named, as in the
+// Trainer.
+static void a_named_metric_keeps_the_best_checkpoint(void **state) {
+    write_own_files();
+    for (int named = 0; named < 2; named++) {
+        struct fixture_run run = own_run(named ? "named" : "unnamed");
+        run.config.learning_rate = 0;
+        run.config.max_steps = 4;
+        run.config.eval_steps = run.config.save_steps = 1;
+        run.config.save_total_limit = 2;
+        run.config.metric_for_best_model = named ? "accuracy" : NULL;
+        assert_int_equal(fixture_execute(&run), BERTH_OK);
+        for (int step = 1; step <= 4; step++) {
+            char name[64];
+            snprintf(name, sizeof name, "checkpoint-%d", step);
+            assert_int_equal(dir_exists(fixture_path(named ? "named" : "unnamed", name)),
+                             step == 4 || step == (named ? 1 : 3));
+        }
+    }
+}
+
+// As the Trainer's file of an evaluation.
+static void expect_evaluation_keys(const char *folder) {
+    const double samples = fixture_number(folder, "eval_results.json", "eval_samples");
+    const double seconds = fixture_number(folder, "eval_results.json", "eval_runtime");
+    const double rate = fixture_number(folder, "eval_results.json", "eval_samples_per_second");
+    assert_true(samples == 20 && fabs(rate * seconds - samples) < 1e-6);
+    assert_true(fixture_number(folder, "eval_results.json", "epoch") ==
+                fixture_number(folder, "train_results.json", "epoch"));
+}
+
+static void an_evaluation_smooths_labels(void **state) {
+    write_own_files();
+    struct fixture_run first = own_run("first"), run = own_run("smoothed");
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    run.config.model_name_or_path = fixture_keep("first");
+    fixture_expect_smoothed_loss(&run);
+}
+
 static void own_classes_are_learnt(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
@@ -151,6 +190,7 @@ static void own_classes_are_learnt(void **state) {
     assert_true(fixture_number("out", "eval_results.json", "eval_accuracy") == 1.0);
     assert_true(fixture_number("out", "all_results.json", "eval_accuracy") == 1.0);
     assert_true(fixture_number("out", "all_results.json", "global_step") == 60);
+    expect_evaluation_keys("out");
     fixture_assert_holds(fixture_path("out", "eval_results.txt"),
                          "eval_accuracy = 1.0\neval_loss = 0.");
     fixture_assert_holds(fixture_path("out", "eval_results.txt"), "\nglobal_step = 60\nloss = 0.");
@@ -793,6 +833,8 @@ static void what_does_not_fit_is_reported(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(own_classes_are_learnt),
+        FIXTURE_TEST(an_evaluation_smooths_labels),
+        FIXTURE_TEST(a_named_metric_keeps_the_best_checkpoint),
         FIXTURE_TEST(a_column_without_labels_is_predicted),
         FIXTURE_TEST(an_unusable_test_file_is_reported_before_training),
         FIXTURE_TEST(a_trained_model_predicts_by_its_own_classes),

@@ -240,6 +240,20 @@ static void test_schedules(void **state) {
     assert_note("no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001");
 }
 
+// WarmupLR keeps the optimizer's rate, WarmupDecayLR does not.
+static void test_schedules_without_a_maximum(void **state) {
+    struct berth_config config =
+        good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
+             "\"scheduler\":{\"type\":\"WarmupLR\"}}");
+    assert_true(config.learning_rate == 1e-4);
+    assert_note("no scheduler.params.warmup_max_lr: optimizer.params.lr, as in DeepSpeed");
+    config =
+        good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
+             "\"scheduler\":{\"type\":\"WarmupDecayLR\"}}");
+    assert_true(config.learning_rate == 0.001);
+    assert_note("DeepSpeed's default of 0.001");
+}
+
 static void test_without_a_scheduler(void **state) {
     static const char text[] = "{\"train_batch_size\":8}";
     struct berth_config config = good(text);
@@ -659,6 +673,7 @@ int main(void) {
         SCRATCH_TEST(test_sections_without_effect),
         SCRATCH_TEST(test_lamb),
         SCRATCH_TEST(test_schedules),
+        SCRATCH_TEST(test_schedules_without_a_maximum),
         SCRATCH_TEST(test_loss_scaling),
         SCRATCH_TEST(test_fp16_runs_as_such_on_a_gpu),
         SCRATCH_TEST(test_command_line_wins_and_says_so),

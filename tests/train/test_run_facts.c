@@ -41,6 +41,15 @@ static void test_settings_and_numbers(void **state) {
     assert_int_equal(facts.updates, 16);
     assert_true(facts.learning_rate == 0.25);
     run_facts_done(&facts);
+    // Since Berth has a key of its own, the other one is of a micro-batch.
+    assert_int_equal(
+        read_facts(&facts,
+                   "{\"global_step\":20,\"train_batch_size\":2,\"stateful_callbacks\":{\"Berth\":"
+                   "{\"attributes\":{\"train_batch_size\":8," SETTINGS "}}}}",
+                   NULL),
+        BERTH_OK);
+    assert_int_equal(facts.sequences, 8);
+    run_facts_done(&facts);
 }
 
 static void test_what_does_not_fit_is_refused(void **state) {

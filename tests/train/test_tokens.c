@@ -140,6 +140,11 @@ static void names_are_learnt(void **state) {
     memory_free(text);
 }
 
+static void an_evaluation_smooths_labels(void **state) {
+    struct fixture_run run = tag_run("smoothed");
+    fixture_expect_smoothed_loss(&run);
+}
+
 // As one process with the same parts, however the micro-batches are cut: the divisors are the
 // weights of all labels of the update.
 static void micro_batches_change_nothing(void **state) {
@@ -448,6 +453,7 @@ static void a_text_is_tagged_in_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(names_are_learnt),
+        FIXTURE_TEST(an_evaluation_smooths_labels),
         FIXTURE_TEST(micro_batches_change_nothing),
         FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
         FIXTURE_TEST(frozen_weights_stay),

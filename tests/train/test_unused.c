@@ -51,6 +51,17 @@ static void test_schedules(void **state) {
     expect("", LIST("cos_min_ratio", "0.1", "schedule", "warmup_cosine_linear"), NONE);
 }
 
+static void test_a_constant_rate_has_no_warmup(void **state) {
+    (void)state;
+    expect(
+        "warmup_steps has no effect with schedule constant; constant_warmup has a warm-up\n"
+        "warmup_proportion has no effect with schedule constant; constant_warmup has a warm-up\n",
+        LIST("warmup_steps", "3", "warmup_proportion", "0.2", "schedule", "constant"), NONE);
+    expect("", LIST("warmup_steps", "0", "warmup_proportion", "0", "schedule", "constant"), NONE);
+    expect("", LIST("warmup_steps", "3", "schedule", "constant_warmup"), NONE);
+    expect("", NONE, LIST("warmup_steps", "3", "schedule", "constant"));
+}
+
 static void test_optimizers(void **state) {
     (void)state;
     expect("max_coeff has no effect with optimizer nvlamb\n"
@@ -113,6 +124,7 @@ static void test_loss_scales(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_a_constant_rate_has_no_warmup),
         cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_loss_scales),
         cmocka_unit_test(test_other_options),

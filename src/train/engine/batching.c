@@ -100,13 +100,13 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
     return BERTH_OK;
 }
 
-static double updates_of_epochs(const struct berth_config *config, double updates_per_epoch) {
-    return ceil(config->num_train_epochs * updates_per_epoch - 1e-9);
+// As the Trainer rounds: 0.07 epochs of 100 updates are 8, because the product is just above 7.
+static double updates_of_epochs(const struct berth_config *config, int64_t updates_per_epoch) {
+    return ceil(config->num_train_epochs * (double)updates_per_epoch);
 }
 
 static enum berth_status count_steps(struct batching *batching, const struct berth_config *config,
-                                     double updates_per_epoch, struct berth_error *error) {
-    const double steps = updates_of_epochs(config, updates_per_epoch);
+                                     double steps, struct berth_error *error) {
     if (config->max_steps <= 0 && !(steps >= 0 && steps <= 1e12)) {
         return error_set(error, BERTH_CONFIG,
                          "num_train_epochs %g does not give a valid number of updates",
@@ -126,7 +126,7 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
         updates = config->max_steps_per_epoch;
     }
     batching->updates_per_epoch = updates;
-    return count_steps(batching, config, (double)updates, error);
+    return count_steps(batching, config, updates_of_epochs(config, updates), error);
 }
 
 enum berth_status batching_round_to_groups(struct batching *b, const struct berth_config *config,
@@ -169,7 +169,8 @@ enum berth_status batching_drop_last(struct batching *batching, const struct ber
     if (batching->updates_per_epoch > whole) {
         batching->updates_per_epoch = whole;
     }
-    return count_steps(batching, config, (double)batching->updates_per_epoch, error);
+    return count_steps(batching, config, updates_of_epochs(config, batching->updates_per_epoch),
+                       error);
 }
 
 enum berth_status batching_cross_epochs(struct batching *batching,
@@ -182,8 +183,9 @@ enum berth_status batching_cross_epochs(struct batching *batching,
         micro->sequences = sequences < micro->sequences ? sequences : micro->sequences;
         micro->masked = masked > max_predictions ? masked : max_predictions;
     }
-    return count_steps(batching, config,
-                       (double)batching->features / (double)batching->update_sequences, error);
+    // The quotient is inexact, so the product may be just above a whole number.
+    const double updates = (double)batching->features / (double)batching->update_sequences;
+    return count_steps(batching, config, ceil(config->num_train_epochs * updates - 1e-9), error);
 }
 
 // The number of updates of all epochs, without max_steps and max_steps_per_epoch.
@@ -191,7 +193,7 @@ static int64_t whole_epochs(const struct batching *b, const struct berth_config 
     const int64_t updates = config->dataloader_drop_last
                                 ? b->features / b->update_sequences
                                 : divide_up(b->features, b->update_sequences);
-    return (int64_t)updates_of_epochs(config, (double)updates);
+    return (int64_t)updates_of_epochs(config, updates);
 }
 
 // The number of updates by the rule of Google's programs: int(examples / train_batch_size *
@@ -214,9 +216,25 @@ enum berth_status batching_apply_steps_rule(struct batching *b, const struct ber
     return BERTH_OK;
 }
 
+// The number of micro-batches of all processes that `sequences` of an update make, for any number
+// of processes with virtual_ranks.
+static int64_t micro_batches(const struct batching *b, int64_t sequences) {
+    const int64_t all = b->update_sequences;
+    const int is_whole =
+        b->micro.tokens < INT64_MAX || b->micro.sequences >= divide_up(all, b->parts);
+    return divide_up(sequences, is_whole ? all : b->parts * b->micro.sequences);
+}
+
 double batching_epochs(const struct batching *b, int64_t step) {
-    return b->crosses_epochs ? (double)step * (double)b->update_sequences / (double)b->features
-                             : (double)step / (double)b->updates_per_epoch;
+    if (b->crosses_epochs) {
+        return (double)step * (double)b->update_sequences / (double)b->features;
+    }
+    const int64_t before_last = b->updates_per_epoch - 1;
+    const int64_t left = b->features - before_last * b->update_sequences;
+    const int64_t each = micro_batches(b, b->update_sequences);
+    const int64_t last = left < b->update_sequences ? micro_batches(b, left) : each;
+    return (double)(step / b->updates_per_epoch) +
+           (double)(step % b->updates_per_epoch * each) / (double)(before_last * each + last);
 }
 
 int batching_ends_epoch(const struct batching *b, int64_t step) {

@@ -79,7 +79,8 @@ enum berth_status batching_apply_steps_rule(struct batching *batching,
                                             struct berth_error *error);
 
 // The number of completed epochs after `step` updates, and whether one ended within the last
-// update.
+// update. As in the Trainer, a part of an epoch is counted in micro-batches, of which the last
+// update may have fewer; micro-batches limited by tokens are not counted.
 double batching_epochs(const struct batching *batching, int64_t step);
 int batching_ends_epoch(const struct batching *batching, int64_t step);
 

@@ -144,7 +144,7 @@ static enum berth_status write_results(const struct predict_job *job,
     TRY(file_lock_check(&job->lock, error));
     TRY(job->task->write(&job->evaluation.set, results, error));
     return results->use == TASK_VALIDATE && results->score->count > 0
-               ? task_write_scores(results->folder, results->score, results->seconds, error)
+               ? task_write_scores(results, error)
                : BERTH_OK;
 }
 
@@ -165,6 +165,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     struct task_results results = {.use = job->use,
                                    .folder = job->config.output_dir,
                                    .score = &score,
+                                   .samples = job->evaluation.set.examples,
                                    .seconds = timing.seconds};
     TRY(comm_settle(job->comm, is_first(job) ? write_results(job, &results, error) : BERTH_OK,
                     error));

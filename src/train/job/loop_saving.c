@@ -71,11 +71,12 @@ static int goes_on_after_save_error(const struct training_loop *loop) {
 
 static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
     const struct berth_config *config = run->loop->config;
-    const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best.value);
+    // As in the Trainer, the best checkpoint also stays where a metric is only named.
+    const int is_wanted = strategy_keeps_best(config) || config->metric_for_best_model != NULL;
     return (struct checkpoint_limits){
         .newest = newest,
         .limit = config->save_total_limit,
-        .best = keeps ? run->progress->best_step : -1,
+        .best = is_wanted && !isnan(run->progress->best.value) ? run->progress->best_step : -1,
         .originals_after = original_is_written(config) ? run->progress->phase_start : -1};
 }
 

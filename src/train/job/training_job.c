@@ -491,6 +491,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                        .loop = &done,
                                        .progress = &job->progress,
                                        .train = &job->train,
+                                       .evaluated = &job->evaluation.set,
                                        .config = &job->config,
                                        .epoch = job_epoch(job),
                                        .seconds = clock_now() - job->begin};

@@ -267,6 +267,17 @@ static enum berth_status write_training(const struct training_summary *summary,
     return results_write_json(summary->config->output_dir, "train", fields, count, error);
 }
 
+static enum berth_status write_scores(const struct training_summary *summary,
+                                      struct berth_error *error) {
+    const struct task_results results = {.folder = summary->config->output_dir,
+                                         .score = &summary->loop->score,
+                                         .is_training = 1,
+                                         .epoch = summary->epoch,
+                                         .samples = summary->evaluated->examples,
+                                         .seconds = summary->loop->prediction_seconds};
+    return task_write_scores(&results, error);
+}
+
 // Whether train_results.json is of the run that made the updates, not of an earlier one.
 static int has_training(const struct training_summary *summary) {
     char *path = path_join(summary->config->output_dir, "train_results.json");
@@ -288,8 +299,7 @@ enum berth_status training_report_summary(const struct training_summary *summary
         TRY(write_training(summary, error));
     }
     if (summary->loop->score.count > 0) {
-        TRY(task_write_scores(summary->config->output_dir, &summary->loop->score,
-                              summary->loop->prediction_seconds, error));
+        TRY(write_scores(summary, error));
     }
     report_summary(summary, log);
     return BERTH_OK;

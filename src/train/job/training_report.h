@@ -34,6 +34,7 @@ struct training_summary {
     const struct training_result *loop;
     const struct progress *progress;
     const struct task_set *train;
+    const struct task_set *evaluated; // if there is a score
     const struct berth_config *config;
     double epoch;   // at the end
     double seconds; // of the whole job

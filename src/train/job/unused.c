@@ -85,6 +85,22 @@ static void note_pairs(const struct berth_config *typed, const struct berth_conf
     }
 }
 
+// No warm-up, asked for by name, is no mistake.
+static void note_warmup(const struct berth_config *typed, const struct berth_config *config,
+                        const struct berth_log *log) {
+    const struct {
+        const char *option;
+        int is_some;
+    } warmups[] = {{"warmup_steps", typed->warmup_steps != 0},
+                   {"warmup_proportion", typed->warmup_proportion > 0}};
+    for (size_t i = 0; i < 2 && strcmp(value_of(config, "schedule"), "constant") == 0; i++) {
+        if (option_name_is_chosen(typed, warmups[i].option) && warmups[i].is_some) {
+            log_note(log, "%s has no effect with schedule constant; constant_warmup has a warm-up",
+                     warmups[i].option);
+        }
+    }
+}
+
 void unused_note(const struct berth_config *typed, const struct berth_config *config,
                  const struct berth_log *log) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -95,5 +111,6 @@ void unused_note(const struct berth_config *typed, const struct berth_config *co
             log_note(log, "%s has no effect with %s %s", rows[i].option, setting, value);
         }
     }
+    note_warmup(typed, config, log);
     note_pairs(typed, config, log);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/progress/progress.h"
 
+#include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -20,6 +21,11 @@ const json *progress_own_keys(const json *state) {
     const json *callback = json_member(json_member(state, "stateful_callbacks"), "Berth");
     const json *own = json_member(callback, "attributes");
     return own != NULL ? own : state;
+}
+
+const json *progress_sizes(const json *state) {
+    const json *own = progress_own_keys(state);
+    return json_member(own, "train_batch_size") != NULL ? own : state;
 }
 
 // The progress of the same run when it has done nothing yet.
@@ -150,12 +156,15 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
     return json_unless_failed(settings, failed);
 }
 
-// The Trainer's form of the path: it looks for this folder.
+// The Trainer's form of the path: it looks for this folder. null if the best model has no
+// checkpoint there; that of the present step may not be published yet.
 static json *best_checkpoint(const struct progress *progress, const struct berth_config *config) {
     char folder[4096 + 64];
     const char *output = config->output_dir != NULL ? config->output_dir : ".";
     snprintf(folder, sizeof folder, "%s/checkpoint-%" PRId64, output, progress->best_step);
-    return isnan(progress->best.value) ? json_new_null() : json_new_path(folder);
+    const int is_saved = !isnan(progress->best.value) && strategy_has_checkpoints(config) &&
+                         (progress->best_step == progress->step || dir_exists(folder));
+    return is_saved ? json_new_path(folder) : json_new_null();
 }
 
 static json *loss_scale_object(const struct loss_scale *scale) {
@@ -227,6 +236,7 @@ static json *own_keys(const struct progress *progress, const struct berth_config
         {has_scale ? "loss_scale" : NULL, loss_scale_object(&progress->loss_scale)},
         {batching->crosses_epochs ? NULL : "update_in_epoch", json_new_integer(in_epoch)},
         {"updates_per_epoch", json_new_integer(batching->updates_per_epoch)},
+        {"train_batch_size", json_new_integer(batching->update_sequences)},
         {"train_features", json_new_integer(batching->features)},
         {checksum != 0 ? "train_checksum" : NULL, checksum_text(checksum)},
         {has_classes ? "id2label" : NULL, has_classes ? class_names_json(progress->files) : NULL},
@@ -242,10 +252,16 @@ static json *own_keys(const struct progress *progress, const struct berth_config
     return json_unless_failed(own, set_pretraining(own, progress, batching));
 }
 
-// An interval in updates; the Trainer's default if there is none, because the Trainer divides by
-// it.
+// An interval in updates; the Trainer's default if there is none (INT64_MAX: only the best models
+// are saved), because the Trainer divides by it.
 static json *interval(int64_t steps) {
-    return json_new_integer(steps > 0 ? steps : TRAINER_STEPS);
+    return json_new_integer(steps > 0 && steps < INT64_MAX ? steps : TRAINER_STEPS);
+}
+
+// As the Trainer counts it: the sequences of a process in a micro-batch.
+static int64_t trainer_batch_size(const struct batching *batching) {
+    return batching->micro.tokens == INT64_MAX ? batching->micro.sequences
+                                               : batching->update_sequences;
 }
 
 // The Trainer's switches, which it needs to save after resuming.
@@ -261,23 +277,23 @@ enum berth_status progress_write(const struct progress *progress, const struct b
                                  const struct batching *batching, const char *path,
                                  struct berth_error *error) {
     const int64_t updates = progress->step - progress->phase_start;
-    const int64_t best = isnan(progress->best.value) ? 0 : progress->best_step;
+    json *best =
+        isnan(progress->best.value) ? json_new_null() : json_new_integer(progress->best_step);
     json *berth = JSON_OBJECT({"attributes", own_keys(progress, config, batching)});
     json *callbacks = JSON_OBJECT({"Berth", berth}, {"TrainerControl", trainer_control()});
-    json *state = JSON_OBJECT({"global_step", json_new_integer(progress->step)},
-                              {"epoch", json_new_real(batching_epochs(batching, updates))},
-                              {"max_steps", json_new_integer(batching->total_steps)},
-                              {"num_train_epochs", json_new_real(config->num_train_epochs)},
-                              {"train_batch_size", json_new_integer(batching->update_sequences)},
-                              {"logging_steps", interval(config->logging_steps)},
-                              {"eval_steps", interval(config->eval_steps)},
-                              {"save_steps", interval(config->save_steps)},
-                              {"total_flos", json_new_real(progress->total_flos)},
-                              {"log_history", json_copy_deep(progress->log)},
-                              {"best_metric", json_new_real(progress->best.value)},
-                              {"best_global_step", json_new_integer(best)},
-                              {"best_model_checkpoint", best_checkpoint(progress, config)},
-                              {"stateful_callbacks", callbacks});
+    json *state = JSON_OBJECT(
+        {"global_step", json_new_integer(progress->step)},
+        {"epoch", json_new_real(batching_epochs(batching, updates))},
+        {"max_steps", json_new_integer(batching->total_steps)},
+        {"num_train_epochs", json_new_real(config->num_train_epochs)},
+        {"train_batch_size", json_new_integer(trainer_batch_size(batching))},
+        {"logging_steps", interval(config->logging_steps)},
+        {"eval_steps", interval(config->eval_steps)}, {"save_steps", interval(config->save_steps)},
+        {"total_flos", json_new_real(progress->total_flos)},
+        {"log_history", json_copy_deep(progress->log)},
+        {"best_metric", json_new_real(progress->best.value)}, {"best_global_step", best},
+        {"best_model_checkpoint", best_checkpoint(progress, config)},
+        {"stateful_callbacks", callbacks});
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);
     return status;
@@ -495,15 +511,15 @@ static void warn_of_changed_data(const struct progress *found,
 static enum berth_status check_same_run(struct progress *found,
                                         const struct progress_source *source,
                                         struct berth_error *error) {
-    const json *state = source->state;
+    const json *state = source->state, *own = progress_own_keys(state);
     const char *path = source->path;
     const struct batching *batching = source->batching;
-    TRY(check_number(state, path, "train_batch_size", batching->update_sequences, error));
-    TRY(check_number(progress_own_keys(source->state), path, "train_features", batching->features,
+    TRY(check_number(progress_sizes(state), path, "train_batch_size", batching->update_sequences,
                      error));
+    TRY(check_number(own, path, "train_features", batching->features, error));
     TRY(check_settings(source, error));
     if (found->files != NULL) {
-        TRY(class_names_check(found->files, progress_own_keys(state), path, error));
+        TRY(class_names_check(found->files, own, path, error));
     }
     warn_of_changed_data(found, source);
     if (found->feed != NULL && found->feed->ops->record != NULL) {

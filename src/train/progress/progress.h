@@ -82,6 +82,9 @@ enum berth_status progress_follows(const struct progress *progress, const char *
 // The object of the file that has Berth's own keys; borrowed. In files of format 1 they are next to
 // the Trainer's.
 const json *progress_own_keys(const json *state);
+// The object whose "train_batch_size" is that of an update: Berth's own keys, or `state` if it was
+// written before these had one. Else that of `state` is the Trainer's, of a micro-batch.
+const json *progress_sizes(const json *state);
 
 // Writes trainer_state.json, with every setting of the option table as text under "settings".
 enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,

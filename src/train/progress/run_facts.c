@@ -51,7 +51,8 @@ static enum berth_status read_numbers(struct run_facts *facts, const char *path,
     TRY(json_get_integer(own, path, "skipped_steps", &facts->skipped, error));
     TRY(json_get_integer(own, path, "phase_start", &phase_start, error));
     TRY(json_get_integer(own, path, "moments_start", &moments_start, error));
-    TRY(json_get_integer(facts->state, path, "train_batch_size", &facts->sequences, error));
+    TRY(json_get_integer(progress_sizes(facts->state), path, "train_batch_size", &facts->sequences,
+                         error));
     const int64_t start = phase_start > moments_start ? phase_start : moments_start;
     facts->updates = facts->step - start - facts->skipped;
     return facts->step >= 0 && facts->skipped >= 0 && facts->updates >= 0

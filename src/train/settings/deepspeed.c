@@ -234,8 +234,9 @@ static const struct deepspeed_schedule {
     const char *type;
     const char *log, *linear; // Berth's names by warmup_type; NULL: not available
     int cosine;               // its parameters are fractions of the optimizer's rate
+    int keeps_rate;           // without a maximum, that of the optimizer stays
 } schedules[] = {
-    {.type = "WarmupLR", .log = "warmup_log", .linear = "warmup_linear"},
+    {.type = "WarmupLR", .log = "warmup_log", .linear = "warmup_linear", .keeps_rate = 1},
     {.type = "WarmupDecayLR", .log = "warmup_decay_log", .linear = "warmup_decay_linear"},
     {.type = "WarmupCosineLR",
      .log = "warmup_cosine_log",
@@ -303,13 +304,17 @@ static enum berth_status apply_ratios(struct reading *r, struct berth_error *err
     return apply_row(r, "cos_min_ratio", error);
 }
 
-// The schedule's maximum replaces the optimizer's rate.
-static enum berth_status apply_rates(struct reading *r, struct berth_error *error) {
+// The schedule's maximum replaces the optimizer's rate, which is WarmupLR's default.
+static enum berth_status apply_rates(struct reading *r, const struct deepspeed_schedule *schedule,
+                                     struct berth_error *error) {
+    const int keeps = schedule->keeps_rate && has_key(r, "optimizer.params.lr");
     if (!has_key(r, "scheduler.params.warmup_max_lr") && !is_given(r, "learning_rate")) {
-        log_note(r->log, "%s: no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001",
-                 r->path);
+        log_note(r->log, "%s: no scheduler.params.warmup_max_lr: %s", r->path,
+                 keeps ? "optimizer.params.lr, as in DeepSpeed from 0.17.2 on (0.001 before)"
+                       : "DeepSpeed's default of 0.001");
     }
-    TRY(apply_key(r, "learning_rate", "scheduler.params.warmup_max_lr", "0.001", error));
+    TRY(apply_key(r, "learning_rate", "scheduler.params.warmup_max_lr", keeps ? NULL : "0.001",
+                  error));
     return apply_row(r, "warmup_min_lr", error);
 }
 
@@ -326,7 +331,7 @@ static enum berth_status apply_schedule(struct reading *r, struct berth_error *e
     if (is_given(r, "schedule") && strcmp(r->before.schedule, name) != 0) {
         return BERTH_OK;
     }
-    TRY(schedule->cosine ? apply_ratios(r, error) : apply_rates(r, error));
+    TRY(schedule->cosine ? apply_ratios(r, error) : apply_rates(r, schedule, error));
     if (!is_given(r, "warmup_proportion")) {
         TRY(apply_row(r, "warmup_steps", error));
     }

@@ -328,6 +328,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     TRY(make_features(own, set, args, error));
     set->source = (struct packer_source){.get = get, .data = own, .count = (size_t)set->examples};
     own->width = (size_t)args->files->shape.num_labels;
+    own->smoothing = args->config->label_smoothing_factor;
     if (args->use == TASK_TRAIN) {
         return weigh_classes(own, args, set, error);
     }

@@ -28,6 +28,7 @@ struct classify {
     float *logits;            // [examples][width]
     struct class_names names; // of the classes; empty: a regression
     int is_multi_label;       // classes apply independently
+    double smoothing;         // of the labels in an evaluation's loss
 };
 
 // --- labels (classify_labels.c) ------------------------------------------------------------------

@@ -74,8 +74,9 @@ static double mean_loss(const struct classify *own, const struct classify_part *
         const float *row = logits + i * own->width;
         double difference = (double)logits[i * own->width] - (double)feature->value;
         sum += own->names.list == NULL ? difference * difference
-               : own->is_multi_label   ? sigmoid_loss(row, own->width, feature)
-                                       : task_cross_entropy(row, own->width, feature->label);
+               : own->is_multi_label
+                   ? sigmoid_loss(row, own->width, feature)
+                   : task_smoothed_loss(row, own->width, feature->label, own->smoothing);
     }
     return sum / (double)part->features.count;
 }

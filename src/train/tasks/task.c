@@ -82,6 +82,15 @@ double task_cross_entropy(const float *logits, size_t width, int32_t label) {
     return log(sum) + largest - (double)logits[label];
 }
 
+double task_smoothed_loss(const float *logits, size_t width, int32_t label, double smoothing) {
+    double sum = 0;
+    for (size_t i = 0; i < width; i++) {
+        sum += (double)logits[i];
+    }
+    return task_cross_entropy(logits, width, label) +
+           smoothing * ((double)logits[label] - sum / (double)width);
+}
+
 void task_masked_add(struct task_masked *sums, const struct infer_masked *masked) {
     for (int64_t i = 0; i < masked->count; i++) {
         sums->loss += (double)masked->losses[i];
@@ -96,7 +105,7 @@ double task_masked_mean(const struct task_masked *sums, double sum) {
 
 // --- result files --------------------------------------------------------------------------------
 
-#define RESULT_FIELDS (BERTH_METRICS_MAX + 4)
+#define RESULT_FIELDS (BERTH_METRICS_MAX + 5)
 
 // Fills fields[] and keys[] with "eval_accuracy", ..., and "eval_loss" where there is one.
 static size_t score_fields(const struct task_score *score, const char *prefix,
@@ -128,13 +137,18 @@ enum berth_status task_write_evaluation(const struct task_results *results,
     return results_write_eval_text(results->folder, fields, count, error);
 }
 
-enum berth_status task_write_scores(const char *folder, const struct task_score *score,
-                                    double seconds, struct berth_error *error) {
+enum berth_status task_write_scores(const struct task_results *results, struct berth_error *error) {
     struct berth_field fields[RESULT_FIELDS];
     char keys[RESULT_FIELDS][64];
-    size_t count = score_fields(score, "eval", fields, keys);
+    const double seconds = results->seconds;
+    size_t count = score_fields(results->score, "eval", fields, keys);
     fields[count++] = log_real("eval_runtime", seconds);
-    return results_write_json(folder, "eval", fields, count, error);
+    fields[count++] = log_integer("eval_samples", results->samples);
+    fields[count++] = log_real("eval_samples_per_second", (double)results->samples / seconds);
+    if (results->is_training) {
+        fields[count++] = log_real("epoch", results->epoch);
+    }
+    return results_write_json(results->folder, "eval", fields, count, error);
 }
 
 enum berth_status task_write_prediction(const struct task_set *set,

@@ -67,7 +67,9 @@ struct task_results {
     const struct task_score *score;
     int is_training; // 1: of a training run, after `step` updates
     int64_t step;
-    double seconds; // duration of the prediction
+    double epoch;    // of a training run
+    int64_t samples; // examples predicted
+    double seconds;  // duration of the prediction
 };
 
 struct infer_masked;
@@ -158,6 +160,8 @@ enum berth_status task_log_settings(const struct task *task, const struct berth_
 void task_score_add(struct task_score *score, const char *name, double value);
 // -log softmax(logits)[label]
 double task_cross_entropy(const float *logits, size_t width, int32_t label);
+// The same with the fraction `smoothing` of the target spread evenly over all classes.
+double task_smoothed_loss(const float *logits, size_t width, int32_t label, double smoothing);
 // Adds the masked tokens of a sequence.
 void task_masked_add(struct task_masked *sums, const struct infer_masked *masked);
 // The mean of a sum over the masked tokens; NaN if there were none.
@@ -166,9 +170,9 @@ double task_masked_mean(const struct task_masked *sums, double sum);
 // evaluation's loss, if there is one, once more as "loss".
 enum berth_status task_write_evaluation(const struct task_results *results,
                                         struct berth_error *error);
-// Writes eval_results.json: the scores as "eval_NAME", the loss if there is one, and the time.
-enum berth_status task_write_scores(const char *folder, const struct task_score *score,
-                                    double seconds, struct berth_error *error);
+// Writes eval_results.json: the scores as "eval_NAME", the loss if there is one, the time, the
+// number of examples and the epoch of a training run.
+enum berth_status task_write_scores(const struct task_results *results, struct berth_error *error);
 // Writes predict_results.json: the scores as "predict_NAME", the time and the number of examples.
 // Without scores it writes nothing.
 enum berth_status task_write_prediction(const struct task_set *set,

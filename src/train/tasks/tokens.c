@@ -25,7 +25,8 @@ struct tokens {
     struct tagged_dataset dataset;
     struct word_window_set windows;
     struct class_names names;
-    size_t width; // classes
+    size_t width;     // classes
+    double smoothing; // of the tags in an evaluation's loss
     // Of a prediction, [word_count]: each word's class, the model's probability of it, NaN without
     // tokens, and the word's loss, NaN without a tag.
     int32_t *predicted;
@@ -208,6 +209,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     }
     TRY(make_windows(own, args, error));
     own->width = (size_t)args->files->shape.num_labels;
+    own->smoothing = args->config->label_smoothing_factor;
     set->examples = (int64_t)own->dataset.count;
     set->tokens = (int64_t)own->windows.token_count;
     set->source = (struct packer_source){
@@ -238,7 +240,8 @@ static void receive(void *set, size_t index, const float *logits, int64_t count)
         own->probabilities[word] =
             (float)exp(-task_cross_entropy(row, own->width, own->predicted[word]));
         if (own->windows.classes[i] >= 0) {
-            own->losses[word] = (float)task_cross_entropy(row, own->width, own->windows.classes[i]);
+            own->losses[word] =
+                (float)task_smoothed_loss(row, own->width, own->windows.classes[i], own->smoothing);
         }
     }
 }
