@@ -180,6 +180,7 @@ static void names_what_is_wrong(void **state) {
         {"\xFF\xFE"
          "a",
          &tsv, "t: line 1, column 1 (byte 0): not UTF-8"}, // half a UTF-16 character
+        {"\x1F\x8B\x08....", &tsv, "t: compressed with gzip; decompress it first (gunzip)"},
         {"\xFE\xFF", &csv, "t: the file is empty"},
         {"a,b\n1,\"x\n", &csv, "t: line 2, column 3: unclosed quote"},
         {"a,b\n\"x\n\xC3\xA9\"y,2\n", &csv, "t: line 3, column 3: text after the closing quote"},
