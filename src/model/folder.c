@@ -403,18 +403,39 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
     return status;
 }
 
+int folder_vocab_fits(const struct bert_config *config, int64_t vocab_size) {
+    static const int64_t paddings[] = {1, 8, 64, 128};
+    int fits = 0;
+    for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
+        fits |= config->vocab_size == (vocab_size + paddings[i] - 1) / paddings[i] * paddings[i];
+    }
+    return fits;
+}
+
 enum berth_status folder_check_vocab(const struct bert_config *config, const char *config_path,
                                      int64_t vocab_size, const char *vocab_path,
                                      struct berth_error *error) {
-    static const int64_t paddings[] = {1, 8, 64, 128};
-    for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
-        int64_t rows = (vocab_size + paddings[i] - 1) / paddings[i] * paddings[i];
-        if (rows == config->vocab_size) {
-            return BERTH_OK;
-        }
+    return folder_vocab_fits(config, vocab_size)
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s has %lld entries, but \"vocab_size\" in %s is %lld: the vocabulary "
+                           "does not belong to this model; use the one it was trained with",
+                           vocab_path, (long long)vocab_size, config_path,
+                           (long long)config->vocab_size);
+}
+
+enum berth_status folder_check_own_vocab(const struct bert_config *config, const char *config_path,
+                                         int64_t vocab_size, const char *vocab_path,
+                                         const struct berth_log *log, struct berth_error *error) {
+    if (vocab_size > config->vocab_size) {
+        return folder_check_vocab(config, config_path, vocab_size, vocab_path, error);
     }
-    return error_set(error, BERTH_CONFIG,
-                     "%s has %lld entries, but \"vocab_size\" in %s is %lld: the vocabulary does "
-                     "not belong to this model; use the one it was trained with",
-                     vocab_path, (long long)vocab_size, config_path, (long long)config->vocab_size);
+    if (!folder_vocab_fits(config, vocab_size)) {
+        log_warning(log,
+                    "%s has %lld entries, fewer than \"vocab_size\" %lld in %s: no text uses the "
+                    "model's other rows; some published models are so, but the file may also be "
+                    "incomplete",
+                    vocab_path, (long long)vocab_size, (long long)config->vocab_size, config_path);
+    }
+    return BERTH_OK;
 }
