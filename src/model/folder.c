@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
@@ -106,17 +107,45 @@ char *folder_config_path(const char *path) {
     return chosen;
 }
 
+void folder_newest_checkpoint(const char *path, char name[FOLDER_NAME_SIZE]) {
+    static const char prefix[] = "checkpoint-";
+    char **names;
+    int64_t newest = -1;
+    name[0] = '\0';
+    if (!dir_exists(path) || dir_list(path, &names, NULL) != BERTH_OK) {
+        return;
+    }
+    for (size_t i = 0; names[i] != NULL; i++) {
+        int64_t step;
+        if (strncmp(names[i], prefix, strlen(prefix)) == 0 &&
+            number_parse_integer(names[i] + strlen(prefix), &step) && step > newest) {
+            newest = step;
+            snprintf(name, FOLDER_NAME_SIZE, "%s", names[i]);
+        }
+    }
+    memory_free(names);
+}
+
+// BERTH_OK if the file exists. Otherwise the error says what the folder `path` has instead.
+static enum berth_status require_config(const char *path, const char *file,
+                                        struct berth_error *error) {
+    char name[FOLDER_NAME_SIZE], expected[FOLDER_NAME_SIZE + 160];
+    folder_newest_checkpoint(path, name);
+    snprintf(expected, sizeof expected,
+             "the model's configuration, or a bert_config.json instead; %s%s",
+             name[0] != '\0' ? "the run in this folder is not finished: use its newest checkpoint, "
+                             : "use --config_file for a file elsewhere",
+             name);
+    return file_require(file, expected, error);
+}
+
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error) {
     char *file = folder_config_path(path);
     if (file == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status = file_require(
-        file,
-        "the model's configuration, or a bert_config.json instead; use --config_file for "
-        "a file elsewhere",
-        error);
+    enum berth_status status = require_config(path, file, error);
     if (status == BERTH_OK) {
         status = bert_config_read(file, config, error);
     }

@@ -41,7 +41,11 @@ enum berth_status folder_copy_file(const char *path, const char *target, const c
 // allocated; NULL: out of memory.
 char *folder_config_path(const char *path);
 
-// Reads that file; BERTH_NO_INPUT if neither exists.
+// The newest checkpoint-<step> in the folder of a run, for messages; "": there is none.
+#define FOLDER_NAME_SIZE 64
+void folder_newest_checkpoint(const char *path, char name[FOLDER_NAME_SIZE]);
+
+// Reads the configuration; BERTH_NO_INPUT if neither file exists.
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error);
 // Fills in the built-in shape `name`, or else reads the configuration of the folder or file of that
