@@ -373,7 +373,7 @@ cmp packed/mixed_strategies_part_0.hdf5 made/${hdf5}_packed/corpus/mixed_strateg
 "$BERTH" pack made/$hdf5/corpus longer --max_sequence_length 64 >out 2>err
 [ $? -eq 78 ] && grep -q 'corpus: max_seq_length is 64, but the rows have 32 tokens' err || die "rows of another length"
 [ -z "$(ls -d longer* 2>/dev/null)" ] || die "rows of another length were packed"
-"$BERTH" pack made/$hdf5/corpus packed --max_sequence_length 32 >out 2>err || die "rows of the length asked for"
+"$BERTH" pack --input made/$hdf5/corpus --output packed --max_sequence_length 32 >out 2>err || die "rows of the length asked for"
 "$BERTH" pack made/$hdf5/corpus longer --max_sequences_per_pack 2 >out 2>err
 [ $? -eq 2 ] && grep -q 'max_sequences_per_pack: expected 3, found "2"' err || die "two instances a row"
 "$BERTH" pack made/sharded* packed2 >out 2>err
