@@ -362,6 +362,11 @@ static void names_the_nearest_column(void **state) {
                      BERTH_BAD_DATA);
     assert_says(error.message, "no column \"zzzzzzzz\"; the file has \"sentence1\"");
     table_done(&table);
+    table = read_text("text;label\na;1\n", &tsv);
+    assert_int_equal(table_column(&table, "text_column", "text", &index, &error), BERTH_BAD_DATA);
+    assert_says(error.message,
+                "the file has \"text;label\"; expected commas between the columns of a .csv file");
+    table_done(&table);
 }
 
 static void shortens_long_names(void **state) {
