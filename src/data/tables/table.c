@@ -237,7 +237,8 @@ size_t table_find(const struct table *table, const char *column) {
 
 size_t table_next_text(const struct table *table, size_t index) {
     while (index < table->column_count && (table->columns[index][0] == '\0' ||
-                                           words_contain("id idx", ' ', table->columns[index]))) {
+                                           words_contain("id idx", ' ', table->columns[index]) ||
+                                           table_list(table, 0, index) != NULL)) {
         index++;
     }
     return index < table->column_count ? index : SIZE_MAX;
