@@ -133,7 +133,7 @@ static enum berth_status require_config(const char *path, const char *file,
     folder_newest_checkpoint(path, name);
     snprintf(expected, sizeof expected,
              "the model's configuration, or a bert_config.json instead; %s%s",
-             name[0] != '\0' ? "the run in this folder is not finished: use its newest checkpoint, "
+             name[0] != '\0' ? "the folder is that of a run: use its newest checkpoint, "
                              : "use --config_file for a file elsewhere",
              name);
     return file_require(file, expected, error);

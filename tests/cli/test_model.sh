@@ -222,7 +222,7 @@ expect_code 65
 expect_err "an incomplete copy of one; the newest checkpoint in it is checkpoint-10"
 run answer --model "$work/stopped" --question "where?" --context "in oslo"
 expect_code 66
-expect_err "the run in this folder is not finished: use its newest checkpoint, checkpoint-10"
+expect_err "the folder is that of a run: use its newest checkpoint, checkpoint-10"
 run answer --model "$work/stopped/checkpoint-10" --question "where?" --context "in oslo"
 expect_code 0
 printf x >>"$checkpoint/config.json"
