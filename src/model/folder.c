@@ -130,6 +130,9 @@ void folder_newest_checkpoint(const char *path, char name[FOLDER_NAME_SIZE]) {
 static enum berth_status require_config(const char *path, const char *file,
                                         struct berth_error *error) {
     char name[FOLDER_NAME_SIZE], expected[FOLDER_NAME_SIZE + 160];
+    if (file_exists(file)) {
+        return BERTH_OK;
+    }
     folder_newest_checkpoint(path, name);
     snprintf(expected, sizeof expected,
              "the model's configuration, or a bert_config.json instead; %s%s",
