@@ -70,6 +70,15 @@ printf 'w%s\n' 0 1 2 3 4 5 6 7 8 9 >>rows/vocab.txt
 run answer --model rows --question "where?" --context "ada lived in oslo"
 expect_code 78
 expect_err 'rows/vocab.txt has 101 entries, but "vocab_size" in rows/config.json is 100'
+# A cased vocabulary with a tokenizer that is not.
+{ make_vocabulary; printf '%s\n' A '##B' C D; } >capitals.txt
+cased="answer --model model --vocab capitals.txt --question where? --context oslo"
+run $cased
+expect_code 0
+expect_err 'texts are converted to lower case, but 4 of the 95 entries of capitals.txt have capital letters'
+run $cased --do_lower_case false
+expect_code 0
+expect_no "$err" "capital letters"
 # Without files that decide it, the casing is in the name of the folder, however its path is written.
 mkdir my-cased
 cp model/config.json model/vocab.txt my-cased

@@ -222,6 +222,10 @@ printf 'Bern is a town.\nA xylophone.\n\nThe river.\nOne.\n' >unknown.txt
 # shellcheck disable=SC2086
 run 0 --input_file unknown.txt --output_file unknown.hdf5 $one_document
 grep -q '[1-9][0-9]*.[0-9] % of the text.s tokens are \[UNK\]' err || die "words that the vocabulary lacks"
+sed '$s/$/\nBern\nThe/' vocab.txt >capitals.txt
+# shellcheck disable=SC2086
+run 0 --input_file unknown.txt --output_file capitals.hdf5 ${one_document/vocab.txt/capitals.txt}
+grep -q 'but 2 of the [0-9]* entries of capitals.txt have capital letters' err || die "a cased vocabulary"
 for bytes in 'B\351rn.' 'Be\000rn.'; do
     printf "Bern.\nOne.\n\nA town.\n$bytes\n" >latin.txt
     # shellcheck disable=SC2086

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CAPITALS_LIMIT 100 // of so many entries, one may have capital letters by chance
+
 // --- the model ----------------------------------------------------------------------------------
 
 const char *inputs_tokenizer_folder(const struct berth_config *config, const char *folder) {
@@ -188,6 +190,17 @@ enum berth_status inputs_follow_sentence(struct berth_config *config, const char
     }
     config->do_lower_case = 1;
     return BERTH_OK;
+}
+
+void inputs_warn_of_casing(const struct tokenizer *tokenizer, const char *vocab_path,
+                           const struct berth_log *log) {
+    const size_t capitals = tokenizer_capital_pieces(tokenizer), all = tokenizer_size(tokenizer);
+    if (capitals * CAPITALS_LIMIT > all) {
+        log_warning(log,
+                    "texts are converted to lower case, but %zu of the %zu entries of %s have "
+                    "capital letters; if the model is cased, use --do_lower_case false",
+                    capitals, all, vocab_path);
+    }
 }
 
 enum berth_status inputs_find_tokenizer(const struct berth_config *config,
@@ -378,6 +391,7 @@ static enum berth_status open_vocabulary(struct model_files *files, struct berth
     }
     TRY(check_size(files, folder, config_path, log, error));
     TRY(check_special(files, error));
+    inputs_warn_of_casing(files->tokenizer, files->vocab_path, log);
     return check_types(files, folder, error);
 }
 
