@@ -188,6 +188,8 @@ expect_err "omit --save_strategy no"
 run $base --dry-run --dev "$work/data.json" --early_stopping_patience 2 --eval_strategy no
 expect_code 78
 expect_err "--early_stopping_patience needs evaluations before the end: omit --eval_strategy no"
+run $base --dry-run --train "$work/data.json"
+expect_err "--train \"$work/data.json\" replaces the file that was given before: only one is read"
 run $base --dry-run --optim adafactor
 expect_code 2
 expect_err "--optimizer NAME"
