@@ -189,7 +189,7 @@ run $base --dry-run --dev "$work/data.json" --early_stopping_patience 2 --eval_s
 expect_code 78
 expect_err "--early_stopping_patience needs evaluations before the end: omit --eval_strategy no"
 run $base --dry-run --train "$work/data.json"
-expect_err "--train \"$work/data.json\" replaces the file that was given before: only one is read"
+expect_err "--train replaces the file that was given before: only one is read"
 run $base --dry-run --optim adafactor
 expect_code 2
 expect_err "--optimizer NAME"
