@@ -20,7 +20,7 @@ static const struct option_row options[] = {
     {CLI_TEXT("context", NULL), .unit = "TEXT", .help = "the text to find the answer in"},
     {CLI_TEXT("context_file", NULL), .unit = "FILE", .shown = "standard input",
      .help = "file with that text; - is standard input"},
-    {CLI_INTEGER("top", "1"), BETWEEN(1, TOP_MAX), .unit = "N",
+    {CLI_INTEGER("top", "1"), BETWEEN(1, TOP_MAX), .unit = "N", .aliases = "top_k",
      .help = "number of answers to print, best first"},
     {CLI_FLAG("json"), .help = "print one JSON object"},
 };

@@ -239,6 +239,11 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
     }
     row = row_of_value(row, value);
     TRY(check_value(reader->name, row, value, error));
+    if (row->unit != NULL && strcmp(row->unit, "FILE") == 0 &&
+        option_is_given(&call->config, row)) {
+        cli_note(call, "--%s replaces the file that was given before: only one is read",
+                 reader->name);
+    }
     return is_type_of_weights(reader->name, word, value)
                ? set_type(call, reader->name, word, value, error)
                : option_set(&call->config, row, value, error);

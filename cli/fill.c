@@ -6,7 +6,7 @@
 #include "core/number.h"
 
 static const struct option_row options[] = {
-    {CLI_INTEGER("top_k", "5"), BETWEEN(1, 1 << 24), .unit = "N",
+    {CLI_INTEGER("top_k", "5"), BETWEEN(1, 1 << 24), .unit = "N", .aliases = "top",
      .help = "number of words for each [MASK]"},
     {CLI_TEXT("text", NULL), .unit = "TEXT", .shown = "the lines of FILE or of standard input",
      .help = "a single text"},

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 static const struct option_row options[] = {
-    {CLI_TEXT("input_dir", NULL), .unit = "DIR", .help = "the same as the argument DIR"},
-    {CLI_TEXT("output_dir", NULL), .unit = "DIR", .help = "the same as the argument OUT"},
+    {CLI_TEXT("input_dir", NULL), .unit = "DIR", .aliases = "input",
+     .help = "the same as the argument DIR"},
+    {CLI_TEXT("output_dir", NULL), .unit = "DIR", .aliases = "output",
+     .help = "the same as the argument OUT"},
     {CLI_INTEGER("max_sequence_length", "0"), BETWEEN(0, 65536), .unit = "N",
      .shown = "as in the files", .help = "check that rows have N tokens, as those of the files"},
     {CLI_INTEGER("max_predictions_per_sequence", "0"), BETWEEN(0, 65536), .unit = "N",

@@ -21,6 +21,7 @@ static const struct option_row options[] = {
     {CLI_INTEGER("min_frequency", "2"), BETWEEN(1, 1e15), .unit = "N",
      .help = "how often a pair of pieces must occur to be merged"},
     {CLI_TEXT("output", NULL), .unit = "FILE", .help = "file for the vocabulary (vocab.txt)"},
+    {CLI_FLAG("cased"), .help = "the same as --do_lower_case false"},
     {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
 
@@ -54,6 +55,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         .min_frequency = cli_integer(call, "min_frequency")};
     struct berth_reporter *reporter;
     struct berth_vocab_result result;
+    TRY(cli_apply_cased(call, error));
     call->config.no_progress |= !terminal_is(STDERR_FILENO);
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     enum berth_status status =

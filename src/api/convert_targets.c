@@ -144,8 +144,11 @@ static enum berth_status read_vocabulary(const struct conversion *conversion, co
     }
     vocabulary_file_done(&file);
     TRY(status);
-    status = folder_check_vocab(&conversion->config, conversion->input, (int64_t)vocabulary->count,
-                                path, error);
+    const int64_t words = (int64_t)vocabulary->count;
+    status =
+        own != NULL
+            ? folder_check_own_vocab(&conversion->config, own, words, path, &conversion->log, error)
+            : folder_check_vocab(&conversion->config, conversion->input, words, path, error);
     if (status != BERTH_OK) {
         vocabulary_done(vocabulary);
     }

@@ -431,7 +431,9 @@ static enum berth_status open_tokenizer(struct job *job, struct berth_error *err
     if (job->config.vocab_file == NULL) {
         return error_set(error, BERTH_USAGE, "missing option vocab_file: the stage hdf5 needs it");
     }
-    return inputs_find_tokenizer(&job->config, &job->tokenizer, error);
+    TRY(inputs_find_tokenizer(&job->config, &job->tokenizer, error));
+    inputs_warn_of_casing(job->tokenizer, job->config.vocab_file, job->log);
+    return BERTH_OK;
 }
 
 static enum berth_status check_exists(const char *path, struct berth_error *error) {

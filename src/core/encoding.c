@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/encoding.h"
 
+#include "core/compressed.h"
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -86,6 +87,7 @@ void encoding_end(struct encoding_reader *reader, struct buffer *to) {
 enum berth_status encoding_normalise(const char *name, const char **bytes, size_t *length,
                                      struct buffer *own, struct berth_error *error) {
     size_t mark;
+    TRY(compressed_refuse(name, *bytes, *length, error));
     struct encoding_reader reader = {.encoding = encoding_of(*bytes, *length, &mark)};
     *bytes += mark;
     *length -= mark;

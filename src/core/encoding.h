@@ -29,8 +29,8 @@ void encoding_put(struct encoding_reader *reader, const char *bytes, size_t leng
 void encoding_end(struct encoding_reader *reader, struct buffer *to);
 
 // Converts a whole text to UTF-8 without a byte order mark: *bytes and *length then point past the
-// mark, or into `own` (buffer_done) where a conversion was needed. UTF-32 is BERTH_BAD_DATA. After
-// an error `own` is empty.
+// mark, or into `own` (buffer_done) where a conversion was needed. UTF-32 and compressed files are
+// BERTH_BAD_DATA. After an error `own` is empty.
 enum berth_status encoding_normalise(const char *name, const char **bytes, size_t *length,
                                      struct buffer *own, struct berth_error *error);
 

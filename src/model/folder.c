@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
@@ -106,17 +107,48 @@ char *folder_config_path(const char *path) {
     return chosen;
 }
 
+void folder_newest_checkpoint(const char *path, char name[FOLDER_NAME_SIZE]) {
+    static const char prefix[] = "checkpoint-";
+    char **names;
+    int64_t newest = -1;
+    name[0] = '\0';
+    if (!dir_exists(path) || dir_list(path, &names, NULL) != BERTH_OK) {
+        return;
+    }
+    for (size_t i = 0; names[i] != NULL; i++) {
+        int64_t step;
+        if (strncmp(names[i], prefix, strlen(prefix)) == 0 &&
+            number_parse_integer(names[i] + strlen(prefix), &step) && step > newest) {
+            newest = step;
+            snprintf(name, FOLDER_NAME_SIZE, "%s", names[i]);
+        }
+    }
+    memory_free(names);
+}
+
+// BERTH_OK if the file exists. Otherwise the error says what the folder `path` has instead.
+static enum berth_status require_config(const char *path, const char *file,
+                                        struct berth_error *error) {
+    char name[FOLDER_NAME_SIZE], expected[FOLDER_NAME_SIZE + 160];
+    if (file_exists(file)) {
+        return BERTH_OK;
+    }
+    folder_newest_checkpoint(path, name);
+    snprintf(expected, sizeof expected,
+             "the model's configuration, or a bert_config.json instead; %s%s",
+             name[0] != '\0' ? "the folder is that of a run: use its newest checkpoint, "
+                             : "use --config_file for a file elsewhere",
+             name);
+    return file_require(file, expected, error);
+}
+
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error) {
     char *file = folder_config_path(path);
     if (file == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status = file_require(
-        file,
-        "the model's configuration, or a bert_config.json instead; use --config_file for "
-        "a file elsewhere",
-        error);
+    enum berth_status status = require_config(path, file, error);
     if (status == BERTH_OK) {
         status = bert_config_read(file, config, error);
     }
@@ -403,18 +435,39 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
     return status;
 }
 
+int folder_vocab_fits(const struct bert_config *config, int64_t vocab_size) {
+    static const int64_t paddings[] = {1, 8, 64, 128};
+    int fits = 0;
+    for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
+        fits |= config->vocab_size == (vocab_size + paddings[i] - 1) / paddings[i] * paddings[i];
+    }
+    return fits;
+}
+
 enum berth_status folder_check_vocab(const struct bert_config *config, const char *config_path,
                                      int64_t vocab_size, const char *vocab_path,
                                      struct berth_error *error) {
-    static const int64_t paddings[] = {1, 8, 64, 128};
-    for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
-        int64_t rows = (vocab_size + paddings[i] - 1) / paddings[i] * paddings[i];
-        if (rows == config->vocab_size) {
-            return BERTH_OK;
-        }
+    return folder_vocab_fits(config, vocab_size)
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s has %lld entries, but \"vocab_size\" in %s is %lld: the vocabulary "
+                           "does not belong to this model; use the one it was trained with",
+                           vocab_path, (long long)vocab_size, config_path,
+                           (long long)config->vocab_size);
+}
+
+enum berth_status folder_check_own_vocab(const struct bert_config *config, const char *config_path,
+                                         int64_t vocab_size, const char *vocab_path,
+                                         const struct berth_log *log, struct berth_error *error) {
+    if (vocab_size > config->vocab_size) {
+        return folder_check_vocab(config, config_path, vocab_size, vocab_path, error);
     }
-    return error_set(error, BERTH_CONFIG,
-                     "%s has %lld entries, but \"vocab_size\" in %s is %lld: the vocabulary does "
-                     "not belong to this model; use the one it was trained with",
-                     vocab_path, (long long)vocab_size, config_path, (long long)config->vocab_size);
+    if (!folder_vocab_fits(config, vocab_size)) {
+        log_warning(log,
+                    "%s has %lld entries, fewer than \"vocab_size\" %lld in %s: no text uses the "
+                    "model's other rows; some published models are so, but the file may also be "
+                    "incomplete",
+                    vocab_path, (long long)vocab_size, (long long)config->vocab_size, config_path);
+    }
+    return BERTH_OK;
 }

@@ -6,6 +6,7 @@
 #define BERTH_MODEL_FOLDER_H
 
 #include "core/error.h"
+#include "core/log.h"
 #include "format/tensors/tensor_file.h"
 #include "model/config.h"
 #include "model/params.h"
@@ -40,7 +41,11 @@ enum berth_status folder_copy_file(const char *path, const char *target, const c
 // allocated; NULL: out of memory.
 char *folder_config_path(const char *path);
 
-// Reads that file; BERTH_NO_INPUT if neither exists.
+// The newest checkpoint-<step> in the folder of a run, for messages; "": there is none.
+#define FOLDER_NAME_SIZE 64
+void folder_newest_checkpoint(const char *path, char name[FOLDER_NAME_SIZE]);
+
+// Reads the configuration; BERTH_NO_INPUT if neither file exists.
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error);
 // Fills in the built-in shape `name`, or else reads the configuration of the folder or file of that
@@ -87,12 +92,17 @@ enum berth_status folder_write_weights(const char *folder, const struct bert_con
 enum berth_status folder_write_config(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, struct berth_error *error);
 
-// Checks that a vocabulary fits the model: it has vocab_size entries, or that many after rounding
-// up to a multiple of 8, 64 or 128 (tables are padded for speed). Otherwise BERTH_CONFIG, naming
-// both files.
+// Whether a vocabulary fits the model: it has vocab_size entries, or that many after rounding up to
+// a multiple of 8, 64 or 128 (tables are padded for speed).
+int folder_vocab_fits(const struct bert_config *config, int64_t vocab_size);
+// BERTH_CONFIG, naming both files, if it does not.
 enum berth_status folder_check_vocab(const struct bert_config *config, const char *config_path,
                                      int64_t vocab_size, const char *vocab_path,
                                      struct berth_error *error);
+// The same for the vocabulary in the model's own folder; but one with fewer entries gets a warning.
+enum berth_status folder_check_own_vocab(const struct bert_config *config, const char *config_path,
+                                         int64_t vocab_size, const char *vocab_path,
+                                         const struct berth_log *log, struct berth_error *error);
 
 // The path of the folder's vocabulary: as in transformers tokenizer.json, if it exists; but
 // vocab.txt if only that exists, or if tokenizer_class is BERT's and the tokenizer.json is not.

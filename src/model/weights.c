@@ -203,8 +203,22 @@ enum berth_status weights_check_integers(const struct weights *weights, const st
     return check_zero_point(&weights->file, weight, error);
 }
 
+// The key under which a training script saved the model, beside a loss or a generator's state; "":
+// the file's tensors are all the model's.
+static const char *model_key(const struct tensor_file *file) {
+    static const char *const keys[] = {"model_state_dict.", "state_dict."};
+    const char *found = "";
+    for (size_t i = 0; i < file->count && found[0] == '\0'; i++) {
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            found = strncmp(file->entries[i].name, keys[k], strlen(keys[k])) == 0 ? keys[k] : found;
+        }
+    }
+    return found;
+}
+
 static enum berth_status add_entries(struct weights *weights, struct berth_error *error) {
     const struct tensor_file *file = &weights->file;
+    const char *key = model_key(file);
     weights->list = memory_array(file->count * NAME_PARTS + 1, sizeof *weights->list);
     if (weights->list == NULL) {
         return error_no_memory(error, file->count * NAME_PARTS * sizeof *weights->list, file->path);
@@ -212,10 +226,11 @@ static enum berth_status add_entries(struct weights *weights, struct berth_error
     for (size_t i = 0; i < file->count; i++) {
         const struct tensor_entry *entry = &file->entries[i];
         const struct beside_row *row = row_beside_matrix(file, entry);
+        const int is_outside = strncmp(entry->name, key, strlen(key)) != 0;
         TRY(check_layout(file, entry, error));
         weights->is_quantized |= row != NULL;
-        weights->dropped += row != NULL && !row->is_used;
-        if (row == NULL) {
+        weights->dropped += is_outside || (row != NULL && !row->is_used);
+        if (row == NULL && !is_outside) {
             TRY(add_entry(weights, entry, error));
         }
     }

@@ -207,6 +207,15 @@ const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id) {
                                                      : vocabulary->text + vocabulary->starts[id];
 }
 
+size_t tokenizer_capital_pieces(const struct tokenizer *tokenizer) {
+    size_t capitals = 0;
+    for (uint32_t i = 0; i < tokenizer->word_pieces && tokenizer->options.lower_case; i++) {
+        const char *piece = tokenizer_piece(tokenizer, (int32_t)i);
+        capitals += piece[0] != '[' && strpbrk(piece, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL;
+    }
+    return capitals;
+}
+
 void tokenizer_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues) {
     for (size_t i = 0; i < tokenizer_size(tokenizer); i++) {
         continues[i] = strncmp(tokenizer_piece(tokenizer, (int32_t)i), "##", 2) == 0;

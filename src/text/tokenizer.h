@@ -91,6 +91,9 @@ struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer
 const struct added_token *tokenizer_specials(const struct tokenizer *tokenizer, size_t *count);
 // The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL if the id is out of range.
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
+// The number of pieces with a capital letter of ASCII, which no text has after conversion to lower
+// case; 0 if the tokenizer keeps the case. Special ("[UNK]") and added tokens do not count.
+size_t tokenizer_capital_pieces(const struct tokenizer *tokenizer);
 // Sets continues[i], for each of the tokenizer_size ids, to whether piece i continues a word.
 void tokenizer_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues);
 // The id of a piece, or -1.

@@ -111,7 +111,7 @@ expect_out 'precision                int8'
 expect_out 'precisions               fp32 '
 run doctor --precision fp16
 expect_code 78
-expect_err "--precision fp16: the device cpu does not support it"
+expect_err "--precision fp16: the device cpu does not support it; use --precision auto"
 
 # --- trained from int8: in f32, and config.json says nothing else --------------------------------------
 

@@ -109,7 +109,7 @@ expect_code 65
 expect_err 'masked.txt: line 2: no [MASK] in "nothing"'
 expect_empty "$out"
 { yes 'the [MASK]' | head -n 600; echo nothing; } >masked.txt # several rounds of texts
-run fill --model out masked.txt --top_k 1
+run fill --model out masked.txt --top 1
 expect_code 65
 expect_err 'masked.txt: line 601: no [MASK] in "nothing"'
 run fill --model out --text "[MASK]" masked.txt

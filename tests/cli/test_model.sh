@@ -214,6 +214,17 @@ expect_out intact
 run verify "$checkpoint" --json
 expect_code 0
 grep -qE '^\{"path":"[^"]*checkpoint-[0-9]+","good":true,"files":[0-9]+\}$' "$out" || fail "verify --json"
+# The folder of a stopped run has only checkpoints: messages name the newest.
+mkdir "$work/stopped" "$work/stopped/checkpoint-9" "$work/stopped/checkpoint-10.abandoned"
+cp -r "$checkpoint" "$work/stopped/checkpoint-10"
+run verify "$work/stopped"
+expect_code 65
+expect_err "an incomplete copy of one; the newest checkpoint in it is checkpoint-10"
+run answer --model "$work/stopped" --question "where?" --context "in oslo"
+expect_code 66
+expect_err "the folder is that of a run: use its newest checkpoint, checkpoint-10"
+run answer --model "$work/stopped/checkpoint-10" --question "where?" --context "in oslo"
+expect_code 0
 printf x >>"$checkpoint/config.json"
 run verify "$checkpoint"
 expect_code 65

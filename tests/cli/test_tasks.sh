@@ -156,5 +156,20 @@ expect_err "--predict_file is missing"
 run $own --output none --predict_file nowhere.csv
 expect_code 66
 expect_err "nowhere.csv: no such file"
+# Where no column is named, neither a column of the model's labels nor one of arrays is a text.
+printf 'verdict,text\ngood,It is quiet.\nbad,It broke.\n' >verdicts.csv
+run predict classify --model mine --input verdicts.csv --output none
+expect_code 78
+expect_err "column verdict, chosen by name as a text, holds the model's labels"
+printf 'text,verdict\nIt is quiet.,good\nIt broke.,bad\n' >verdicts.csv
+run predict classify --model mine --input verdicts.csv --output none
+expect_code 78
+expect_err "column verdict, chosen by name as a text, holds the model's labels"
+run predict classify --model mine --input verdicts.csv --text_column text --label_column verdict --output verdicts
+expect_code 0
+echo '{"topics": ["a", "b"], "text": "A man sleeps."}' >topics.jsonl
+run predict classify --model mine --input topics.jsonl --output topics
+expect_code 0
+expect_err 'text_column text, text_pair_column none'
 [ ! -e none ] || fail "something was written"
 finish

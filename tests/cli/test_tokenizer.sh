@@ -49,6 +49,36 @@ expect_err "second texts have the token type 0"
 sed -i 's/"input_ids"/"token_type_ids", "input_ids"/' classifier/tokenizer_config.json
 classify again
 cmp again/test_results.tsv two/test_results.tsv || fail "token_type_ids"
+# Some published models have more rows than their own vocabulary has words; another vocabulary must fit.
+sed 's/"vocab_size": 128/"vocab_size": 100/' "$work/config.json" >rows.json
+run init --config rows.json --output rows --seed 7 --quiet
+make_vocabulary >rows/vocab.txt
+cp rows/vocab.txt words.txt
+for vocabulary in "" "--vocab rows/vocab.txt"; do
+    # shellcheck disable=SC2086
+    run answer --model rows $vocabulary --question "where?" --context "ada lived in oslo"
+    expect_code 0
+    expect_err 'vocab.txt has 91 entries, fewer than "vocab_size" 100 in rows/config.json: no text uses the model'
+done
+run convert rows rows-gguf --to gguf --allow_lossy
+expect_code 0
+expect_err 'fewer than "vocab_size" 100'
+run answer --model rows --vocab words.txt --question "where?" --context "ada lived in oslo"
+expect_code 78
+expect_err 'words.txt has 91 entries, but "vocab_size" in rows/config.json is 100'
+printf 'w%s\n' 0 1 2 3 4 5 6 7 8 9 >>rows/vocab.txt
+run answer --model rows --question "where?" --context "ada lived in oslo"
+expect_code 78
+expect_err 'rows/vocab.txt has 101 entries, but "vocab_size" in rows/config.json is 100'
+# A cased vocabulary with a tokenizer that is not.
+{ make_vocabulary; printf '%s\n' A '##B' C D; } >capitals.txt
+cased="answer --model model --vocab capitals.txt --question where? --context oslo"
+run $cased
+expect_code 0
+expect_err 'texts are converted to lower case, but 4 of the 95 entries of capitals.txt have capital letters'
+run $cased --do_lower_case false
+expect_code 0
+expect_no "$err" "capital letters"
 # Without files that decide it, the casing is in the name of the folder, however its path is written.
 mkdir my-cased
 cp model/config.json model/vocab.txt my-cased

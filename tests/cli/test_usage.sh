@@ -80,6 +80,7 @@ refused 'from 8 to 65536, found "4"' $base --max_seq_length 4
 refused 'expected one of fp32, bf16, fp16, int8, auto' $base --precision fp8
 refused 'expected true or false' $base --do_lower_case=perhaps
 refused 'a whole number from 1 to 100' answer --model x --question y --top 0
+refused 'a whole number from 1 to 100' answer --model x --question y --top_k 0
 refused 'a number from 0.01 to 600, found "1000"' bench peak --seconds 1000
 refused 'a whole number from -1 to 1000000000000' $base --dry-run --max_steps 9223372036854775807
 run finetune squad --model "$work/absent" --train "$work/data.json" --output "$work/none" --mpi_hostnames a,b \
@@ -191,6 +192,8 @@ expect_err "omit --save_strategy no"
 run $base --dry-run --dev "$work/data.json" --early_stopping_patience 2 --eval_strategy no
 expect_code 78
 expect_err "--early_stopping_patience needs evaluations before the end: omit --eval_strategy no"
+run $base --dry-run --train "$work/data.json"
+expect_err "--train replaces the file that was given before: only one is read"
 run $base --dry-run --optim adafactor
 expect_code 2
 expect_err "--optimizer NAME"

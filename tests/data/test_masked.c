@@ -91,6 +91,7 @@ static void test_bad_text(void **state) {
     expect_bad("ab\0c", 4, "line 1: a NUL byte");
     expect_bad("a\nbc\xff", 5, "line 2: not UTF-8");
     expect_bad("\xFF\xFE\0\0a\0\0\0", 8, "UTF-32");
+    expect_bad("\x1F\x8B\x08\0....", 8, ": compressed with gzip; decompress it first (gunzip)");
 }
 
 // --- sequences ----------------------------------------------------------------------------------

@@ -180,6 +180,7 @@ static void names_what_is_wrong(void **state) {
         {"\xFF\xFE"
          "a",
          &tsv, "t: line 1, column 1 (byte 0): not UTF-8"}, // half a UTF-16 character
+        {"\x1F\x8B\x08....", &tsv, "t: compressed with gzip; decompress it first (gunzip)"},
         {"\xFE\xFF", &csv, "t: the file is empty"},
         {"a,b\n1,\"x\n", &csv, "t: line 2, column 3: unclosed quote"},
         {"a,b\n\"x\n\xC3\xA9\"y,2\n", &csv, "t: line 3, column 3: text after the closing quote"},
@@ -360,6 +361,11 @@ static void names_the_nearest_column(void **state) {
     assert_int_equal(table_column(&table, "label_column", "zzzzzzzz", &index, &error),
                      BERTH_BAD_DATA);
     assert_says(error.message, "no column \"zzzzzzzz\"; the file has \"sentence1\"");
+    table_done(&table);
+    table = read_text("text;label\na;1\n", &tsv);
+    assert_int_equal(table_column(&table, "text_column", "text", &index, &error), BERTH_BAD_DATA);
+    assert_says(error.message,
+                "the file has \"text;label\"; expected commas between the columns of a .csv file");
     table_done(&table);
 }
 

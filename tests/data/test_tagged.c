@@ -101,6 +101,8 @@ static void refuses_what_is_wrong(void **state) {
         {"a.txt", "", NULL, "no words"},
         {"a.txt", "\n\n", NULL, "no words"},
         {"a.txt", "a O\nb\n", NULL, "line 2: expected 2 columns as in the lines before, found 1"},
+        {"a.txt", "# id 7\na O\n", NULL,
+         "line 2: expected 3 columns as in the lines before, found 2; is line 1 a comment?"},
         {"a.txt", "a\nb\n", NULL, "line 1: words and tags would be the same column, 1"},
         {"a.txt", "a O\n", "3", "line 1: label_column: no column 3, the line has 2 columns"},
         {"a.txt", "a O\n", "ner", "label_column: expected the number of a column"},

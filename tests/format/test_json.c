@@ -77,6 +77,7 @@ static void test_encodings(void **state) {
           OF("\xFF\xFE{\0}\0\0\0"),                           // U+0000
           OF("\xFF\xFE\0\0{\0\0\0}\0\0\0"),
           OF("{\0\0\0}\0\0\0"),
+          OF("\x1F\x8B\x08\0{}"),
       };
 #undef OF
     struct berth_error error;
@@ -90,7 +91,9 @@ static void test_encodings(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(json_read_memory("f", bad[i].bytes, bad[i].length, &value, &error),
                          BERTH_BAD_DATA);
-        assert_message_has(&error, i < 4 ? "f: line 1" : "UTF-32");
+        assert_message_has(&error, i < 4   ? "f: line 1"
+                                   : i < 6 ? "UTF-32"
+                                           : "f: compressed with gzip");
     }
 }
 

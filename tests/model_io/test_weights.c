@@ -263,6 +263,26 @@ static void test_transposed(void **state) {
     weights_close(&weights);
 }
 
+// What a training script saves beside the model is not part of it.
+static void test_beside_the_model(void **state) {
+    (void)state;
+    static const char *const keys[] = {"model_state_dict", "state_dict"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char name[64];
+        struct weights weights;
+        snprintf(name, sizeof name, "%s.bert.pooler.dense.bias", keys[i]);
+        struct tensor_out tensors[] = {{.name = "loss", .rank = 0},
+                                       {.name = name, .rank = 1, .shape = {2}},
+                                       {.name = "rng_state", .rank = 1, .shape = {3}}};
+        write_file(tensors, 3);
+        open_file(&weights, 0);
+        assert_int_equal(weights.count, 1);
+        assert_int_equal(weights.dropped, 2);
+        expect(&weights, "bert.pooler.dense.bias", 2, (const float[]){1, 2});
+        weights_close(&weights);
+    }
+}
+
 static void test_memory_fails(void **state) {
     (void)state;
     struct tensor_out tensors[] = {
@@ -548,6 +568,7 @@ int main(void) {
         SCRATCH_TEST(test_refusals),
         SCRATCH_TEST(test_pre_norm),
         SCRATCH_TEST(test_padding_rows),
+        SCRATCH_TEST(test_beside_the_model),
         SCRATCH_TEST(test_transposed),
         SCRATCH_TEST(test_memory_fails),
         SCRATCH_TEST(test_scales),

@@ -200,6 +200,22 @@ static void test_a_lost_end(void **state) {
     assert_fails(CORPUS_EXTRACTED, scratch("lost"), BERTH_BAD_DATA, "expected </doc> before this");
 }
 
+// WikiExtractor's --json and --compress: no article is left out without a word.
+static void test_other_forms_of_wikiextractor(void **state) {
+    (void)state;
+    make_folders();
+    scratch_write("wiki/AB/wiki_01", "\n{\"id\": \"5\", \"text\": \"Five.\"}\n");
+    assert_fails(CORPUS_EXTRACTED, scratch("wiki"), BERTH_BAD_DATA,
+                 "AB/wiki_01: byte 1: expected <doc id=...>, as WikiExtractor writes without "
+                 "--json, found \"{\"id\": \"5\"");
+    scratch_write("wiki/AB/wiki_01", "<doc id=\"5\">\nH\n\nFive.\n</doc>\nSix.\n");
+    assert_fails(CORPUS_EXTRACTED, scratch("wiki"), BERTH_BAD_DATA, "byte 29: expected <doc id=");
+    scratch_write("wiki/AB/wiki_01", "");
+    scratch_write("wiki/AB/wiki_02.bz2", "BZh91AY&SY....");
+    assert_fails(CORPUS_EXTRACTED, scratch("wiki"), BERTH_BAD_DATA,
+                 "AB/wiki_02.bz2: compressed with bzip2; decompress it first (bunzip2)");
+}
+
 static void test_position(void **state) {
     (void)state;
     struct corpus *corpus;
@@ -251,6 +267,7 @@ int main(void) {
                                        SCRATCH_TEST(test_cut_at_every_length),
                                        SCRATCH_TEST(test_a_bad_byte_at_every_offset),
                                        SCRATCH_TEST(test_a_lost_end),
+                                       SCRATCH_TEST(test_other_forms_of_wikiextractor),
                                        SCRATCH_TEST(test_position),
                                        SCRATCH_TEST(test_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);

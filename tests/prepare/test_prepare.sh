@@ -222,6 +222,10 @@ printf 'Bern is a town.\nA xylophone.\n\nThe river.\nOne.\n' >unknown.txt
 # shellcheck disable=SC2086
 run 0 --input_file unknown.txt --output_file unknown.hdf5 $one_document
 grep -q '[1-9][0-9]*.[0-9] % of the text.s tokens are \[UNK\]' err || die "words that the vocabulary lacks"
+sed '$s/$/\nBern\nThe/' vocab.txt >capitals.txt
+# shellcheck disable=SC2086
+run 0 --input_file unknown.txt --output_file capitals.hdf5 ${one_document/vocab.txt/capitals.txt}
+grep -q 'but 2 of the [0-9]* entries of capitals.txt have capital letters' err || die "a cased vocabulary"
 for bytes in 'B\351rn.' 'Be\000rn.'; do
     printf "Bern.\nOne.\n\nA town.\n$bytes\n" >latin.txt
     # shellcheck disable=SC2086
@@ -247,13 +251,13 @@ with zipfile.ZipFile("dump.zip", "w") as packed:
 PY
 # shellcheck disable=SC2086
 run 65 --text articles.txt.gz $common --output packed-text
-grep -q 'articles.txt.gz: the file is compressed with gzip; decompress it first (gunzip)' err || die "a text in gzip"
+grep -q 'articles.txt.gz: compressed with gzip; decompress it first (gunzip)' err || die "a text in gzip"
 # shellcheck disable=SC2086
 run 65 --input_file articles.txt.gz --output_file packed.hdf5 $one_document
 grep -q 'compressed with gzip' err || die "a file of sentences in gzip"
 for case in "dump.xml.xz xz" "dump.zip zip"; do
     run 65 --wikipedia ${case% *} --stages text --output packed-text
-    grep -q "${case% *}: the file is compressed with ${case#* }; decompress" err || die "a dump in ${case#* }"
+    grep -q "${case% *}: compressed with ${case#* }; decompress" err || die "a dump in ${case#* }"
 done
 
 # --- lines and white space as Python has them ---
@@ -373,7 +377,7 @@ cmp packed/mixed_strategies_part_0.hdf5 made/${hdf5}_packed/corpus/mixed_strateg
 "$BERTH" pack made/$hdf5/corpus longer --max_sequence_length 64 >out 2>err
 [ $? -eq 78 ] && grep -q 'corpus: max_seq_length is 64, but the rows have 32 tokens' err || die "rows of another length"
 [ -z "$(ls -d longer* 2>/dev/null)" ] || die "rows of another length were packed"
-"$BERTH" pack made/$hdf5/corpus packed --max_sequence_length 32 >out 2>err || die "rows of the length asked for"
+"$BERTH" pack --input made/$hdf5/corpus --output packed --max_sequence_length 32 >out 2>err || die "rows of the length asked for"
 "$BERTH" pack made/$hdf5/corpus longer --max_sequences_per_pack 2 >out 2>err
 [ $? -eq 2 ] && grep -q 'max_sequences_per_pack: expected 3, found "2"' err || die "two instances a row"
 "$BERTH" pack made/sharded* packed2 >out 2>err

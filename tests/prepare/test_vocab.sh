@@ -26,6 +26,8 @@ grep -qx 'T' cased.txt && grep -q 'ü' cased.txt || die "the case is not kept"
 [ "$(wc -l <cased.txt)" -lt 200 ] || die "expected fewer pieces than requested"
 run 0 --text a.txt --size 200 --no_do_lower_case --num_threads 2 --quiet --output again.txt --force
 cmp cased.txt again.txt || die "another spelling of the options changes the vocabulary"
+run 0 --text a.txt --size 200 --cased --quiet --output again.txt --force
+cmp cased.txt again.txt || die "--cased"
 run 2 --text a.txt --output other.txt --threads 4097
 grep -q 'option threads: expected a whole number from 0 to 4096' err || die "too many threads"
 run 2 --text a.txt --output other.txt --vocab vocab.txt

@@ -4,17 +4,18 @@
 #include "data/corpus/corpus.h"
 
 #include "core/buffer.h"
+#include "core/compressed.h"
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
-#include "format/archive/compressed.h"
 #include "text/python.h"
 
 #include <string.h>
 
 #define FOLDER_DEPTH 32 // a link to a folder above never ends
 #define WINDOW_BYTES ((size_t)256 << 10)
+#define LINE_SHOWN 40 // bytes
 
 struct corpus {
     enum corpus_form form;
@@ -51,14 +52,14 @@ static enum berth_status add_file(struct corpus *corpus, char *path, struct bert
     return BERTH_OK;
 }
 
-// In the extracted form only files such as "wiki_00" count; otherwise every file that is not
-// hidden.
+// In the extracted form only files such as "wiki_00" count, and "wiki_00.bz2", which is refused
+// when it is read; otherwise every file that is not hidden.
 static int is_corpus_file(const struct corpus *corpus, const char *name) {
     if (corpus->form != CORPUS_EXTRACTED) {
         return name[0] != '.';
     }
     size_t digits = strncmp(name, "wiki_", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
-    return digits > 0 && name[5 + digits] == '\0';
+    return digits > 0 && (name[5 + digits] == '\0' || strcmp(name + 5 + digits, ".bz2") == 0);
 }
 
 // Descends into folders: wikicorpus_en, AA, AB, ...
@@ -219,11 +220,14 @@ enum berth_status corpus_check_text(const char *path, uint64_t offset, const cha
                            path, (unsigned long long)(offset + valid), (unsigned char)text[valid]);
 }
 
+static uint64_t line_offset(const struct corpus *corpus, const struct line *line) {
+    return corpus->read_bytes - corpus->filled + (uint64_t)(line->text - corpus->window);
+}
+
 static enum berth_status check_line(const struct corpus *corpus, const struct line *line,
                                     struct berth_error *error) {
-    const size_t in_window = (size_t)(line->text - corpus->window);
-    return corpus_check_text(corpus_path(corpus), corpus->read_bytes - corpus->filled + in_window,
-                             line->text, line->length, error);
+    return corpus_check_text(corpus_path(corpus), line_offset(corpus, line), line->text,
+                             line->length, error);
 }
 
 // The next line, borrowed until the next call; *more is 0 at the end of the file.
@@ -268,6 +272,16 @@ static enum berth_status append_line(struct corpus *corpus, const struct line *l
                            corpus_path(corpus), CORPUS_ARTICLE_MAX);
 }
 
+// Text outside of articles would be lost: that of WikiExtractor's JSON, for example.
+static enum berth_status refuse_outside(const struct corpus *corpus, const struct line *line,
+                                        struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: byte %llu: expected <doc id=...>, as WikiExtractor writes without "
+                     "--json, found \"%.*s\"",
+                     corpus_path(corpus), (unsigned long long)line_offset(corpus, line),
+                     (int)utf8_cut(line->text, line->length, LINE_SHOWN), line->text);
+}
+
 // Reads up to the next </doc>.
 static enum berth_status read_extracted(struct corpus *corpus, struct berth_error *error) {
     static const char open[] = "<doc id=";
@@ -281,6 +295,9 @@ static enum berth_status read_extracted(struct corpus *corpus, struct berth_erro
         }
         if (!more || (begins && inside)) {
             break;
+        }
+        if (!begins && !inside && line.length > 0) {
+            return refuse_outside(corpus, &line, error);
         }
         if (inside && !titled) {
             titled = line.length > 0;

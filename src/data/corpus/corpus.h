@@ -32,8 +32,8 @@ enum berth_status corpus_open(enum corpus_form form, const char *const *paths, s
 
 // The next article: its non-empty lines without trailing white space, each with its newline; valid
 // until the next call. Skips articles without lines. *length is 0 at the end. BERTH_BAD_DATA:
-// ill-formed UTF-8, NUL bytes, a <doc> without </doc> (a truncated file), more than
-// CORPUS_ARTICLE_MAX bytes.
+// ill-formed UTF-8, NUL bytes, a <doc> without </doc> (a truncated file), text outside of <doc>,
+// more than CORPUS_ARTICLE_MAX bytes.
 enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t *length,
                               struct berth_error *error);
 // The current file, for error messages.

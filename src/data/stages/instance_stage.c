@@ -2,13 +2,13 @@
 #include "data/stages/instance_stage.h"
 
 #include "core/buffer.h"
+#include "core/compressed.h"
 #include "core/memory.h"
 #include "core/words.h"
 #include "data/pretraining/documents.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/stages/shard_stage.h"
 #include "data/stages/stage_work.h"
-#include "format/archive/compressed.h"
 #include "format/checksum/digest.h"
 
 #include <math.h>

@@ -237,7 +237,8 @@ size_t table_find(const struct table *table, const char *column) {
 
 size_t table_next_text(const struct table *table, size_t index) {
     while (index < table->column_count && (table->columns[index][0] == '\0' ||
-                                           words_contain("id idx", ' ', table->columns[index]))) {
+                                           words_contain("id idx", ' ', table->columns[index]) ||
+                                           table_list(table, 0, index) != NULL)) {
         index++;
     }
     return index < table->column_count ? index : SIZE_MAX;
@@ -256,6 +257,11 @@ static const char *nearest_column(const struct table *table, const char *column)
     return nearest != NULL && option_is_near(column, min_distance) ? nearest : NULL;
 }
 
+// A header that was not split into columns.
+static int has_other_separators(const struct table *table) {
+    return table->column_count == 1 && strpbrk(table->columns[0], ",;\t|") != NULL;
+}
+
 enum berth_status table_column(const struct table *table, const char *setting, const char *column,
                                size_t *index, struct berth_error *error) {
     *index = table_find(table, column);
@@ -269,8 +275,12 @@ enum berth_status table_column(const struct table *table, const char *setting, c
     }
     const struct label_names all = {table->columns, table->column_count};
     label_names_list(&all, columns, sizeof columns);
-    return error_set(error, BERTH_BAD_DATA, "%s: line 1: %s: no column \"%.*s\"; %sthe file has %s",
-                     table->name, setting, UTF8_SHOWN(column, TABLE_SHOWN), hint, columns);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: line 1: %s: no column \"%.*s\"; %sthe file has %s%s", table->name,
+                     setting, UTF8_SHOWN(column, TABLE_SHOWN), hint, columns,
+                     has_other_separators(table)
+                         ? "; expected commas between the columns of a .csv file, tabs otherwise"
+                         : "");
 }
 
 enum berth_status table_error(const struct table *table, size_t row, size_t column,

@@ -65,8 +65,9 @@ size_t table_find(const struct table *table, const char *column);
 enum berth_status table_column(const struct table *table, const char *setting, const char *column,
                                size_t *index, struct berth_error *error);
 
-// The first column from `index` on that may hold texts, by its name: neither "id" nor "idx" nor
-// empty, as pandas writes the numbers of rows. SIZE_MAX: none.
+// The first column from `index` on that may hold texts: its name is neither "id" nor "idx" nor
+// empty, as pandas writes the numbers of rows, and the first row has no array there. SIZE_MAX:
+// none.
 size_t table_next_text(const struct table *table, size_t index);
 
 // The text of a cell, borrowed. JSON numbers, true and false are converted to text. A missing key,

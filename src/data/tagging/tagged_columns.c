@@ -6,6 +6,7 @@
 #include "data/tagging/tagged_reader.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FILE_LIMIT ((size_t)4 << 30)
@@ -23,6 +24,7 @@ struct columns {
     size_t word, tag; // from 0; `tag` is unused in a file without tags
     size_t count;     // columns of the first line; 0: none was read yet
     size_t line;
+    size_t hash; // the first line that begins with "#", which a word may be; 0: none
     int in_sentence;
 };
 
@@ -94,6 +96,18 @@ static enum berth_status split_fields(const struct columns *columns, char *line,
     return BERTH_OK;
 }
 
+static enum berth_status other_count(const struct columns *columns, const struct fields *fields) {
+    char hint[96] = "";
+    if (columns->hash > 0) {
+        snprintf(hint, sizeof hint, "; is line %zu a comment? only words and tags are read",
+                 columns->hash);
+    }
+    return error_set(columns->reader->error, BERTH_BAD_DATA,
+                     "%s: line %zu: expected %zu columns as in the lines before, found %zu%s",
+                     columns->reader->dataset->name, columns->line, columns->count, fields->count,
+                     hint);
+}
+
 static enum berth_status read_line(struct columns *columns, const struct fields *fields) {
     struct tagged_reader *reader = columns->reader;
     if (fields->count == 0) {
@@ -107,10 +121,11 @@ static enum berth_status read_line(struct columns *columns, const struct fields 
     if (columns->count == 0) {
         TRY(find_columns(columns, fields));
     }
+    if (columns->hash == 0 && fields->items[0][0] == '#') {
+        columns->hash = columns->line;
+    }
     if (fields->count != columns->count) {
-        return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: line %zu: expected %zu columns as in the lines before, found %zu",
-                         reader->dataset->name, columns->line, columns->count, fields->count);
+        return other_count(columns, fields);
     }
     if (!columns->in_sentence) {
         TRY(tagged_reader_begin_sentence(reader, columns->line));

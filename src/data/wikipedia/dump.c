@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/wikipedia/dump.h"
 
+#include "core/compressed.h"
 #include "core/memory.h"
-#include "format/archive/compressed.h"
 
 #define READ_SIZE ((size_t)1 << 20) // of a plain dump
 

@@ -6,6 +6,7 @@
 #include "core/words.h"
 #include "format/checksum/digest.h"
 #include "format/json/json.h"
+#include "model/folder.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -242,6 +243,16 @@ static enum berth_status verify(struct file_visit *visit, const json *manifest, 
     return visit_files(visit, "", error);
 }
 
+static enum berth_status report_missing(const char *folder, const char *path,
+                                        struct berth_error *error) {
+    char name[FOLDER_NAME_SIZE];
+    folder_newest_checkpoint(folder, name);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: no such file; the folder is not a checkpoint of this program, or an "
+                     "incomplete copy of one%s%s",
+                     path, name[0] != '\0' ? "; the newest checkpoint in it is " : "", name);
+}
+
 static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
                                        struct berth_error *error) {
     char *path = path_join(visit->folder, MANIFEST_NAME);
@@ -253,10 +264,7 @@ static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
     if (status == BERTH_NO_INPUT && is_forbidden(path)) {
         status = error_set_errno(error, BERTH_IO, errno, "cannot read %s", path);
     } else if (status == BERTH_NO_INPUT) {
-        status = error_set(error, BERTH_BAD_DATA,
-                           "%s: no such file; the folder is not a checkpoint of this program, or "
-                           "an incomplete copy of one",
-                           path);
+        status = report_missing(visit->folder, path, error);
     } else if (status == BERTH_OK) {
         status = verify(visit, manifest, path, files, error);
     }

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CAPITALS_LIMIT 100 // of so many entries, one may have capital letters by chance
+
 // --- the model ----------------------------------------------------------------------------------
 
 const char *inputs_tokenizer_folder(const struct berth_config *config, const char *folder) {
@@ -190,6 +192,17 @@ enum berth_status inputs_follow_sentence(struct berth_config *config, const char
     return BERTH_OK;
 }
 
+void inputs_warn_of_casing(const struct tokenizer *tokenizer, const char *vocab_path,
+                           const struct berth_log *log) {
+    const size_t capitals = tokenizer_capital_pieces(tokenizer), all = tokenizer_size(tokenizer);
+    if (capitals * CAPITALS_LIMIT > all) {
+        log_warning(log,
+                    "texts are converted to lower case, but %zu of the %zu entries of %s have "
+                    "capital letters; if the model is cased, use --do_lower_case false",
+                    capitals, all, vocab_path);
+    }
+}
+
 enum berth_status inputs_find_tokenizer(const struct berth_config *config,
                                         struct tokenizer **tokenizer, struct berth_error *error) {
     if (config->vocab_file == NULL && config->model_name_or_path == NULL) {
@@ -216,10 +229,24 @@ static enum berth_status open_tokenizer(struct model_files *files,
     return read_tokenizer(files, config, folder, file, error);
 }
 
-static enum berth_status check_vocabulary(const struct model_files *files, const char *config_path,
-                                          struct berth_error *error) {
-    TRY(folder_check_vocab(&files->shape, config_path, (int64_t)tokenizer_size(files->tokenizer),
-                           files->vocab_path, error));
+// The vocabulary of a model in `folder`; that of a new one, whose `folder` is its configuration,
+// must fit.
+static enum berth_status check_size(const struct model_files *files, const char *folder,
+                                    const char *config_path, const struct berth_log *log,
+                                    struct berth_error *error) {
+    const int64_t words = (int64_t)tokenizer_size(files->tokenizer);
+    char *own = folder_file(folder, path_name(files->vocab_path));
+    if (own == NULL) {
+        return path_no_memory(error);
+    }
+    const int is_own = strcmp(folder, config_path) != 0 && path_is_same(files->vocab_path, own);
+    memory_free(own);
+    return is_own ? folder_check_own_vocab(&files->shape, config_path, words, files->vocab_path,
+                                           log, error)
+                  : folder_check_vocab(&files->shape, config_path, words, files->vocab_path, error);
+}
+
+static enum berth_status check_special(const struct model_files *files, struct berth_error *error) {
     struct tokenizer_special special = tokenizer_special_ids(files->tokenizer);
     if (special.cls < 0 || special.sep < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing token %s; use a BERT vocabulary",
@@ -362,7 +389,9 @@ static enum berth_status open_vocabulary(struct model_files *files, struct berth
     if (files->shape.vocab_size == 0) { // not in the configuration
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
     }
-    TRY(check_vocabulary(files, config_path, error));
+    TRY(check_size(files, folder, config_path, log, error));
+    TRY(check_special(files, error));
+    inputs_warn_of_casing(files->tokenizer, files->vocab_path, log);
     return check_types(files, folder, error);
 }
 

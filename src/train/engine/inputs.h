@@ -87,6 +87,10 @@ enum berth_status model_files_check_vocabulary(const struct model_files *files, 
 enum berth_status inputs_follow_sentence(struct berth_config *config, const char *folder,
                                          struct berth_error *error);
 
+// Warns if the tokenizer converts texts to lower case, but its vocabulary is cased.
+void inputs_warn_of_casing(const struct tokenizer *tokenizer, const char *vocab_path,
+                           const struct berth_log *log);
+
 // Opens the tokenizer of config->vocab_file (vocab.txt, tokenizer.json or a folder), or of the
 // folder config->model_name_or_path. It follows the rules of config->tokenizer; casing, accents and
 // ideographs come from the settings, else from the folder's files. BERTH_USAGE if neither is given.

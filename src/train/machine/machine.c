@@ -334,8 +334,10 @@ static enum berth_status check_dtype(const struct berth_config *config, const st
                                      enum dtype dtype, struct berth_error *error) {
     return (device->dtypes >> dtype & 1) != 0
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "--precision %s: the device %s does not support it",
-                           precisions[config->precision].name, device->name);
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "--precision %s: the device %s does not support it; use --precision auto",
+                     precisions[config->precision].name, device->name);
 }
 
 // bf16 if it is fast on the devices of all ranks, else fp32: ranks that compute in different types
@@ -383,6 +385,8 @@ enum berth_status machine_inference_dtype(struct berth_config *config, struct co
     // Only in host memory: model/int8.c quantizes words and chooses wide columns on the host.
     return device->is_host
                ? check_dtype(config, device, DTYPE_I8, error)
-               : error_set(error, BERTH_CONFIG,
-                           "--precision int8: the device %s does not support it", device->name);
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "--precision int8: the device %s does not support it; use --precision auto",
+                     device->name);
 }

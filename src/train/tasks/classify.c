@@ -217,6 +217,30 @@ static enum berth_status check_types(const struct classify *own, const struct pa
         own->task == NULL ? ", or --text_column without --text_pair_column" : "");
 }
 
+// Refuses pairs, chosen by the names of the columns, of which one column holds the model's labels:
+// it is a label column that was not named.
+static enum berth_status check_choice(const struct classify *own,
+                                      const struct pair_dataset *dataset,
+                                      struct berth_error *error) {
+    size_t texts = 0, pairs = 0;
+    if (dataset->text_pair_column == NULL || dataset->label_column != NULL) {
+        return BERTH_OK;
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        const struct pair_example *example = &dataset->examples[i];
+        texts += class_names_find(&own->names, example->text) < own->names.count;
+        pairs += class_names_find(&own->names, example->pair) < own->names.count;
+    }
+    return texts < dataset->count && pairs < dataset->count
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "%s: column %s, chosen by name as a text, holds the model's labels; name "
+                     "the columns with --text_column and --label_column",
+                     dataset->name,
+                     texts == dataset->count ? dataset->text_column : dataset->text_pair_column);
+}
+
 static enum berth_status read_part(const struct classify *own, struct classify_part *part,
                                    const struct task_open *args, struct berth_error *error) {
     struct pair_settings settings;
@@ -225,6 +249,9 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     TRY(settings_of(own, part, args, &settings, error));
     settings.has_class_minus_one = class_names_find(&own->names, "-1") < own->names.count;
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
+    if (settings.text_column == NULL) {
+        TRY(check_choice(own, &part->dataset, error));
+    }
     TRY(check_types(own, &part->dataset, args->files, error));
     if (part->dataset.text_pair_column != NULL &&
         tokenizer_rules_of(args->files->tokenizer)->one_type) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The signatures of compressed files.
-#include "format/archive/compressed.h"
+#include "core/compressed.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ enum berth_status compressed_refuse(const char *path, const char *head, size_t l
         if (length >= formats[i].offset + formats[i].length &&
             memcmp(head + formats[i].offset, formats[i].bytes, formats[i].length) == 0) {
             return error_set(error, BERTH_BAD_DATA,
-                             "%s: the file is compressed with %s; decompress it first (%s)", path,
+                             "%s: compressed with %s; decompress it first (%s)", path,
                              formats[i].name, formats[i].program);
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises compressed files that a reader of plain text does not decompress.
-#ifndef BERTH_FORMAT_COMPRESSED_H
-#define BERTH_FORMAT_COMPRESSED_H
+// Recognises compressed files, which readers of plain text do not decompress.
+#ifndef BERTH_CORE_COMPRESSED_H
+#define BERTH_CORE_COMPRESSED_H
 
 #include "core/error.h"
 
