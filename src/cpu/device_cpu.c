@@ -217,9 +217,11 @@ static int usable_processors(void) {
 
 enum berth_status device_cpu_open(const struct device_options *options, struct device **device,
                                   struct berth_error *error) {
+    struct berth_error own;
+    error = error != NULL ? error : &own;
     const struct kernels *kernels = kernels_choose(options->instructions, error);
     if (kernels == NULL) {
-        return error != NULL ? error->status : BERTH_USAGE;
+        return error->status;
     }
     if (options->threads < 0 || options->threads > 4096) {
         return error_set(error, BERTH_USAGE, "threads: expected 0 (all) to 4096, found %d",
