@@ -95,10 +95,10 @@ static enum berth_status check_structure(const struct call *call, struct berth_e
     const struct http_request *request = call->request;
     const size_t limit = VALUES_MAX + VALUES_PER_TEXT_MAX * call->max_items;
     size_t mark;
-    if (encoding_of(request->body, request->body_length, &mark) != ENCODING_UTF8) {
+    if (encoding_of(request->body, call->json_length, &mark) != ENCODING_UTF8) {
         return error_set(error, BERTH_USAGE, "the JSON is not in UTF-8");
     }
-    const struct structure found = structure_of(request->body, request->body_length);
+    const struct structure found = structure_of(request->body, call->json_length);
     if (found.depth > DEPTH_MAX) {
         return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MAX);
     }
@@ -119,9 +119,15 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
     if (call->protocol->is_form) {
         return read_form(call, error);
     }
+    if (call->json_length > request->body_length) {
+        return error_set(error, BERTH_USAGE,
+                         "Inference-Header-Content-Length: expected the length of the JSON, at "
+                         "most the %zu bytes of the body",
+                         request->body_length);
+    }
     TRY(check_structure(call, error));
-    enum berth_status status = json_read_memory("the request", request->body, request->body_length,
-                                                &call->document, error);
+    enum berth_status status =
+        json_read_memory("the request", request->body, call->json_length, &call->document, error);
     if (status == BERTH_NO_MEMORY) {
         return status;
     }
@@ -228,6 +234,8 @@ void call_free(struct call *call) {
         item_done(&call->items[i]);
     }
     memory_free(call->items);
+    memory_free(call->binary_texts);
+    buffer_done(&call->binary);
     json_free(call->document);
     memory_free(call);
 }
@@ -246,16 +254,19 @@ enum berth_status call_make_items(struct call *call, size_t count, struct berth_
 enum berth_status call_set_text(struct item *item, size_t which, const json *text,
                                 const char *where, struct berth_error *error) {
     const char *bytes = json_text(text);
-    if (bytes == NULL) {
-        return error_set(error, BERTH_USAGE, "%s: expected a string", where);
-    }
-    if (strlen(bytes) != json_text_length(text)) {
+    return bytes != NULL ? call_set_bytes(item, which, bytes, json_text_length(text), where, error)
+                         : error_set(error, BERTH_USAGE, "%s: expected a string", where);
+}
+
+enum berth_status call_set_bytes(struct item *item, size_t which, const char *bytes, size_t length,
+                                 const char *where, struct berth_error *error) {
+    if (strlen(bytes) != length) {
         return error_set(error, BERTH_USAGE, "%s: the text contains a NUL character", where);
     }
     if (bytes[strspn(bytes, " \t\n\v\f\r")] == '\0') {
         return error_set(error, BERTH_USAGE, "%s: the text is blank", where);
     }
-    if (which == 0 && json_text_length(text) > QUESTION_BYTES_MAX && item->texts[1] != NULL) {
+    if (which == 0 && length > QUESTION_BYTES_MAX && item->texts[1] != NULL) {
         return error_set(error, BERTH_USAGE, "%s: more than 64 KiB", where);
     }
     item->texts[which] = bytes;

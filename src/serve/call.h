@@ -13,7 +13,8 @@ struct call;
 struct protocol {
     // Makes the items of call->document. Texts may point into the document.
     enum berth_status (*read)(struct call *call, struct berth_error *error);
-    void (*write)(struct json_line *line, const struct call *call); // NULL for a form
+    // Writes the JSON, and appends to call->binary. NULL for a form.
+    void (*write)(struct json_line *line, struct call *call);
     int is_form;      // the request is the page's form, and its reply the page
     const char *task; // name of the only task that the API is for; NULL: any
 };
@@ -29,8 +30,11 @@ struct call {
     struct item *items;
     size_t count, max_items; // of which max_items are allowed
     struct parameters parameters;
-    int is_list;   // the request has a list of inputs, so the reply is one
-    int is_base64; // embeddings as base64 of their floats
+    int is_list;          // the request has a list of inputs, so the reply is one
+    int is_base64;        // embeddings as base64 of their floats
+    size_t json_length;   // of the body; the rest are binary tensors
+    char *binary_texts;   // those of the binary tensors, for the items
+    struct buffer binary; // tensors of the reply, which follow its JSON
     int64_t tokens;
     size_t taken, done;  // number of items that a worker has taken and has run
     int client_has_left; // the client has closed the connection, so items were skipped
@@ -69,5 +73,8 @@ enum berth_status call_make_items(struct call *call, size_t count, struct berth_
 // Sets a text of an item; `where` names the JSON value in messages. Blank texts are refused.
 enum berth_status call_set_text(struct item *item, size_t which, const json *text,
                                 const char *where, struct berth_error *error);
+// The same of `length` bytes and a NUL.
+enum berth_status call_set_bytes(struct item *item, size_t which, const char *bytes, size_t length,
+                                 const char *where, struct berth_error *error);
 
 #endif

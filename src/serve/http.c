@@ -164,9 +164,12 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 }
 
 static void add_headers(struct MHD_Response *response, const struct http_reply *reply, int closes) {
-    char seconds[16];
+    char seconds[16], json_length[24];
     snprintf(seconds, sizeof seconds, "%d", reply->retry_after);
+    snprintf(json_length, sizeof json_length, "%zu", reply->json_length);
     add_header(response, "Content-Type", reply->type);
+    add_header(response, "Inference-Header-Content-Length",
+               reply->json_length > 0 ? json_length : NULL);
     add_header(response, "X-Content-Type-Options", "nosniff");
     add_header(response, "Cache-Control", "no-store");
     // With "no-referrer" a browser would send the page's form with the Origin "null".

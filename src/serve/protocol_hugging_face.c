@@ -272,7 +272,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     return BERTH_OK;
 }
 
-static void write(struct json_line *line, const struct call *call) {
+static void write(struct json_line *line, struct call *call) {
     const int is_list = call->is_list || call->instance->task->is_listed;
     if (is_list) {
         json_line_open(line, NULL, '[');

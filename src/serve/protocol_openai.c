@@ -83,7 +83,7 @@ static int64_t tokens_read(const struct call *call) {
     return tokens;
 }
 
-static void write(struct json_line *line, const struct call *call) {
+static void write(struct json_line *line, struct call *call) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "object", "list");
     json_line_open(line, "data", '[');

@@ -43,7 +43,7 @@ static enum berth_status read_embed(struct call *call, struct berth_error *error
     return BERTH_OK;
 }
 
-static void write_list(struct json_line *line, const struct call *call) {
+static void write_list(struct json_line *line, struct call *call) {
     json_line_open(line, NULL, '[');
     for (size_t i = 0; i < call->count; i++) {
         call->instance->task->write(line, call->instance, &call->items[i]);
@@ -106,7 +106,7 @@ static enum berth_status read_predict(struct call *call, struct berth_error *err
     return BERTH_OK;
 }
 
-static void write_predict(struct json_line *line, const struct call *call) {
+static void write_predict(struct json_line *line, struct call *call) {
     if (call->is_list) {
         write_list(line, call);
     } else {

@@ -2,6 +2,7 @@
 // The routing table: one row for each path and method.
 #include "core/caseless.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "serve/page.h"
 #include "serve/pages.h"
 #include "serve/protocols.h"
@@ -166,6 +167,7 @@ static struct http_reply get_server(struct server *server, const struct http_req
     json_line_text(&line, "name", "berth");
     json_line_text(&line, "version", berth_version());
     json_line_open(&line, "extensions", '[');
+    json_line_text(&line, NULL, "binary_tensor_data");
     json_line_close(&line, ']');
     json_line_close(&line, '}');
     return reply_json(&line);
@@ -291,7 +293,9 @@ static int has_type(const struct http_request *request, const struct protocol *p
     return type == NULL ||
            // curl's default with --data.
            is_type(type, "application/x-www-form-urlencoded") ||
-           (!protocol->is_form && is_type(type, "application/json"));
+           (!protocol->is_form && (is_type(type, "application/json") ||
+                                   // KServe's clients and aiohttp for a body of bytes.
+                                   is_type(type, "application/octet-stream")));
 }
 
 static int is_encoded(const struct http_request *request) {
@@ -299,17 +303,15 @@ static int is_encoded(const struct http_request *request) {
     return encoding != NULL && *encoding != '\0' && !caseless_equal(encoding, "identity");
 }
 
-// Why the body cannot be read, whatever its type; NULL: it can.
-static const char *body_problem(const struct http_request *request) {
-    if (is_encoded(request)) {
-        return "Content-Encoding is not supported; send the body without one";
+// How much of the body is JSON. In KServe's extension a header says it, and binary tensors follow;
+// SIZE_MAX: the header is not a number.
+static size_t length_of_json(const struct http_request *request, const struct protocol *protocol) {
+    const char *header = http_header(request, "Inference-Header-Content-Length");
+    int64_t length;
+    if (header == NULL || protocol != &protocol_kserve) {
+        return request->body_length;
     }
-    // KServe's extension for binary tensors, which follow the JSON.
-    if (http_header(request, "Inference-Header-Content-Length") != NULL) {
-        return "binary tensors are not supported; send them as JSON (tritonclient: "
-               "set_data_from_numpy with binary_data=False)";
-    }
-    return NULL;
+    return number_parse_digits(header, strlen(header), &length) ? (size_t)length : SIZE_MAX;
 }
 
 static int refuse(const struct http_request *request, struct http_reply *reply, int status,
@@ -340,9 +342,9 @@ int routes_admit(void *context, const struct http_request *request, struct http_
     if (status != 0) {
         return refuse(request, reply, status, message);
     }
-    message = route->protocol != NULL ? body_problem(request) : NULL;
-    if (message != NULL) {
-        return refuse(request, reply, 415, message);
+    if (route->protocol != NULL && is_encoded(request)) {
+        return refuse(request, reply, 415,
+                      "Content-Encoding is not supported; send the body without one");
     }
     return route->protocol == NULL || has_type(request, route->protocol)
                ? 1
@@ -424,6 +426,7 @@ static void submit(struct server *server, const struct route *route, const char 
     }
     call->request = request;
     call->protocol = route->protocol;
+    call->json_length = length_of_json(request, route->protocol);
     call->max_items = server->settings->queue.items;
     call->is_named = *name != '\0';
     call->model = call->is_named ? models_find(server->models, name) : find_model(server, call);

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/json_line.h"
-#include "format/json/json.h"
+#include "serve/tensor.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,7 +65,9 @@ struct task_output {
     const char *name;                                 // NULL: after the last
     const char *type;                                 // "BYTES", "FP32", "INT64"
     size_t (*width)(const struct instance *instance); // numbers of an item
-    void (*write)(struct json_line *line, const struct instance *instance, const struct item *item);
+    // Writes the item's elements.
+    void (*put)(struct tensor_writer *writer, const struct instance *instance,
+                const struct item *item);
 };
 
 struct served_task {
@@ -97,8 +99,8 @@ extern const struct served_task served_masks;
 
 // For outputs: one element an item, and the JSON that `write` makes of it as a text.
 size_t task_one(const struct instance *instance);
-void task_write_text(struct json_line *line, const struct instance *instance,
-                     const struct item *item);
+void task_put_text(struct tensor_writer *writer, const struct instance *instance,
+                   const struct item *item);
 
 // A position in a text, in every unit. Zero-initialised, it is the beginning.
 struct text_position {

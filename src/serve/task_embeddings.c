@@ -40,7 +40,7 @@ static enum berth_status run_embeddings(const struct instance *instance, struct 
 static void write_embedding(struct json_line *line, const struct instance *instance,
                             const struct item *item) {
     json_line_open(line, NULL, '[');
-    task_write_numbers(line, instance, item);
+    task_put_numbers(&(struct tensor_writer){.line = line}, instance, item);
     json_line_close(line, ']');
 }
 
@@ -49,7 +49,7 @@ static size_t embedding_width(const struct instance *instance) {
 }
 
 static const struct task_output embedding_outputs[] = {
-    {"embedding", "FP32", embedding_width, task_write_numbers}, {NULL}};
+    {"embedding", "FP32", embedding_width, task_put_numbers}, {NULL}};
 
 const struct served_task served_embeddings = {.name = "feature-extraction",
                                               .architectures = {""},

@@ -298,13 +298,8 @@ class Answers(unittest.TestCase):
             self.refused("/v2/models/qa/infer", {"inputs": inputs}, words)
         self.refused("/v2/models/qa/infer", {"id": 7, "inputs": [given, asked]}, "id")
         self.refused("/v2/models/qa/infer", {"inputs": [given, asked], "colour": 1}, "colour: unknown")
-        # What tritonclient sends unless told otherwise: texts after the JSON, and their length in the parameters.
-        binary = json.dumps({"inputs": [{**asked, "data": None, "parameters": {"binary_data_size": 8}}]}).encode()
-        status, _, content = self.server.ask("/v2/models/qa/infer", binary + struct.pack("<I", 4) + b"Who?",
-                                             headers={"Inference-Header-Content-Length": str(len(binary))})
-        self.assertEqual((status, "binary_data=False" in content["error"]), (415, True), content)
-        parameters = {"binary_data_output": True}
-        found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "parameters": parameters, "model": None})
+        # KServe's own client repeats the name of the model.
+        found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "model": None, "model_name": "qa", "parameters": {"a": 1}})
         self.assertEqual({output["name"]: output for output in found["outputs"]}, outputs)
         for names in (["end"], ["score", "answer"]):
             found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "outputs": [{"name": name} for name in names]})
@@ -316,6 +311,94 @@ class Answers(unittest.TestCase):
         output = self.server.json("/v2/models/similar/infer", {"inputs": [tensor("text", "hello world", "Ada")]})["outputs"][0]
         self.assertEqual(output["shape"], [2, 32])
         self.assertEqual(output["data"], sum(embeddings_of_verb("hello world", "Ada"), []))
+
+    def ask_in_binary(self, path: str, body: dict, data: bytes, length=None):
+        """As tritonclient and KServe's client send tensors: after the JSON, whose length a header has."""
+        start = json.dumps(body).encode()
+        headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(start) if length is None else length)}
+        return self.server.ask(path, start + data, headers=headers)
+
+    @staticmethod
+    def binary_outputs(headers, content: bytes) -> dict:
+        """The values of the tensors of a reply."""
+        length = int(headers["Inference-Header-Content-Length"])
+        outputs, data = json.loads(content[:length])["outputs"], content[length:]
+        found = {}
+        for output in outputs:
+            part, data = data[:output["parameters"]["binary_data_size"]], data[output["parameters"]["binary_data_size"]:]
+            if output["datatype"] == "BYTES":
+                values = []
+                while part:
+                    end = 4 + struct.unpack("<I", part[:4])[0]
+                    values.append(part[4:end].decode())
+                    part = part[end:]
+            else:
+                kind = {"FP32": "f", "FP64": "d", "INT64": "q"}[output["datatype"]]
+                values = [number for number, in struct.iter_unpack(f"<{kind}", part)]
+            found[output["name"]] = values
+        assert data == b"", data
+        return found
+
+    def test_kserve_binary_tensors(self):
+        questions = [QUESTION, {"question": "Who lived in Riga? \u00e9", "context": CONTEXT + " \U0001d400"}]
+
+        def tensor(name: str, size: int, **more):
+            return {"name": name, "shape": [2, 1], "datatype": "BYTES", "parameters": {"binary_data_size": size}, **more}
+        texts = {name: [question[name].encode() for question in questions] for name in QUESTION}
+        data = {name: b"".join(struct.pack("<I", len(text)) + text for text in own) for name, own in texts.items()}
+        inputs = [tensor("context", len(data["context"])), tensor("question", len(data["question"]))]
+        both = data["context"] + data["question"]  # in the order of the request
+        expected = {output["name"]: output["data"] for output in self.server.json("/v2/models/qa/infer", {"inputs": [
+            {"name": name, "shape": [2], "datatype": "BYTES", "data": [question[name] for question in questions]}
+            for name in QUESTION]})["outputs"]}
+        path = "/v2/models/qa/infer"
+        status, _, content = self.ask_in_binary(path, {"inputs": inputs}, both)
+        self.assertEqual((status, {output["name"]: output["data"] for output in content["outputs"]}), (200, expected))
+        mixed = [inputs[0], {"name": "question", "shape": [2], "datatype": "BYTES", "data": [question["question"] for question in questions]}]
+        status, _, content = self.ask_in_binary(path, {"inputs": mixed}, data["context"])
+        self.assertEqual((status, {output["name"]: output["data"] for output in content["outputs"]}), (200, expected))
+        status, headers, content = self.ask_in_binary(path, {"inputs": inputs, "parameters": {"binary_data_output": True}}, both)
+        self.assertEqual((status, headers["Content-Type"]), (200, "application/octet-stream"))
+        self.assertEqual(self.binary_outputs(headers, content), expected)
+        outputs = [{"name": "end", "parameters": {"binary_data": True}}, {"name": "answer", "parameters": {"binary_data": True}}]
+        _, headers, content = self.server.ask(path, {"inputs": [mixed[1], {**mixed[1], "name": "context"}], "outputs": outputs})
+        self.assertEqual(set(self.binary_outputs(headers, content)), {"answer", "end"})
+        # An output's own parameter counts for more than the request's.
+        body = {"inputs": inputs, "outputs": [{"name": "end", "parameters": {"binary_data": False}}], "parameters": {"binary_data_output": True}}
+        status, headers, content = self.ask_in_binary(path, body, both)
+        self.assertEqual((content["outputs"][0]["data"], headers["Inference-Header-Content-Length"]), (expected["end"], None))
+        text = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello world"]}
+        for model in ("similar", "kinds"):
+            usual = self.server.json(f"/v2/models/{model}/infer", {"inputs": [text]})["outputs"]
+            _, headers, content = self.server.ask(f"/v2/models/{model}/infer", {"inputs": [text], "parameters": {"binary_data_output": True}})
+            for name, values in self.binary_outputs(headers, content).items():
+                own = next(output["data"] for output in usual if output["name"] == name)
+                self.assertEqual(values if name == "label" else [float(f"{value:.9g}") for value in values], own)
+
+        def refused(body: dict, data: bytes, words: str, **more):
+            status, _, content = self.ask_in_binary(path, body, data, **more)
+            self.assertEqual((status, words in content["error"]), (400, True), content)
+        for wrong in (-1, "8", None, len(both) + 1):
+            refused({"inputs": [tensor("context", wrong), inputs[1]]}, both, "input context: binary_data_size: expected a number of bytes, at most the")
+        refused({"inputs": inputs}, both + b"x", "the body has 1 bytes more")
+        refused({"inputs": [tensor("context", len(data["context"]) - 1), inputs[1]]}, both[:-1], "input context: the binary data ends within")
+        refused({"inputs": [tensor("context", len(data["context"]), shape=[1]), tensor("question", len(data["question"]), shape=[1])]}, both,
+                "input context: the binary data goes on behind the 1 texts")
+        refused({"inputs": [tensor("context", len(data["context"]), shape=[2, 2]), inputs[1]]}, both, "input context: the shape is not [n] or [n, 1]")
+        refused({"inputs": [tensor("context", 3), inputs[1]]}, b"abc" + data["question"], "input context: the binary data ends within")
+        refused({"inputs": [tensor("context", 2 ** 62), inputs[1]]}, both, "input context: binary_data_size")
+        for own, words in ((b"a\0b", "input context[1]: the text contains a NUL"), (b" ", "input context[1]: the text is blank"), (b"\xff", "UTF-8")):
+            other = struct.pack("<I", 1) + b"a" + struct.pack("<I", len(own)) + own
+            refused({"inputs": [tensor("context", len(other)), inputs[1]]}, other + data["question"], words)
+        for length in (len(both) + 10000, "x", "-1", "", 10 ** 30):
+            refused({"inputs": inputs}, both, "Inference-Header-Content-Length: expected the length of the JSON", length=length)
+        refused({"inputs": inputs}, both, "the request: ", length=10)
+        status, _, content = self.server.ask(path, json.dumps({"inputs": inputs}).encode())  # a proxy has left the header out
+        self.assertEqual((status, "Inference-Header-Content-Length" in content["error"]), (400, True), content)
+        self.assertEqual(self.server.json("/v2")["extensions"], ["binary_tensor_data"])
+        # The header and the type mean nothing to other paths; aiohttp has the type for any body of bytes.
+        status, _, content = self.ask_in_binary("/models/qa", {"inputs": QUESTION}, b"", length=1)
+        self.assertEqual((status, content), (200, answers_of_verb(QUESTION)[0]))
 
     def test_bad_requests_among_good_ones(self):
         expected = answers_of_verb(QUESTION)[0]
