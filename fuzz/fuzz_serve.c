@@ -9,9 +9,9 @@
 #include "serve/page.h"
 #include "serve/protocols.h"
 
-static const struct protocol *const protocols[] = {&protocol_hugging_face, &protocol_openai,
-                                                   &protocol_tei_embed,    &protocol_tei_predict,
-                                                   &protocol_kserve,       &protocol_form};
+static const struct protocol *const protocols[] = {
+    &protocol_hugging_face, &protocol_openai, &protocol_tei_embed, &protocol_tei_predict,
+    &protocol_kserve,       &protocol_form,   &protocol_tei_rerank};
 #define PROTOCOLS (sizeof protocols / sizeof *protocols)
 static const char *const architectures[] = {"BertForQuestionAnswering",
                                             "BertForSequenceClassification", "BertModel",

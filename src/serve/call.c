@@ -145,13 +145,34 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
                : BERTH_OK;
 }
 
+int protocol_suits(const struct protocol *protocol, const struct instance *instance) {
+    return protocol->task == NULL || (strcmp(protocol->task, instance->task->name) == 0 &&
+                                      (protocol->suits == NULL || protocol->suits(instance)));
+}
+
+// Adds the tokens of an item, which is refused if it is too long and must not be truncated.
+static enum berth_status count_tokens(struct call *call, size_t index, struct berth_error *error) {
+    struct item *item = &call->items[index];
+    const struct instance *instance = call->instance;
+    const int64_t tokens = instance_count_tokens(instance, item);
+    item->tokens = instance_computed_tokens(instance, tokens);
+    call->tokens += item->tokens;
+    return !call->parameters.must_fit || tokens <= instance->max_tokens
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "input %zu: the text has %lld tokens, more than the %lld that the model "
+                           "reads; without \"truncate\": false its end is left out",
+                           index, (long long)tokens, (long long)instance->max_tokens);
+}
+
 enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct protocol *protocol = call->protocol;
     const struct served_task *task = call->instance->task;
     call->parameters = (struct parameters){.normalize = -1, .with_no_answer = -1};
-    if (protocol->task != NULL && strcmp(protocol->task, task->name) != 0) {
-        return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s",
-                         call->model_name, task->name, protocol->task);
+    if (!protocol_suits(protocol, call->instance)) {
+        return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s%s",
+                         call->model_name, task->name, protocol->task,
+                         protocol->suited != NULL ? protocol->suited : "");
     }
     TRY(protocol->read(call, error));
     for (size_t i = 0; i < call->count; i++) {
@@ -162,9 +183,7 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
         TRY(task->check(call->items, call->count, error));
     }
     for (size_t i = 0; i < call->count; i++) {
-        struct item *item = &call->items[i];
-        item->tokens = instance_count_tokens(call->instance, item);
-        call->tokens += item->tokens;
+        TRY(count_tokens(call, i, error));
     }
     return BERTH_OK;
 }
@@ -203,6 +222,22 @@ enum berth_status call_read_boolean(const char *where, const json *value, int *t
 enum berth_status call_read_normalize(struct call *call, const char *where, const json *value,
                                       struct berth_error *error) {
     return call_read_boolean(where, value, &call->parameters.normalize, error);
+}
+
+enum berth_status call_read_dimensions(struct call *call, const char *where, const json *value,
+                                       struct berth_error *error) {
+    call->parameters.dimensions = json_as_integer(value);
+    return call->parameters.dimensions >= 1
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where);
+}
+
+enum berth_status call_read_truncation(struct call *call, const char *where, const json *value,
+                                       struct berth_error *error) {
+    int truncates = 1;
+    TRY(call_read_boolean(where, value, &truncates, error));
+    call->parameters.must_fit = !truncates;
+    return BERTH_OK;
 }
 
 enum berth_status call_read_true(struct call *call, const char *where, const json *value,

@@ -17,6 +17,9 @@ struct protocol {
     void (*write)(struct json_line *line, struct call *call);
     int is_form;      // the request is the page's form, and its reply the page
     const char *task; // name of the only task that the API is for; NULL: any
+    // Which models of that task; NULL: all. `suited` says it in messages: " with a single label".
+    int (*suits)(const struct instance *instance);
+    const char *suited;
 };
 
 struct call {
@@ -32,6 +35,7 @@ struct call {
     struct parameters parameters;
     int is_list;          // the request has a list of inputs, so the reply is one
     int is_base64;        // embeddings as base64 of their floats
+    int has_texts;        // the reply repeats the ranked texts
     size_t json_length;   // of the body; the rest are binary tensors
     char *binary_texts;   // those of the binary tensors, for the items
     struct buffer binary; // tensors of the reply, which follow its JSON
@@ -48,9 +52,11 @@ enum berth_status call_make(struct call *call, struct berth_error *error);
 void call_free(struct call *call);
 // A member of the document; NULL: absent, or null.
 const json *call_member(const struct call *call, const char *key);
+// Whether the model is one that the protocol is for.
+int protocol_suits(const struct protocol *protocol, const struct instance *instance);
 // The known members of a document. Others are refused, because they would have no effect.
 struct call_members {
-    const char *read[7];    // those that are read, and "model"
+    const char *read[9];    // those that are read, and "model"
     const char *refused[3]; // those that may only be null
 };
 // BERTH_USAGE: a member is unknown or refused.
@@ -60,9 +66,11 @@ enum berth_status call_check_members(const struct call *call, const struct call_
 // one.
 typedef enum berth_status call_reader(struct call *call, const char *where, const json *value,
                                       struct berth_error *error);
-call_reader call_read_normalize; // true or false, of embeddings
-call_reader call_read_true;      // true
-call_reader call_read_right;     // "right", in any letter case
+call_reader call_read_normalize;  // true or false, of embeddings
+call_reader call_read_dimensions; // of embeddings, at least 1
+call_reader call_read_truncation; // true, or false for texts that must fit
+call_reader call_read_true;       // true
+call_reader call_read_right;      // "right", in any letter case
 enum berth_status call_read_boolean(const char *where, const json *value, int *to,
                                     struct berth_error *error);
 // Reads a member of the document, unless it is absent or null.

@@ -127,13 +127,14 @@ static const struct parameter {
     {{"offset_unit", "offsetUnit"}, "question-answering", read_unit},
     {{"top_k", "topK"}, "text-classification", read_top},
     {{"function_to_apply", "functionToApply"}, "text-classification", read_score},
-    {{"truncate", "truncation"}, "text-classification", call_read_true},
+    {{"truncate", "truncation"}, "text-classification", call_read_truncation},
     {{"aggregation_strategy", "aggregationStrategy"}, "token-classification", read_strategy},
     {{"offset_unit", "offsetUnit"}, "token-classification", read_unit},
     {{"top_k", "topK"}, "fill-mask", read_top},
-    {{"truncate", "truncation"}, "fill-mask", call_read_true},
+    {{"truncate", "truncation"}, "fill-mask", call_read_truncation},
     {{"normalize"}, "feature-extraction", call_read_normalize},
-    {{"truncate", "truncation"}, "feature-extraction", call_read_true},
+    {{"dimensions"}, "feature-extraction", call_read_dimensions},
+    {{"truncate", "truncation"}, "feature-extraction", call_read_truncation},
     {{"truncation_direction"}, "feature-extraction", call_read_right},
 };
 

@@ -30,13 +30,14 @@ static enum berth_status check_text(const json *value, const char *where,
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
-    static const struct call_members known = {.read = {"input", "encoding_format", "user", "model"},
-                                              .refused = {"dimensions"}};
+    static const struct call_members known = {
+        .read = {"input", "encoding_format", "dimensions", "user", "model"}};
     const json *input = json_member(call->document, "input");
     const json *user = call_member(call, "user");
     char where[64] = "input";
     TRY(call_check_members(call, &known, error));
     TRY(read_format(call, error));
+    TRY(call_read_member(call, "dimensions", call_read_dimensions, error));
     if (user != NULL && !json_is_text(user)) {
         return error_set(error, BERTH_USAGE, "user: expected a string");
     }

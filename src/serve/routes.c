@@ -13,7 +13,7 @@
 #define NAME_SIZE 256
 #define NO_NAME "several models are served, but the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
-#define NO_TASK "this path is for %s, but no model has that task; /v1/models lists them"
+#define NO_TASK "this path is for %s%s, but no model has that task; /v1/models lists them"
 
 struct route {
     const char *method, *path;       // one component of the path may be "*", a model's name
@@ -120,14 +120,14 @@ static struct http_reply get_description(struct server *server, const struct htt
     return reply_text(200, "application/json", openapi_json);
 }
 
-// The first model with the task.
-static size_t find_model_for(struct server *server, const char *task) {
+// The first model that the protocol is for.
+static size_t find_model_for(struct server *server, const struct protocol *protocol) {
     const size_t count = models_count(server->models);
     for (size_t i = 0; i < count; i++) {
         const struct instance *instance = models_acquire(server->models, i);
-        const int does_task = instance != NULL && strcmp(instance->task->name, task) == 0;
+        const int suits = instance != NULL && protocol_suits(protocol, instance);
         models_release(server->models, instance);
-        if (does_task) {
+        if (suits) {
             return i;
         }
     }
@@ -138,7 +138,7 @@ static size_t find_model_for(struct server *server, const char *task) {
 static struct http_reply get_info(struct server *server, const struct http_request *request,
                                   size_t model) {
     const struct server_settings *settings = server->settings;
-    const size_t embeds = find_model_for(server, "feature-extraction");
+    const size_t embeds = find_model_for(server, &protocol_tei_embed);
     const size_t found = embeds < models_count(server->models) ? embeds : 0;
     const struct instance *instance = models_acquire(server->models, found);
     struct json_line line = {0};
@@ -224,6 +224,7 @@ static const struct route routes[] = {
     {"POST", "/v2/models/*/infer", .protocol = &protocol_kserve},
     {"POST", "/embed", .protocol = &protocol_tei_embed},
     {"POST", "/predict", .protocol = &protocol_tei_predict},
+    {"POST", "/rerank", .protocol = &protocol_tei_rerank},
     {"POST", "/ask", .protocol = &protocol_form},
     {"POST", "/", .protocol = &protocol_hugging_face},
     {"POST", "/models/*", .protocol = &protocol_hugging_face},
@@ -358,21 +359,22 @@ int routes_admit(void *context, const struct http_request *request, struct http_
 // the task that the path is for, else the only one.
 static size_t find_model(struct server *server, const struct call *call) {
     const char *name = json_text(json_member(call->document, "model"));
-    const char *task = call->protocol->task;
     const size_t count = models_count(server->models);
     if (name != NULL) {
         return models_find(server->models, name);
     }
-    return task != NULL ? find_model_for(server, task) : count == 1 ? 0 : count;
+    return call->protocol->task != NULL ? find_model_for(server, call->protocol)
+           : count == 1                 ? 0
+                                        : count;
 }
 
 static void refuse_unknown(struct server *server, struct call *call, int is_named) {
     struct berth_error error;
-    const char *task = call->protocol->task;
+    const char *task = call->protocol->task, *suited = call->protocol->suited;
     if (is_named || task == NULL) {
         (void)error_set(&error, BERTH_NO_INPUT, "%s", is_named ? NO_MODEL : NO_NAME);
     } else {
-        (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task);
+        (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task, suited != NULL ? suited : "");
     }
     call_refuse(server, call, &error);
 }

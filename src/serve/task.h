@@ -19,6 +19,8 @@ struct parameters {
     int64_t answer_length; // most tokens of an answer; 0: as the model was opened
     int with_no_answer;    // -1: as the model was opened
     int normalize;         // embeddings of length 1; -1: as the model says
+    int64_t dimensions;    // first numbers of an embedding; 0: all
+    int must_fit;          // a text longer than the model reads is refused, not truncated
     int by_word;           // labels of words, not entities
     enum berth_score score;
     enum offset_unit unit;
@@ -123,9 +125,10 @@ int task_has_field(const struct served_task *task, const char *name);
 enum berth_status instance_open(const struct berth_config *config, struct berth_log log,
                                 struct instance **instance, struct berth_error *error);
 void instance_close(struct instance *instance);
-// The number of tokens that the item takes, [CLS] and [SEP] included; more than max_tokens where
-// the texts are divided.
+// The number of tokens of the item's texts, [CLS] and [SEP] included.
 int64_t instance_count_tokens(const struct instance *instance, const struct item *item);
+// How many are computed for an item of so many; more than max_tokens where texts are divided.
+int64_t instance_computed_tokens(const struct instance *instance, int64_t tokens);
 
 // Gives the item an error of its own.
 void item_fail(struct item *item, enum berth_status status, const char *message);

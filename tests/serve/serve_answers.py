@@ -120,6 +120,7 @@ class Answers(unittest.TestCase):
                                                                        "alignToWords": True, "topK": None}})
 
     def test_requests_that_are_wrong(self):
+        self.refused("/models/qa", b" " * (1 << 20) + b"{}", "--max_body_bytes; send fewer texts", 413)
         for body, words in [({}, "inputs"), ({"inputs": []}, "empty"), ({"inputs": "text"}, "question"),
                             ({"inputs": {"question": "Who?"}}, "inputs.context"),
                             ({"inputs": {"question": 1, "context": "x"}}, "inputs.question"),
@@ -154,7 +155,7 @@ class Answers(unittest.TestCase):
         # Hugging Face's client for Python has the parameters beside the inputs.
         self.assertEqual(self.server.json("/models/similar", {"inputs": texts[0], "normalize": False,
                                                               "truncation_direction": "right", "options": {}}), plain)
-        for more, words in [({"truncate": False}, "only true"), ({"prompt_name": "query"}, "prompt_name: unknown"),
+        for more, words in [({"truncate": 1}, "true or false"), ({"prompt_name": "query"}, "prompt_name: unknown"),
                             ({"truncation_direction": "left"}, "only \"right\""), ({"paramters": {}}, "paramters")]:
             self.refused("/models/similar", {"inputs": texts[0], **more}, words)
         length = sum(value * value for value in plain) ** 0.5
@@ -170,6 +171,38 @@ class Answers(unittest.TestCase):
             logit = score("rank", function_to_apply="none")
             self.assertEqual(score("number"), logit)
             self.assertAlmostEqual(score("rank"), 1 / (1 + math.exp(-logit)), 6)
+
+    def test_rerank(self):
+        """text-embeddings-inference's: the scores of pairs with the query, whatever the folder calls them."""
+        query, texts = "Who lived in Oslo?", ["Ada lived in Oslo.", "Hugo lived in Riga.", "hello", "Ada lived in Oslo.", "Rita"]
+        with Server("--precision", "fp32", models=["kinds=kinds", "number=number", "rank=rank"]) as server:
+            def expected(model: str, function: str) -> list:
+                pairs = [{"text": query, "text_pair": text} for text in texts]
+                rows = server.json(f"/models/{model}", {"inputs": pairs, "parameters": {"function_to_apply": function}})
+                return sorted(({"index": i, "score": row["score"]} for i, (row,) in enumerate(rows)), key=lambda own: (-own["score"], own["index"]))
+
+            def rerank(**more):
+                return server.json("/rerank", {"query": query, "texts": texts, **more})
+            for model in ("number", "rank"):
+                self.assertEqual(rerank(model=model), expected(model, "sigmoid"))
+                self.assertEqual(rerank(model=model, raw_scores=True), expected(model, "none"))
+            self.assertEqual(rerank(), rerank(model="number"))  # the first that has a single label
+            whole = rerank(model="rank", return_text=True, truncate=True, truncation_direction="Right", raw_scores=False)
+            self.assertEqual(whole, [{**row, "text": texts[row["index"]]} for row in rerank(model="rank")])
+            self.assertEqual(rerank(model="rank", top_n=2, return_text=False), rerank(model="rank")[:2])
+            self.assertEqual(rerank(model="rank", top_n=99), rerank(model="rank"))
+            long = server.ask("/rerank", {"query": query, "texts": ["x", "hello " * 200], "truncate": False})
+            self.assertIn("input 1: the text has 208 tokens, more than the 128", long[2]["error"]["message"])
+            for body, words in [({"texts": texts}, "query: expected a string"), ({"query": " ", "texts": texts}, "query: the text is blank"),
+                                ({"query": query}, "texts: expected a list"), ({"query": query, "texts": []}, "texts: expected a list"),
+                                ({"query": query, "texts": "x"}, "texts: expected a list"), ({"query": query, "texts": ["x", 1]}, "texts[1]: expected a string"),
+                                ({"query": query, "texts": texts, "top_n": 0}, "top_n"), ({"query": query, "texts": texts, "colour": 1}, "colour: unknown"),
+                                ({"query": query, "texts": texts, "return_text": 1}, "return_text"), ({"query": query, "texts": texts, "raw_scores": 1}, "raw_scores")]:
+                status, _, content = server.ask("/rerank", body)
+                self.assertEqual((status, words in content["error"]["message"]), (400, True), content)
+            status, _, content = server.ask("/rerank", {"query": query, "texts": texts, "model": "kinds"})
+            self.assertEqual((status, "this path is for text-classification with a single label" in content["error"]["message"]), (404, True), content)
+        self.refused("/rerank", {"query": query, "texts": texts}, "for text-classification with a single label, but no model", 404)
 
     def test_length_of_classifiers(self):
         """As much as BERT reads, whatever training read to save time."""
@@ -189,7 +222,6 @@ class Answers(unittest.TestCase):
         numbers = struct.unpack(f"<{len(expected[0])}f", base64.b64decode(row["embedding"], validate=True))
         self.assertEqual([float(f"{number:.9g}") for number in numbers], expected[0])
         self.refused("/v1/embeddings", {"input": "x", "model": "qa"}, "feature-extraction", 404)
-        self.refused("/v1/embeddings", {"input": "x", "model": "similar", "dimensions": 3}, "dimensions")
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
         for numbers in ([[1, 2]], [1, 2]):
             self.refused("/v1/embeddings", {"input": numbers, "model": "similar"},
@@ -203,6 +235,53 @@ class Answers(unittest.TestCase):
             row, = self.server.json("/v1/embeddings", {"input": texts[0], name: given})["data"]
             self.assertEqual(row["embedding"], expected[0], name)
 
+    def test_dimensions(self):
+        """The first numbers of an embedding, of length 1 again if the whole was."""
+        texts = ["hello world", "Ada lived in Oslo."]
+
+        def ways(dimensions: int):
+            rows = self.server.json("/v1/embeddings", {"input": texts, "dimensions": dimensions})["data"]
+            return [[row["embedding"] for row in rows], self.server.json("/embed", {"inputs": texts, "dimensions": dimensions}),
+                    self.server.json("/models/similar", {"inputs": texts, "parameters": {"dimensions": dimensions}}),
+                    self.server.json("/models/similar", {"inputs": texts, "dimensions": dimensions})]
+        whole = self.server.json("/models/similar", {"inputs": texts})
+        for found in ways(32):  # all: clients send the number that they know
+            self.assertEqual(found, whole)
+        for found in ways(5):
+            for row, other in zip(found, whole, strict=True):
+                length = math.sqrt(sum(value * value for value in other[:5]))
+                self.assertEqual(len(row), 5)
+                for value, expected in zip(row, other):
+                    self.assertAlmostEqual(value, expected / length, 5)
+        plain, short = (self.server.json("/embed", {"inputs": texts[0], "normalize": False, **more})[0] for more in ({}, {"dimensions": 5}))
+        self.assertEqual(short, plain[:5])
+        row, = self.server.json("/v1/embeddings", {"input": texts[0], "dimensions": 5, "encoding_format": "base64"})["data"]
+        self.assertEqual(len(base64.b64decode(row["embedding"])), 20)
+        for path, name in (("/v1/embeddings", "input"), ("/embed", "inputs"), ("/models/similar", "inputs")):
+            self.refused(path, {name: "x", "dimensions": 33}, "dimensions: expected 1 to 32, found 33")
+            for wrong in (0, -1, 1.5, "8", True):
+                self.refused(path, {name: "x", "dimensions": wrong}, "dimensions: expected a number, at least 1")
+        # Requests of one batch have each their own.
+        found = [None] * 12
+
+        def ask(number: int):
+            found[number] = self.server.json("/embed", {"inputs": "hello world", "dimensions": 1 + number})[0]
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(found))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([len(row) for row in found], list(range(1, 13)))
+
+    def test_texts_that_must_not_be_truncated(self):
+        words = "hello world " * 63  # 126 tokens, and [CLS] and [SEP]
+        for path, body in (("/embed", {}), ("/predict", {}), ("/models/similar", {}), ("/models/kinds", {})):
+            self.assertEqual(self.server.json(path, {"inputs": words, "truncate": False, **body}), self.server.json(path, {"inputs": words, **body}))
+            self.refused(path, {"inputs": [["x", words]] if path == "/predict" else words + "hello", "truncate": False}, "tokens, more than the 128")
+            self.server.json(path, {"inputs": words + "hello", "truncate": True})
+        self.refused("/models/similar", {"inputs": ["x", words + "x"], "parameters": {"truncation": False}}, "input 1: the text has 129 tokens")
+        self.refused("/embed", {"inputs": "x", "truncate": 0}, "truncate: expected true or false")
+
     def test_text_embeddings_inference(self):
         texts = ["hello world", "Ada lived in Oslo."]
         self.assertEqual(self.server.json("/embed", {"inputs": texts}), embeddings_of_verb(*texts))
@@ -212,14 +291,13 @@ class Answers(unittest.TestCase):
         self.refused("/embed", {"inputs": []}, "inputs")
         self.refused("/embed", {"inputs": {"text": "x"}}, "or a list of strings")
         self.refused("/embed", {"inputs": texts, "normalize": 1}, "normalize")
-        self.refused("/embed", {"inputs": texts, "truncate": False}, "truncate")
         info = self.server.json("/info")
         self.assertEqual((info["model_id"], info["max_input_length"]), ("similar", 128))
         self.refused("/embed", {"inputs": "hello", "model": "qa"}, "is for question-answering", 404)
         self.assertEqual(info["max_batch_tokens"], 1024)  # 512 for each of the two threads
-        self.assertEqual(self.server.json("/embed", {"inputs": "x", "model": None, "dimensions": None}),
+        self.assertEqual(self.server.json("/embed", {"inputs": "x", "model": None, "dimensions": None, "prompt_name": None}),
                          self.server.json("/embed", {"inputs": "x"}))
-        for more, words in [({"model": 1}, "model"), ({"dimensions": 8}, "dimensions: not supported"),
+        for more, words in [({"model": 1}, "model"), ({"prompt_name": "query"}, "prompt_name: not supported"),
                             ({"truncation_direction": "Left"}, "only \"right\""), ({"colour": 1}, "colour: unknown")]:
             self.refused("/embed", {"inputs": "x", **more}, words)
         self.refused("/predict", {"inputs": "x", "model": "none"}, "no such model", 404)
@@ -472,7 +550,7 @@ class Answers(unittest.TestCase):
                          sorted((method, path) for path, methods in paths.items() for method in methods))
         tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
         bodies = {"/models/{name}": [{"inputs": "hello"}, {}], "/v1/embeddings": [{"input": "hello", "model": "similar"}, {}],
-                  "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}],
+                  "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}], "/rerank": [{}],
                   "/v2/models/{name}/infer": [{"inputs": [tensor]}, {}], "/": [{"inputs": QUESTION}], "/reload": [{}]}
         seen = set()
         for path, methods in paths.items():
@@ -504,6 +582,9 @@ class Answers(unittest.TestCase):
                 ("/embed", embed, {}, True), ("/embed", embed, {"colour": 1}, False), ("/embed", embed, {"model": None}, True),
                 ("/embed", embed, {"truncation_direction": "Right"}, True), ("/embed", embed, {"truncation_direction": "left"}, False),
                 ("/embed", embed, {"prompt_name": None, "dimensions": None}, True), ("/embed", embed, {"prompt_name": "x"}, False),
+                ("/embed", embed, {"dimensions": 3, "truncate": False}, True), ("/embed", embed, {"dimensions": 0}, False),
+                ("/v1/embeddings", {"input": "x"}, {"dimensions": 3}, True), ("/v1/embeddings", {"input": "x"}, {"dimensions": 0}, False),
+                ("/v2/models/similar/infer", {"inputs": [tensor]}, {"model_name": "similar"}, True),
                 ("/predict", embed, {"colour": 1}, False), ("/predict", embed, {"truncation_direction": "Left"}, False),
                 ("/predict", embed, {"model": None, "truncation_direction": "right", "raw_scores": None}, True),
                 ("/v1/embeddings", {"input": "x"}, {"model": None}, True), ("/v1/embeddings", {"input": "x"}, {"normalize": 1}, False),
@@ -517,7 +598,8 @@ class Answers(unittest.TestCase):
                 ("/models/qa", QUESTION, {"top_k": 2}, True), ("/models/qa", {"question": "Who?"}, {}, False),
                 ("/models/similar", {"text": "hello"}, {"truncation_direction": "RIGHT", "truncation": True}, True),
                 ("/models/kinds", {"text": "hello"}, {"text_pair": "x", "truncate": None}, True),
-                ("/models/kinds", {"text": "hello"}, {"truncate": False}, False)]:
+                ("/models/similar", {"text": "hello"}, {"dimensions": 2}, True), ("/models/similar", {"text": "hello"}, {"dimensions": 0}, False),
+                ("/models/kinds", {"text": "hello"}, {"truncate": False}, True), ("/models/kinds", {"text": "hello"}, {"truncate": 1}, False)]:
             operation = description["paths"][re.sub("models/[a-z]+", "models/{name}", path)]["post"]
             schema = {**operation["requestBody"]["content"]["application/json"]["schema"], "components": description["components"]}
             self.assertEqual(self.server.status(path, {**body, **more}), 200 if is_read else 400, (path, more))
