@@ -738,7 +738,8 @@ class OneModel(unittest.TestCase):
             for path, body, task in (("/embed", {"inputs": "x"}, "feature-extraction"), ("/predict", {"inputs": "x"}, "text-classification"),
                                      ("/v1/embeddings", {"input": "x"}, "feature-extraction")):
                 status, _, content = server.ask(path, body)
-                self.assertEqual((status, task in content["error"]["message"]), (404, True), content)
+                words = f"this path is for {task}, but no model has that task"
+                self.assertEqual((status, words in content["error"]["message"]), (404, True), content)
 
 
 class Int8(unittest.TestCase):
