@@ -41,7 +41,7 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
     }
     json *fields = json_new_object();
     int failed = 0;
-    for (int i = 0; *at != '\0'; i++) {
+    for (int i = 0; *at != '\0' && !failed; i++) {
         const size_t length = strcspn(at, "&"), name = strcspn(at, "=&");
         if (i == FIELDS_MAX) {
             json_free(fields);
