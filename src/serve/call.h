@@ -36,6 +36,7 @@ struct call {
     int is_list;          // the request has a list of inputs, so the reply is one
     int is_base64;        // embeddings as base64 of their floats
     int has_texts;        // the reply repeats the ranked texts
+    int is_similarity;    // of embeddings: the reply is those of the first item to the others
     size_t json_length;   // of the body; the rest are binary tensors
     char *binary_texts;   // those of the binary tensors, for the items
     struct buffer binary; // tensors of the reply, which follow its JSON

@@ -225,6 +225,7 @@ static const struct route routes[] = {
     {"POST", "/embed", .protocol = &protocol_tei_embed},
     {"POST", "/predict", .protocol = &protocol_tei_predict},
     {"POST", "/rerank", .protocol = &protocol_tei_rerank},
+    {"POST", "/similarity", .protocol = &protocol_tei_similarity},
     {"POST", "/ask", .protocol = &protocol_form},
     {"POST", "/", .protocol = &protocol_hugging_face},
     {"POST", "/models/*", .protocol = &protocol_hugging_face},

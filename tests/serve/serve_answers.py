@@ -273,6 +273,30 @@ class Answers(unittest.TestCase):
             thread.join()
         self.assertEqual([len(row) for row in found], list(range(1, 13)))
 
+    def test_similarity(self):
+        """sentence-similarity, as Hugging Face's clients and text-embeddings-inference have it: cosines."""
+        source, sentences = "Ada lived in Oslo.", ["Hugo lived in Riga.", "hello", "Ada lived in Oslo."]
+        body = {"inputs": {"source_sentence": source, "sentences": sentences}}
+        for dimensions in (32, 5):
+            one, *others = self.server.json("/embed", {"inputs": [source, *sentences], "dimensions": dimensions})
+            for path in ("/models/similar", "/similarity"):
+                found = self.server.json(path, {**body, "parameters": {"dimensions": dimensions, "truncate": True}})
+                self.assertEqual(len(found), 3)
+                for cosine, other in zip(found, others):
+                    self.assertAlmostEqual(cosine, sum(a * b for a, b in zip(one, other)), 5)
+        self.assertAlmostEqual(self.server.json("/similarity", {**body, "model": "similar"})[2], 1, 6)
+        for inputs, words in [({"source_sentence": source}, "alone"), ({**body["inputs"], "colour": 1}, "alone"),
+                              ({"source_sentence": source, "sentences": []}, "alone"), ({"source_sentence": source, "sentences": "x"}, "alone"),
+                              ({"source_sentence": 1, "sentences": ["x"]}, "inputs.source_sentence: expected a string"),
+                              ({"source_sentence": source, "sentences": ["x", " "]}, "inputs.sentences[1]: the text is blank")]:
+            for path in ("/models/similar", "/similarity"):
+                self.refused(path, {"inputs": inputs}, words)
+        self.refused("/similarity", {**body, "parameters": {"normalize": True}}, "normalize: unknown in sentence-similarity")
+        for inputs in (source, [source], {"text": source}):
+            self.refused("/similarity", {"inputs": inputs}, "expected an object with source_sentence and sentences")
+        self.refused("/models/kinds", body, "unknown in text-classification")
+        self.refused("/similarity", {**body, "model": "qa"}, "this path is for feature-extraction", 404)
+
     def test_texts_that_must_not_be_truncated(self):
         words = "hello world " * 63  # 126 tokens, and [CLS] and [SEP]
         for path, body in (("/embed", {}), ("/predict", {}), ("/models/similar", {}), ("/models/kinds", {})):
@@ -551,6 +575,7 @@ class Answers(unittest.TestCase):
         tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
         bodies = {"/models/{name}": [{"inputs": "hello"}, {}], "/v1/embeddings": [{"input": "hello", "model": "similar"}, {}],
                   "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}], "/rerank": [{}],
+                  "/similarity": [{"inputs": {"source_sentence": "hello", "sentences": ["x"]}}, {}],
                   "/v2/models/{name}/infer": [{"inputs": [tensor]}, {}], "/": [{"inputs": QUESTION}], "/reload": [{}]}
         seen = set()
         for path, methods in paths.items():
@@ -568,6 +593,20 @@ class Answers(unittest.TestCase):
         self.assertGreater(len(seen), 25)
         for path in ("/models/{name}", "/v1/embeddings", "/embed", "/predict", "/v2/models/{name}/infer"):
             self.assertIn((path, 200), seen)
+
+    def test_description_is_what_generators_understand(self):
+        """Such as openapi-python-client: references to whole schemas, enumerations of texts, no schema that is just true or false."""
+        def check(node, within: str):
+            for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+                if within == "properties":
+                    self.assertIsInstance(value, dict, key)
+                elif key == "$ref":
+                    self.assertRegex(value, r"^#/components/(schemas|responses)/\w+$")
+                elif key == "enum":
+                    self.assertLessEqual({type(each) for each in value}, {str, type(None)}, value)
+                if isinstance(value, (dict, list)):
+                    check(value, str(key))
+        check(self.server.json("/openapi.json"), "")
 
     def test_requests_are_described(self):
         """openapi.json accepts and refuses what the server does, as far as a schema can say it."""

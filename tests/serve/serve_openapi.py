@@ -23,7 +23,7 @@ CONFIGURATION = "[checks]\nenabled = true\n" + "".join(f"""
 include-path = "{path}"
 [operations.checks]
 positive_data_acceptance.enabled = false
-""" for path in ("/", "/ask", "/models/{name}", "/v2/models/{name}/infer", "/embed", "/v1/embeddings"))
+""" for path in ("/", "/ask", "/models/{name}", "/v2/models/{name}/infer", "/embed", "/similarity", "/v1/embeddings"))
 
 
 def run(*options: str, models=MODELS_OF_ALL_TASKS, words=()) -> int:
