@@ -120,7 +120,7 @@ class Answers(unittest.TestCase):
                                                                        "alignToWords": True, "topK": None}})
 
     def test_requests_that_are_wrong(self):
-        self.refused("/models/qa", b" " * (1 << 20) + b"{}", "--max_body_bytes; send fewer texts", 413)
+        self.refused("/models/qa", b" " * (4 << 20) + b"{}", "--max_body_bytes; send fewer texts", 413)
         for body, words in [({}, "inputs"), ({"inputs": []}, "empty"), ({"inputs": "text"}, "question"),
                             ({"inputs": {"question": "Who?"}}, "inputs.context"),
                             ({"inputs": {"question": 1, "context": "x"}}, "inputs.question"),

@@ -398,7 +398,7 @@ class LargeBodies(unittest.TestCase):
 
     def test_refusals_reach_clients_that_are_still_sending(self):
         large = b" " * (self.MEBIBYTE - 100)
-        self.assertEqual(self.server.status("/models/qa", large * 4), 413)
+        self.assertEqual(self.server.status("/models/qa", large * 5), 413)
         self.assertEqual(self.server.status("/nothing", large), 404)
         for headers, status in [({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415)]:
             self.assertEqual(self.server.status("/models/qa", large, headers=headers), status)
