@@ -403,7 +403,7 @@ class LargeBodies(unittest.TestCase):
         for headers, status in [({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415)]:
             self.assertEqual(self.server.status("/models/qa", large, headers=headers), status)
         # Whoever asks first is told at once, and sends nothing.
-        reply = self.server.raw(post(b"", length(large * 4), b"Expect: 100-continue", path=b"/models/qa"))
+        reply = self.server.raw(post(b"", length(large * 5), b"Expect: 100-continue", path=b"/models/qa"))
         self.assertEqual(statuses(reply), [413])
 
     def test_flood_of_bodies(self):
