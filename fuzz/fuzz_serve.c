@@ -2,20 +2,28 @@
 // Fuzzes the bodies of requests, in each protocol and for each task, up to where a model is needed;
 // and the escaping of texts for the page.
 //
-// The settings choose the protocol (modulo their number) and the task (the rest).
+// The settings choose the protocol (modulo their number), the task, and whether binary tensors
+// follow the JSON.
 #include "core/html.h"
 #include "input.h"
 #include "serve/page.h"
 #include "serve/protocols.h"
 
-static const struct protocol *const protocols[] = {&protocol_hugging_face, &protocol_openai,
-                                                   &protocol_tei_embed,    &protocol_tei_predict,
-                                                   &protocol_kserve,       &protocol_form};
+static const struct protocol *const protocols[] = {
+    &protocol_hugging_face, &protocol_openai, &protocol_tei_embed,  &protocol_tei_predict,
+    &protocol_kserve,       &protocol_form,   &protocol_tei_rerank, &protocol_tei_similarity};
 #define PROTOCOLS (sizeof protocols / sizeof *protocols)
 static const char *const architectures[] = {"BertForQuestionAnswering",
                                             "BertForSequenceClassification", "BertModel",
                                             "BertForTokenClassification", "BertForMaskedLM"};
 #define TASKS (sizeof architectures / sizeof *architectures)
+
+// Binary tensors follow the first value.
+static size_t length_of_json(const struct fuzz_input *input) {
+    return input->settings / (PROTOCOLS * TASKS) % 2 == 0
+               ? input->size
+               : json_first_end((const char *)input->bytes, input->size);
+}
 
 static void check_item(const struct served_task *task, const struct item *item) {
     for (size_t i = 0; i < 2; i++) {
@@ -61,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     call->instance = &instance;
     call->model_name = "model";
     call->max_items = 100;
+    call->json_length = length_of_json(&input);
     fuzz_failing_begin(input.fail_at);
     enum berth_status status = call_read(call, &error);
     if (status == BERTH_OK &&

@@ -41,7 +41,7 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
     }
     json *fields = json_new_object();
     int failed = 0;
-    for (int i = 0; *at != '\0'; i++) {
+    for (int i = 0; *at != '\0' && !failed; i++) {
         const size_t length = strcspn(at, "&"), name = strcspn(at, "=&");
         if (i == FIELDS_MAX) {
             json_free(fields);
@@ -95,10 +95,10 @@ static enum berth_status check_structure(const struct call *call, struct berth_e
     const struct http_request *request = call->request;
     const size_t limit = VALUES_MAX + VALUES_PER_TEXT_MAX * call->max_items;
     size_t mark;
-    if (encoding_of(request->body, request->body_length, &mark) != ENCODING_UTF8) {
+    if (encoding_of(request->body, call->json_length, &mark) != ENCODING_UTF8) {
         return error_set(error, BERTH_USAGE, "the JSON is not in UTF-8");
     }
-    const struct structure found = structure_of(request->body, request->body_length);
+    const struct structure found = structure_of(request->body, call->json_length);
     if (found.depth > DEPTH_MAX) {
         return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MAX);
     }
@@ -119,9 +119,15 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
     if (call->protocol->is_form) {
         return read_form(call, error);
     }
+    if (call->json_length > request->body_length) {
+        return error_set(error, BERTH_USAGE,
+                         "Inference-Header-Content-Length: expected the length of the JSON, at "
+                         "most the %zu bytes of the body",
+                         request->body_length);
+    }
     TRY(check_structure(call, error));
-    enum berth_status status = json_read_memory("the request", request->body, request->body_length,
-                                                &call->document, error);
+    enum berth_status status =
+        json_read_memory("the request", request->body, call->json_length, &call->document, error);
     if (status == BERTH_NO_MEMORY) {
         return status;
     }
@@ -139,13 +145,34 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
                : BERTH_OK;
 }
 
+int protocol_suits(const struct protocol *protocol, const struct instance *instance) {
+    return protocol->task == NULL || (strcmp(protocol->task, instance->task->name) == 0 &&
+                                      (protocol->suits == NULL || protocol->suits(instance)));
+}
+
+// Adds the tokens of an item, which is refused if it is too long and must not be truncated.
+static enum berth_status count_tokens(struct call *call, size_t index, struct berth_error *error) {
+    struct item *item = &call->items[index];
+    const struct instance *instance = call->instance;
+    const int64_t tokens = instance_count_tokens(instance, item);
+    item->tokens = instance_computed_tokens(instance, tokens);
+    call->tokens += item->tokens;
+    return !call->parameters.must_fit || tokens <= instance->max_tokens
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "input %zu: the text has %lld tokens, more than the %lld that the model "
+                           "reads; without \"truncate\": false its end is left out",
+                           index, (long long)tokens, (long long)instance->max_tokens);
+}
+
 enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct protocol *protocol = call->protocol;
     const struct served_task *task = call->instance->task;
     call->parameters = (struct parameters){.normalize = -1, .with_no_answer = -1};
-    if (protocol->task != NULL && strcmp(protocol->task, task->name) != 0) {
-        return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s",
-                         call->model_name, task->name, protocol->task);
+    if (!protocol_suits(protocol, call->instance)) {
+        return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s%s",
+                         call->model_name, task->name, protocol->task,
+                         protocol->suited != NULL ? protocol->suited : "");
     }
     TRY(protocol->read(call, error));
     for (size_t i = 0; i < call->count; i++) {
@@ -156,9 +183,7 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
         TRY(task->check(call->items, call->count, error));
     }
     for (size_t i = 0; i < call->count; i++) {
-        struct item *item = &call->items[i];
-        item->tokens = instance_count_tokens(call->instance, item);
-        call->tokens += item->tokens;
+        TRY(count_tokens(call, i, error));
     }
     return BERTH_OK;
 }
@@ -199,6 +224,22 @@ enum berth_status call_read_normalize(struct call *call, const char *where, cons
     return call_read_boolean(where, value, &call->parameters.normalize, error);
 }
 
+enum berth_status call_read_dimensions(struct call *call, const char *where, const json *value,
+                                       struct berth_error *error) {
+    call->parameters.dimensions = json_as_integer(value);
+    return call->parameters.dimensions >= 1
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where);
+}
+
+enum berth_status call_read_truncation(struct call *call, const char *where, const json *value,
+                                       struct berth_error *error) {
+    int truncates = 1;
+    TRY(call_read_boolean(where, value, &truncates, error));
+    call->parameters.must_fit = !truncates;
+    return BERTH_OK;
+}
+
 enum berth_status call_read_true(struct call *call, const char *where, const json *value,
                                  struct berth_error *error) {
     int truth = 0;
@@ -228,6 +269,8 @@ void call_free(struct call *call) {
         item_done(&call->items[i]);
     }
     memory_free(call->items);
+    memory_free(call->binary_texts);
+    buffer_done(&call->binary);
     json_free(call->document);
     memory_free(call);
 }
@@ -246,16 +289,19 @@ enum berth_status call_make_items(struct call *call, size_t count, struct berth_
 enum berth_status call_set_text(struct item *item, size_t which, const json *text,
                                 const char *where, struct berth_error *error) {
     const char *bytes = json_text(text);
-    if (bytes == NULL) {
-        return error_set(error, BERTH_USAGE, "%s: expected a string", where);
-    }
-    if (strlen(bytes) != json_text_length(text)) {
+    return bytes != NULL ? call_set_bytes(item, which, bytes, json_text_length(text), where, error)
+                         : error_set(error, BERTH_USAGE, "%s: expected a string", where);
+}
+
+enum berth_status call_set_bytes(struct item *item, size_t which, const char *bytes, size_t length,
+                                 const char *where, struct berth_error *error) {
+    if (strlen(bytes) != length) {
         return error_set(error, BERTH_USAGE, "%s: the text contains a NUL character", where);
     }
     if (bytes[strspn(bytes, " \t\n\v\f\r")] == '\0') {
         return error_set(error, BERTH_USAGE, "%s: the text is blank", where);
     }
-    if (which == 0 && json_text_length(text) > QUESTION_BYTES_MAX && item->texts[1] != NULL) {
+    if (which == 0 && length > QUESTION_BYTES_MAX && item->texts[1] != NULL) {
         return error_set(error, BERTH_USAGE, "%s: more than 64 KiB", where);
     }
     item->texts[which] = bytes;

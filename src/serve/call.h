@@ -13,9 +13,13 @@ struct call;
 struct protocol {
     // Makes the items of call->document. Texts may point into the document.
     enum berth_status (*read)(struct call *call, struct berth_error *error);
-    void (*write)(struct json_line *line, const struct call *call); // NULL for a form
+    // Writes the JSON, and appends to call->binary. NULL for a form.
+    void (*write)(struct json_line *line, struct call *call);
     int is_form;      // the request is the page's form, and its reply the page
     const char *task; // name of the only task that the API is for; NULL: any
+    // Which models of that task; NULL: all. `suited` says it in messages: " with a single label".
+    int (*suits)(const struct instance *instance);
+    const char *suited;
 };
 
 struct call {
@@ -29,8 +33,13 @@ struct call {
     struct item *items;
     size_t count, max_items; // of which max_items are allowed
     struct parameters parameters;
-    int is_list;   // the request has a list of inputs, so the reply is one
-    int is_base64; // embeddings as base64 of their floats
+    int is_list;          // the request has a list of inputs, so the reply is one
+    int is_base64;        // embeddings as base64 of their floats
+    int has_texts;        // the reply repeats the ranked texts
+    int is_similarity;    // of embeddings: the reply is those of the first item to the others
+    size_t json_length;   // of the body; the rest are binary tensors
+    char *binary_texts;   // those of the binary tensors, for the items
+    struct buffer binary; // tensors of the reply, which follow its JSON
     int64_t tokens;
     size_t taken, done;  // number of items that a worker has taken and has run
     int client_has_left; // the client has closed the connection, so items were skipped
@@ -44,9 +53,11 @@ enum berth_status call_make(struct call *call, struct berth_error *error);
 void call_free(struct call *call);
 // A member of the document; NULL: absent, or null.
 const json *call_member(const struct call *call, const char *key);
+// Whether the model is one that the protocol is for.
+int protocol_suits(const struct protocol *protocol, const struct instance *instance);
 // The known members of a document. Others are refused, because they would have no effect.
 struct call_members {
-    const char *read[7];    // those that are read, and "model"
+    const char *read[9];    // those that are read, and "model"
     const char *refused[3]; // those that may only be null
 };
 // BERTH_USAGE: a member is unknown or refused.
@@ -56,9 +67,11 @@ enum berth_status call_check_members(const struct call *call, const struct call_
 // one.
 typedef enum berth_status call_reader(struct call *call, const char *where, const json *value,
                                       struct berth_error *error);
-call_reader call_read_normalize; // true or false, of embeddings
-call_reader call_read_true;      // true
-call_reader call_read_right;     // "right", in any letter case
+call_reader call_read_normalize;  // true or false, of embeddings
+call_reader call_read_dimensions; // of embeddings, at least 1
+call_reader call_read_truncation; // true, or false for texts that must fit
+call_reader call_read_true;       // true
+call_reader call_read_right;      // "right", in any letter case
 enum berth_status call_read_boolean(const char *where, const json *value, int *to,
                                     struct berth_error *error);
 // Reads a member of the document, unless it is absent or null.
@@ -69,5 +82,8 @@ enum berth_status call_make_items(struct call *call, size_t count, struct berth_
 // Sets a text of an item; `where` names the JSON value in messages. Blank texts are refused.
 enum berth_status call_set_text(struct item *item, size_t which, const json *text,
                                 const char *where, struct berth_error *error);
+// The same of `length` bytes and a NUL.
+enum berth_status call_set_bytes(struct item *item, size_t which, const char *bytes, size_t length,
+                                 const char *where, struct berth_error *error);
 
 #endif

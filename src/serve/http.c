@@ -38,6 +38,9 @@
 #define SCAN_SECONDS 1.0    // between two scans for clients that have disconnected
 #define CLOSING_SECONDS 0.5 // the bytes read last may still complete a request
 
+static const char too_large[] = "the body is larger than --max_body_bytes; send fewer texts in a "
+                                "request, or start the server with a larger number";
+
 struct connection {
     struct connection *next, **back; // in the server's list
     int socket;
@@ -164,9 +167,12 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 }
 
 static void add_headers(struct MHD_Response *response, const struct http_reply *reply, int closes) {
-    char seconds[16];
+    char seconds[16], json_length[24];
     snprintf(seconds, sizeof seconds, "%d", reply->retry_after);
+    snprintf(json_length, sizeof json_length, "%zu", reply->json_length);
     add_header(response, "Content-Type", reply->type);
+    add_header(response, "Inference-Header-Content-Length",
+               reply->json_length > 0 ? json_length : NULL);
     add_header(response, "X-Content-Type-Options", "nosniff");
     add_header(response, "Cache-Control", "no-store");
     // With "no-referrer" a browser would send the page's form with the Origin "null".
@@ -322,7 +328,7 @@ static int check_headers(struct exchange *exchange, const char **message) {
     if (exchange->refusal == 414) {
         return 414;
     }
-    *message = "the body is larger than --max_body_bytes";
+    *message = too_large;
     const size_t limit = exchange->server->settings.limits.body_bytes;
     return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > limit) ? 413 : 0;
 }
@@ -404,7 +410,7 @@ static enum MHD_Result dispatch(struct exchange *exchange) {
     if (exchange->refusal != 0) {
         return refuse(exchange, exchange->refusal,
                       exchange->refusal == 413
-                          ? "the body is larger than --max_body_bytes"
+                          ? too_large
                           : "the server has no room for another request body; try again later");
     }
     buffer_put_byte(&exchange->body, '\0');

@@ -39,14 +39,15 @@ struct http_request {
 
 // Zero-initialise unused members.
 struct http_reply {
-    int status;        // 200, 404, ...
-    const char *type;  // of the content; a constant
-    char *body;        // memory_free; NULL: empty
-    size_t length;     // of the body
-    const char *allow; // of 405: the methods; a constant
-    char policy[320];  // Content-Security-Policy; empty: none
-    int retry_after;   // seconds; 0: none
-    int closes;        // the connection ends after this reply
+    int status;         // 200, 404, ...
+    const char *type;   // of the content; a constant
+    char *body;         // memory_free; NULL: empty
+    size_t length;      // of the body
+    size_t json_length; // Inference-Header-Content-Length, KServe's; 0: none
+    const char *allow;  // of 405: the methods; a constant
+    char policy[320];   // Content-Security-Policy; empty: none
+    int retry_after;    // seconds; 0: none
+    int closes;         // the connection ends after this reply
 };
 
 // What a server does with requests. The functions run in the threads of the server, possibly at the

@@ -126,11 +126,12 @@ static int64_t count_tokens(const struct instance *instance, const char *text) {
 }
 
 int64_t instance_count_tokens(const struct instance *instance, const struct item *item) {
-    int64_t tokens = 2 + count_tokens(instance, item->texts[0]);
-    if (item->texts[1] != NULL) {
-        tokens += 1 + count_tokens(instance, item->texts[1]);
-    }
-    // Windows of a long context repeat the question; other texts are truncated.
+    const int64_t pair = item->texts[1] != NULL ? 1 + count_tokens(instance, item->texts[1]) : 0;
+    return 2 + count_tokens(instance, item->texts[0]) + pair;
+}
+
+// Windows of a long context repeat the question; other texts are truncated.
+int64_t instance_computed_tokens(const struct instance *instance, int64_t tokens) {
     return tokens <= instance->max_tokens ? tokens
            : instance->task->uses_windows ? 2 * tokens
                                           : instance->max_tokens;

@@ -44,11 +44,11 @@ size_t task_one(const struct instance *instance) {
     return 1;
 }
 
-void task_write_text(struct json_line *line, const struct instance *instance,
-                     const struct item *item) {
+void task_put_text(struct tensor_writer *writer, const struct instance *instance,
+                   const struct item *item) {
     struct json_line own = {0};
     instance->task->write(&own, instance, item);
-    line->failed |= own.failed;
-    json_line_text(line, NULL, own.text);
+    writer->line->failed |= own.failed;
+    tensor_put_text(writer, own.text);
     json_line_done(&own);
 }

@@ -127,13 +127,14 @@ static const struct parameter {
     {{"offset_unit", "offsetUnit"}, "question-answering", read_unit},
     {{"top_k", "topK"}, "text-classification", read_top},
     {{"function_to_apply", "functionToApply"}, "text-classification", read_score},
-    {{"truncate", "truncation"}, "text-classification", call_read_true},
+    {{"truncate", "truncation"}, "text-classification", call_read_truncation},
     {{"aggregation_strategy", "aggregationStrategy"}, "token-classification", read_strategy},
     {{"offset_unit", "offsetUnit"}, "token-classification", read_unit},
     {{"top_k", "topK"}, "fill-mask", read_top},
-    {{"truncate", "truncation"}, "fill-mask", call_read_true},
+    {{"truncate", "truncation"}, "fill-mask", call_read_truncation},
     {{"normalize"}, "feature-extraction", call_read_normalize},
-    {{"truncate", "truncation"}, "feature-extraction", call_read_true},
+    {{"dimensions"}, "feature-extraction", call_read_dimensions},
+    {{"truncate", "truncation"}, "feature-extraction", call_read_truncation},
     {{"truncation_direction"}, "feature-extraction", call_read_right},
 };
 
@@ -240,6 +241,31 @@ static enum berth_status read_item(const struct served_task *task, struct item *
                                       where, task->fields[0], task->fields[1]);
 }
 
+// The task sentence-similarity, of a model for embeddings. The first item is the source.
+static enum berth_status read_similarity(struct call *call, const json *inputs,
+                                         struct berth_error *error) {
+    const json *source = json_member(inputs, "source_sentence");
+    const json *sentences = json_member(inputs, "sentences");
+    char where[64];
+    if (json_length(inputs) != 2 || !json_is_array_value(sentences) ||
+        json_length(sentences) == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "inputs: expected source_sentence and sentences, a list, alone");
+    }
+    if (call->parameters.normalize >= 0) {
+        return error_set(error, BERTH_USAGE, "normalize: unknown in sentence-similarity");
+    }
+    call->is_similarity = 1;
+    call->parameters.normalize = 1; // products of such vectors are cosines
+    TRY(call_make_items(call, 1 + json_length(sentences), error));
+    TRY(call_set_text(&call->items[0], 0, source, "inputs.source_sentence", error));
+    for (size_t i = 1; i < call->count; i++) {
+        snprintf(where, sizeof where, "inputs.sentences[%zu]", i - 1);
+        TRY(call_set_text(&call->items[i], 0, json_at(sentences, i - 1), where, error));
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *inputs = json_member(call->document, "inputs");
     const struct served_task *task = call->instance->task;
@@ -253,6 +279,9 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     }
     TRY(read_parameters_beside(call, error));
     TRY(read_parameters(call, error));
+    if (task == &served_embeddings && json_member(inputs, "source_sentence") != NULL) {
+        return read_similarity(call, inputs, error);
+    }
     call->is_list = json_is_array_value(inputs);
     const size_t count = call->is_list ? json_length(inputs) : 1;
     if (count == 0) {
@@ -272,7 +301,27 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     return BERTH_OK;
 }
 
-static void write(struct json_line *line, const struct call *call) {
+static float product(const struct item *one, const struct item *other) {
+    double sum = 0;
+    for (size_t i = 0; i < one->number_count; i++) {
+        sum += (double)one->numbers[i] * other->numbers[i];
+    }
+    return (float)sum;
+}
+
+static void write_similarities(struct json_line *line, const struct call *call) {
+    json_line_open(line, NULL, '[');
+    for (size_t i = 1; i < call->count; i++) {
+        json_line_float(line, NULL, product(&call->items[0], &call->items[i]));
+    }
+    json_line_close(line, ']');
+}
+
+static void write(struct json_line *line, struct call *call) {
+    if (call->is_similarity) {
+        write_similarities(line, call);
+        return;
+    }
     const int is_list = call->is_list || call->instance->task->is_listed;
     if (is_list) {
         json_line_open(line, NULL, '[');
@@ -286,3 +335,13 @@ static void write(struct json_line *line, const struct call *call) {
 }
 
 const struct protocol protocol_hugging_face = {.read = read, .write = write};
+
+static enum berth_status read_similarity_alone(struct call *call, struct berth_error *error) {
+    return json_member(json_member(call->document, "inputs"), "source_sentence") != NULL
+               ? read(call, error)
+               : error_set(error, BERTH_USAGE,
+                           "inputs: expected an object with source_sentence and sentences");
+}
+
+const struct protocol protocol_tei_similarity = {
+    .read = read_similarity_alone, .write = write, .task = "feature-extraction"};

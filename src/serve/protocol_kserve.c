@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // KServe's version 2 of inference: named tensors in, named tensors out. The inputs are the task's
 // texts, as tensors BYTES of [n]; the outputs follow from the task, and a request may name some.
+// Tensors are JSON, or binary as in its extension.
+#include "core/memory.h"
 #include "core/utf8.h"
 #include "serve/protocols.h"
 
 #include <stdio.h>
 #include <string.h>
-
-// A tensor of texts.
-struct tensor {
-    const json *data; // flat, or nested as its shape is
-    size_t rank;
-};
 
 static const json *find_tensor(const json *inputs, const char *name) {
     for (size_t i = 0; i < json_length(inputs); i++) {
@@ -21,53 +17,6 @@ static const json *find_tensor(const json *inputs, const char *name) {
         }
     }
     return NULL;
-}
-
-// The shape is [n] or [n, 1].
-static enum berth_status read_tensor(const json *input, const char *name, struct tensor *tensor,
-                                     struct berth_error *error) {
-    const char *type = json_text(json_member(input, "datatype"));
-    const json *shape = json_member(input, "shape"), *data = json_member(input, "data");
-    if (type == NULL || strcmp(type, "BYTES") != 0) {
-        return error_set(error, BERTH_USAGE, "input %s: expected the datatype BYTES", name);
-    }
-    int64_t elements = json_length(shape) > 0;
-    for (size_t i = 0; i < json_length(shape); i++) {
-        const int64_t length = json_as_integer(json_at(shape, i));
-        elements = (i > 0 && length != 1) || length < 0 ? -1 : elements * length;
-    }
-    if (!json_is_array_value(data) || elements < 1 || (size_t)elements != json_length(data)) {
-        return error_set(error, BERTH_USAGE,
-                         "input %s: the shape is not [n] or [n, 1] of the %zu texts in data", name,
-                         json_length(data));
-    }
-    *tensor = (struct tensor){.data = data, .rank = json_length(shape)};
-    return BERTH_OK;
-}
-
-// Nested data are lists of one text each: [["a"], ["b"]].
-static const json *text_at(const struct tensor *tensor, size_t index) {
-    const json *at = json_at(tensor->data, index);
-    for (size_t i = 1; i < tensor->rank && json_is_array_value(at) && json_length(at) == 1; i++) {
-        at = json_at(at, 0);
-    }
-    return at;
-}
-
-static enum berth_status read_texts(struct call *call, size_t which, const struct tensor *tensor,
-                                    struct berth_error *error) {
-    const char *name = call->instance->task->fields[which];
-    const size_t count = json_length(tensor->data);
-    char where[96];
-    if (count != call->count) {
-        return error_set(error, BERTH_USAGE, "input %s: expected %zu texts, found %zu", name,
-                         call->count, count);
-    }
-    for (size_t i = 0; i < call->count; i++) {
-        snprintf(where, sizeof where, "input %s[%zu]", name, i);
-        TRY(call_set_text(&call->items[i], which, text_at(tensor, i), where, error));
-    }
-    return BERTH_OK;
 }
 
 static int is_output(const struct served_task *task, const char *name) {
@@ -109,12 +58,84 @@ static int is_wanted(const struct call *call, const char *name) {
     return json_length(outputs) == 0 || find_tensor(outputs, name) != NULL;
 }
 
+// The inputs in the order of the request, because their binary data has that order.
+static enum berth_status read_inputs(const struct call *call, const json *inputs,
+                                     struct tensor tensors[2], struct berth_error *error) {
+    const struct served_task *task = call->instance->task;
+    const struct http_request *request = call->request;
+    struct tensor_bytes rest = {.at = request->body + call->json_length,
+                                .left = request->body_length - call->json_length};
+    for (size_t i = 0; i < json_length(inputs); i++) {
+        const json *input = json_at(inputs, i);
+        const size_t which = strcmp(json_text(json_member(input, "name")), task->fields[0]) != 0;
+        TRY(tensor_read(&tensors[which], task->fields[which], input, &rest, error));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (tensors[i].name == NULL && (i == 0 || task->is_pair)) {
+            return error_set(error, BERTH_USAGE, "missing input %s", task->fields[i]);
+        }
+    }
+    return rest.left == 0 ? BERTH_OK
+                          : error_set(error, BERTH_USAGE,
+                                      "the body has %zu bytes more than the JSON and each input's "
+                                      "binary_data_size",
+                                      rest.left);
+}
+
+// Texts of binary tensors go to *to, which is moved behind them.
+static enum berth_status read_text(struct item *item, size_t which, struct tensor *tensor,
+                                   size_t index, char **to, struct berth_error *error) {
+    char where[96];
+    size_t length;
+    snprintf(where, sizeof where, "input %s[%zu]", tensor->name, index);
+    if (tensor->data != NULL) {
+        return call_set_text(item, which, tensor_text(tensor, index), where, error);
+    }
+    TRY(tensor_take_text(tensor, *to, &length, error));
+    TRY(call_set_bytes(item, which, *to, length, where, error));
+    *to += length + 1;
+    return BERTH_OK;
+}
+
+static enum berth_status read_texts(struct call *call, size_t which, struct tensor *tensor,
+                                    char **to, struct berth_error *error) {
+    if (tensor->count != call->count) {
+        return error_set(error, BERTH_USAGE, "input %s: expected %zu texts, found %zu",
+                         tensor->name, call->count, tensor->count);
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        TRY(read_text(&call->items[i], which, tensor, i, to, error));
+    }
+    return tensor->bytes.left == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "input %s: the binary data goes on behind the %zu texts of its shape",
+                           tensor->name, tensor->count);
+}
+
+static enum berth_status read_items(struct call *call, struct tensor tensors[2],
+                                    struct berth_error *error) {
+    const size_t bytes = call->request->body_length - call->json_length;
+    TRY(call_make_items(call, tensors[0].count, error));
+    char *to = call->binary_texts = memory_new(bytes + 1);
+    if (to == NULL) {
+        return error_no_memory(error, bytes, "a request");
+    }
+    for (size_t i = 2; i-- > 0;) { // the second one first, as in protocol_hugging_face.c
+        if (tensors[i].name != NULL) {
+            TRY(read_texts(call, i, &tensors[i], &to, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+// The model's name is in the path; KServe's client repeats it.
 static enum berth_status read(struct call *call, struct berth_error *error) {
     static const struct call_members known = {
-        .read = {"id", "parameters", "inputs", "outputs", "model"}};
+        .read = {"id", "parameters", "inputs", "outputs", "model", "model_name"}};
     const struct served_task *task = call->instance->task;
     const json *inputs = json_member(call->document, "inputs");
-    struct tensor texts[2] = {{.data = NULL}};
+    struct tensor tensors[2] = {{.name = NULL}};
     const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
     TRY(call_check_members(call, &known, error));
     if (id != NULL && !json_is_text(id)) {
@@ -124,22 +145,8 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     if (outputs != NULL) {
         TRY(check_names(outputs, "outputs", task, is_output, error));
     }
-    for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
-        const json *input = find_tensor(inputs, task->fields[i]);
-        if (input == NULL && (i == 0 || task->is_pair)) {
-            return error_set(error, BERTH_USAGE, "missing input %s", task->fields[i]);
-        }
-        if (input != NULL) {
-            TRY(read_tensor(input, task->fields[i], &texts[i], error));
-        }
-    }
-    TRY(call_make_items(call, json_length(texts[0].data), error));
-    for (size_t i = 2; i-- > 0;) { // the second one first, as in protocol_hugging_face.c
-        if (texts[i].data != NULL) {
-            TRY(read_texts(call, i, &texts[i], error));
-        }
-    }
-    return BERTH_OK;
+    TRY(read_inputs(call, inputs, tensors, error));
+    return read_items(call, tensors, error);
 }
 
 // --- outputs -------------------------------------------------------------------------------------
@@ -158,19 +165,45 @@ static void open_tensor(struct json_line *line, const char *name, const char *ty
     json_line_close(line, ']');
 }
 
-static void write_tensor(struct json_line *line, const struct call *call,
+// Whether the output is to be binary: as its own parameters say, else as those of the request do.
+static int is_binary(const struct call *call, const char *name) {
+    const json *output = find_tensor(call_member(call, "outputs"), name);
+    const json *own = json_member(json_member(output, "parameters"), "binary_data");
+    const json *usual = json_member(call_member(call, "parameters"), "binary_data_output");
+    return json_truth(json_is_boolean(own) ? own : usual);
+}
+
+static void put_elements(struct tensor_writer *writer, const struct call *call,
                          const struct task_output *output) {
-    open_tensor(line, output->name, output->type, (int64_t)call->count,
-                output->width(call->instance));
-    json_line_open(line, "data", '[');
     for (size_t i = 0; i < call->count; i++) {
-        output->write(line, call->instance, &call->items[i]);
+        output->put(writer, call->instance, &call->items[i]);
     }
-    json_line_close(line, ']');
+}
+
+static void write_binary(struct json_line *line, struct call *call,
+                         const struct task_output *output) {
+    const size_t before = call->binary.length;
+    put_elements(&(struct tensor_writer){.line = line, .binary = &call->binary}, call, output);
+    json_line_open(line, "parameters", '{');
+    json_line_integer(line, "binary_data_size", (int64_t)(call->binary.length - before));
     json_line_close(line, '}');
 }
 
-static void write(struct json_line *line, const struct call *call) {
+static void write_tensor(struct json_line *line, struct call *call,
+                         const struct task_output *output) {
+    open_tensor(line, output->name, output->type, (int64_t)call->count,
+                output->width(call->instance));
+    if (is_binary(call, output->name)) {
+        write_binary(line, call, output);
+    } else {
+        json_line_open(line, "data", '[');
+        put_elements(&(struct tensor_writer){.line = line}, call, output);
+        json_line_close(line, ']');
+    }
+    json_line_close(line, '}');
+}
+
+static void write(struct json_line *line, struct call *call) {
     const char *id = json_text(json_member(call->document, "id"));
     json_line_open(line, NULL, '{');
     json_line_text(line, "model_name", call->model_name);

@@ -30,13 +30,14 @@ static enum berth_status check_text(const json *value, const char *where,
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
-    static const struct call_members known = {.read = {"input", "encoding_format", "user", "model"},
-                                              .refused = {"dimensions"}};
+    static const struct call_members known = {
+        .read = {"input", "encoding_format", "dimensions", "user", "model"}};
     const json *input = json_member(call->document, "input");
     const json *user = call_member(call, "user");
     char where[64] = "input";
     TRY(call_check_members(call, &known, error));
     TRY(read_format(call, error));
+    TRY(call_read_member(call, "dimensions", call_read_dimensions, error));
     if (user != NULL && !json_is_text(user)) {
         return error_set(error, BERTH_USAGE, "user: expected a string");
     }
@@ -83,7 +84,7 @@ static int64_t tokens_read(const struct call *call) {
     return tokens;
 }
 
-static void write(struct json_line *line, const struct call *call) {
+static void write(struct json_line *line, struct call *call) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "object", "list");
     json_line_open(line, "data", '[');

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// text-embeddings-inference's /embed and /predict. Replies are lists; of /embed always one of
-// embeddings, of /predict one of classes for a single input.
+// text-embeddings-inference's /embed, /predict and /rerank. Replies are lists; of /embed always one
+// of embeddings, of /predict one of classes for a single input, of /rerank one of texts by score.
+#include "core/memory.h"
 #include "serve/protocols.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-// Texts are always truncated to the model's length, at their end.
+// Texts are truncated at their end, or not at all.
 static enum berth_status check_truncation(struct call *call, struct berth_error *error) {
     TRY(call_read_member(call, "truncation_direction", call_read_right, error));
-    return call_read_member(call, "truncate", call_read_true, error);
+    return call_read_member(call, "truncate", call_read_truncation, error);
 }
 
 static enum berth_status count_inputs(struct call *call, const json *inputs,
@@ -23,14 +25,15 @@ static enum berth_status count_inputs(struct call *call, const json *inputs,
 
 static enum berth_status read_embed(struct call *call, struct berth_error *error) {
     static const struct call_members known = {
-        .read = {"inputs", "truncate", "truncation_direction", "normalize", "model"},
-        .refused = {"dimensions", "prompt_name"}};
+        .read = {"inputs", "truncate", "truncation_direction", "normalize", "dimensions", "model"},
+        .refused = {"prompt_name"}};
     const json *inputs = json_member(call->document, "inputs");
     char where[64] = "inputs";
     TRY(call_check_members(call, &known, error));
     TRY(check_truncation(call, error));
     call->parameters.normalize = 1;
     TRY(call_read_member(call, "normalize", call_read_normalize, error));
+    TRY(call_read_member(call, "dimensions", call_read_dimensions, error));
     call->is_list = json_is_array_value(inputs);
     TRY(count_inputs(call, inputs, error));
     for (size_t i = 0; i < call->count; i++) {
@@ -43,7 +46,7 @@ static enum berth_status read_embed(struct call *call, struct berth_error *error
     return BERTH_OK;
 }
 
-static void write_list(struct json_line *line, const struct call *call) {
+static void write_list(struct json_line *line, struct call *call) {
     json_line_open(line, NULL, '[');
     for (size_t i = 0; i < call->count; i++) {
         call->instance->task->write(line, call->instance, &call->items[i]);
@@ -106,7 +109,7 @@ static enum berth_status read_predict(struct call *call, struct berth_error *err
     return BERTH_OK;
 }
 
-static void write_predict(struct json_line *line, const struct call *call) {
+static void write_predict(struct json_line *line, struct call *call) {
     if (call->is_list) {
         write_list(line, call);
     } else {
@@ -116,3 +119,107 @@ static void write_predict(struct json_line *line, const struct call *call) {
 
 const struct protocol protocol_tei_predict = {
     .read = read_predict, .write = write_predict, .task = "text-classification"};
+
+// --- /rerank -------------------------------------------------------------------------------------
+
+static int has_one_label(const struct instance *instance) {
+    return berth_classifier_classes(instance->handle.classifier).count == 1;
+}
+
+static enum berth_status read_top(struct call *call, const char *where, const json *value,
+                                  struct berth_error *error) {
+    call->parameters.top = json_as_integer(value);
+    return call->parameters.top >= 1
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where);
+}
+
+static enum berth_status read_return_text(struct call *call, const char *where, const json *value,
+                                          struct berth_error *error) {
+    return call_read_boolean(where, value, &call->has_texts, error);
+}
+
+// top_n is not in text-embeddings-inference, but LiteLLM sends it.
+static enum berth_status read_ranking(struct call *call, struct berth_error *error) {
+    static const struct call_members known = {.read = {"query", "texts", "truncate",
+                                                       "truncation_direction", "raw_scores",
+                                                       "return_text", "top_n", "model"}};
+    TRY(call_check_members(call, &known, error));
+    TRY(check_truncation(call, error));
+    TRY(call_read_member(call, "raw_scores", read_raw_scores, error));
+    TRY(call_read_member(call, "return_text", read_return_text, error));
+    TRY(call_read_member(call, "top_n", read_top, error));
+    if (call->parameters.score == BERTH_SCORE_USUAL) {
+        call->parameters.score = BERTH_SCORE_SIGMOID;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_rerank(struct call *call, struct berth_error *error) {
+    const json *query = json_member(call->document, "query");
+    const json *texts = json_member(call->document, "texts");
+    char where[64];
+    TRY(read_ranking(call, error));
+    call->is_list = 1;
+    if (!json_is_array_value(texts) || json_length(texts) == 0) {
+        return error_set(error, BERTH_USAGE, "texts: expected a list of strings");
+    }
+    TRY(call_make_items(call, json_length(texts), error));
+    for (size_t i = 0; i < call->count; i++) {
+        snprintf(where, sizeof where, "texts[%zu]", i);
+        TRY(call_set_text(&call->items[i], 1, json_at(texts, i), where, error));
+        TRY(call_set_text(&call->items[i], 0, query, "query", error));
+    }
+    return BERTH_OK;
+}
+
+struct ranked {
+    const struct item *item;
+    size_t index;
+};
+
+// In descending order of scores; equal scores in the order of the request.
+static int compare_ranked(const void *left, const void *right) {
+    const struct ranked *a = left, *b = right;
+    const float one = a->item->numbers[0], other = b->item->numbers[0];
+    return one != other ? (one < other ? 1 : -1) : (a->index > b->index) - (a->index < b->index);
+}
+
+static void write_ranked(struct json_line *line, const struct call *call,
+                         const struct ranked *ranked) {
+    json_line_open(line, NULL, '{');
+    json_line_integer(line, "index", (int64_t)ranked->index);
+    if (call->has_texts) {
+        json_line_text(line, "text", ranked->item->texts[1]);
+    }
+    json_line_float(line, "score", ranked->item->numbers[0]);
+    json_line_close(line, '}');
+}
+
+static void write_ranking(struct json_line *line, const struct call *call, struct ranked *ranked) {
+    const size_t top = (size_t)call->parameters.top;
+    for (size_t i = 0; i < call->count; i++) {
+        ranked[i] = (struct ranked){.item = &call->items[i], .index = i};
+    }
+    qsort(ranked, call->count, sizeof *ranked, compare_ranked);
+    json_line_open(line, NULL, '[');
+    for (size_t i = 0; i < call->count && (top == 0 || i < top); i++) {
+        write_ranked(line, call, &ranked[i]);
+    }
+    json_line_close(line, ']');
+}
+
+static void write_rerank(struct json_line *line, struct call *call) {
+    struct ranked *ranked = memory_array(call->count, sizeof *ranked);
+    if (ranked != NULL) {
+        write_ranking(line, call, ranked);
+    }
+    line->failed |= ranked == NULL;
+    memory_free(ranked);
+}
+
+const struct protocol protocol_tei_rerank = {.read = read_rerank,
+                                             .write = write_rerank,
+                                             .task = "text-classification",
+                                             .suits = has_one_label,
+                                             .suited = " with a single label"};

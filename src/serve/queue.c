@@ -94,7 +94,7 @@ static enum berth_status put(struct queue *queue, struct call *call, struct bert
                          "try again later",
                          queue->items, call->count, queue->limits.items);
     }
-    if (!turns_put(&model_queue->turns, call)) {
+    if (!turns_put(&model_queue->turns, call, call->tokens > queue->limits.batch_tokens)) {
         return error_no_memory(error, sizeof(struct client), "a client");
     }
     model_queue->items += call->count;

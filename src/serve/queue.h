@@ -2,9 +2,9 @@
 // Calls that wait for the workers, and the batches that workers take from them.
 //
 // Each model has a queue of its own. Batches alternate between models, and items within a batch
-// between clients. A call's items may go into several batches. Calls with a text longer than four
-// batches have a lane and a worker of their own, since such a text is run as a whole, however long
-// that takes.
+// between clients, and between a client's calls that fit a batch and its larger ones. A call's
+// items may go into several batches. Calls with a text longer than four batches have a lane and a
+// worker of their own, since such a text is run as a whole, however long that takes.
 #ifndef BERTH_SERVE_QUEUE_H
 #define BERTH_SERVE_QUEUE_H
 

@@ -63,7 +63,7 @@ static enum berth_status put(struct reader *reader, struct call *call, struct be
     if (reader->has_ended) {
         return error_set(error, BERTH_UNAVAILABLE, "the server is shutting down");
     }
-    if (!turns_put(&reader->turns, call)) {
+    if (!turns_put(&reader->turns, call, 0)) {
         return error_no_memory(error, sizeof(struct client), "a client");
     }
     pthread_cond_signal(&reader->not_empty);

@@ -35,14 +35,28 @@ int reply_status(enum berth_status status) {
     }
 }
 
-struct http_reply reply_json(struct json_line *line) {
+struct http_reply reply_tensors(struct json_line *line, const struct buffer *tensors) {
     json_line_end(line);
-    if (line->failed) {
-        json_line_done(line);
+    const size_t json_bytes = line->length;
+    struct buffer body = {.bytes = line->text,
+                          .length = line->length,
+                          .capacity = line->capacity,
+                          .failed = line->failed};
+    buffer_put(&body, tensors->bytes, tensors->length);
+    if (body.failed) {
+        buffer_done(&body);
         return (struct http_reply){.status = 503, .retry_after = 1};
     }
-    return (struct http_reply){
-        .status = 200, .type = "application/json", .body = line->text, .length = line->length};
+    const int is_binary = tensors->length > 0;
+    return (struct http_reply){.status = 200,
+                               .type = is_binary ? "application/octet-stream" : "application/json",
+                               .body = body.bytes,
+                               .length = body.length,
+                               .json_length = is_binary ? json_bytes : 0};
+}
+
+struct http_reply reply_json(struct json_line *line) {
+    return reply_tensors(line, &(const struct buffer){.bytes = NULL});
 }
 
 static void put_openai_error(struct json_line *line, int status, const char *message) {

@@ -2,6 +2,7 @@
 // The routing table: one row for each path and method.
 #include "core/caseless.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "serve/page.h"
 #include "serve/pages.h"
 #include "serve/protocols.h"
@@ -12,7 +13,7 @@
 #define NAME_SIZE 256
 #define NO_NAME "several models are served, but the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
-#define NO_TASK "this path is for %s, but no model has that task; /v1/models lists them"
+#define NO_TASK "this path is for %s%s, but no model has that task; /v1/models lists them"
 
 struct route {
     const char *method, *path;       // one component of the path may be "*", a model's name
@@ -119,14 +120,14 @@ static struct http_reply get_description(struct server *server, const struct htt
     return reply_text(200, "application/json", openapi_json);
 }
 
-// The first model with the task.
-static size_t find_model_for(struct server *server, const char *task) {
+// The first model that the protocol is for.
+static size_t find_model_for(struct server *server, const struct protocol *protocol) {
     const size_t count = models_count(server->models);
     for (size_t i = 0; i < count; i++) {
         const struct instance *instance = models_acquire(server->models, i);
-        const int does_task = instance != NULL && strcmp(instance->task->name, task) == 0;
+        const int suits = instance != NULL && protocol_suits(protocol, instance);
         models_release(server->models, instance);
-        if (does_task) {
+        if (suits) {
             return i;
         }
     }
@@ -137,7 +138,7 @@ static size_t find_model_for(struct server *server, const char *task) {
 static struct http_reply get_info(struct server *server, const struct http_request *request,
                                   size_t model) {
     const struct server_settings *settings = server->settings;
-    const size_t embeds = find_model_for(server, "feature-extraction");
+    const size_t embeds = find_model_for(server, &protocol_tei_embed);
     const size_t found = embeds < models_count(server->models) ? embeds : 0;
     const struct instance *instance = models_acquire(server->models, found);
     struct json_line line = {0};
@@ -166,6 +167,7 @@ static struct http_reply get_server(struct server *server, const struct http_req
     json_line_text(&line, "name", "berth");
     json_line_text(&line, "version", berth_version());
     json_line_open(&line, "extensions", '[');
+    json_line_text(&line, NULL, "binary_tensor_data");
     json_line_close(&line, ']');
     json_line_close(&line, '}');
     return reply_json(&line);
@@ -222,6 +224,8 @@ static const struct route routes[] = {
     {"POST", "/v2/models/*/infer", .protocol = &protocol_kserve},
     {"POST", "/embed", .protocol = &protocol_tei_embed},
     {"POST", "/predict", .protocol = &protocol_tei_predict},
+    {"POST", "/rerank", .protocol = &protocol_tei_rerank},
+    {"POST", "/similarity", .protocol = &protocol_tei_similarity},
     {"POST", "/ask", .protocol = &protocol_form},
     {"POST", "/", .protocol = &protocol_hugging_face},
     {"POST", "/models/*", .protocol = &protocol_hugging_face},
@@ -291,7 +295,9 @@ static int has_type(const struct http_request *request, const struct protocol *p
     return type == NULL ||
            // curl's default with --data.
            is_type(type, "application/x-www-form-urlencoded") ||
-           (!protocol->is_form && is_type(type, "application/json"));
+           (!protocol->is_form && (is_type(type, "application/json") ||
+                                   // KServe's clients and aiohttp for a body of bytes.
+                                   is_type(type, "application/octet-stream")));
 }
 
 static int is_encoded(const struct http_request *request) {
@@ -299,17 +305,15 @@ static int is_encoded(const struct http_request *request) {
     return encoding != NULL && *encoding != '\0' && !caseless_equal(encoding, "identity");
 }
 
-// Why the body cannot be read, whatever its type; NULL: it can.
-static const char *body_problem(const struct http_request *request) {
-    if (is_encoded(request)) {
-        return "Content-Encoding is not supported; send the body without one";
+// How much of the body is JSON. In KServe's extension a header says it, and binary tensors follow;
+// SIZE_MAX: the header is not a number.
+static size_t length_of_json(const struct http_request *request, const struct protocol *protocol) {
+    const char *header = http_header(request, "Inference-Header-Content-Length");
+    int64_t length;
+    if (header == NULL || protocol != &protocol_kserve) {
+        return request->body_length;
     }
-    // KServe's extension for binary tensors, which follow the JSON.
-    if (http_header(request, "Inference-Header-Content-Length") != NULL) {
-        return "binary tensors are not supported; send them as JSON (tritonclient: "
-               "set_data_from_numpy with binary_data=False)";
-    }
-    return NULL;
+    return number_parse_digits(header, strlen(header), &length) ? (size_t)length : SIZE_MAX;
 }
 
 static int refuse(const struct http_request *request, struct http_reply *reply, int status,
@@ -340,9 +344,9 @@ int routes_admit(void *context, const struct http_request *request, struct http_
     if (status != 0) {
         return refuse(request, reply, status, message);
     }
-    message = route->protocol != NULL ? body_problem(request) : NULL;
-    if (message != NULL) {
-        return refuse(request, reply, 415, message);
+    if (route->protocol != NULL && is_encoded(request)) {
+        return refuse(request, reply, 415,
+                      "Content-Encoding is not supported; send the body without one");
     }
     return route->protocol == NULL || has_type(request, route->protocol)
                ? 1
@@ -356,21 +360,22 @@ int routes_admit(void *context, const struct http_request *request, struct http_
 // the task that the path is for, else the only one.
 static size_t find_model(struct server *server, const struct call *call) {
     const char *name = json_text(json_member(call->document, "model"));
-    const char *task = call->protocol->task;
     const size_t count = models_count(server->models);
     if (name != NULL) {
         return models_find(server->models, name);
     }
-    return task != NULL ? find_model_for(server, task) : count == 1 ? 0 : count;
+    return call->protocol->task != NULL ? find_model_for(server, call->protocol)
+           : count == 1                 ? 0
+                                        : count;
 }
 
 static void refuse_unknown(struct server *server, struct call *call, int is_named) {
     struct berth_error error;
-    const char *task = call->protocol->task;
+    const char *task = call->protocol->task, *suited = call->protocol->suited;
     if (is_named || task == NULL) {
         (void)error_set(&error, BERTH_NO_INPUT, "%s", is_named ? NO_MODEL : NO_NAME);
     } else {
-        (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task);
+        (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task, suited != NULL ? suited : "");
     }
     call_refuse(server, call, &error);
 }
@@ -424,6 +429,7 @@ static void submit(struct server *server, const struct route *route, const char 
     }
     call->request = request;
     call->protocol = route->protocol;
+    call->json_length = length_of_json(request, route->protocol);
     call->max_items = server->settings->queue.items;
     call->is_named = *name != '\0';
     call->model = call->is_named ? models_find(server->models, name) : find_model(server, call);

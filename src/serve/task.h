@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/json_line.h"
-#include "format/json/json.h"
+#include "serve/tensor.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +19,8 @@ struct parameters {
     int64_t answer_length; // most tokens of an answer; 0: as the model was opened
     int with_no_answer;    // -1: as the model was opened
     int normalize;         // embeddings of length 1; -1: as the model says
+    int64_t dimensions;    // first numbers of an embedding; 0: all
+    int must_fit;          // a text longer than the model reads is refused, not truncated
     int by_word;           // labels of words, not entities
     enum berth_score score;
     enum offset_unit unit;
@@ -65,7 +67,9 @@ struct task_output {
     const char *name;                                 // NULL: after the last
     const char *type;                                 // "BYTES", "FP32", "INT64"
     size_t (*width)(const struct instance *instance); // numbers of an item
-    void (*write)(struct json_line *line, const struct instance *instance, const struct item *item);
+    // Writes the item's elements.
+    void (*put)(struct tensor_writer *writer, const struct instance *instance,
+                const struct item *item);
 };
 
 struct served_task {
@@ -97,8 +101,8 @@ extern const struct served_task served_masks;
 
 // For outputs: one element an item, and the JSON that `write` makes of it as a text.
 size_t task_one(const struct instance *instance);
-void task_write_text(struct json_line *line, const struct instance *instance,
-                     const struct item *item);
+void task_put_text(struct tensor_writer *writer, const struct instance *instance,
+                   const struct item *item);
 
 // A position in a text, in every unit. Zero-initialised, it is the beginning.
 struct text_position {
@@ -121,9 +125,10 @@ int task_has_field(const struct served_task *task, const char *name);
 enum berth_status instance_open(const struct berth_config *config, struct berth_log log,
                                 struct instance **instance, struct berth_error *error);
 void instance_close(struct instance *instance);
-// The number of tokens that the item takes, [CLS] and [SEP] included; more than max_tokens where
-// the texts are divided.
+// The number of tokens of the item's texts, [CLS] and [SEP] included.
 int64_t instance_count_tokens(const struct instance *instance, const struct item *item);
+// How many are computed for an item of so many; more than max_tokens where texts are divided.
+int64_t instance_computed_tokens(const struct instance *instance, int64_t tokens);
 
 // Gives the item an error of its own.
 void item_fail(struct item *item, enum berth_status status, const char *message);

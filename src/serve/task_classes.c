@@ -67,10 +67,10 @@ static void write_classes(struct json_line *line, const struct instance *instanc
     json_line_close(line, ']');
 }
 
-static void write_best_class(struct json_line *line, const struct instance *instance,
-                             const struct item *item) {
-    json_line_text(
-        line, NULL,
+static void put_best_class(struct tensor_writer *writer, const struct instance *instance,
+                           const struct item *item) {
+    tensor_put_text(
+        writer,
         berth_classifier_classes(instance->handle.classifier).names[next_class(item, 0, 1)]);
 }
 
@@ -79,8 +79,8 @@ static size_t class_width(const struct instance *instance) {
 }
 
 static const struct task_output class_outputs[] = {
-    {"label", "BYTES", task_one, write_best_class},
-    {"scores", "FP32", class_width, task_write_numbers},
+    {"label", "BYTES", task_one, put_best_class},
+    {"scores", "FP32", class_width, task_put_numbers},
     {NULL}};
 
 const struct served_task served_classes = {.name = "text-classification",

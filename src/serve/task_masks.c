@@ -162,7 +162,7 @@ static void write(struct json_line *line, const struct instance *instance,
     }
 }
 
-static const struct task_output outputs[] = {{"words", "BYTES", task_one, task_write_text}, {NULL}};
+static const struct task_output outputs[] = {{"words", "BYTES", task_one, task_put_text}, {NULL}};
 
 // Pre-training's checkpoints have the same head.
 const struct served_task served_masks = {.name = "fill-mask",

@@ -94,32 +94,31 @@ static void write_answers(struct json_line *line, const struct instance *instanc
     }
 }
 
-static void write_answer_text(struct json_line *line, const struct instance *instance,
-                              const struct item *item) {
-    json_line_text(line, NULL, item->answer_count > 0 ? item->answers[0].text : "");
+static void put_answer_text(struct tensor_writer *writer, const struct instance *instance,
+                            const struct item *item) {
+    tensor_put_text(writer, item->answer_count > 0 ? item->answers[0].text : "");
 }
 
-static void write_answer_score(struct json_line *line, const struct instance *instance,
-                               const struct item *item) {
-    json_line_real(line, NULL, item->answer_count > 0 ? item->answers[0].probability : 0);
-}
-
-static void write_answer_start(struct json_line *line, const struct instance *instance,
-                               const struct item *item) {
-    json_line_integer(line, NULL, item->answer_count > 0 ? item->answers[0].start : -1);
-}
-
-static void write_answer_end(struct json_line *line, const struct instance *instance,
+static void put_answer_score(struct tensor_writer *writer, const struct instance *instance,
                              const struct item *item) {
-    json_line_integer(line, NULL, item->answer_count > 0 ? item->answers[0].end : -1);
+    tensor_put_real(writer, item->answer_count > 0 ? item->answers[0].probability : 0);
 }
 
-static const struct task_output answer_outputs[] = {
-    {"answer", "BYTES", task_one, write_answer_text},
-    {"score", "FP64", task_one, write_answer_score},
-    {"start", "INT64", task_one, write_answer_start},
-    {"end", "INT64", task_one, write_answer_end},
-    {NULL}};
+static void put_answer_start(struct tensor_writer *writer, const struct instance *instance,
+                             const struct item *item) {
+    tensor_put_integer(writer, item->answer_count > 0 ? item->answers[0].start : -1);
+}
+
+static void put_answer_end(struct tensor_writer *writer, const struct instance *instance,
+                           const struct item *item) {
+    tensor_put_integer(writer, item->answer_count > 0 ? item->answers[0].end : -1);
+}
+
+static const struct task_output answer_outputs[] = {{"answer", "BYTES", task_one, put_answer_text},
+                                                    {"score", "FP64", task_one, put_answer_score},
+                                                    {"start", "INT64", task_one, put_answer_start},
+                                                    {"end", "INT64", task_one, put_answer_end},
+                                                    {NULL}};
 
 const struct served_task served_questions = {.name = "question-answering",
                                              .architectures = {"ForQuestionAnswering"},

@@ -68,9 +68,9 @@ enum berth_status task_run_texts(const struct text_work *work, const struct inst
     return status;
 }
 
-void task_write_numbers(struct json_line *line, const struct instance *instance,
-                        const struct item *item) {
+void task_put_numbers(struct tensor_writer *writer, const struct instance *instance,
+                      const struct item *item) {
     for (size_t i = 0; i < item->number_count; i++) {
-        json_line_float(line, NULL, item->numbers[i]);
+        tensor_put_float(writer, item->numbers[i]);
     }
 }

@@ -27,8 +27,8 @@ struct text_work {
 enum berth_status task_run_texts(const struct text_work *work, const struct instance *instance,
                                  struct item *const *items, size_t count,
                                  struct berth_error *error);
-// Writes the numbers of an item, without brackets.
-void task_write_numbers(struct json_line *line, const struct instance *instance,
-                        const struct item *item);
+// Writes the numbers of an item.
+void task_put_numbers(struct tensor_writer *writer, const struct instance *instance,
+                      const struct item *item);
 
 #endif

@@ -115,7 +115,7 @@ static void write(struct json_line *line, const struct instance *instance,
     json_line_close(line, ']');
 }
 
-static const struct task_output outputs[] = {{"entities", "BYTES", task_one, task_write_text},
+static const struct task_output outputs[] = {{"entities", "BYTES", task_one, task_put_text},
                                              {NULL}};
 
 const struct served_task served_tokens = {.name = "token-classification",

@@ -9,20 +9,21 @@ static void append_client(struct turns *turns, struct client *client) {
     turns->last = client;
 }
 
-static struct client *find_client(struct turns *turns, uint64_t number) {
+static struct client *find_client(struct turns *turns, uint64_t number, int is_large) {
     struct client *client = turns->first;
-    while (client != NULL && client->number != number) {
+    while (client != NULL && (client->number != number || client->is_large != is_large)) {
         client = client->next;
     }
     if (client == NULL && (client = memory_array_zeroed(1, sizeof *client)) != NULL) {
         client->number = number;
+        client->is_large = is_large;
         append_client(turns, client);
     }
     return client;
 }
 
-int turns_put(struct turns *turns, struct call *call) {
-    struct client *client = find_client(turns, call->request->client);
+int turns_put(struct turns *turns, struct call *call, int is_large) {
+    struct client *client = find_client(turns, call->request->client, is_large);
     if (client == NULL) {
         return 0;
     }

@@ -32,13 +32,13 @@ static const struct item *find_failure(const struct call *call, size_t *index) {
     return NULL;
 }
 
-static struct http_reply make_reply(struct server *server, const struct call *call) {
+static struct http_reply make_reply(struct server *server, struct call *call) {
     struct json_line line = {0};
     if (call->protocol->is_form) {
         return page_make(server->models, call);
     }
     call->protocol->write(&line, call);
-    return reply_json(&line);
+    return reply_tensors(&line, &call->binary);
 }
 
 // Answers a call with its items' results, or with an error of one of them, and frees it.

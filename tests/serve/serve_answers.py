@@ -120,6 +120,7 @@ class Answers(unittest.TestCase):
                                                                        "alignToWords": True, "topK": None}})
 
     def test_requests_that_are_wrong(self):
+        self.refused("/models/qa", b" " * (4 << 20) + b"{}", "--max_body_bytes; send fewer texts", 413)
         for body, words in [({}, "inputs"), ({"inputs": []}, "empty"), ({"inputs": "text"}, "question"),
                             ({"inputs": {"question": "Who?"}}, "inputs.context"),
                             ({"inputs": {"question": 1, "context": "x"}}, "inputs.question"),
@@ -154,7 +155,7 @@ class Answers(unittest.TestCase):
         # Hugging Face's client for Python has the parameters beside the inputs.
         self.assertEqual(self.server.json("/models/similar", {"inputs": texts[0], "normalize": False,
                                                               "truncation_direction": "right", "options": {}}), plain)
-        for more, words in [({"truncate": False}, "only true"), ({"prompt_name": "query"}, "prompt_name: unknown"),
+        for more, words in [({"truncate": 1}, "true or false"), ({"prompt_name": "query"}, "prompt_name: unknown"),
                             ({"truncation_direction": "left"}, "only \"right\""), ({"paramters": {}}, "paramters")]:
             self.refused("/models/similar", {"inputs": texts[0], **more}, words)
         length = sum(value * value for value in plain) ** 0.5
@@ -170,6 +171,38 @@ class Answers(unittest.TestCase):
             logit = score("rank", function_to_apply="none")
             self.assertEqual(score("number"), logit)
             self.assertAlmostEqual(score("rank"), 1 / (1 + math.exp(-logit)), 6)
+
+    def test_rerank(self):
+        """text-embeddings-inference's: the scores of pairs with the query, whatever the folder calls them."""
+        query, texts = "Who lived in Oslo?", ["Ada lived in Oslo.", "Hugo lived in Riga.", "hello", "Ada lived in Oslo.", "Rita"]
+        with Server("--precision", "fp32", models=["kinds=kinds", "number=number", "rank=rank"]) as server:
+            def expected(model: str, function: str) -> list:
+                pairs = [{"text": query, "text_pair": text} for text in texts]
+                rows = server.json(f"/models/{model}", {"inputs": pairs, "parameters": {"function_to_apply": function}})
+                return sorted(({"index": i, "score": row["score"]} for i, (row,) in enumerate(rows)), key=lambda own: (-own["score"], own["index"]))
+
+            def rerank(**more):
+                return server.json("/rerank", {"query": query, "texts": texts, **more})
+            for model in ("number", "rank"):
+                self.assertEqual(rerank(model=model), expected(model, "sigmoid"))
+                self.assertEqual(rerank(model=model, raw_scores=True), expected(model, "none"))
+            self.assertEqual(rerank(), rerank(model="number"))  # the first that has a single label
+            whole = rerank(model="rank", return_text=True, truncate=True, truncation_direction="Right", raw_scores=False)
+            self.assertEqual(whole, [{**row, "text": texts[row["index"]]} for row in rerank(model="rank")])
+            self.assertEqual(rerank(model="rank", top_n=2, return_text=False), rerank(model="rank")[:2])
+            self.assertEqual(rerank(model="rank", top_n=99), rerank(model="rank"))
+            long = server.ask("/rerank", {"query": query, "texts": ["x", "hello " * 200], "truncate": False})
+            self.assertIn("input 1: the text has 208 tokens, more than the 128", long[2]["error"]["message"])
+            for body, words in [({"texts": texts}, "query: expected a string"), ({"query": " ", "texts": texts}, "query: the text is blank"),
+                                ({"query": query}, "texts: expected a list"), ({"query": query, "texts": []}, "texts: expected a list"),
+                                ({"query": query, "texts": "x"}, "texts: expected a list"), ({"query": query, "texts": ["x", 1]}, "texts[1]: expected a string"),
+                                ({"query": query, "texts": texts, "top_n": 0}, "top_n"), ({"query": query, "texts": texts, "colour": 1}, "colour: unknown"),
+                                ({"query": query, "texts": texts, "return_text": 1}, "return_text"), ({"query": query, "texts": texts, "raw_scores": 1}, "raw_scores")]:
+                status, _, content = server.ask("/rerank", body)
+                self.assertEqual((status, words in content["error"]["message"]), (400, True), content)
+            status, _, content = server.ask("/rerank", {"query": query, "texts": texts, "model": "kinds"})
+            self.assertEqual((status, "this path is for text-classification with a single label" in content["error"]["message"]), (404, True), content)
+        self.refused("/rerank", {"query": query, "texts": texts}, "for text-classification with a single label, but no model", 404)
 
     def test_length_of_classifiers(self):
         """As much as BERT reads, whatever training read to save time."""
@@ -189,7 +222,6 @@ class Answers(unittest.TestCase):
         numbers = struct.unpack(f"<{len(expected[0])}f", base64.b64decode(row["embedding"], validate=True))
         self.assertEqual([float(f"{number:.9g}") for number in numbers], expected[0])
         self.refused("/v1/embeddings", {"input": "x", "model": "qa"}, "feature-extraction", 404)
-        self.refused("/v1/embeddings", {"input": "x", "model": "similar", "dimensions": 3}, "dimensions")
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
         for numbers in ([[1, 2]], [1, 2]):
             self.refused("/v1/embeddings", {"input": numbers, "model": "similar"},
@@ -203,6 +235,77 @@ class Answers(unittest.TestCase):
             row, = self.server.json("/v1/embeddings", {"input": texts[0], name: given})["data"]
             self.assertEqual(row["embedding"], expected[0], name)
 
+    def test_dimensions(self):
+        """The first numbers of an embedding, of length 1 again if the whole was."""
+        texts = ["hello world", "Ada lived in Oslo."]
+
+        def ways(dimensions: int):
+            rows = self.server.json("/v1/embeddings", {"input": texts, "dimensions": dimensions})["data"]
+            return [[row["embedding"] for row in rows], self.server.json("/embed", {"inputs": texts, "dimensions": dimensions}),
+                    self.server.json("/models/similar", {"inputs": texts, "parameters": {"dimensions": dimensions}}),
+                    self.server.json("/models/similar", {"inputs": texts, "dimensions": dimensions})]
+        whole = self.server.json("/models/similar", {"inputs": texts})
+        for found in ways(32):  # all: clients send the number that they know
+            self.assertEqual(found, whole)
+        for found in ways(5):
+            for row, other in zip(found, whole, strict=True):
+                length = math.sqrt(sum(value * value for value in other[:5]))
+                self.assertEqual(len(row), 5)
+                for value, expected in zip(row, other):
+                    self.assertAlmostEqual(value, expected / length, 5)
+        plain, short = (self.server.json("/embed", {"inputs": texts[0], "normalize": False, **more})[0] for more in ({}, {"dimensions": 5}))
+        self.assertEqual(short, plain[:5])
+        row, = self.server.json("/v1/embeddings", {"input": texts[0], "dimensions": 5, "encoding_format": "base64"})["data"]
+        self.assertEqual(len(base64.b64decode(row["embedding"])), 20)
+        for path, name in (("/v1/embeddings", "input"), ("/embed", "inputs"), ("/models/similar", "inputs")):
+            self.refused(path, {name: "x", "dimensions": 33}, "dimensions: expected 1 to 32, found 33")
+            for wrong in (0, -1, 1.5, "8", True):
+                self.refused(path, {name: "x", "dimensions": wrong}, "dimensions: expected a number, at least 1")
+        # Requests of one batch have each their own.
+        found = [None] * 12
+
+        def ask(number: int):
+            found[number] = self.server.json("/embed", {"inputs": "hello world", "dimensions": 1 + number})[0]
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(found))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([len(row) for row in found], list(range(1, 13)))
+
+    def test_similarity(self):
+        """sentence-similarity, as Hugging Face's clients and text-embeddings-inference have it: cosines."""
+        source, sentences = "Ada lived in Oslo.", ["Hugo lived in Riga.", "hello", "Ada lived in Oslo."]
+        body = {"inputs": {"source_sentence": source, "sentences": sentences}}
+        for dimensions in (32, 5):
+            one, *others = self.server.json("/embed", {"inputs": [source, *sentences], "dimensions": dimensions})
+            for path in ("/models/similar", "/similarity"):
+                found = self.server.json(path, {**body, "parameters": {"dimensions": dimensions, "truncate": True}})
+                self.assertEqual(len(found), 3)
+                for cosine, other in zip(found, others):
+                    self.assertAlmostEqual(cosine, sum(a * b for a, b in zip(one, other)), 5)
+        self.assertAlmostEqual(self.server.json("/similarity", {**body, "model": "similar"})[2], 1, 6)
+        for inputs, words in [({"source_sentence": source}, "alone"), ({**body["inputs"], "colour": 1}, "alone"),
+                              ({"source_sentence": source, "sentences": []}, "alone"), ({"source_sentence": source, "sentences": "x"}, "alone"),
+                              ({"source_sentence": 1, "sentences": ["x"]}, "inputs.source_sentence: expected a string"),
+                              ({"source_sentence": source, "sentences": ["x", " "]}, "inputs.sentences[1]: the text is blank")]:
+            for path in ("/models/similar", "/similarity"):
+                self.refused(path, {"inputs": inputs}, words)
+        self.refused("/similarity", {**body, "parameters": {"normalize": True}}, "normalize: unknown in sentence-similarity")
+        for inputs in (source, [source], {"text": source}):
+            self.refused("/similarity", {"inputs": inputs}, "expected an object with source_sentence and sentences")
+        self.refused("/models/kinds", body, "unknown in text-classification")
+        self.refused("/similarity", {**body, "model": "qa"}, "this path is for feature-extraction", 404)
+
+    def test_texts_that_must_not_be_truncated(self):
+        words = "hello world " * 63  # 126 tokens, and [CLS] and [SEP]
+        for path, body in (("/embed", {}), ("/predict", {}), ("/models/similar", {}), ("/models/kinds", {})):
+            self.assertEqual(self.server.json(path, {"inputs": words, "truncate": False, **body}), self.server.json(path, {"inputs": words, **body}))
+            self.refused(path, {"inputs": [["x", words]] if path == "/predict" else words + "hello", "truncate": False}, "tokens, more than the 128")
+            self.server.json(path, {"inputs": words + "hello", "truncate": True})
+        self.refused("/models/similar", {"inputs": ["x", words + "x"], "parameters": {"truncation": False}}, "input 1: the text has 129 tokens")
+        self.refused("/embed", {"inputs": "x", "truncate": 0}, "truncate: expected true or false")
+
     def test_text_embeddings_inference(self):
         texts = ["hello world", "Ada lived in Oslo."]
         self.assertEqual(self.server.json("/embed", {"inputs": texts}), embeddings_of_verb(*texts))
@@ -212,14 +315,13 @@ class Answers(unittest.TestCase):
         self.refused("/embed", {"inputs": []}, "inputs")
         self.refused("/embed", {"inputs": {"text": "x"}}, "or a list of strings")
         self.refused("/embed", {"inputs": texts, "normalize": 1}, "normalize")
-        self.refused("/embed", {"inputs": texts, "truncate": False}, "truncate")
         info = self.server.json("/info")
         self.assertEqual((info["model_id"], info["max_input_length"]), ("similar", 128))
         self.refused("/embed", {"inputs": "hello", "model": "qa"}, "is for question-answering", 404)
         self.assertEqual(info["max_batch_tokens"], 1024)  # 512 for each of the two threads
-        self.assertEqual(self.server.json("/embed", {"inputs": "x", "model": None, "dimensions": None}),
+        self.assertEqual(self.server.json("/embed", {"inputs": "x", "model": None, "dimensions": None, "prompt_name": None}),
                          self.server.json("/embed", {"inputs": "x"}))
-        for more, words in [({"model": 1}, "model"), ({"dimensions": 8}, "dimensions: not supported"),
+        for more, words in [({"model": 1}, "model"), ({"prompt_name": "query"}, "prompt_name: not supported"),
                             ({"truncation_direction": "Left"}, "only \"right\""), ({"colour": 1}, "colour: unknown")]:
             self.refused("/embed", {"inputs": "x", **more}, words)
         self.refused("/predict", {"inputs": "x", "model": "none"}, "no such model", 404)
@@ -298,13 +400,8 @@ class Answers(unittest.TestCase):
             self.refused("/v2/models/qa/infer", {"inputs": inputs}, words)
         self.refused("/v2/models/qa/infer", {"id": 7, "inputs": [given, asked]}, "id")
         self.refused("/v2/models/qa/infer", {"inputs": [given, asked], "colour": 1}, "colour: unknown")
-        # What tritonclient sends unless told otherwise: texts after the JSON, and their length in the parameters.
-        binary = json.dumps({"inputs": [{**asked, "data": None, "parameters": {"binary_data_size": 8}}]}).encode()
-        status, _, content = self.server.ask("/v2/models/qa/infer", binary + struct.pack("<I", 4) + b"Who?",
-                                             headers={"Inference-Header-Content-Length": str(len(binary))})
-        self.assertEqual((status, "binary_data=False" in content["error"]), (415, True), content)
-        parameters = {"binary_data_output": True}
-        found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "parameters": parameters, "model": None})
+        # KServe's own client repeats the name of the model.
+        found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "model": None, "model_name": "qa", "parameters": {"a": 1}})
         self.assertEqual({output["name"]: output for output in found["outputs"]}, outputs)
         for names in (["end"], ["score", "answer"]):
             found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "outputs": [{"name": name} for name in names]})
@@ -316,6 +413,94 @@ class Answers(unittest.TestCase):
         output = self.server.json("/v2/models/similar/infer", {"inputs": [tensor("text", "hello world", "Ada")]})["outputs"][0]
         self.assertEqual(output["shape"], [2, 32])
         self.assertEqual(output["data"], sum(embeddings_of_verb("hello world", "Ada"), []))
+
+    def ask_in_binary(self, path: str, body: dict, data: bytes, length=None):
+        """As tritonclient and KServe's client send tensors: after the JSON, whose length a header has."""
+        start = json.dumps(body).encode()
+        headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(start) if length is None else length)}
+        return self.server.ask(path, start + data, headers=headers)
+
+    @staticmethod
+    def binary_outputs(headers, content: bytes) -> dict:
+        """The values of the tensors of a reply."""
+        length = int(headers["Inference-Header-Content-Length"])
+        outputs, data = json.loads(content[:length])["outputs"], content[length:]
+        found = {}
+        for output in outputs:
+            part, data = data[:output["parameters"]["binary_data_size"]], data[output["parameters"]["binary_data_size"]:]
+            if output["datatype"] == "BYTES":
+                values = []
+                while part:
+                    end = 4 + struct.unpack("<I", part[:4])[0]
+                    values.append(part[4:end].decode())
+                    part = part[end:]
+            else:
+                kind = {"FP32": "f", "FP64": "d", "INT64": "q"}[output["datatype"]]
+                values = [number for number, in struct.iter_unpack(f"<{kind}", part)]
+            found[output["name"]] = values
+        assert data == b"", data
+        return found
+
+    def test_kserve_binary_tensors(self):
+        questions = [QUESTION, {"question": "Who lived in Riga? \u00e9", "context": CONTEXT + " \U0001d400"}]
+
+        def tensor(name: str, size: int, **more):
+            return {"name": name, "shape": [2, 1], "datatype": "BYTES", "parameters": {"binary_data_size": size}, **more}
+        texts = {name: [question[name].encode() for question in questions] for name in QUESTION}
+        data = {name: b"".join(struct.pack("<I", len(text)) + text for text in own) for name, own in texts.items()}
+        inputs = [tensor("context", len(data["context"])), tensor("question", len(data["question"]))]
+        both = data["context"] + data["question"]  # in the order of the request
+        expected = {output["name"]: output["data"] for output in self.server.json("/v2/models/qa/infer", {"inputs": [
+            {"name": name, "shape": [2], "datatype": "BYTES", "data": [question[name] for question in questions]}
+            for name in QUESTION]})["outputs"]}
+        path = "/v2/models/qa/infer"
+        status, _, content = self.ask_in_binary(path, {"inputs": inputs}, both)
+        self.assertEqual((status, {output["name"]: output["data"] for output in content["outputs"]}), (200, expected))
+        mixed = [inputs[0], {"name": "question", "shape": [2], "datatype": "BYTES", "data": [question["question"] for question in questions]}]
+        status, _, content = self.ask_in_binary(path, {"inputs": mixed}, data["context"])
+        self.assertEqual((status, {output["name"]: output["data"] for output in content["outputs"]}), (200, expected))
+        status, headers, content = self.ask_in_binary(path, {"inputs": inputs, "parameters": {"binary_data_output": True}}, both)
+        self.assertEqual((status, headers["Content-Type"]), (200, "application/octet-stream"))
+        self.assertEqual(self.binary_outputs(headers, content), expected)
+        outputs = [{"name": "end", "parameters": {"binary_data": True}}, {"name": "answer", "parameters": {"binary_data": True}}]
+        _, headers, content = self.server.ask(path, {"inputs": [mixed[1], {**mixed[1], "name": "context"}], "outputs": outputs})
+        self.assertEqual(set(self.binary_outputs(headers, content)), {"answer", "end"})
+        # An output's own parameter counts for more than the request's.
+        body = {"inputs": inputs, "outputs": [{"name": "end", "parameters": {"binary_data": False}}], "parameters": {"binary_data_output": True}}
+        status, headers, content = self.ask_in_binary(path, body, both)
+        self.assertEqual((content["outputs"][0]["data"], headers["Inference-Header-Content-Length"]), (expected["end"], None))
+        text = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello world"]}
+        for model in ("similar", "kinds"):
+            usual = self.server.json(f"/v2/models/{model}/infer", {"inputs": [text]})["outputs"]
+            _, headers, content = self.server.ask(f"/v2/models/{model}/infer", {"inputs": [text], "parameters": {"binary_data_output": True}})
+            for name, values in self.binary_outputs(headers, content).items():
+                own = next(output["data"] for output in usual if output["name"] == name)
+                self.assertEqual(values if name == "label" else [float(f"{value:.9g}") for value in values], own)
+
+        def refused(body: dict, data: bytes, words: str, **more):
+            status, _, content = self.ask_in_binary(path, body, data, **more)
+            self.assertEqual((status, words in content["error"]), (400, True), content)
+        for wrong in (-1, "8", None, len(both) + 1):
+            refused({"inputs": [tensor("context", wrong), inputs[1]]}, both, "input context: binary_data_size: expected a number of bytes, at most the")
+        refused({"inputs": inputs}, both + b"x", "the body has 1 bytes more")
+        refused({"inputs": [tensor("context", len(data["context"]) - 1), inputs[1]]}, both[:-1], "input context: the binary data ends within")
+        refused({"inputs": [tensor("context", len(data["context"]), shape=[1]), tensor("question", len(data["question"]), shape=[1])]}, both,
+                "input context: the binary data goes on behind the 1 texts")
+        refused({"inputs": [tensor("context", len(data["context"]), shape=[2, 2]), inputs[1]]}, both, "input context: the shape is not [n] or [n, 1]")
+        refused({"inputs": [tensor("context", 3), inputs[1]]}, b"abc" + data["question"], "input context: the binary data ends within")
+        refused({"inputs": [tensor("context", 2 ** 62), inputs[1]]}, both, "input context: binary_data_size")
+        for own, words in ((b"a\0b", "input context[1]: the text contains a NUL"), (b" ", "input context[1]: the text is blank"), (b"\xff", "UTF-8")):
+            other = struct.pack("<I", 1) + b"a" + struct.pack("<I", len(own)) + own
+            refused({"inputs": [tensor("context", len(other)), inputs[1]]}, other + data["question"], words)
+        for length in (len(both) + 10000, "x", "-1", "", 10 ** 30):
+            refused({"inputs": inputs}, both, "Inference-Header-Content-Length: expected the length of the JSON", length=length)
+        refused({"inputs": inputs}, both, "the request: ", length=10)
+        status, _, content = self.server.ask(path, json.dumps({"inputs": inputs}).encode())  # a proxy has left the header out
+        self.assertEqual((status, "Inference-Header-Content-Length" in content["error"]), (400, True), content)
+        self.assertEqual(self.server.json("/v2")["extensions"], ["binary_tensor_data"])
+        # The header and the type mean nothing to other paths; aiohttp has the type for any body of bytes.
+        status, _, content = self.ask_in_binary("/models/qa", {"inputs": QUESTION}, b"", length=1)
+        self.assertEqual((status, content), (200, answers_of_verb(QUESTION)[0]))
 
     def test_bad_requests_among_good_ones(self):
         expected = answers_of_verb(QUESTION)[0]
@@ -389,7 +574,8 @@ class Answers(unittest.TestCase):
                          sorted((method, path) for path, methods in paths.items() for method in methods))
         tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
         bodies = {"/models/{name}": [{"inputs": "hello"}, {}], "/v1/embeddings": [{"input": "hello", "model": "similar"}, {}],
-                  "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}],
+                  "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}], "/rerank": [{}],
+                  "/similarity": [{"inputs": {"source_sentence": "hello", "sentences": ["x"]}}, {}],
                   "/v2/models/{name}/infer": [{"inputs": [tensor]}, {}], "/": [{"inputs": QUESTION}], "/reload": [{}]}
         seen = set()
         for path, methods in paths.items():
@@ -408,6 +594,20 @@ class Answers(unittest.TestCase):
         for path in ("/models/{name}", "/v1/embeddings", "/embed", "/predict", "/v2/models/{name}/infer"):
             self.assertIn((path, 200), seen)
 
+    def test_description_is_what_generators_understand(self):
+        """Such as openapi-python-client: references to whole schemas, enumerations of texts, no schema that is just true or false."""
+        def check(node, within: str):
+            for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+                if within == "properties":
+                    self.assertIsInstance(value, dict, key)
+                elif key == "$ref":
+                    self.assertRegex(value, r"^#/components/(schemas|responses)/\w+$")
+                elif key == "enum":
+                    self.assertLessEqual({type(each) for each in value}, {str, type(None)}, value)
+                if isinstance(value, (dict, list)):
+                    check(value, str(key))
+        check(self.server.json("/openapi.json"), "")
+
     def test_requests_are_described(self):
         """openapi.json accepts and refuses what the server does, as far as a schema can say it."""
         description = self.server.json("/openapi.json")
@@ -421,6 +621,9 @@ class Answers(unittest.TestCase):
                 ("/embed", embed, {}, True), ("/embed", embed, {"colour": 1}, False), ("/embed", embed, {"model": None}, True),
                 ("/embed", embed, {"truncation_direction": "Right"}, True), ("/embed", embed, {"truncation_direction": "left"}, False),
                 ("/embed", embed, {"prompt_name": None, "dimensions": None}, True), ("/embed", embed, {"prompt_name": "x"}, False),
+                ("/embed", embed, {"dimensions": 3, "truncate": False}, True), ("/embed", embed, {"dimensions": 0}, False),
+                ("/v1/embeddings", {"input": "x"}, {"dimensions": 3}, True), ("/v1/embeddings", {"input": "x"}, {"dimensions": 0}, False),
+                ("/v2/models/similar/infer", {"inputs": [tensor]}, {"model_name": "similar"}, True),
                 ("/predict", embed, {"colour": 1}, False), ("/predict", embed, {"truncation_direction": "Left"}, False),
                 ("/predict", embed, {"model": None, "truncation_direction": "right", "raw_scores": None}, True),
                 ("/v1/embeddings", {"input": "x"}, {"model": None}, True), ("/v1/embeddings", {"input": "x"}, {"normalize": 1}, False),
@@ -434,7 +637,8 @@ class Answers(unittest.TestCase):
                 ("/models/qa", QUESTION, {"top_k": 2}, True), ("/models/qa", {"question": "Who?"}, {}, False),
                 ("/models/similar", {"text": "hello"}, {"truncation_direction": "RIGHT", "truncation": True}, True),
                 ("/models/kinds", {"text": "hello"}, {"text_pair": "x", "truncate": None}, True),
-                ("/models/kinds", {"text": "hello"}, {"truncate": False}, False)]:
+                ("/models/similar", {"text": "hello"}, {"dimensions": 2}, True), ("/models/similar", {"text": "hello"}, {"dimensions": 0}, False),
+                ("/models/kinds", {"text": "hello"}, {"truncate": False}, True), ("/models/kinds", {"text": "hello"}, {"truncate": 1}, False)]:
             operation = description["paths"][re.sub("models/[a-z]+", "models/{name}", path)]["post"]
             schema = {**operation["requestBody"]["content"]["application/json"]["schema"], "components": description["components"]}
             self.assertEqual(self.server.status(path, {**body, **more}), 200 if is_read else 400, (path, more))
@@ -573,7 +777,8 @@ class OneModel(unittest.TestCase):
             for path, body, task in (("/embed", {"inputs": "x"}, "feature-extraction"), ("/predict", {"inputs": "x"}, "text-classification"),
                                      ("/v1/embeddings", {"input": "x"}, "feature-extraction")):
                 status, _, content = server.ask(path, body)
-                self.assertEqual((status, task in content["error"]["message"]), (404, True), content)
+                words = f"this path is for {task}, but no model has that task"
+                self.assertEqual((status, words in content["error"]["message"]), (404, True), content)
 
 
 class Int8(unittest.TestCase):

@@ -16,14 +16,14 @@ from server import MODELS, Server
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 PROGRAM = os.environ.get("SCHEMATHESIS") or shutil.which("schemathesis")
-MODELS_OF_ALL_TASKS = ("qa=qa", "similar=other", "kinds=kinds", f"tags={GOLDEN}/tags", f"masks={GOLDEN}/fill")
-# Which texts and parameters are valid depends on the model's task, which a schema cannot say.
+MODELS_OF_ALL_TASKS = ("qa=qa", "similar=other", "kinds=kinds", "rank=rank", f"tags={GOLDEN}/tags", f"masks={GOLDEN}/fill")
+# Which texts and parameters are valid depends on the model's task, and dimensions on its size, which a schema cannot say.
 CONFIGURATION = "[checks]\nenabled = true\n" + "".join(f"""
 [[operations]]
 include-path = "{path}"
 [operations.checks]
 positive_data_acceptance.enabled = false
-""" for path in ("/", "/ask", "/models/{name}", "/v2/models/{name}/infer"))
+""" for path in ("/", "/ask", "/models/{name}", "/v2/models/{name}/infer", "/embed", "/similarity", "/v1/embeddings"))
 
 
 def run(*options: str, models=MODELS_OF_ALL_TASKS, words=()) -> int:
