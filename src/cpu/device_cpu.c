@@ -241,7 +241,8 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     cpu->device.fast_dtype = kernels->native_bf16 ? DTYPE_BF16 : DTYPE_F32;
     cpu->marked = clock_now();
     enum berth_status status =
-        gemm_open(cpu->threads, kernels->native_bf16, kernels, &cpu->gemm, error);
+        gemm_open(cpu->threads, kernels->native_bf16 && !kernels->multiplies_all_shapes, kernels,
+                  &cpu->gemm, error);
     if (status != BERTH_OK) {
         memory_free(cpu);
         return status;

@@ -37,7 +37,8 @@ static size_t candidates(struct candidate list[CANDIDATES]) {
         (struct candidate){&int8_avxvnni, AVX512_BF16 " avx512 avx2", avx2 && has_avxvnni()};
     list[count++] = (struct candidate){&int8_avx2, AVX512_BF16 " avx512 avx2", avx2};
 #endif
-    list[count++] = (struct candidate){&int8_generic, AVX512_BF16 " avx512 avx2 generic", 1};
+    list[count++] =
+        (struct candidate){&int8_generic, AVX512_BF16 " avx512 avx2 neonbf16 generic", 1};
     return count;
 }
 

@@ -241,6 +241,8 @@ extern const struct kernels kernels_avx512;
 extern const struct kernels kernels_avx512bf16;
 extern const struct kernels kernels_amx;
 extern const struct kernels kernels_amx_emulated; // computes the same on a processor without AMX
+#elif defined(__aarch64__)
+extern const struct kernels kernels_neonbf16;
 #endif
 
 // Whether what pack_strips writes is rows.

@@ -5,47 +5,83 @@
 
 #include <string.h>
 
+// Whether processor and system support an instruction set. __builtin_cpu_supports also checks that
+// the system saves the registers.
+static int is_there(void) {
+    return 1;
+}
+
 #if defined(__x86_64__)
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static int has_avx2(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static int has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static int has_avx512bf16(void) {
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
 // Linux lets a process use tiles once it has asked for them, because they enlarge the state that is
 // saved for each thread.
-static int has_tiles(void) {
+static int has_amx(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-    return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+    return has_avx512bf16() && __builtin_cpu_supports("amx-tile") &&
+           __builtin_cpu_supports("amx-bf16") &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
+#define X86(name, kernels, supported)                                                              \
+    { name, &(kernels), supported }
+#else
+#define X86(name, kernels, supported)                                                              \
+    { name, NULL, NULL }
+#endif
+
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+
+static int has_neonbf16(void) {
+    enum { BF16 = 1 << 14 }; // HWCAP2_BF16
+    return (getauxval(AT_HWCAP2) & BF16) != 0;
+}
+#define ARM(name, kernels, supported)                                                              \
+    { name, &(kernels), supported }
+#else
+#define ARM(name, kernels, supported)                                                              \
+    { name, NULL, NULL }
 #endif
 
 struct candidate {
     const char *name;
     const struct kernels *kernels;
-    int is_supported;
+    int (*is_supported)(void); // NULL: it is another architecture's
 };
 
 // From the best to the one that every processor supports; then those that are chosen by name only.
+static const struct candidate candidates[] = {
+    X86("amx", kernels_amx, has_amx),
+    X86("avx512bf16", kernels_avx512bf16, has_avx512bf16),
+    X86("avx512", kernels_avx512, has_avx512),
+    X86("avx2", kernels_avx2, has_avx2),
+    ARM("neonbf16", kernels_neonbf16, has_neonbf16),
+    {"generic", &kernels_generic, is_there},
+    X86("amx-emulated", kernels_amx_emulated, has_avx512bf16),
+};
+
 const struct kernels *kernels_choose(const char *instructions, struct berth_error *error) {
-#if defined(__x86_64__)
-    __builtin_cpu_init(); // also checks that the system saves the registers
-    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    int bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
-    const struct candidate candidates[] = {
-        {"amx", &kernels_amx, bf16 && has_tiles()}, {"avx512bf16", &kernels_avx512bf16, bf16},
-        {"avx512", &kernels_avx512, avx512},        {"avx2", &kernels_avx2, avx2},
-        {"generic", &kernels_generic, 1},           {"amx-emulated", &kernels_amx_emulated, bf16}};
-#else
-    const struct candidate candidates[] = {
-        {"generic", &kernels_generic, 1}, {.name = "avx2"}, {.name = "avx512"},
-        {.name = "avx512bf16"},           {.name = "amx"},  {.name = "amx-emulated"}};
-#endif
     int automatic = instructions == NULL || strcmp(instructions, "auto") == 0;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         const struct candidate *c = &candidates[i];
-        if (automatic ? c->is_supported : strcmp(instructions, c->name) == 0) {
-            if (c->is_supported) {
+        const int is_supported = c->is_supported != NULL && c->is_supported();
+        if (automatic ? is_supported : strcmp(instructions, c->name) == 0) {
+            if (is_supported) {
                 return c->kernels;
             }
             (void)error_set(error, BERTH_UNAVAILABLE,
@@ -56,7 +92,8 @@ const struct kernels *kernels_choose(const char *instructions, struct berth_erro
     }
     (void)error_set(
         error, BERTH_USAGE,
-        "instructions: expected auto, generic, avx2, avx512, avx512bf16 or amx, found \"%s\"",
+        "instructions: expected auto, generic, avx2, avx512, avx512bf16, amx or neonbf16, found "
+        "\"%s\"",
         instructions);
     return NULL;
 }

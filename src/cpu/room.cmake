@@ -42,4 +42,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(${kernel_dir}/kernels_int8_${name}.c PROPERTIES
       COMPILE_OPTIONS "${int8_flags};${row}")
   endforeach()
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set_source_files_properties(${kernel_dir}/kernels_neonbf16.c PROPERTIES
+    COMPILE_OPTIONS "${kernel_flags};-march=armv8.2-a+bf16")
 endif()

@@ -14,10 +14,12 @@
 // The state of a test of one instruction set of the CPU, as device_options name it.
 #define INSTRUCTION_SET(test, name)                                                                \
     { #test ": " name, test, NULL, NULL, name }
-#define INSTRUCTION_SETS "generic", "avx2", "avx512", "avx512bf16", "amx", "amx-emulated"
+#define INSTRUCTION_SETS                                                                           \
+    "generic", "avx2", "avx512", "avx512bf16", "amx", "amx-emulated", "neonbf16"
 #define EACH_INSTRUCTION_SET(test)                                                                 \
     INSTRUCTION_SET(test, "generic"), INSTRUCTION_SET(test, "avx2"),                               \
         INSTRUCTION_SET(test, "avx512"), INSTRUCTION_SET(test, "avx512bf16"),                      \
-        INSTRUCTION_SET(test, "amx"), INSTRUCTION_SET(test, "amx-emulated")
+        INSTRUCTION_SET(test, "amx"), INSTRUCTION_SET(test, "amx-emulated"),                       \
+        INSTRUCTION_SET(test, "neonbf16")
 
 #endif

@@ -72,6 +72,30 @@ NO_SANITIZE static double peak_bf16(int64_t rounds) {
     (void)sink;
     return (double)rounds * PEAK_CHAINS * 64;
 }
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#include <arm_neon.h>
+
+NO_SANITIZE static double peak_bf16(int64_t rounds) {
+    enum { CHAINS = 16 };
+    float32x4_t sum[CHAINS];
+    bfloat16x8_t x = vreinterpretq_bf16_u32(vdupq_n_u32(0x3C003C00));
+    for (int i = 0; i < CHAINS; i++) {
+        sum[i] = vdupq_n_f32((float)i);
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 16
+        for (int i = 0; i < CHAINS; i++) {
+            sum[i] = vbfdotq_f32(sum[i], x, x);
+        }
+        __asm__ volatile("" : "+w"(x)); // keeps the loop
+    }
+    for (int i = 1; i < CHAINS; i++) {
+        sum[0] = vaddq_f32(sum[0], sum[i]);
+    }
+    volatile float sink = vaddvq_f32(sum[0]);
+    (void)sink;
+    return (double)rounds * CHAINS * 16;
+}
 #else
 // No bf16 instructions: bf16 is computed in f32.
 NO_SANITIZE static double peak_bf16(int64_t rounds) {

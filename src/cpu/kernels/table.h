@@ -42,9 +42,10 @@ const struct kernels KERNELS_TABLE = {
     KERNELS_SHARED,
     .pack_strips = pack_strips,
     .product_bf16 = product_bf16,
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
     .native_bf16 = 1,
-#elif !defined(__AVX512F__)
+#endif
+#if !defined(__AVX512F__)
     .multiplies_all_shapes = 1,
 #endif
     .peak_bf16 = peak_bf16,
