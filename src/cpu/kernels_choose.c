@@ -12,6 +12,7 @@ static int is_there(void) {
 }
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,12 +31,13 @@ static int has_avx512bf16(void) {
 }
 
 // Linux lets a process use tiles once it has asked for them, because they enlarge the state that is
-// saved for each thread.
+// saved for each thread. Not every compiler's __builtin_cpu_supports knows AMX.
 static int has_amx(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-    return has_avx512bf16() && __builtin_cpu_supports("amx-tile") &&
-           __builtin_cpu_supports("amx-bf16") &&
-           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    const unsigned bf16 = 1u << 22, tile = 1u << 24;      // CPUID leaf 7, EDX
+    unsigned a, b, c, d;
+    return has_avx512bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bf16) != 0 &&
+           (d & tile) != 0 && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 #define X86(name, kernels, supported)                                                              \
     { name, &(kernels), supported }

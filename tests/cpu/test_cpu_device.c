@@ -318,7 +318,8 @@ static void an_activation_follows_every_product(void **state) {
         {.m = 32, .n = 96, .k = 40, .lda = 40, .ldb = 96, .ldc = 96},
         {.m = 21, .n = 75, .k = 33, .lda = 33, .ldb = 75, .ldc = 75},
         {.m = 17, .n = 50, .k = 2200, .lda = 2200, .ldb = 50, .ldc = 50},
-        {.m = 3, .n = 70, .k = 24, .lda = 24, .ldb = 70, .ldc = 70}};
+        {.m = 3, .n = 70, .k = 24, .lda = 24, .ldb = 70, .ldc = 70},
+        {.m = 9, .n = 34, .k = 24, .lda = 24, .ldb = 34, .ldc = 34}};
     static const char *const sets[] = {INSTRUCTION_SETS};
     struct epilogue_case *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
     assert_non_null(one);

@@ -171,10 +171,11 @@ ALWAYS_INLINE void multiply_columns(const struct product *p, int64_t panel, int6
 
 ALWAYS_INLINE void product_of(const struct product *p, enum word_kind kind) {
     for (int64_t panel = 0; panel < p->c.cols; panel += p->panel) {
-        const int64_t width = lanes_of(chunk_length(panel, p->c.cols, p->panel));
+        const int64_t columns = chunk_length(panel, p->c.cols, p->panel);
+        const int64_t width = lanes_of(columns);
         const int is_wide = kind != WORD_HALVES && width % (VECTORS * VECTOR) == 0;
         const int vectors = is_wide ? VECTORS : VECTORS_OF_HALVES;
-        for (int64_t skipped = 0; skipped < width; skipped += vectors * VECTOR) {
+        for (int64_t skipped = 0; skipped < columns; skipped += vectors * VECTOR) {
             if (is_wide) {
                 multiply_columns(p, panel, width, skipped, VECTORS, kind);
             } else {
