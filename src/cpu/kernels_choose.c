@@ -81,11 +81,13 @@ const struct kernels *kernels_choose(const char *instructions, struct berth_erro
     int automatic = instructions == NULL || strcmp(instructions, "auto") == 0;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         const struct candidate *c = &candidates[i];
-        const int is_supported = c->is_supported != NULL && c->is_supported();
-        if (automatic ? is_supported : strcmp(instructions, c->name) == 0) {
-            if (is_supported) {
-                return c->kernels;
-            }
+        if (!automatic && strcmp(instructions, c->name) != 0) {
+            continue;
+        }
+        if (c->is_supported != NULL && c->is_supported()) {
+            return c->kernels;
+        }
+        if (!automatic) {
             (void)error_set(error, BERTH_UNAVAILABLE,
                             "instructions: this processor cannot run \"%s\"; use \"auto\"",
                             instructions);
