@@ -534,7 +534,9 @@ struct device {
 
 struct device_options {
     int threads;              // 0: all processors that the process may use
-    const char *instructions; // NULL or "auto"; "generic", "avx2", "avx512", "avx512bf16", "amx", "neonbf16" force one
+    // NULL or "auto": the best of the processor's; "generic", "avx2", "avx512", "avx512bf16", "amx"
+    // and "neonbf16" force one.
+    const char *instructions;
     // Index of the GPU among those of its kind that the process sees; -1: assigned in turn by
     // local_rank
     int index;

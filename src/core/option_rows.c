@@ -591,7 +591,8 @@ const struct option_row option_rows[] = {
                 "intra_op_parallelism_threads",
      .help = "number of threads", .shown = "0: all processors that the process may use"},
     {TEXT("machine", instructions, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS, .unit = "SET",
-     .choices = "auto|generic|avx2|avx512|avx512bf16|amx|neonbf16", .help = "instruction set to use"},
+     .choices = "auto|generic|avx2|avx512|avx512bf16|amx|neonbf16",
+     .help = "instruction set to use"},
 
     {TEXT("ranks", comm, "auto"), FREE, LOCAL, .jobs = JOB_DISTRIBUTED | JOB_BENCH, .unit = "NAME",
      .choices = "auto|self|openmpi|mpich", .help = "library that connects the processes of a job",

@@ -224,12 +224,22 @@ enum berth_status call_read_normalize(struct call *call, const char *where, cons
     return call_read_boolean(where, value, &call->parameters.normalize, error);
 }
 
+enum berth_status call_read_number(const char *where, const json *value, int64_t most, int64_t *to,
+                                   struct berth_error *error) {
+    const int64_t number = json_as_integer(value);
+    if (!json_is_integer_value(value) || number < 1 || number > most) {
+        return most == INT64_MAX
+                   ? error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where)
+                   : error_set(error, BERTH_USAGE, "%s: expected a number from 1 to %lld", where,
+                               (long long)most);
+    }
+    *to = number;
+    return BERTH_OK;
+}
+
 enum berth_status call_read_dimensions(struct call *call, const char *where, const json *value,
                                        struct berth_error *error) {
-    call->parameters.dimensions = json_as_integer(value);
-    return call->parameters.dimensions >= 1
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where);
+    return call_read_number(where, value, INT64_MAX, &call->parameters.dimensions, error);
 }
 
 enum berth_status call_read_truncation(struct call *call, const char *where, const json *value,

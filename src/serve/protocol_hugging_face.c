@@ -16,20 +16,9 @@
 
 // --- parameters ----------------------------------------------------------------------------------
 
-static enum berth_status read_number(const char *key, const json *value, int64_t max, int64_t *to,
-                                     struct berth_error *error) {
-    const int64_t number = json_as_integer(value);
-    if (!json_is_integer_value(value) || number < 1 || number > max) {
-        return error_set(error, BERTH_USAGE, "%s: expected a number from 1 to %lld", key,
-                         (long long)max);
-    }
-    *to = number;
-    return BERTH_OK;
-}
-
 static enum berth_status read_top(struct call *call, const char *key, const json *value,
                                   struct berth_error *error) {
-    return read_number(key, value, TOP_MAX, &call->parameters.top, error);
+    return call_read_number(key, value, TOP_MAX, &call->parameters.top, error);
 }
 
 static enum berth_status read_impossible(struct call *call, const char *key, const json *value,
@@ -69,8 +58,8 @@ static enum berth_status read_stride(struct call *call, const char *key, const j
 
 static enum berth_status read_answer_length(struct call *call, const char *key, const json *value,
                                             struct berth_error *error) {
-    return read_number(key, value, call->instance->max_tokens, &call->parameters.answer_length,
-                       error);
+    return call_read_number(key, value, call->instance->max_tokens, &call->parameters.answer_length,
+                            error);
 }
 
 // transformers' function_to_apply.

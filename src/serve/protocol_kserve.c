@@ -82,7 +82,7 @@ static enum berth_status read_inputs(const struct call *call, const json *inputs
                                       rest.left);
 }
 
-// Texts of binary tensors go to *to, which is moved behind them.
+// Texts of binary tensors go to *to, which is moved past them.
 static enum berth_status read_text(struct item *item, size_t which, struct tensor *tensor,
                                    size_t index, char **to, struct berth_error *error) {
     char where[96];
@@ -109,7 +109,7 @@ static enum berth_status read_texts(struct call *call, size_t which, struct tens
     return tensor->bytes.left == 0
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "input %s: the binary data goes on behind the %zu texts of its shape",
+                           "input %s: the binary data continues after the %zu texts of its shape",
                            tensor->name, tensor->count);
 }
 

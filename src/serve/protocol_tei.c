@@ -128,10 +128,7 @@ static int has_one_label(const struct instance *instance) {
 
 static enum berth_status read_top(struct call *call, const char *where, const json *value,
                                   struct berth_error *error) {
-    call->parameters.top = json_as_integer(value);
-    return call->parameters.top >= 1
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "%s: expected a number, at least 1", where);
+    return call_read_number(where, value, INT64_MAX, &call->parameters.top, error);
 }
 
 static enum berth_status read_return_text(struct call *call, const char *where, const json *value,

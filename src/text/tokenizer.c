@@ -46,15 +46,6 @@ static unsigned flags_of(const struct tokenizer_options *options, const char *na
     return 0;
 }
 
-static int is_special(const char *name) {
-    for (size_t i = 0; i < SPECIALS; i++) {
-        if (strcmp(special_names[i], name) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 // Collects the token if it is in the vocabulary, from which its text is borrowed, and is, or is
 // not, found in normalized text.
 static void add_special(struct tokenizer *tokenizer, struct added_token token, int normalized,
@@ -66,6 +57,7 @@ static void add_special(struct tokenizer *tokenizer, struct added_token token, i
     }
 }
 
+// A special token that is also an added one is listed twice, with the same flags.
 static void add_specials(struct tokenizer *tokenizer, const struct tokenizer_options *options,
                          int normalized, size_t *count) {
     for (size_t i = 0; i < SPECIALS; i++) {
@@ -74,9 +66,7 @@ static void add_specials(struct tokenizer *tokenizer, const struct tokenizer_opt
                     count);
     }
     for (size_t i = 0; i < options->added_count; i++) {
-        if (!is_special(options->added[i].text)) {
-            add_special(tokenizer, options->added[i], normalized, count);
-        }
+        add_special(tokenizer, options->added[i], normalized, count);
     }
 }
 

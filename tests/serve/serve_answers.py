@@ -485,7 +485,7 @@ class Answers(unittest.TestCase):
         refused({"inputs": inputs}, both + b"x", "the body has 1 bytes more")
         refused({"inputs": [tensor("context", len(data["context"]) - 1), inputs[1]]}, both[:-1], "input context: the binary data ends within")
         refused({"inputs": [tensor("context", len(data["context"]), shape=[1]), tensor("question", len(data["question"]), shape=[1])]}, both,
-                "input context: the binary data goes on behind the 1 texts")
+                "input context: the binary data continues after the 1 texts")
         refused({"inputs": [tensor("context", len(data["context"]), shape=[2, 2]), inputs[1]]}, both, "input context: the shape is not [n] or [n, 1]")
         refused({"inputs": [tensor("context", 3), inputs[1]]}, b"abc" + data["question"], "input context: the binary data ends within")
         refused({"inputs": [tensor("context", 2 ** 62), inputs[1]]}, both, "input context: binary_data_size")

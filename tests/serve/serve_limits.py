@@ -225,7 +225,7 @@ class Framing(unittest.TestCase):
             while server.metric('berth_queue_length{model="qa"}') < 3 * many // 4:
                 time.sleep(0.005)
             leaving = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(10)]
-            large = json.dumps({"inputs": [one, one]}).encode()  # waits for its turn behind the patient client's
+            large = json.dumps({"inputs": [one, one]}).encode()  # waits for its turn after the patient client's
             for connection in leaving:
                 connection.sendall(post(large, length(large)))
             time.sleep(0.1)

@@ -48,7 +48,7 @@ static void test_a_result_within_a_text(void **state) {
     assert_all_or_nothing(write_text);
 }
 
-// As JSON, which is copied behind it, so that the comparison includes it.
+// As JSON, which is copied after it, so that the comparison includes it.
 static void write_binary_text(struct json_line *line, const struct instance *instance,
                               const struct item *own) {
     struct buffer binary = {0};

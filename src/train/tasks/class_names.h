@@ -34,8 +34,8 @@ int class_names_are_comparable(const struct class_names *names, const struct mod
 void class_names_note_missing(const struct class_names *names, size_t labels, const char *path,
                               const struct berth_log *log);
 // Sets set->new_head if the model's head has another number of outputs or, with a warning, is for
-// other classes; `are_same`: the labels of the training set are its classes, and
-// have been renumbered.
+// other classes; `are_same`: the labels of the training set are its classes, and have been
+// renumbered.
 void class_names_settle_head(struct task_set *set, const struct class_names *names,
                              const struct task_open *args, const struct pair_dataset *dataset,
                              int are_same);
