@@ -19,7 +19,8 @@
 #include <string.h>
 
 #define BLOCK_ROWS 32
-#define LENGTH_UNIT 16 // columns of a vector
+#define LENGTH_UNIT 16  // columns of a vector
+#define STRIP_TOKENS 32 // of a row of a tile, to which packed strips are padded
 
 // A matrix [L, D] of the head, and its packed forms as operand b of products: rows for
 // [*, D] x [D, L], columns for [*, L] x [L, D].
@@ -98,8 +99,8 @@ static void carve_task(struct task *t, struct carver *carver, enum dtype dtype) 
     t->dp = carve_mat(carver, rows, n, DTYPE_F32);
     t->factors = carve(carver, rows * (int64_t)sizeof *t->factors);
     t->drawn = carve(carver, rows * t->mask_words * (int64_t)sizeof *t->drawn);
-    t->p_strips = carve(carver, n * n * size);
-    t->ds_strips = carve(carver, n * n * size);
+    t->p_strips = carve(carver, n * cpu_round_up(n, STRIP_TOKENS) * size);
+    t->ds_strips = carve(carver, n * cpu_round_up(n, STRIP_TOKENS) * size);
 }
 
 static size_t task_bytes(int64_t max_length, int64_t head_size, enum dtype dtype) {
@@ -159,7 +160,7 @@ static void apply_transposed(struct cpu *cpu, struct task *t, struct mat to, con
                              const struct head *b) {
     const struct product product =
         product_of_strips(to, strips, b->columns, product_steps(t->length, to.dtype),
-                          kernels_strip_rows(cpu->kernels, to.dtype));
+                          kernels_strips_are_tiles(cpu->kernels, to.dtype));
     multiply(cpu, t, product, to.dtype);
 }
 

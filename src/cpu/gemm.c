@@ -9,11 +9,13 @@
 #include "cpu/kernels.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define PLANS_MAX 512
 #define BUCKETS 1024
-// Bytes of rows of a that stay in the L2 cache while the loop runs over the panels of b.
-#define ROWS_BYTES ((int64_t)384 << 10)
+// The part of the L2 cache that rows of a fill while the loop runs over the panels of b.
+#define ROWS_SHARE 0.375
+#define L2_BYTES ((int64_t)1 << 20) // if the system does not say
 #define COLUMN_BLOCK ((int64_t)2 * PRODUCT_COLUMNS)
 // A depth of more than twice this many steps is summed in chunks, whose panels stay in the L2
 // cache.
@@ -32,10 +34,20 @@ struct gemm {
     char **scratch; // one per thread
     size_t scratch_bytes;
     int threads;
+    int64_t rows_bytes; // of a, multiplied at once
     const struct kernels *kernels;
     int plan_count;
     struct gemm_plan *buckets[BUCKETS];
 };
+
+static int64_t l2_bytes(void) {
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return bytes > 0 ? bytes : L2_BYTES;
+#else
+    return L2_BYTES;
+#endif
+}
 
 enum berth_status gemm_open(int threads, int native_bf16, const struct kernels *kernels,
                             struct gemm **gemm, struct berth_error *error) {
@@ -44,6 +56,7 @@ enum berth_status gemm_open(int threads, int native_bf16, const struct kernels *
         return error_no_memory(error, sizeof *new, "the matrix product cache");
     }
     new->threads = threads;
+    new->rows_bytes = (int64_t)(ROWS_SHARE * (double)l2_bytes());
     new->kernels = kernels;
     new->scratch = memory_array_zeroed((size_t)threads, sizeof *new->scratch);
     enum berth_status status =
@@ -150,9 +163,8 @@ static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
 }
 
 static size_t packed_a_bytes(const struct gemm_shape *s) {
-    return s->a_transposed ? (size_t)(cpu_round_up(s->m, 16) * product_steps(s->k, s->type)) *
-                                 PRODUCT_WORD_BYTES
-                           : 0;
+    const int64_t steps = cpu_round_up(product_steps(s->k, s->type), 16);
+    return s->a_transposed ? (size_t)(cpu_round_up(s->m, 16) * steps) * PRODUCT_WORD_BYTES : 0;
 }
 
 static size_t packed_b_bytes(const struct gemm_shape *s) {
@@ -282,7 +294,7 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
         gemm->kernels->pack_strips(scratch, stored(operands->a, s->k, s->m, s->lda, s->type), 0,
                                    s->k);
         product = product_of_strips(c, scratch, operands->b, product_steps(s->k, s->type),
-                                    kernels_strip_rows(gemm->kernels, s->type));
+                                    kernels_strips_are_tiles(gemm->kernels, s->type));
     } else {
         const struct mat a = stored(operands->a, s->m, s->k, s->lda, s->type);
         product = product_of_rows(c, a, operands->b, product_steps(s->k, s->type));
@@ -293,9 +305,10 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
 }
 
 // Multiplies one block of rows after the other, so that a stays in the cache.
-static void run_rows(const struct gemm_plan *plan, const struct product *whole) {
+static void run_rows(const struct gemm *gemm, const struct gemm_plan *plan,
+                     const struct product *whole) {
     const int64_t strip_bytes = PRODUCT_ROWS * (whole->last - whole->first) * PRODUCT_WORD_BYTES;
-    const int64_t strips = ROWS_BYTES / strip_bytes > 0 ? ROWS_BYTES / strip_bytes : 1;
+    const int64_t strips = gemm->rows_bytes > strip_bytes ? gemm->rows_bytes / strip_bytes : 1;
     for (int64_t row = 0; row < whole->c.rows; row += strips * PRODUCT_ROWS) {
         const int64_t left = whole->c.rows - row, rows = strips * PRODUCT_ROWS;
         struct product product = *whole;
@@ -319,7 +332,7 @@ static void run_depth_chunks(const struct gemm *gemm, const struct gemm_plan *pl
         product.last = first + STEPS_MAX < whole.depth ? first + STEPS_MAX : whole.depth;
         product.bias = first == 0 ? whole.bias : NULL;
         product.accumulate = whole.accumulate || first > 0;
-        run_rows(plan, &product);
+        run_rows(gemm, plan, &product);
     }
     if (whole.c.data != c.data) {
         gemm->kernels->copy(c, whole.c);
@@ -355,7 +368,7 @@ int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
         run_epilogue(gemm, s, operands);
     } else {
         product.epilogue = operands->epilogue;
-        run_rows(plan, &product);
+        run_rows(gemm, plan, &product);
     }
     return 0;
 }
@@ -370,6 +383,6 @@ int gemm_run_columns(struct gemm *gemm, const struct gemm_plan *plan, int thread
     product.epilogue = product_epilogue_columns(operands->epilogue, first, last - first);
     product.b = (const char *)product.b + (size_t)(first * product.depth) * PRODUCT_WORD_BYTES;
     product.bias = product.bias == NULL ? NULL : product.bias + first;
-    run_rows(plan, &product);
+    run_rows(gemm, plan, &product);
     return 0;
 }

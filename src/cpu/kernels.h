@@ -86,6 +86,7 @@ struct product {
     int result_cached;                 // 1: so is c
     struct prefetch_queue *prefetches; // NULL: none
     struct product_epilogue epilogue;
+    int a_is_tiles; // 1: a strip is half a panel of tiles of 16 rows and 16 steps
 };
 
 #define PRODUCT_WORD_BYTES 4
@@ -105,22 +106,29 @@ static inline struct product product_of_rows(struct mat c, struct mat a, const v
                             .panel = product_panel(c.cols)};
 }
 
-// The same, a packed in strips, or by rows (kernels_strip_rows).
+// Words of a panel of tiles for a depth of k bf16: 16 rows, and steps rounded up to whole tiles.
+static inline int64_t product_tile_words(int64_t k) {
+    return 16 * cpu_round_up(product_steps(k, DTYPE_BF16), 16);
+}
+
+// The same, a packed in strips, or in tiles (kernels_strips_are_tiles).
 static inline struct product product_of_strips(struct mat c, const void *strips, const void *b,
-                                               int64_t steps, int are_rows) {
-    if (are_rows) {
-        const struct mat words = {(void *)(uintptr_t)strips, c.rows, steps, steps, DTYPE_F32};
-        return product_of_rows(c, words, b, steps);
+                                               int64_t steps, int are_tiles) {
+    struct product product = {.c = c,
+                              .depth = steps,
+                              .last = steps,
+                              .a = strips,
+                              .a_strip = PRODUCT_ROWS * steps * PRODUCT_WORD_BYTES,
+                              .a_row = PRODUCT_WORD_BYTES,
+                              .a_step = PRODUCT_ROWS * PRODUCT_WORD_BYTES,
+                              .b = b,
+                              .panel = product_panel(c.cols)};
+    if (are_tiles) {
+        product.a_is_tiles = 1;
+        product.a_strip = PRODUCT_ROWS * cpu_round_up(steps, 16) * PRODUCT_WORD_BYTES;
+        product.a_row = product.a_step = 16 * PRODUCT_WORD_BYTES;
     }
-    return (struct product){.c = c,
-                            .depth = steps,
-                            .last = steps,
-                            .a = strips,
-                            .a_strip = PRODUCT_ROWS * steps * PRODUCT_WORD_BYTES,
-                            .a_row = PRODUCT_WORD_BYTES,
-                            .a_step = PRODUCT_ROWS * PRODUCT_WORD_BYTES,
-                            .b = b,
-                            .panel = product_panel(c.cols)};
+    return product;
 }
 
 // Some query rows of one head of one sequence, as the attention kernels see them.
@@ -224,9 +232,10 @@ struct kernels {
     void (*pack_columns)(void *packed, struct mat x, int64_t first, int64_t last);
     // The same of x [n, k], whose rows are the columns of b.
     void (*pack_rows)(void *packed, struct mat x, int64_t first, int64_t last);
-    // Strips of a, which is transposed: x has its columns from `first`, an even number, on, of k.
+    // Strips of a, which is transposed: x has its columns from `first` on, of k. `first` is a
+    // multiple of 32.
     void (*pack_strips)(void *packed, struct mat x, int64_t first, int64_t k);
-    int strips_are_rows; // in bf16 pack_strips writes rows of words instead, one after the other
+    int strips_are_tiles; // in bf16 pack_strips writes tiles of 16 rows and 16 words instead
 
     // Runs `rounds` rounds of multiply-adds in registers; returns the number of floating-point
     // operations.
@@ -245,9 +254,9 @@ extern const struct kernels kernels_amx_emulated; // computes the same on a proc
 extern const struct kernels kernels_neonbf16;
 #endif
 
-// Whether what pack_strips writes is rows.
-static inline int kernels_strip_rows(const struct kernels *kernels, enum dtype dtype) {
-    return kernels->strips_are_rows && dtype == DTYPE_BF16;
+// Whether what pack_strips writes is tiles.
+static inline int kernels_strips_are_tiles(const struct kernels *kernels, enum dtype dtype) {
+    return kernels->strips_are_tiles && dtype == DTYPE_BF16;
 }
 
 // The table for `instructions` (NULL or "auto": the best that this processor supports); NULL and an

@@ -212,7 +212,7 @@ ALWAYS_INLINE void block_of(const struct product *p, const struct block *block,
     block_sums(sum, block, deferred, p->prefetches, vectors, pairs);
     write_sums(p, sum, row, column, block, vectors);
     finish_deferred(deferred);
-    if (defers_epilogue(p, block->columns)) {
+    if (defers_epilogue(p) && block->columns == PRODUCT_COLUMNS) {
         *deferred = deferred_epilogue_of(p, row, column, block->rows);
     } else if (has_epilogue(p)) {
         epilogue_block(p, row, column, block->rows, block->columns);
@@ -326,8 +326,9 @@ struct panels {
     int64_t step[PACKED_PANELS * VECTORS];
 };
 
-ALWAYS_INLINE struct panels panels_of(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
+ALWAYS_INLINE struct panels panels_of(void *packed, struct mat x, int64_t first, int64_t last,
+                                      int64_t panel) {
+    const int64_t steps = product_steps(x.rows, x.dtype);
     struct panels panels = {.count = 0};
     for (int64_t column = first; column < last; column += panel) {
         const int64_t width = lanes_of(chunk_length(column, x.cols, panel));
@@ -339,12 +340,14 @@ ALWAYS_INLINE struct panels panels_of(void *packed, struct mat x, int64_t first,
     return panels;
 }
 
-static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
+// `panel`: columns of a panel, which are whole vectors.
+ALWAYS_INLINE void pack_columns_in(void *packed, struct mat x, int64_t first, int64_t last,
+                                   int64_t panel) {
     const int64_t steps = product_steps(x.rows, x.dtype);
-    const int64_t limit = PACKED_PANELS * product_panel(x.cols);
+    const int64_t limit = PACKED_PANELS * PRODUCT_COLUMNS / panel * panel;
     for (int64_t from = first; from < last; from += limit) {
         const int64_t columns = chunk_length(from, last, limit);
-        const struct panels panels = panels_of(packed, x, from, from + columns);
+        const struct panels panels = panels_of(packed, x, from, from + columns, panel);
         for (int64_t step = 0; step < steps; step++) {
             prefetch_step(x, step + STEPS_AHEAD, from, columns);
 #pragma GCC unroll 6
@@ -362,6 +365,10 @@ static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last
             }
         }
     }
+}
+
+static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
+    pack_columns_in(packed, x, first, last, product_panel(x.cols));
 }
 
 ALWAYS_INLINE void store_strips(uint32_t *to, int64_t strip, __m512i words) {

@@ -85,8 +85,8 @@ static void epilogue_block(const struct product *p, int64_t row, int64_t column,
 
 #if defined(__AVX512F__)
 // The rows of a block whose epilogue is deferred to the next block: interleaved with the multiply
-// loop, they cost little, whereas the loop would otherwise wait for them. Only for GELU on
-// PRODUCT_COLUMNS columns, whose code is short enough to be interleaved.
+// loop, they cost little, whereas the loop would otherwise wait for them. Only for GELU on whole
+// blocks, whose code is short enough to be interleaved.
 struct deferred_epilogue {
     int64_t rows; // 0: none
     enum dtype dtype;
@@ -95,9 +95,8 @@ struct deferred_epilogue {
     float *sums; // NULL: y = f(c)
 };
 
-ALWAYS_INLINE int defers_epilogue(const struct product *p, int64_t columns) {
-    return has_epilogue(p) && p->epilogue.activation == ACTIVATION_GELU_ERF &&
-           columns == PRODUCT_COLUMNS;
+ALWAYS_INLINE int defers_epilogue(const struct product *p) {
+    return has_epilogue(p) && p->epilogue.activation == ACTIVATION_GELU_ERF;
 }
 
 ALWAYS_INLINE struct deferred_epilogue deferred_epilogue_of(const struct product *p, int64_t row,
@@ -114,21 +113,25 @@ ALWAYS_INLINE struct deferred_epilogue deferred_epilogue_of(const struct product
                                       .sums = is_forward ? NULL : p->epilogue.sums + column};
 }
 
+// One vector of the epilogue.
+ALWAYS_INLINE void epilogue_vector(char *c, char *other, float *sums, enum dtype dtype) {
+    const lanes value = lanes_from(c, dtype, LANES);
+    if (sums == NULL) {
+        lanes_to(other, gelu_erf_lanes(value), dtype, LANES);
+        return;
+    }
+    const lanes gradient = value * gelu_erf_slope_lanes(lanes_from(other, dtype, LANES));
+    lanes_store(sums, lanes_load(sums) + gradient);
+    lanes_to(c, gradient, dtype, LANES);
+}
+
 ALWAYS_INLINE void deferred_row(struct deferred_epilogue *deferred) {
     const enum dtype dtype = deferred->dtype;
     const int64_t step = LANES * (int64_t)dtype_size(dtype);
 #pragma GCC unroll 3
     for (int v = 0; v < PRODUCT_COLUMNS / LANES; v++) {
-        char *c = deferred->c + v * step, *other = deferred->other + v * step;
-        const lanes value = lanes_from(c, dtype, LANES);
-        if (deferred->sums == NULL) {
-            lanes_to(other, gelu_erf_lanes(value), dtype, LANES);
-        } else {
-            const lanes gradient = value * gelu_erf_slope_lanes(lanes_from(other, dtype, LANES));
-            float *sums = deferred->sums + v * LANES;
-            lanes_store(sums, lanes_load(sums) + gradient);
-            lanes_to(c, gradient, dtype, LANES);
-        }
+        float *sums = deferred->sums == NULL ? NULL : deferred->sums + v * LANES;
+        epilogue_vector(deferred->c + v * step, deferred->other + v * step, sums, dtype);
     }
     deferred->c += deferred->c_stride;
     deferred->other += deferred->other_stride;

@@ -1,192 +1,257 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of bf16 for AMX. The sums of 32 rows and 32 columns, or of 64 rows and 16 columns, stay
-// in four tiles while the loop runs over the depth, 16 words at a time: four, because a sum must
-// not be added to before its last addition is finished. b has the panels of product.h, whose steps
-// are the rows of a tile. a is read in place; a transposed a is packed by rows, because a row of a
-// tile is consecutive words of the depth. Every element is summed in the same order, wherever it
-// is.
+// Products of bf16 for AMX. The sums of 32 rows and 32 columns stay in four tiles while the loop
+// runs over the depth, 16 words at a time; the other four hold the operands. b is packed into
+// panels of 16 columns, so that a tile of it is consecutive memory. a is read in place; a
+// transposed a is packed by rows, because a row of a tile is consecutive words of the depth. Every
+// element is summed in the same order, wherever it is.
 //
 // Leaves out products of f32, and all that follows the sums (product.h).
 #ifndef BERTH_CPU_KERNELS_PRODUCT_TILES_H
 #define BERTH_CPU_KERNELS_PRODUCT_TILES_H
 
-#include "cpu/kernels/product.h"
+#include "cpu/kernels/products.h"
 #include "cpu/kernels/tiles.h"
 
-enum { TALL_ROWS = 4 * TILE_ROWS, WIDE_ROWS = 2 * TILE_ROWS, WIDE_COLUMNS = 2 * TILE_WORDS };
-enum { TILE_BYTES = TILE_WORDS * PRODUCT_WORD_BYTES }; // of a row
+enum { TILE_BLOCK = 2 * TILE_ROWS };                  // rows and columns of a block
+enum { TILE_VECTORS = TILE_BLOCK / VECTOR };          // of its columns
+enum { TILE_LINE = TILE_WORDS * PRODUCT_WORD_BYTES }; // bytes of a row of a tile
+enum { TILE_BYTES = TILE_ROWS * TILE_LINE };
 
-// Where sums come from.
-struct tile_source {
+// A block of the result: where its sums come from, and where they go.
+struct tile_block {
     const char *a, *b;
-    int64_t a_row, b_row; // bytes from one row of a, from one step of b, to the next
-    int64_t rows, steps;
-    int64_t prefetch_distance; // bytes from what is read of a to what is fetched; 0: nothing
-    const char *next;          // in the next panel of b, of which each of the loop's turns fetches
-    int64_t next_lines;        // so many lines
+    int64_t a_row, a_tile, a_turn; // bytes from one row of a, from one tile of rows, from one turn
+    int64_t b_panel;               // of the loop to the next; from one panel of b to the next
+    int64_t rows, columns, steps;
+    int is_whole; // a has all rows of the tiles
+    float *sums;
+    int64_t sums_row; // elements from one row to the next
+    int adds;         // to what is there
 };
+
+// What is fetched while a block is multiplied, because the processor alone would do so too late.
+struct tile_fetches {
+    int64_t a_distance; // bytes from what is read of a to what is fetched; 0: nothing
+    const char *next;   // in the next panels of b, of which each of the loop's turns fetches
+    int64_t next_lines; // so many lines
+    int results;        // matrices that the block will be written to or read from
+    char *result[2];    // the next row
+    int64_t stride[2];
+};
+
+// What product_of_tiles works with.
+struct tile_state {
+    struct tiles *tiles;
+    struct deferred_epilogue deferred;
+    int64_t deferred_vectors; // that are left of its block; the next one is the second of a row if
+                              // the number is odd
+    _Alignas(64) float sums[TILE_BLOCK * TILE_BLOCK];
+};
+
+// --- beside the sums ----------------------------------------------------------------------------
+
+// The next vector of the epilogue of the last block.
+ALWAYS_INLINE void deferred_vector(struct tile_state *state) {
+    struct deferred_epilogue *deferred = &state->deferred;
+    const int64_t step = VECTOR * (int64_t)sizeof(uint16_t);
+    const int is_second = state->deferred_vectors % 2;
+    float *sums = deferred->sums == NULL ? NULL : deferred->sums + is_second * VECTOR;
+    epilogue_vector(deferred->c, deferred->other, sums, DTYPE_BF16);
+    deferred->c += is_second ? deferred->c_stride - step : step;
+    deferred->other += is_second ? deferred->other_stride - step : step;
+    state->deferred_vectors--;
+}
+
+ALWAYS_INLINE void finish_deferred_vectors(struct tile_state *state) {
+    while (state->deferred_vectors > 0) {
+        deferred_vector(state);
+    }
+}
+
+// What follows a multiplication: where another thread runs on the same core, instructions of tiles
+// that follow each other directly take half as long again; others between them cost nothing. `part`
+// of four.
+ALWAYS_INLINE void beside_tiles(struct tile_state *state, int part, int64_t vectors) {
+    __asm__ volatile("nop\n\tnop\n\tnop\n\tnop");
+    if (part < vectors && state->deferred_vectors > 0) {
+        deferred_vector(state);
+    }
+}
+
+// The same, which fetches a quarter of the tile of b that is read in the next turn.
+ALWAYS_INLINE void fetch_tile(const char *tile, int quarter) {
+    for (int i = 0; i < TILE_ROWS / 4; i++) {
+        _mm_prefetch(tile + TILE_BYTES + (quarter * (TILE_ROWS / 4) + i) * TILE_LINE, _MM_HINT_T0);
+    }
+}
+
+ALWAYS_INLINE void fetch_operands(struct tile_fetches *fetches, const struct tile_block *block,
+                                  const char *a) {
+    for (int64_t i = 0; fetches->a_distance > 0 && i < block->rows; i++) {
+        _mm_prefetch(a + i * block->a_row + fetches->a_distance, _MM_HINT_T1);
+    }
+    for (int64_t i = 0; i < fetches->next_lines; i++, fetches->next += TILE_LINE) {
+        _mm_prefetch(fetches->next, _MM_HINT_T1);
+    }
+}
+
+ALWAYS_INLINE void fetch_result_rows(struct tile_fetches *fetches, int64_t count) {
+    for (int part = 0; part < fetches->results; part++) {
+        for (int64_t i = 0; i < count; i++, fetches->result[part] += fetches->stride[part]) {
+            __builtin_prefetch(fetches->result[part], 1, 2);
+        }
+    }
+}
+
+// --- sums ---------------------------------------------------------------------------------------
 
 // The last steps of both operands, or a where the tiles have more rows than it; zeros beyond.
 struct tile_rest {
-    uint32_t a[TALL_ROWS][TILE_WORDS], b[TILE_WORDS][WIDE_COLUMNS];
+    uint32_t a[TILE_BLOCK][TILE_WORDS], b[TILE_VECTORS][TILE_ROWS][TILE_WORDS];
 };
 
-ALWAYS_INLINE void copy_rest_of_a(struct tile_rest *rest, const struct tile_source *source,
-                                  const char *a, int64_t steps, int row_tiles) {
+ALWAYS_INLINE void copy_rest_of_a(struct tile_rest *rest, const struct tile_block *block,
+                                  const char *a, int64_t steps) {
     const __mmask16 mask = lanes_left(steps);
-    for (int64_t i = 0; i < row_tiles * TILE_ROWS; i++) {
-        const __m512i row = i < source->rows ? _mm512_maskz_loadu_epi32(mask, a + i * source->a_row)
-                                             : _mm512_setzero_si512();
-        _mm512_storeu_si512(rest->a[i], row);
+    for (int64_t i = 0; i < TILE_BLOCK; i++) {
+        const char *row = a + i / TILE_ROWS * block->a_tile + i % TILE_ROWS * block->a_row;
+        const __m512i words =
+            i < block->rows ? _mm512_maskz_loadu_epi32(mask, row) : _mm512_setzero_si512();
+        _mm512_storeu_si512(rest->a[i], words);
     }
 }
 
-ALWAYS_INLINE void copy_rest_of_b(struct tile_rest *rest, const struct tile_source *source,
+ALWAYS_INLINE void copy_rest_of_b(struct tile_rest *rest, const struct tile_block *block,
                                   const char *b, int64_t steps, int column_tiles) {
-    for (int64_t i = 0; i < TILE_WORDS; i++) {
-        for (int j = 0; j < column_tiles; j++) {
-            const char *from = b + i * source->b_row + j * TILE_BYTES;
-            const __m512i row = i < steps ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
-            _mm512_storeu_si512(rest->b[i] + j * TILE_WORDS, row);
+    for (int j = 0; j < column_tiles; j++) {
+        memset(rest->b[j], 0, sizeof rest->b[j]);
+        memcpy(rest->b[j], b + j * block->b_panel, (size_t)steps * TILE_LINE);
+    }
+}
+
+// A turn of the loop, with at most `vectors` of the epilogue of the last block. The sums of the
+// first 16 rows are tiles 0 and 1, those of the others 2 and 3.
+ALWAYS_INLINE void multiply_tiles(struct tile_state *state, const struct tile_block *from,
+                                  int64_t vectors, int row_tiles, int column_tiles) {
+    struct tiles *tiles = state->tiles;
+    const char *a = from->a, *b = from->b, *second = b + from->b_panel;
+    TILE_LOAD(tiles, 4, a, from->a_row);
+    fetch_tile(b, 0);
+    TILE_LOAD(tiles, 6, b, TILE_LINE);
+    fetch_tile(b, 1);
+    TILE_MULTIPLY(tiles, 0, 4, 6);
+    fetch_tile(b, 2);
+    beside_tiles(state, 0, vectors);
+    if (column_tiles > 1) {
+        TILE_LOAD(tiles, 7, second, TILE_LINE);
+        fetch_tile(b, 3);
+        TILE_MULTIPLY(tiles, 1, 4, 7);
+        fetch_tile(second, 0);
+        beside_tiles(state, 1, vectors);
+    }
+    if (row_tiles > 1) {
+        TILE_LOAD(tiles, 5, a + from->a_tile, from->a_row);
+        fetch_tile(second, 1);
+        TILE_MULTIPLY(tiles, 2, 5, 6);
+        fetch_tile(second, 2);
+        beside_tiles(state, 2, vectors);
+        if (column_tiles > 1) {
+            TILE_MULTIPLY(tiles, 3, 5, 7);
+            fetch_tile(second, 3);
+            beside_tiles(state, 3, vectors);
         }
     }
 }
 
-// The sums of the first 16 rows are tiles 0 and 1, those of the others 2 and 3.
-ALWAYS_INLINE void multiply_wide(struct tiles *tiles, const char *a, int64_t a_row, const char *b,
-                                 int64_t b_row, int row_tiles) {
-    TILE_LOAD(tiles, 4, a, a_row);
-    TILE_LOAD(tiles, 6, b, b_row);
-    TILE_MULTIPLY(tiles, 0, 4, 6);
-    TILE_LOAD(tiles, 7, b + TILE_BYTES, b_row);
-    TILE_MULTIPLY(tiles, 1, 4, 7);
+ALWAYS_INLINE void begin_tiles(struct tiles *tiles, const struct tile_block *block, int row_tiles,
+                               int column_tiles) {
+    const int64_t stride = block->sums_row * (int64_t)sizeof *block->sums;
+    const float *sums = block->sums, *below = sums + TILE_ROWS * block->sums_row;
+    if (!block->adds) {
+        TILE_ZERO(tiles, 0);
+        TILE_ZERO(tiles, 1);
+        TILE_ZERO(tiles, 2);
+        TILE_ZERO(tiles, 3);
+        return;
+    }
+    TILE_LOAD(tiles, 0, sums, stride);
+    if (column_tiles > 1) {
+        TILE_LOAD(tiles, 1, sums + TILE_WORDS, stride);
+    }
     if (row_tiles > 1) {
-        TILE_LOAD(tiles, 5, a + TILE_ROWS * a_row, a_row);
-        TILE_MULTIPLY(tiles, 2, 5, 6);
-        TILE_MULTIPLY(tiles, 3, 5, 7);
+        TILE_LOAD(tiles, 2, below, stride);
+        if (column_tiles > 1) {
+            TILE_LOAD(tiles, 3, below + TILE_WORDS, stride);
+        }
     }
 }
 
-// A tile of sums for each 16 rows.
-ALWAYS_INLINE void multiply_tall(struct tiles *tiles, const char *a, int64_t a_row, const char *b,
-                                 int64_t b_row, int row_tiles) {
-    TILE_LOAD(tiles, 7, b, b_row);
-    TILE_LOAD(tiles, 4, a, a_row);
-    TILE_MULTIPLY(tiles, 0, 4, 7);
+ALWAYS_INLINE void end_tiles(struct tiles *tiles, const struct tile_block *block, int row_tiles,
+                             int column_tiles) {
+    const int64_t stride = block->sums_row * (int64_t)sizeof *block->sums;
+    float *sums = block->sums, *below = sums + TILE_ROWS * block->sums_row;
+    TILE_STORE(tiles, 0, sums, stride);
+    if (column_tiles > 1) {
+        TILE_STORE(tiles, 1, sums + TILE_WORDS, stride);
+    }
     if (row_tiles > 1) {
-        TILE_LOAD(tiles, 5, a + TILE_ROWS * a_row, a_row);
-        TILE_MULTIPLY(tiles, 1, 5, 7);
-    }
-    if (row_tiles > 2) {
-        TILE_LOAD(tiles, 6, a + 2 * TILE_ROWS * a_row, a_row);
-        TILE_MULTIPLY(tiles, 2, 6, 7);
-    }
-    if (row_tiles > 3) {
-        TILE_LOAD(tiles, 4, a + 3 * TILE_ROWS * a_row, a_row);
-        TILE_MULTIPLY(tiles, 3, 4, 7);
+        TILE_STORE(tiles, 2, below, stride);
+        if (column_tiles > 1) {
+            TILE_STORE(tiles, 3, below + TILE_WORDS, stride);
+        }
     }
 }
 
-// Stores the tiles' sums, PRODUCT_COLUMNS to a row.
-ALWAYS_INLINE void store_tiles(struct tiles *tiles, float *to, int row_tiles, int column_tiles) {
-    const int64_t stride = PRODUCT_COLUMNS * (int64_t)sizeof *to;
-    const int64_t second = column_tiles > 1 ? TILE_WORDS : TILE_ROWS * PRODUCT_COLUMNS;
-    const int64_t third = (column_tiles > 1 ? 1 : 2) * TILE_ROWS * PRODUCT_COLUMNS;
-    const int count = row_tiles * column_tiles;
-    TILE_STORE(tiles, 0, to, stride);
-    if (count > 1) {
-        TILE_STORE(tiles, 1, to + second, stride);
-    }
-    if (count > 2) {
-        TILE_STORE(tiles, 2, to + third, stride);
-    }
-    if (count > 3) {
-        TILE_STORE(tiles, 3, to + third + second, stride);
-    }
-}
-
-ALWAYS_INLINE void prefetch_operands(const struct tile_source *source, const char *a,
-                                     const char **next) {
-    for (int64_t i = 0; source->prefetch_distance > 0 && i < source->rows; i++) {
-        _mm_prefetch(a + i * source->a_row + source->prefetch_distance, _MM_HINT_T1);
-    }
-    for (int64_t i = 0; i < source->next_lines; i++, *next += 64) {
-        _mm_prefetch(*next, _MM_HINT_T1);
-    }
-}
-
-// Multiplies all steps.
-ALWAYS_INLINE void sum_tiles(struct tiles *tiles, float *to, const struct tile_source *source,
-                             struct deferred_epilogue *deferred, struct prefetch_queue *prefetches,
+// Multiplies all steps; beside them, finishes the last block and fetches this one's results.
+ALWAYS_INLINE void sum_tiles(struct tile_state *state, const struct tile_block *block,
+                             struct tile_fetches fetches, struct prefetch_queue *prefetches,
                              int row_tiles, int column_tiles) {
-    const int lacks_rows = source->rows < row_tiles * TILE_ROWS;
-    const char *next = source->next;
+    const int64_t turns = (block->steps + TILE_WORDS - 1) / TILE_WORDS;
+    const int64_t rows = turns > 0 ? (TILE_BLOCK + turns - 1) / turns : 0;
+    const int64_t vectors = turns > 0 ? (TILE_VECTORS * TILE_BLOCK + turns - 1) / turns : 0;
     struct tile_rest rest;
-    TILE_ZERO(tiles, 0);
-    TILE_ZERO(tiles, 1);
-    TILE_ZERO(tiles, 2);
-    TILE_ZERO(tiles, 3);
-    for (int64_t step = 0; step < source->steps; step += TILE_WORDS) {
-        const int64_t left = source->steps - step;
-        const char *a = source->a + step * PRODUCT_WORD_BYTES,
-                   *b = source->b + step * source->b_row;
-        int64_t a_row = source->a_row, b_row = source->b_row;
-        prefetch_operands(source, a, &next);
+    begin_tiles(state->tiles, block, row_tiles, column_tiles);
+    for (int64_t turn = 0; turn < turns; turn++) {
+        const int64_t left = block->steps - turn * TILE_WORDS;
+        struct tile_block from = {.a = block->a + turn * block->a_turn,
+                                  .b = block->b + turn * TILE_BYTES,
+                                  .a_row = block->a_row,
+                                  .a_tile = block->a_tile,
+                                  .b_panel = block->b_panel};
+        fetch_operands(&fetches, block, from.a);
         prefetch_next_rows(prefetches);
-        if (left < TILE_WORDS || lacks_rows) {
-            copy_rest_of_a(&rest, source, a, left, row_tiles);
-            a = (const char *)rest.a;
-            a_row = sizeof rest.a[0];
+        if (left < TILE_WORDS || !block->is_whole) {
+            copy_rest_of_a(&rest, block, from.a, left);
+            from.a = (const char *)rest.a;
+            from.a_row = TILE_LINE;
+            from.a_tile = TILE_BYTES;
         }
         if (left < TILE_WORDS) {
-            copy_rest_of_b(&rest, source, b, left, column_tiles);
-            b = (const char *)rest.b;
-            b_row = sizeof rest.b[0];
+            copy_rest_of_b(&rest, block, from.b, left, column_tiles);
+            from.b = (const char *)rest.b;
+            from.b_panel = TILE_BYTES;
         }
-        if (column_tiles > 1) {
-            multiply_wide(tiles, a, a_row, b, b_row, row_tiles);
-        } else {
-            multiply_tall(tiles, a, a_row, b, b_row, row_tiles);
-        }
-        if (deferred->rows > 0) { // beside the tiles' products
-            deferred_row(deferred);
-        }
+        multiply_tiles(state, &from, vectors, row_tiles, column_tiles);
+        fetch_result_rows(&fetches, rows);
     }
-    store_tiles(tiles, to, row_tiles, column_tiles);
+    end_tiles(state->tiles, block, row_tiles, column_tiles);
 }
 
-// Sums of 32 columns.
-ALWAYS_INLINE void sum_wide(struct tiles *tiles, float *to, const struct product *p,
-                            const struct tile_source *block, struct deferred_epilogue *deferred) {
-    struct tile_source source = *block;
-    for (int64_t row = 0; row < block->rows; row += WIDE_ROWS) {
-        float *sums = to + row * PRODUCT_COLUMNS;
-        source.a = block->a + row * block->a_row;
-        source.rows = chunk_length(row, block->rows, WIDE_ROWS);
-        if (source.rows > TILE_ROWS) {
-            sum_tiles(tiles, sums, &source, deferred, p->prefetches, 2, 2);
-        } else {
-            sum_tiles(tiles, sums, &source, deferred, p->prefetches, 1, 2);
-        }
-        source.next_lines = 0;
-    }
-}
-
-// Sums of 16 columns.
-ALWAYS_INLINE void sum_tall(struct tiles *tiles, float *to, const struct product *p,
-                            const struct tile_source *block, struct deferred_epilogue *deferred) {
-    struct tile_source source = *block;
-    source.prefetch_distance = source.next_lines = 0;
-    if (block->rows > 3 * TILE_ROWS) {
-        sum_tiles(tiles, to, &source, deferred, p->prefetches, 4, 1);
-    } else if (block->rows > 2 * TILE_ROWS) {
-        sum_tiles(tiles, to, &source, deferred, p->prefetches, 3, 1);
+ALWAYS_INLINE void sum_block(struct tile_state *state, const struct tile_block *block,
+                             const struct tile_fetches *fetches,
+                             struct prefetch_queue *prefetches) {
+    if (block->columns > VECTOR && block->rows > TILE_ROWS) {
+        sum_tiles(state, block, *fetches, prefetches, 2, 2);
+    } else if (block->columns > VECTOR) {
+        sum_tiles(state, block, *fetches, prefetches, 1, 2);
     } else if (block->rows > TILE_ROWS) {
-        sum_tiles(tiles, to, &source, deferred, p->prefetches, 2, 1);
+        sum_tiles(state, block, *fetches, prefetches, 2, 1);
     } else {
-        sum_tiles(tiles, to, &source, deferred, p->prefetches, 1, 1);
+        sum_tiles(state, block, *fetches, prefetches, 1, 1);
     }
 }
+
+// --- results ------------------------------------------------------------------------------------
 
 // Writes the sums of at most PRODUCT_ROWS rows, with the bias.
 ALWAYS_INLINE void write_strip(const struct product *p, const float *from, int64_t row,
@@ -195,85 +260,142 @@ ALWAYS_INLINE void write_strip(const struct product *p, const float *from, int64
     begin_sums(p, sum, column, block, vectors);
 #pragma GCC unroll 8
     for (int i = 0; i < PRODUCT_ROWS; i++) {
-#pragma GCC unroll 3
+#pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) {
-            const float *added = from + i * PRODUCT_COLUMNS + j * VECTOR;
+            const float *added = from + i * TILE_BLOCK + j * VECTOR;
             sum[i][j] = _mm512_add_ps(sum[i][j], _mm512_loadu_ps(added));
         }
     }
     write_sums(p, sum, row, column, block, vectors);
 }
 
-ALWAYS_INLINE void write_block(const struct product *p, const float *from, int64_t row,
-                               int64_t column, int64_t rows, int64_t columns) {
-    for (int64_t i = 0; i < rows; i += PRODUCT_ROWS, from += PRODUCT_ROWS * PRODUCT_COLUMNS) {
-        const struct block block = {.rows = chunk_length(i, rows, PRODUCT_ROWS),
-                                    .columns = columns};
-        if (columns > 2 * VECTOR) {
-            write_strip(p, from, row + i, column, &block, 3);
-        } else if (columns > VECTOR) {
-            write_strip(p, from, row + i, column, &block, 2);
+ALWAYS_INLINE void write_block(const struct product *p, const struct tile_block *from, int64_t row,
+                               int64_t column) {
+    for (int64_t i = 0; i < from->rows; i += PRODUCT_ROWS) {
+        const struct block block = {.rows = chunk_length(i, from->rows, PRODUCT_ROWS),
+                                    .columns = from->columns};
+        const float *sums = from->sums + i * TILE_BLOCK;
+        if (from->columns > VECTOR) {
+            write_strip(p, sums, row + i, column, &block, 2);
         } else {
-            write_strip(p, from, row + i, column, &block, 1);
+            write_strip(p, sums, row + i, column, &block, 1);
         }
     }
 }
 
-ALWAYS_INLINE void begin_epilogue(const struct product *p, struct deferred_epilogue *deferred,
-                                  int64_t row, int64_t column, int64_t rows, int64_t columns) {
-    if (defers_epilogue(p, columns)) {
-        *deferred = deferred_epilogue_of(p, row, column, rows);
+// Whether the tiles can be loaded from and stored to c.
+ALWAYS_INLINE int sums_are_result(const struct product *p) {
+    return p->c.dtype == DTYPE_F32 && p->bias == NULL && p->factors == NULL && !has_epilogue(p);
+}
+
+ALWAYS_INLINE void begin_epilogue(const struct product *p, struct tile_state *state,
+                                  const struct tile_block *block, int64_t row, int64_t column) {
+    if (defers_epilogue(p) && p->c.dtype == DTYPE_BF16 && block->columns == TILE_BLOCK) {
+        state->deferred = deferred_epilogue_of(p, row, column, block->rows);
+        state->deferred_vectors = TILE_VECTORS * block->rows;
         return;
     }
-    for (int64_t i = 0; has_epilogue(p) && i < rows; i += PRODUCT_ROWS) {
-        epilogue_block(p, row + i, column, chunk_length(i, rows, PRODUCT_ROWS), columns);
+    for (int64_t i = 0; has_epilogue(p) && i < block->rows; i += PRODUCT_ROWS) {
+        epilogue_block(p, row + i, column, chunk_length(i, block->rows, PRODUCT_ROWS),
+                       block->columns);
     }
 }
 
-// All rows of one panel.
-ALWAYS_INLINE void tiles_panel_of(const struct product *p, struct tiles *tiles,
-                                  struct deferred_epilogue *deferred, int64_t column) {
-    _Alignas(64) float sums[TALL_ROWS * PRODUCT_COLUMNS];
-    const int64_t columns = chunk_length(column, p->c.cols, p->panel), width = lanes_of(columns);
-    const int64_t steps = p->last - p->first, blocks = (p->c.rows + TALL_ROWS - 1) / TALL_ROWS;
-    const int is_wide = width >= WIDE_COLUMNS, has_rest = width % WIDE_COLUMNS != 0;
-    struct tile_source source = {
-        .a_row = p->a_row, .b_row = width * PRODUCT_WORD_BYTES, .steps = steps};
-    const char *panel =
-        (const char *)p->b + column * p->depth * PRODUCT_WORD_BYTES + p->first * source.b_row;
-    if (!p->operands_cached && column + p->panel < p->c.cols) {
-        source.next = panel + p->depth * source.b_row;
-        source.next_lines = (width + blocks - 1) / blocks;
+// --- the product --------------------------------------------------------------------------------
+
+ALWAYS_INLINE void fetch_result(struct tile_fetches *fetches, struct mat m, int64_t row,
+                                int64_t column) {
+    fetches->result[fetches->results] = row_at(m, row, column);
+    fetches->stride[fetches->results++] = m.stride * (int64_t)dtype_size(m.dtype);
+}
+
+ALWAYS_INLINE void fetch_results(struct tile_fetches *fetches, const struct product *p, int64_t row,
+                                 int64_t column) {
+    const struct mat y = p->epilogue.y, u = p->epilogue.u;
+    fetches->results = 0;
+    if (p->result_cached) {
+        return;
     }
-    for (int64_t row = 0; row < p->c.rows; row += TALL_ROWS) {
-        const int is_followed = row + TALL_ROWS < p->c.rows;
-        source.a = (const char *)p->a + row * p->a_row + p->first * PRODUCT_WORD_BYTES;
-        source.b = panel;
-        source.rows = chunk_length(row, p->c.rows, TALL_ROWS);
-        source.prefetch_distance =
-            !p->operands_cached && column == 0 && is_followed ? TALL_ROWS * p->a_row : 0;
-        if (is_wide) {
-            sum_wide(tiles, sums, p, &source, deferred);
-            source.b += WIDE_COLUMNS * PRODUCT_WORD_BYTES;
-        }
-        if (has_rest) {
-            sum_tall(tiles, sums + (is_wide ? WIDE_COLUMNS : 0), p, &source, deferred);
-        }
-        source.next += (steps + TILE_WORDS - 1) / TILE_WORDS * source.next_lines * 64;
-        write_block(p, sums, row, column, source.rows, columns);
-        finish_deferred(deferred);
-        begin_epilogue(p, deferred, row, column, source.rows, columns);
+    fetch_result(fetches, p->c, row, column);
+    if (!mat_is_empty(u)) {
+        fetch_result(fetches, u, row, column);
+    } else if (!mat_is_empty(y) && y.data != p->c.data) {
+        fetch_result(fetches, y, row, column);
+    }
+}
+
+// Sums that begin and end in c, if need be by way of the block of sums.
+ALWAYS_INLINE void block_in_place(const struct product *p, struct tile_state *state,
+                                  struct tile_block *block, struct tile_fetches *fetches,
+                                  int64_t row, int64_t column) {
+    const int is_whole = block->rows % TILE_ROWS == 0 && block->columns % TILE_WORDS == 0;
+    const struct mat sums = {state->sums, block->rows, block->columns, TILE_BLOCK, DTYPE_F32};
+    const struct mat c = mat_columns(mat_rows(p->c, row, block->rows), column, block->columns);
+    block->adds = p->accumulate;
+    block->sums = is_whole ? row_at(c, 0, 0) : state->sums;
+    block->sums_row = is_whole ? c.stride : TILE_BLOCK;
+    for (int64_t i = 0; !is_whole && p->accumulate && i < c.rows; i++) {
+        memcpy(row_at(sums, i, 0), row_at(c, i, 0), (size_t)c.cols * sizeof(float));
+    }
+    sum_block(state, block, fetches, p->prefetches);
+    for (int64_t i = 0; !is_whole && i < c.rows; i++) {
+        memcpy(row_at(c, i, 0), row_at(sums, i, 0), (size_t)c.cols * sizeof(float));
+    }
+}
+
+ALWAYS_INLINE void block_of_tiles(const struct product *p, struct tile_state *state,
+                                  struct tile_block *block, struct tile_fetches *fetches,
+                                  int64_t row, int64_t column) {
+    fetch_results(fetches, p, row, column);
+    if (sums_are_result(p)) {
+        block_in_place(p, state, block, fetches, row, column);
+        return;
+    }
+    block->sums = state->sums;
+    block->sums_row = TILE_BLOCK;
+    sum_block(state, block, fetches, p->prefetches);
+    write_block(p, block, row, column);
+    finish_deferred_vectors(state);
+    begin_epilogue(p, state, block, row, column);
+}
+
+// All rows of the columns [column, column + columns), at most TILE_BLOCK.
+ALWAYS_INLINE void tile_columns(const struct product *p, struct tile_state *state, int64_t column,
+                                int64_t columns) {
+    const int64_t blocks = (p->c.rows + TILE_BLOCK - 1) / TILE_BLOCK;
+    const int64_t a_tile = TILE_ROWS / PRODUCT_ROWS * p->a_strip;
+    struct tile_block block = {.a_row = p->a_row,
+                               .a_tile = a_tile,
+                               .a_turn = TILE_WORDS * p->a_step,
+                               .b_panel = p->depth * TILE_LINE,
+                               .columns = columns,
+                               .steps = p->last - p->first};
+    const int64_t turns = (block.steps + TILE_WORDS - 1) / TILE_WORDS;
+    struct tile_fetches fetches = {.a_distance = 0};
+    block.b = (const char *)p->b + column / VECTOR * block.b_panel + p->first * TILE_LINE;
+    if (!p->operands_cached && column + columns < p->c.cols) {
+        fetches.next = block.b + TILE_VECTORS * block.b_panel;
+        fetches.next_lines = (TILE_VECTORS * TILE_ROWS + blocks - 1) / blocks;
+    }
+    for (int64_t row = 0; row < p->c.rows; row += TILE_BLOCK) {
+        const int fetches_a = column == 0 && !p->operands_cached && !p->a_is_tiles;
+        block.a = (const char *)p->a + row / TILE_ROWS * a_tile + p->first * p->a_step;
+        block.rows = chunk_length(row, p->c.rows, TILE_BLOCK);
+        block.is_whole = p->a_is_tiles || block.rows % TILE_ROWS == 0;
+        fetches.a_distance = fetches_a && row + TILE_BLOCK < p->c.rows ? 2 * a_tile : 0;
+        block_of_tiles(p, state, &block, &fetches, row, column);
+        fetches.next += turns * fetches.next_lines * TILE_LINE;
     }
 }
 
 ALWAYS_INLINE void product_of_tiles(const struct product *p, struct tiles *tiles) {
-    struct deferred_epilogue pending = {.rows = 0};
+    struct tile_state state = {.tiles = tiles};
     configure_tiles(tiles);
-    for (int64_t column = 0; column < p->c.cols; column += p->panel) {
-        tiles_panel_of(p, tiles, &pending, column);
+    for (int64_t column = 0; column < p->c.cols; column += TILE_BLOCK) {
+        tile_columns(p, &state, column, chunk_length(column, p->c.cols, TILE_BLOCK));
     }
     release_tiles(tiles);
-    finish_deferred(&pending);
+    finish_deferred_vectors(&state);
 }
 
 NO_SANITIZE static void multiply_by_tiles(const struct product *p) {
@@ -297,34 +419,58 @@ static void product_bf16_emulated_tiles(const struct product *p) {
 
 // --- packing ------------------------------------------------------------------------------------
 
-// As pack_strips, in bf16 by rows.
-static void pack_rows_of_strips(void *packed, struct mat x, int64_t first, int64_t k) {
+static void pack_columns_of_tiles(void *packed, struct mat x, int64_t first, int64_t last) {
+    const int64_t panel = x.dtype == DTYPE_F32 ? product_panel(x.cols) : TILE_WORDS;
+    pack_columns_in(packed, x, first, last, panel);
+}
+
+static void pack_rows_of_tiles(void *packed, struct mat x, int64_t first, int64_t last) {
+    const int64_t panel = x.dtype == DTYPE_F32 ? product_panel(x.rows) : TILE_WORDS;
+    pack_rows_in(packed, x, first, last, panel);
+}
+
+// Two tiles, one panel apart.
+ALWAYS_INLINE void pack_two_tiles(uint32_t *to, int64_t panel, struct mat x, int64_t step,
+                                  int64_t column) {
+    const __mmask32 mask = pair_mask(x, column);
+    const int64_t steps = product_steps(x.rows, x.dtype);
+    __m512i words[2][TILE_WORDS];
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE_WORDS; i++) {
+        __m512i both[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        if (step + i < steps) {
+            words_of(both, x, step + i, column, mask);
+        }
+        words[0][i] = both[0];
+        words[1][i] = both[1];
+    }
+#pragma GCC unroll 2
+    for (int part = 0; part < 2; part++) {
+        if (column + part * TILE_ROWS < x.cols) {
+            transpose_words(words[part]);
+#pragma GCC unroll 16
+            for (int i = 0; i < TILE_ROWS; i++) {
+                _mm512_storeu_si512(to + part * panel + i * TILE_WORDS, words[part][i]);
+            }
+        }
+    }
+}
+
+// As pack_strips, in bf16 in tiles: 16 columns of x, which are rows of op(a), by 16 words of the
+// depth. Rows and words that x lacks are zeros.
+static void pack_tiles(void *packed, struct mat x, int64_t first, int64_t k) {
     if (x.dtype == DTYPE_F32) {
         pack_strips(packed, x, first, k);
         return;
     }
-    const int64_t steps = product_steps(x.rows, x.dtype), row = product_steps(k, x.dtype);
-    uint32_t *to = (uint32_t *)packed + product_steps(first, x.dtype);
-    for (int64_t column = 0; column < x.cols; column += PAIR) {
-        const __mmask32 mask = pair_mask(x, column);
-        const int64_t columns = chunk_length(column, x.cols, PAIR);
-        for (int64_t step = 0; step < steps; step += VECTOR) {
-            __m512i words[2][VECTOR];
-            for (int i = 0; i < VECTOR; i++) {
-                __m512i both[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-                if (step + i < steps) {
-                    prefetch_step(x, step + i + STEPS_AHEAD, column, columns);
-                    words_of(both, x, step + i, column, mask);
-                }
-                words[0][i] = both[0];
-                words[1][i] = both[1];
-            }
-            transpose_words(words[0]);
-            transpose_words(words[1]);
-            for (int64_t i = 0; i < columns; i++) {
-                _mm512_mask_storeu_epi32(to + (column + i) * row + step, lanes_left(steps - step),
-                                         words[i / VECTOR][i % VECTOR]);
-            }
+    const int64_t steps = product_steps(x.rows, x.dtype), panel = product_tile_words(k);
+    uint32_t *to = (uint32_t *)packed + product_steps(first, x.dtype) * TILE_ROWS;
+    for (int64_t step = 0; step < steps; step += TILE_WORDS, to += TILE_ROWS * TILE_WORDS) {
+        for (int64_t i = 0; i < TILE_WORDS; i++) {
+            prefetch_step(x, step + TILE_WORDS + i, 0, x.cols);
+        }
+        for (int64_t column = 0; column < x.cols; column += PAIR) {
+            pack_two_tiles(to + column / TILE_ROWS * panel, panel, x, step, column);
         }
     }
 }

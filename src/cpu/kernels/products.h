@@ -18,8 +18,9 @@ static void product_bf16(const struct product *p) {
 }
 
 // Panels whose columns are rows of x.
-static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = product_steps(x.cols, x.dtype), panel = product_panel(x.rows);
+ALWAYS_INLINE void pack_rows_in(void *packed, struct mat x, int64_t first, int64_t last,
+                                int64_t panel) {
+    const int64_t steps = product_steps(x.cols, x.dtype);
     for (int64_t column = first; column < last; column += panel) {
         const int64_t width = lanes_of(chunk_length(column, x.rows, panel));
         uint32_t *to = (uint32_t *)packed + column * steps;
@@ -27,6 +28,10 @@ static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
             pack_transposed(to + j, width, x, column + j, steps);
         }
     }
+}
+
+static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
+    pack_rows_in(packed, x, first, last, product_panel(x.rows));
 }
 
 #endif

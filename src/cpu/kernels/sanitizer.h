@@ -28,10 +28,13 @@ static void check_row(struct mat m, int64_t row) {
 
 static void check_product_memory(const struct product *p) {
     const int64_t steps = p->last - p->first;
+    if (p->a_is_tiles) {
+        check_memory(p->a, cpu_round_up(p->c.rows, 16) / PRODUCT_ROWS * p->a_strip);
+    }
     for (int64_t row = 0; row < p->c.rows && steps > 0; row++) {
         const char *a = (const char *)p->a + row / PRODUCT_ROWS * p->a_strip +
                         row % PRODUCT_ROWS * p->a_row + p->first * p->a_step;
-        check_memory(a, (steps - 1) * p->a_step + PRODUCT_WORD_BYTES);
+        check_memory(a, p->a_is_tiles ? 0 : (steps - 1) * p->a_step + PRODUCT_WORD_BYTES);
         check_row(p->c, row);
         check_row(p->epilogue.y, row);
         check_row(p->epilogue.u, row);

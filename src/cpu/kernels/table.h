@@ -32,14 +32,14 @@
     .lamb_moments = lamb_moments,                                                                  \
     .lamb_apply = lamb_apply,                                                                      \
     .product_f32 = product_f32,                                                                    \
-    .pack_columns = pack_columns,                                                                  \
-    .pack_rows = pack_rows,                                                                        \
     .peak_f32 = peak_f32
 // clang-format on
 
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
     KERNELS_SHARED,
+    .pack_columns = pack_columns,
+    .pack_rows = pack_rows,
     .pack_strips = pack_strips,
     .product_bf16 = product_bf16,
 #if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
