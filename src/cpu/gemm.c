@@ -304,13 +304,20 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
     return product;
 }
 
+// The number of rows whose part of a stays in the cache, in whole blocks of the kernels.
+static int64_t rows_at_once(const struct gemm *gemm, const struct product *whole) {
+    const int64_t row_bytes = (whole->last - whole->first) * PRODUCT_WORD_BYTES;
+    const int64_t unit = gemm->kernels->strips_are_tiles ? PRODUCT_TILE_ROWS : PRODUCT_ROWS;
+    const int64_t units = gemm->rows_bytes / (row_bytes * unit);
+    return units > 0 ? units * unit : unit;
+}
+
 // Multiplies one block of rows after the other, so that a stays in the cache.
 static void run_rows(const struct gemm *gemm, const struct gemm_plan *plan,
                      const struct product *whole) {
-    const int64_t strip_bytes = PRODUCT_ROWS * (whole->last - whole->first) * PRODUCT_WORD_BYTES;
-    const int64_t strips = gemm->rows_bytes > strip_bytes ? gemm->rows_bytes / strip_bytes : 1;
-    for (int64_t row = 0; row < whole->c.rows; row += strips * PRODUCT_ROWS) {
-        const int64_t left = whole->c.rows - row, rows = strips * PRODUCT_ROWS;
+    const int64_t rows = rows_at_once(gemm, whole);
+    for (int64_t row = 0; row < whole->c.rows; row += rows) {
+        const int64_t left = whole->c.rows - row;
         struct product product = *whole;
         product.a = (const char *)whole->a + row / PRODUCT_ROWS * whole->a_strip;
         product.c = mat_rows(whole->c, row, left < rows ? left : rows);

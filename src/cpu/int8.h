@@ -17,7 +17,8 @@
 
 #define INT8_PANEL 48
 #define INT8_STEP 4
-#define INT8_ROWS 8   // rows of a block of sums
+#define INT8_ROWS 8 // rows of a block of sums
+#define INT8_ROWS_UNIT 16
 #define INT8_COPIES 4 // of a wide column
 
 // The depth of rows and panels in memory; it does not depend on which columns are wide.
@@ -35,7 +36,7 @@ struct int8_layout {
 
 // Quantized rows.
 struct int8_rows {
-    unsigned char *values; // [count][depth]
+    unsigned char *values; // [count][depth], and memory up to a multiple of INT8_ROWS_UNIT rows
     float *scales;         // [count]
     int32_t *zeros;        // [count]
     float *buffer;         // [columns] scratch memory
@@ -71,6 +72,8 @@ extern const struct int8_kernels int8_avx2;
 extern const struct int8_kernels int8_avxvnni;
 extern const struct int8_kernels int8_avx512vnni;
 extern const struct int8_kernels int8_avx512bf16;
+extern const struct int8_kernels int8_amx;
+extern const struct int8_kernels int8_amx_emulated;
 #endif
 
 // The fastest table that this processor supports and whose vectors are no wider than those of

@@ -13,6 +13,7 @@
 // Rows and columns of the blocks of a product whose sums stay in registers.
 #define PRODUCT_ROWS 8
 #define PRODUCT_COLUMNS 48
+#define PRODUCT_TILE_ROWS 32 // the same in tiles
 
 static inline int64_t cpu_round_up(int64_t count, int64_t unit) {
     return (count + unit - 1) / unit * unit;
@@ -77,6 +78,7 @@ struct product {
     int64_t a_strip;      // bytes from one strip to the next,
     int64_t a_row;        // from one row of a strip to the next,
     int64_t a_step;       // from one step to the next
+    int a_is_tiles;       // 1: a is in tiles (product_of_strips)
     const void *b;        // packed
     int64_t panel;        // columns of its panels
     const float *bias;    // NULL: none
@@ -86,7 +88,6 @@ struct product {
     int result_cached;                 // 1: so is c
     struct prefetch_queue *prefetches; // NULL: none
     struct product_epilogue epilogue;
-    int a_is_tiles; // 1: a strip is half a panel of tiles of 16 rows and 16 steps
 };
 
 #define PRODUCT_WORD_BYTES 4
@@ -228,14 +229,14 @@ struct kernels {
     int multiplies_all_shapes;
     int native_bf16; // 1: the processor multiplies bf16
     // Panels of the columns [first, last) of x [k, n]; first is a multiple of PRODUCT_COLUMNS, as
-    // is last unless it is n.
+    // is last unless it is n. The layout is that of the same table's products.
     void (*pack_columns)(void *packed, struct mat x, int64_t first, int64_t last);
     // The same of x [n, k], whose rows are the columns of b.
     void (*pack_rows)(void *packed, struct mat x, int64_t first, int64_t last);
     // Strips of a, which is transposed: x has its columns from `first` on, of k. `first` is a
     // multiple of 32.
     void (*pack_strips)(void *packed, struct mat x, int64_t first, int64_t k);
-    int strips_are_tiles; // in bf16 pack_strips writes tiles of 16 rows and 16 words instead
+    int strips_are_tiles; // in bf16: tiles of 16 rows and 16 words, to which a is padded
 
     // Runs `rounds` rounds of multiply-adds in registers; returns the number of floating-point
     // operations.

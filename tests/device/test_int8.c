@@ -103,7 +103,7 @@ static struct arrays arrays_of(const struct kernel_case *k) {
     const int64_t depth = int8_depth(k->columns, k->wide), outputs = cpu_round_up(k->outputs, 16);
     struct arrays a = {.rows = {.count = k->rows, .depth = depth}};
     lay_out(&a, k);
-    a.rows.values = memory_array((size_t)(k->rows * depth), 1);
+    a.rows.values = memory_array((size_t)(cpu_round_up(k->rows, INT8_ROWS_UNIT) * depth), 1);
     a.rows.scales = memory_array((size_t)k->rows, sizeof(float));
     a.rows.zeros = memory_array((size_t)k->rows, sizeof(int32_t));
     a.rows.buffer = memory_array((size_t)k->columns, sizeof(float));

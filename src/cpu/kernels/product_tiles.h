@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of bf16 for AMX. The sums of 32 rows and 32 columns stay in four tiles while the loop
 // runs over the depth, 16 words at a time; the other four hold the operands. b is packed into
-// panels of 16 columns, so that a tile of it is consecutive memory. a is read in place; a
-// transposed a is packed by rows, because a row of a tile is consecutive words of the depth. Every
+// panels of 16 columns, so that a tile of it is consecutive memory. a is read in place, or packed
+// in tiles if it is transposed, because a row of a tile is consecutive words of the depth. Every
 // element is summed in the same order, wherever it is.
 //
 // Leaves out products of f32, and all that follows the sums (product.h).
@@ -20,8 +20,9 @@ enum { TILE_BYTES = TILE_ROWS * TILE_LINE };
 // A block of the result: where its sums come from, and where they go.
 struct tile_block {
     const char *a, *b;
-    int64_t a_row, a_tile, a_turn; // bytes from one row of a, from one tile of rows, from one turn
-    int64_t b_panel;               // of the loop to the next; from one panel of b to the next
+    int64_t a_row, a_tile; // bytes from one row of a, from one tile of rows to the next
+    int64_t a_turn;        // and to what the loop's next turn reads
+    int64_t b_panel;       // bytes from one panel of b to the next
     int64_t rows, columns, steps;
     int is_whole; // a has all rows of the tiles
     float *sums;
@@ -34,9 +35,9 @@ struct tile_fetches {
     int64_t a_distance; // bytes from what is read of a to what is fetched; 0: nothing
     const char *next;   // in the next panels of b, of which each of the loop's turns fetches
     int64_t next_lines; // so many lines
-    int results;        // matrices that the block will be written to or read from
-    char *result[2];    // the next row
-    int64_t stride[2];
+    int results;        // lines of a row that the block will be written to or read from
+    char *result[4];    // in the next row
+    int64_t stride[4];
 };
 
 // What product_of_tiles works with.
@@ -45,7 +46,7 @@ struct tile_state {
     struct deferred_epilogue deferred;
     int64_t deferred_vectors; // that are left of its block; the next one is the second of a row if
                               // the number is odd
-    _Alignas(64) float sums[TILE_BLOCK * TILE_BLOCK];
+    float *sums;              // [TILE_BLOCK][TILE_BLOCK]
 };
 
 // --- beside the sums ----------------------------------------------------------------------------
@@ -303,10 +304,15 @@ ALWAYS_INLINE void begin_epilogue(const struct product *p, struct tile_state *st
 
 // --- the product --------------------------------------------------------------------------------
 
+// By the last byte of each line: what precedes it, if rows do not begin with a line, has been
+// fetched for the columns before.
 ALWAYS_INLINE void fetch_result(struct tile_fetches *fetches, struct mat m, int64_t row,
                                 int64_t column) {
-    fetches->result[fetches->results] = row_at(m, row, column);
-    fetches->stride[fetches->results++] = m.stride * (int64_t)dtype_size(m.dtype);
+    const int64_t size = (int64_t)dtype_size(m.dtype), line = 64;
+    for (int64_t at = line; at <= TILE_BLOCK * size; at += line) {
+        fetches->result[fetches->results] = (char *)row_at(m, row, column) + at - 1;
+        fetches->stride[fetches->results++] = m.stride * size;
+    }
 }
 
 ALWAYS_INLINE void fetch_results(struct tile_fetches *fetches, const struct product *p, int64_t row,
@@ -389,7 +395,8 @@ ALWAYS_INLINE void tile_columns(const struct product *p, struct tile_state *stat
 }
 
 ALWAYS_INLINE void product_of_tiles(const struct product *p, struct tiles *tiles) {
-    struct tile_state state = {.tiles = tiles};
+    _Alignas(64) float sums[TILE_BLOCK * TILE_BLOCK];
+    struct tile_state state = {.tiles = tiles, .sums = sums};
     configure_tiles(tiles);
     for (int64_t column = 0; column < p->c.cols; column += TILE_BLOCK) {
         tile_columns(p, &state, column, chunk_length(column, p->c.cols, TILE_BLOCK));

@@ -85,6 +85,16 @@ ALWAYS_INLINE void release_tiles(struct tiles *tiles) {
         }                                                                                          \
     } while (0)
 
+// sums += a b, of integers: unsigned bytes of a and signed bytes of b, four to a word.
+#define TILE_MULTIPLY_BYTES(tiles, sums, a, b)                                                     \
+    do {                                                                                           \
+        if ((tiles) != NULL) {                                                                     \
+            emulated_multiply_bytes((tiles)->of[sums], (tiles)->of[a], (tiles)->of[b]);            \
+        } else {                                                                                   \
+            __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sums ::);                  \
+        }                                                                                          \
+    } while (0)
+
 ALWAYS_INLINE void emulated_load(uint32_t tile[TILE_ROWS][TILE_WORDS], const void *from,
                                  int64_t stride) {
     for (int i = 0; i < TILE_ROWS; i++) {
@@ -120,6 +130,22 @@ ALWAYS_INLINE void emulated_multiply(uint32_t sums[TILE_ROWS][TILE_WORDS],
         }
         const __m512 sum = _mm512_add_ps(_mm512_loadu_ps(sums[i]), _mm512_add_ps(even, odd));
         _mm512_storeu_ps(sums[i], sum);
+    }
+}
+
+// As TDPBUSD.
+ALWAYS_INLINE void emulated_multiply_bytes(uint32_t sums[TILE_ROWS][TILE_WORDS],
+                                           uint32_t a[TILE_ROWS][TILE_WORDS],
+                                           uint32_t b[TILE_ROWS][TILE_WORDS]) {
+    for (int i = 0; i < TILE_ROWS; i++) {
+        for (int k = 0; k < TILE_WORDS; k++) {
+            for (int shift = 0; shift < 32; shift += 8) {
+                const int32_t factor = (int32_t)(a[i][k] >> shift & 255);
+                for (int j = 0; j < TILE_WORDS; j++) {
+                    sums[i][j] += (uint32_t)(factor * (int32_t)(signed char)(b[k][j] >> shift));
+                }
+            }
+        }
     }
 }
 
