@@ -72,7 +72,8 @@ ALWAYS_INLINE void add_quarter(__m512 sums[TILE_ROWS], const struct tile_group *
 }
 
 // The integers of a group, in tile `n` with operands in the tiles `left` and `right`; the last
-// group is added between the instructions of tiles.
+// group is added between the instructions of tiles. A group of less than a tile is the only one, so
+// there is none to add.
 #define SUM_GROUP(n, left, right)                                                                  \
     do {                                                                                           \
         TILE_ZERO(tiles, n);                                                                       \
@@ -102,11 +103,6 @@ ALWAYS_INLINE void sum_group(struct tiles *tiles, const struct tile_strip *strip
         SUM_GROUP(1, 4, 5);
     } else {
         SUM_GROUP(0, 2, 3);
-    }
-    if (group->rest == first) { // less than a tile
-        add_quarter(sums, last, strip, rows, 0);
-        add_quarter(sums, last, strip, rows, 1);
-        add_quarter(sums, last, strip, rows, 2);
     }
     add_quarter(sums, last, strip, rows, 3);
 }
