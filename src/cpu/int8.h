@@ -17,9 +17,9 @@
 
 #define INT8_PANEL 48
 #define INT8_STEP 4
-#define INT8_ROWS 8 // rows of a block of sums
-#define INT8_ROWS_UNIT 16
-#define INT8_COPIES 4 // of a wide column
+#define INT8_ROWS 8       // rows of a block of sums
+#define INT8_ROWS_UNIT 16 // rows that a product may read together
+#define INT8_COPIES 4     // of a wide column
 
 // The depth of rows and panels in memory; it does not depend on which columns are wide.
 static inline int64_t int8_depth(int64_t columns, int64_t wide_count) {

@@ -112,7 +112,7 @@ static inline int64_t product_tile_words(int64_t k) {
     return 16 * cpu_round_up(product_steps(k, DTYPE_BF16), 16);
 }
 
-// The same, a packed in strips, or in tiles (kernels_strips_are_tiles).
+// c = a b with all steps, a packed in strips, or in tiles (kernels_strips_are_tiles).
 static inline struct product product_of_strips(struct mat c, const void *strips, const void *b,
                                                int64_t steps, int are_tiles) {
     struct product product = {.c = c,

@@ -9,10 +9,9 @@
 #include "cpu/kernels/product_int8.h"
 #include "cpu/kernels/tiles.h"
 
-enum { TILE_DEPTH = TILE_WORDS * INT8_STEP };   // columns that are multiplied at once
-enum { TILE_BLOCKS = TILE_ROWS / INT8_ROWS };   // blocks of sums of a tile
-enum { TILE_STRIPS = INT8_PANEL / TILE_WORDS }; // strips of 16 outputs of a panel
-enum { QUARTER = TILE_ROWS / 4 };               // rows that are added between two instructions
+enum { TILE_DEPTH = TILE_WORDS * INT8_STEP }; // columns that are multiplied at once
+enum { TILE_BLOCKS = TILE_ROWS / INT8_ROWS }; // blocks of sums of a tile
+enum { QUARTER = TILE_ROWS / 4 };             // rows that are added between two instructions
 
 typedef int32_t tile_integers[TILE_ROWS][TILE_WORDS];
 
