@@ -5,8 +5,9 @@
 usage: flip_bit.py PID OUTPUT_DIR TENSOR
 
 The run must write a checkpoint after each update. Once there are three, the process is stopped. Until the next update,
-its memory holds the numbers of the newest checkpoint, so they are found by their bytes. Prints the number of that
-update. Exits 77 if the memory of another process may not be written.
+its memory holds the numbers of the newest checkpoint, so they are found by their bytes. If the process was stopped too
+late, only a copy that is no longer used may hold them: if another checkpoint follows, a bit is flipped again. Prints
+the number of the last checkpoint. Exits 77 if the memory of another process may not be written.
 """
 import glob
 import os
@@ -65,22 +66,26 @@ def flip(step):
     return found
 
 
-last = 2
-while os.path.exists(f"/proc/{pid}/exe"):
+def running():
+    return os.path.exists(f"/proc/{pid}/exe")
+
+
+last, flipped = 2, False
+while running():
     step = newest_step()
     if step <= last:
         time.sleep(0.0002)
         continue
-    last = step
+    last, flipped = step, False
     os.kill(pid, signal.SIGSTOP)
     try:
-        if newest_step() == step and flip(step):
-            print(step)
-            sys.exit(0)
+        flipped = newest_step() == step and flip(step) > 0
     except PermissionError:
         sys.exit(77)
     except FileNotFoundError:  # the checkpoint was removed meanwhile
         pass
     finally:
         os.kill(pid, signal.SIGCONT)
-sys.exit("the parameter was never found in memory")
+if not flipped:
+    sys.exit("the parameter was never found in memory")
+print(last)
