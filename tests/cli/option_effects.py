@@ -52,7 +52,7 @@ def without_times(text):
     text = re.sub(r'"%s": ?("[^"]*"|[^,}]+)' % TIMES, "", text)
     text = re.sub(r"(RunningAvgSamplesPerSec|CurrSamplesPerSec|MemAllocated|MaxMemAllocated)=[^,\s]+", "", text)
     text = re.sub(r"throughput[^:]* is:? [0-9.]+", "", text)
-    text = re.sub(r"\b%s(:|_microstep:)? +:? ?[0-9.e+-]+( \w?i?B| GFLOP| m?s)?" % TIMES, "", text)
+    text = re.sub(r"\b%s(:|_microstep:)? +:? ?[0-9.e+-]+( \w?i?B| \w?FLOP| m?s)?" % TIMES, "", text)
     return re.sub(r" \| \w+: [0-9.]+", "", text)
 
 

@@ -52,10 +52,9 @@ ALWAYS_INLINE lanes lanes_masked(lanes x, uint16_t bits) {
 #if defined(__AVX512F__)
     return (lanes)_mm512_maskz_mov_ps(bits, (__m512)x);
 #else
-    for (int i = 0; i < LANES; i++) {
-        x[i] = bits >> i & 1 ? x[i] : 0.0f;
-    }
-    return x;
+    const lane_words bit = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
+                            1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
+    return (lanes)((lane_words)x & (lane_words)((bits & bit) != 0));
 #endif
 }
 
