@@ -9,7 +9,7 @@ set(BERTH_KERNEL_OPTIMIZATION -O3 CACHE STRING
 # No -ffast-math: only contraction, and the promise that nobody reads errno or floating-point traps.
 # No function with a vector as its argument is called from elsewhere, so how it is passed is of no concern.
 set(kernel_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=fast -fno-math-errno -fno-trapping-math
-    -Wno-psabi)
+    -Wno-psabi ${kernel_sanitize_flags})
 # GCC marks the scopes of what is inlined into a function that AddressSanitizer leaves out (kernels/sanitizer.h), and nothing
 # takes the marks from its stack.
 if(BERTH_SANITIZE MATCHES "address" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
@@ -25,7 +25,8 @@ endif()
 set_source_files_properties(${kernel_dir}/kernels_generic.c PROPERTIES
   COMPILE_OPTIONS "${kernel_flags}")
 # The same numbers with every instruction set.
-set(int8_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=off -fno-math-errno -fno-trapping-math)
+set(int8_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=off -fno-math-errno -fno-trapping-math
+    ${kernel_sanitize_flags})
 set_source_files_properties(${kernel_dir}/kernels_int8_generic.c PROPERTIES
   COMPILE_OPTIONS "${int8_flags}")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

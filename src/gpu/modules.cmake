@@ -22,7 +22,7 @@ list(TRANSFORM gpu_host_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
 function(set_emulated target)
   target_compile_features(${target} PRIVATE cxx_std_17)
-  target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
+  target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti ${kernel_sanitize_flags})
   target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
 endfunction()
 # What modules for warps of this many threads have in common, compiled once.
