@@ -88,9 +88,9 @@ static int find_proc_line(const char *path, const char *key, char *value, size_t
 }
 
 static void put_processor(struct facts *facts) {
-    static const char *const wanted[] = {"sse2",     "avx2",     "fma",         "avx512f",
-                                         "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni",
-                                         "amx_bf16", "asimd",    "bf16"};
+    static const char *const wanted[] = {
+        "sse2",        "avx2",        "fma",      "avx_vnni", "avx512f", "avx512bw", "avx512vl",
+        "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8", "asimd",   "bf16"};
     char model[256] = "unknown", flags[8192] = "", found[256] = "";
     find_proc_line("/proc/cpuinfo", "model name", model, sizeof model);
     if (!find_proc_line("/proc/cpuinfo", "flags", flags, sizeof flags)) {
