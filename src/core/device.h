@@ -533,7 +533,7 @@ struct device {
 };
 
 struct device_options {
-    int threads;              // 0: all processors that the process may use
+    int threads; // 0: all processors that the process may use
     // NULL or "auto": the best of the processor's; "generic", "avx2", "avx512", "avx512bf16", "amx"
     // and "neonbf16" force one.
     const char *instructions;
