@@ -278,7 +278,7 @@ static void test_a_stop_keeps_what_came(void **state) {
 
 // --- two at once --------------------------------------------------------------------------------
 
-static int waiting_pipe[2];
+static int waiting_pipe[2], begin_pipe[2];
 
 static void tell_waiting(void *context, const struct berth_record *record) {
     if (record->text != NULL && strstr(record->text, "waiting for another process") != NULL) {
@@ -286,9 +286,15 @@ static void tell_waiting(void *context, const struct berth_record *record) {
     }
 }
 
-static pid_t start_fetching(void) {
+// The child begins when a byte comes, because the server's threads must be idle at a fork: a lock
+// of the allocator that one of them held would stay locked in the child.
+static pid_t prepare_fetching(void) {
     pid_t child = fork();
     if (child == 0) {
+        char go;
+        if (read(begin_pipe[0], &go, 1) != 1) {
+            _exit(1);
+        }
         const struct berth_log log = {.write = tell_waiting};
         const struct berth_fetch_settings settings = {.retries = 0};
         char *path;
@@ -307,7 +313,10 @@ static void test_two_processes_one_download(void **state) {
     struct server *server = start_hub(routes);
     char said;
     assert_int_equal(pipe(waiting_pipe), 0);
-    pid_t children[2] = {start_fetching(), start_fetching()};
+    assert_int_equal(pipe(begin_pipe), 0);
+    pid_t children[2] = {prepare_fetching(), prepare_fetching()};
+    close(waiting_pipe[1]); // so that the read ends if both end
+    assert_int_equal(write(begin_pipe[1], "go", 2), 2);
     assert_int_equal(read(waiting_pipe[0], &said, 1), 1);
     server_release(server);
     for (int i = 0; i < 2; i++) {
@@ -319,7 +328,8 @@ static void test_two_processes_one_download(void **state) {
     struct outcome outcome = fetch("acme/tiny", 0);
     assert_published(&outcome);
     close(waiting_pipe[0]);
-    close(waiting_pipe[1]);
+    close(begin_pipe[0]);
+    close(begin_pipe[1]);
     server_stop(server);
 }
 
