@@ -66,12 +66,8 @@ def flip(step):
     return found
 
 
-def running():
-    return os.path.exists(f"/proc/{pid}/exe")
-
-
 last, flipped = 2, False
-while running():
+while os.path.exists(f"/proc/{pid}/exe"):
     step = newest_step()
     if step <= last:
         time.sleep(0.0002)
