@@ -552,9 +552,10 @@ const struct option_row option_rows[] = {
      .help = "write no checkpoints, only the final model; a run that is stopped saves nothing"},
     {TEXT("checkpoints", resume_from_checkpoint, NULL), FREE, COMMON, .jobs = JOB_TRAIN,
      .unit = "auto|DIR", .alone = "auto",
-     .help = "resume from this checkpoint, or from the newest valid one in the output folder; "
-             "auto,DIR: from DIR if that has none; also ckpt_N.pt and model.ckpt-N of the original "
-             "scripts"},
+     .help =
+         "resume from this checkpoint, or from the newest valid one in the output folder; "
+         "auto,DIR: from DIR if that has none; also those of transformers' Trainer, and ckpt_N.pt "
+         "and model.ckpt-N of the original scripts"},
     {INTEGER("checkpoints", resume_step, "-1"), FREE, .jobs = JOB_PRETRAIN, AT_LEAST(-1),
      .unit = "N", .help = "resume from checkpoint-N in the output folder",
      .shown = "-1: the newest"},

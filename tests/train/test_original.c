@@ -2,7 +2,7 @@
 // Tests checkpoints in the forms of the original scripts: which file is found and which are kept;
 // that the moments of every parameter and the number of updates are read from an optimizer's
 // state_dict in each form that the scripts write; that nothing is read, and the reason is reported,
-// where the parameters are numbered otherwise.
+// where the parameters are numbered otherwise; which folders are the Trainer's.
 #include "core/device.h"
 #include "core/options.h"
 #include "core/scratch.h"
@@ -12,6 +12,7 @@
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/state_file.h"
+#include "train/checkpoint/trainer.h"
 #include "train/progress/progress.h"
 
 #include <string.h>
@@ -197,7 +198,7 @@ static void assert_moments(int are_read) {
 static enum berth_status read_moments(const struct weights *weights, int64_t *updates,
                                       const char **missing) {
     const struct optimizer optimizer = {.no_decay = "bias"};
-    const struct original_moments from = {weights, &optimizer, STEP};
+    const struct original_moments from = {weights, &weights->file, &optimizer, STEP};
     struct original_moments_found found;
     const enum berth_status status = original_moments_read(&from, &numbers, &found, NULL);
     *updates = found.updates;
@@ -229,7 +230,7 @@ static void read_form(const struct form *form) {
 
 static void test_moments_of_every_form(void **state) {
     static const char run[] = "bias", script[] = "bias,gamma,beta,LayerNorm";
-    static const char other[] = "not numbered as in NVIDIA's scripts";
+    static const char other[] = "numbered in an unknown way";
     static const struct form forms[] = {
         {run, 2, STEP_OF_GROUP, 7, WHOLE, NULL, 7},
         {script, 2, STEP_OF_GROUP, 7, WHOLE, NULL, 7},
@@ -241,7 +242,7 @@ static void test_moments_of_every_form(void **state) {
         {run, 2, STEP_AS_I64, 6, WHOLE, NULL, STEP},
         {run, 2, STEP_AS_TWO, 6, WHOLE, NULL, STEP},
         {run, 2, NO_STEP, 0, WHOLE, NULL, STEP},
-        {run, 0, NO_STEP, 0, WHOLE, "which the file does not have", 0},
+        {run, 0, NO_STEP, 0, WHOLE, "which it does not have", 0},
         {run, 3, STEP_OF_GROUP, 7, WHOLE, other, 0},
         {"embeddings", 2, STEP_OF_GROUP, 7, WHOLE, other, 0},
         {run, 2, STEP_OF_GROUP, 7, NO_MOMENT, other, 0},
@@ -393,6 +394,54 @@ static void test_the_newest_file(void **state) {
     assert_null(found);
 }
 
+// --- the Trainer's folders -----------------------------------------------------------------------
+
+static void assert_trainers(int64_t step) {
+    int64_t found;
+    assert_int_equal(trainer_find_step(scratch_folder, &found, NULL), BERTH_OK);
+    assert_int_equal(found, step);
+}
+
+static void test_the_trainers_folder(void **state) {
+    static const struct {
+        const char *state;
+        int64_t step;
+    } files[] = {
+        {"{\"global_step\": 7, \"stateful_callbacks\": {\"TrainerControl\": {}}}", 7},
+        {"{\"global_step\": 0}", 0},
+        {"{\"epoch\": 1.0}", -1},
+        {"{\"global_step\": \"7\"}", -1},
+        {"{\"global_step\": 7, \"format_version\": 1}", -1},
+        {"{\"global_step\": 7, \"stateful_callbacks\": {\"Berth\": {\"attributes\": "
+         "{\"format_version\": 2}}}}",
+         -1},
+        {"{\"global_step\": 7", -1},
+        {"[7]", -1},
+    };
+    assert_trainers(-1);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        scratch_write("trainer_state.json", files[i].state);
+        assert_trainers(files[i].step);
+    }
+    scratch_write("trainer_state.json", files[0].state);
+    scratch_write("manifest.json", "{}");
+    assert_trainers(-1);
+}
+
+static void test_the_trainers_folder_without_memory(void **state) {
+    uint64_t made, call = 0;
+    int64_t step;
+    scratch_write("trainer_state.json", "{\"global_step\": 7}");
+    do {
+        memory_fail_at(++call, 0);
+        const enum berth_status status = trainer_find_step(scratch_folder, &step, NULL);
+        made = memory_fail_at(0, 0);
+        assert_int_equal(status, made >= call ? BERTH_NO_MEMORY : BERTH_OK);
+    } while (made >= call);
+    assert_true(call > 2);
+    assert_int_equal(step, 7);
+}
+
 // Files of an earlier run, those newer than the checkpoint just written, and the best one stay.
 static void test_rotation(void **state) {
     static const struct {
@@ -422,6 +471,8 @@ int main(void) {
         ORIGINAL_TEST(test_written_without_a_moment),
         ORIGINAL_TEST(test_a_named_file),
         ORIGINAL_TEST(test_the_newest_file),
+        ORIGINAL_TEST(test_the_trainers_folder),
+        ORIGINAL_TEST(test_the_trainers_folder_without_memory),
         ORIGINAL_TEST(test_rotation),
     };
     return cmocka_run_group_tests_name("original checkpoints", tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/state_file.h"
+#include "train/checkpoint/trainer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,10 +72,14 @@ char *checkpoint_path(const char *output_dir, int64_t step) {
 
 enum berth_status checkpoint_locate(struct comm *comm, const char *output_dir, int64_t step,
                                     char **folder, struct berth_error *error) {
-    int is_there = 0;
+    int is_there;
     *folder = checkpoint_path(output_dir, step);
     TRY(comm_settle(comm, *folder != NULL ? BERTH_OK : path_no_memory(error), error));
-    is_there = comm->rank == 0 && dir_exists(*folder);
+    int64_t trainers = -1;
+    enum berth_status status =
+        comm->rank == 0 ? trainer_find_step(*folder, &trainers, error) : BERTH_OK;
+    TRY(comm_settle(comm, status, error));
+    is_there = comm->rank == 0 && dir_exists(*folder) && trainers < 0;
     comm->broadcast(comm, &is_there, sizeof is_there, 0);
     if (!is_there) {
         memory_free(*folder);
@@ -383,13 +388,20 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
 
 // --- rotating and cleaning ----------------------------------------------------------------------
 
+enum berth_status checkpoint_examine(const char *folder, const struct berth_log *log,
+                                     struct berth_error *error) {
+    int64_t step;
+    TRY(trainer_find_step(folder, &step, error));
+    return step >= 0 ? BERTH_OK : manifest_verify_listed(folder, log, error);
+}
+
 static enum berth_status verify_step(const char *output_dir, int64_t step,
                                      struct berth_error *error) {
     char *path = checkpoint_path(output_dir, step);
     if (path == NULL) {
         return path_no_memory(error);
     }
-    enum berth_status status = manifest_verify_listed(path, NULL, error);
+    enum berth_status status = checkpoint_examine(path, NULL, error);
     memory_free(path);
     return status;
 }
@@ -410,16 +422,33 @@ static enum berth_status remove_oldest(const char *output_dir, const int64_t *st
     return first;
 }
 
+// Of the listed steps, leaves those up to `newest` whose checkpoints are not the Trainer's: its
+// user did not set this limit for them.
+static enum berth_status keep_own(const char *output_dir, int64_t newest, int64_t *steps,
+                                  size_t *count, struct berth_error *error) {
+    size_t kept = 0;
+    for (size_t i = 0; i < *count && steps[i] <= newest; i++) {
+        int64_t trainers;
+        char *path = checkpoint_path(output_dir, steps[i]);
+        const enum berth_status status =
+            path != NULL ? trainer_find_step(path, &trainers, error) : path_no_memory(error);
+        memory_free(path);
+        TRY(status);
+        if (trainers < 0) {
+            steps[kept++] = steps[i];
+        }
+    }
+    *count = kept;
+    return BERTH_OK;
+}
+
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error) {
     int64_t *steps;
     size_t count, limit = (size_t)limits->limit;
     TRY(checkpoint_list(output_dir, &steps, &count, error));
-    while (count > 0 && steps[count - 1] > limits->newest) {
-        count--;
-    }
-    enum berth_status status = BERTH_OK;
-    if (limit > 0 && count > limit) {
+    enum berth_status status = keep_own(output_dir, limits->newest, steps, &count, error);
+    if (status == BERTH_OK && limit > 0 && count > limit) {
         status = verify_step(output_dir, limits->newest, error);
         status = status == BERTH_IO ? BERTH_BAD_DATA : status; // unreadable is as bad as damaged
         if (status == BERTH_OK) {
@@ -502,7 +531,7 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
     for (size_t i = count; i > 0 && *folder == NULL && status == BERTH_OK; i--) {
         struct berth_error damage = {0};
         char *path = checkpoint_path(output_dir, steps[i - 1]);
-        enum berth_status found = path != NULL ? manifest_verify_listed(path, log, &damage)
+        enum berth_status found = path != NULL ? checkpoint_examine(path, log, &damage)
                                                : error_no_memory(&damage, 0, "a path");
         if (found == BERTH_OK) {
             *folder = path;

@@ -74,6 +74,7 @@ struct checkpoint_limits {
 // Removes the others, but nothing unless checkpoint `newest` verifies (BERTH_BAD_DATA). One that
 // cannot be removed does not keep the others; the first such error is returned. Leaves checkpoints
 // after `newest` alone: they are damaged, or belong to a run that had gone further (leftovers.h).
+// So it does those of transformers' Trainer.
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
 
@@ -82,9 +83,9 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
 enum berth_status checkpoint_read(const struct checkpoint_content *content, const char *folder,
                                   const struct berth_log *log, struct berth_error *error);
 
-// Sets *folder (memory_free) to the newest checkpoint of output_dir that verifies; NULL if there
-// are none. Warns of each damaged one; BERTH_BAD_DATA if all are damaged. A read error is no
-// damage, but BERTH_IO.
+// Sets *folder (memory_free) to the newest checkpoint of output_dir that checkpoint_examine finds
+// intact; NULL if there are none. Warns of each damaged one; BERTH_BAD_DATA if all are damaged. A
+// read error is no damage, but BERTH_IO.
 enum berth_status checkpoint_find(const char *output_dir, const struct berth_log *log,
                                   char **folder, struct berth_error *error);
 
@@ -94,6 +95,10 @@ enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct b
 // reads are only noted (manifest.h).
 enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
                                     struct berth_error *error);
+
+// The same for one that may be of transformers' Trainer (trainer.h), which has no hashes.
+enum berth_status checkpoint_examine(const char *folder, const struct berth_log *log,
+                                     struct berth_error *error);
 
 // Whether the folder has a folder checkpoint-N, valid or not.
 int checkpoint_is_in(const char *folder);
@@ -120,8 +125,8 @@ int64_t checkpoint_step(const char *name);
 // The path <output_dir>/checkpoint-<step>, newly allocated; NULL: out of memory.
 char *checkpoint_path(const char *output_dir, int64_t step);
 
-// Sets *folder to that path if rank 0 sees the checkpoint there, else to NULL (memory_free, also
-// after a failure). All ranks call it.
+// Sets *folder to that path if rank 0 sees a checkpoint of Berth there, else to NULL (memory_free,
+// also after a failure). All ranks call it.
 enum berth_status checkpoint_locate(struct comm *comm, const char *output_dir, int64_t step,
                                     char **folder, struct berth_error *error);
 

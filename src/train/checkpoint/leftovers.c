@@ -7,7 +7,6 @@
 #include "metrics/results.h"
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/manifest.h"
 #include "train/checkpoint/original.h"
 
 #include <inttypes.h>
@@ -139,7 +138,7 @@ static enum berth_status find_later(const struct leftovers_branch *branch, const
         return BERTH_OK;
     }
     struct berth_error own = {0};
-    const enum berth_status status = manifest_verify_listed(path, NULL, &own);
+    const enum berth_status status = checkpoint_examine(path, NULL, &own);
     *is_later = status == BERTH_OK;
     return file_probe(status, &own, error);
 }

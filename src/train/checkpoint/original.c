@@ -8,6 +8,7 @@
 #include "model/weights.h"
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
+#include "train/checkpoint/trainer.h"
 #include "train/progress/run_facts.h"
 
 #include <inttypes.h>
@@ -163,7 +164,7 @@ static enum berth_status restore(const struct checkpoint_content *content, const
     return BERTH_OK;
 }
 
-// Continues after the updates of another program's file, with what it has.
+// Continues after the updates of another program's checkpoint, with what it has.
 static enum berth_status begin_after(const struct checkpoint_content *content, const char *file,
                                      int64_t step, const struct original_moments_found *found,
                                      const struct berth_log *log, struct berth_error *error) {
@@ -201,7 +202,7 @@ static enum berth_status read_open(const struct checkpoint_content *content,
                                    const struct weights *weights, int64_t step,
                                    const struct berth_log *log, struct berth_error *error) {
     struct optimizer optimizer = optimizer_of(content->config);
-    const struct original_moments from = {weights, &optimizer, step};
+    const struct original_moments from = {weights, &weights->file, &optimizer, step};
     const char *file = weights->file.path;
     struct original_moments_found found;
     enum berth_status status;
@@ -220,6 +221,27 @@ done:
     return status;
 }
 
+static enum berth_status read_trainers(const struct checkpoint_content *content,
+                                       const struct weights *weights, const char *folder,
+                                       int64_t step, const struct berth_log *log,
+                                       struct berth_error *error) {
+    const struct optimizer optimizer = optimizer_of(content->config);
+    struct trainer_checkpoint checkpoint;
+    struct original_moments_found found;
+    TRY(trainer_open(&checkpoint, folder, error));
+    const struct original_moments from = {
+        weights, checkpoint.has_optimizer ? &checkpoint.optimizer : NULL, &optimizer, step};
+    enum berth_status status = trainer_restore(&checkpoint, content, weights, step, log, error);
+    if (status == BERTH_OK) {
+        status = original_moments_read(&from, content->state, &found, error);
+    }
+    if (status == BERTH_OK) {
+        status = begin_after(content, folder, step, &found, log, error);
+    }
+    trainer_close(&checkpoint);
+    return status;
+}
+
 enum berth_status original_read(const struct checkpoint_content *content, const char *file,
                                 int64_t step, const struct berth_log *log,
                                 struct berth_error *error) {
@@ -227,7 +249,9 @@ enum berth_status original_read(const struct checkpoint_content *content, const 
     TRY(model_files_load(content->files, file, (uint64_t)content->config->seed, log, content->state,
                          error));
     TRY(weights_open(&weights, file, content->files->shape.vocab_size, error));
-    const enum berth_status status = read_open(content, &weights, step, log, error);
+    const enum berth_status status = dir_exists(file)
+                                         ? read_trainers(content, &weights, file, step, log, error)
+                                         : read_open(content, &weights, step, log, error);
     weights_close(&weights);
     return status;
 }

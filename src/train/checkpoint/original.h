@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of the original programs from which a run can resume: ckpt_<step>.pt of NVIDIA's and
-// Habana's scripts, model.ckpt-<step> of Google's and Intel's.
+// Habana's scripts, model.ckpt-<step> of Google's and Intel's, and the folders of transformers'
+// Trainer (trainer.h).
 //
 // A ckpt_<step>.pt that Berth wrote (original_write.h) restores everything. From one of another
-// program, weights and step are read and, if it is a pre-training program's, the optimizer's
+// program, weights and step are read and, of NVIDIA's, Habana's and the Trainer's, the optimizer's
 // moments. model.ckpt has slots of another optimizer, so moments and bias correction start from
 // zero. Dropout, the order of data within the epoch, and the loss scale are Berth's own and start
 // over.
@@ -28,8 +29,8 @@ enum berth_status original_find(const char *folder, int64_t wanted, char **file,
 // Whether a file with this name is such a checkpoint or a part of one.
 int original_is_name(const char *name);
 
-// Reads state and progress from such a file, and warns of what is not restored. BERTH_CONFIG as
-// progress_restore.
+// Reads state and progress from such a file or folder, and warns of what is not restored.
+// BERTH_CONFIG as progress_restore.
 enum berth_status original_read(const struct checkpoint_content *content, const char *file,
                                 int64_t step, const struct berth_log *log,
                                 struct berth_error *error);

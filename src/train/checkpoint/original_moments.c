@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "format/torch/torch.h"
+#include "model/module_order.h"
 #include "train/checkpoint/state_file.h"
 
 #include <stdio.h>
@@ -11,27 +12,35 @@
 
 enum { MOMENTS = 2, GROUPS_MAX = 2 };
 
-static const char no_optimizer[] = "the optimizer's moments, which the file does not have";
+static const char no_optimizer[] = "the optimizer's moments, which it does not have";
 static const char other_numbers[] =
-    "the optimizer's moments, whose parameters are not numbered as in NVIDIA's scripts";
+    "the optimizer's moments, because its parameters are numbered in an unknown way";
 
 struct reading {
     const struct original_moments *from;
     const struct torch_file *torch;
-    const struct weight **parameters; // in the order of their numbers
+    const char *prefix;                   // of the names of the optimizer's tensors
+    const struct pickle_value *optimizer; // its state_dict
+    const struct weight **parameters;     // in the order of their numbers
     size_t count;
     const struct tensor_entry **entries; // as in struct moments_source
 };
 
 // --- the numbers of the parameters --------------------------------------------------------------
 
-static int compare_entries(const void *a, const void *b) {
+static int compare_places(const void *a, const void *b) {
     const struct tensor_entry *left = (*(const struct weight *const *)a)->entry;
     const struct tensor_entry *right = (*(const struct weight *const *)b)->entry;
     return (left > right) - (left < right);
 }
 
-// Lists the model's parameters in the order of the file, which is that of the module.
+static int compare_names(const void *a, const void *b) {
+    return module_order_compare((*(const struct weight *const *)a)->entry->name,
+                                (*(const struct weight *const *)b)->entry->name);
+}
+
+// Lists the model's parameters in the order of the module, in which a file that holds the
+// optimizer, too, has them.
 static enum berth_status list_parameters(struct reading *reading, struct berth_error *error) {
     const struct weights *weights = reading->from->weights;
     reading->parameters = memory_array(weights->count, sizeof *reading->parameters);
@@ -43,7 +52,8 @@ static enum berth_status list_parameters(struct reading *reading, struct berth_e
             reading->parameters[reading->count++] = &weights->list[i];
         }
     }
-    qsort(reading->parameters, reading->count, sizeof *reading->parameters, compare_entries);
+    qsort(reading->parameters, reading->count, sizeof *reading->parameters,
+          reading->from->file == &weights->file ? compare_places : compare_names);
     return BERTH_OK;
 }
 
@@ -89,8 +99,7 @@ static enum berth_status sort_by_group(struct reading *reading, decay_rule *deca
 
 static const struct pickle_value *optimizer_member(const struct reading *reading,
                                                    const char *name) {
-    const struct pickle *pickle = &reading->torch->pickle;
-    return pickle_member(pickle, pickle_member(pickle, pickle->root, "optimizer"), name);
+    return pickle_member(&reading->torch->pickle, reading->optimizer, name);
 }
 
 // Sets *is_known to whether a known rule yields the file's groups.
@@ -130,9 +139,9 @@ static size_t index_of(const struct reading *reading, const char *name) {
 static const struct tensor_entry *find_moment(const struct reading *reading, size_t number,
                                               const char *moment) {
     char name[64];
-    snprintf(name, sizeof name, "optimizer.state.%zu.%s", number, moment);
+    snprintf(name, sizeof name, "%sstate.%zu.%s", reading->prefix, number, moment);
     const struct weight *weight = reading->parameters[number];
-    const struct tensor_entry *found = tensor_file_find(&reading->from->weights->file, name);
+    const struct tensor_entry *found = tensor_file_find(reading->from->file, name);
     const int fits = found != NULL && weight->use == NAME_KEPT &&
                      found->rank == weight->entry->rank &&
                      memcmp(found->shape, weight->entry->shape, sizeof found->shape) == 0 &&
@@ -175,7 +184,7 @@ static enum berth_status read_updates(const struct reading *reading, int64_t *up
     const struct tensor_entry *tensor = torch_tensor(reading->torch, step);
     float number;
     if (tensor != NULL && tensor->dtype == TENSOR_F32 && tensor->end - tensor->begin == 4) {
-        TRY(tensor_file_read_f32(&reading->from->weights->file, tensor, 0, 1, &number, error));
+        TRY(tensor_file_read_f32(reading->from->file, tensor, 0, 1, &number, error));
         *updates = number >= 0 && number < 1e9F ? (int64_t)number : reading->from->step;
     } else if (!pickle_integer(step, updates) || *updates < 0) {
         *updates = reading->from->step;
@@ -184,6 +193,13 @@ static enum berth_status read_updates(const struct reading *reading, int64_t *up
 }
 
 // --- the interface ------------------------------------------------------------------------------
+
+static void find_optimizer(struct reading *reading) {
+    const struct pickle *pickle = &reading->torch->pickle;
+    const struct pickle_value *member = pickle_member(pickle, pickle->root, "optimizer");
+    reading->optimizer = member != NULL ? member : pickle->root;
+    reading->prefix = member != NULL ? "optimizer." : "";
+}
 
 static enum berth_status read_all(struct reading *reading, struct state *state, int64_t *updates,
                                   const char **missing, struct berth_error *error) {
@@ -201,7 +217,7 @@ static enum berth_status read_all(struct reading *reading, struct state *state, 
         *missing = other_numbers;
         return BERTH_OK;
     }
-    const struct moments_source source = {&reading->from->weights->file, reading->entries};
+    const struct moments_source source = {reading->from->file, reading->entries};
     TRY(read_updates(reading, updates, error));
     return state_file_import_moments(state, &source, error);
 }
@@ -209,12 +225,14 @@ static enum berth_status read_all(struct reading *reading, struct state *state, 
 enum berth_status original_moments_read(const struct original_moments *from, struct state *state,
                                         struct original_moments_found *found,
                                         struct berth_error *error) {
-    struct reading reading = {.from = from, .torch = torch_of(&from->weights->file)};
+    struct reading reading = {.from = from,
+                              .torch = from->file != NULL ? torch_of(from->file) : NULL};
     *found = (struct original_moments_found){.updates = from->step};
     if (reading.torch == NULL) {
         found->missing = no_optimizer;
         return BERTH_OK;
     }
+    find_optimizer(&reading);
     const enum berth_status status =
         read_all(&reading, state, &found->updates, &found->missing, error);
     memory_free(reading.parameters);

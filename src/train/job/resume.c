@@ -7,11 +7,16 @@
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
+#include "train/checkpoint/trainer.h"
 
 #include <string.h>
 
 #define AUTO_OR "auto,"
 #define AUTO_OR_LENGTH (sizeof AUTO_OR - 1)
+
+int resume_has_model(const struct resume *resume) {
+    return resume->folder != NULL && (resume->original_step < 0 || dir_exists(resume->folder));
+}
 
 // --- the output folder --------------------------------------------------------------------------
 
@@ -58,7 +63,8 @@ enum berth_status resume_check_unfinished(const struct berth_config *config,
 
 // --- what to resume from ------------------------------------------------------------------------
 
-// A folder checkpoint-N, or else a file of the original programs.
+// A folder checkpoint-N of Berth or of transformers' Trainer, or else a file of the original
+// programs.
 static enum berth_status find_named(struct resume *resume, const struct berth_config *config,
                                     const char *name, const struct berth_log *log,
                                     struct berth_error *error) {
@@ -68,15 +74,14 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
         return path_no_memory(error);
     }
     char **found = &resume->folder;
-    enum berth_status status = BERTH_OK;
-    if (!dir_exists(folder)) {
-        status = name != NULL ? original_locate(name, found, &resume->original_step, error)
-                              : original_find(config->output_dir, config->resume_step, found,
-                                              &resume->original_step, error);
-    }
+    int64_t *step = &resume->original_step;
+    enum berth_status status =
+        dir_exists(folder) ? trainer_find_step(folder, step, error)
+        : name != NULL     ? original_locate(name, found, step, error)
+                       : original_find(config->output_dir, config->resume_step, found, step, error);
     if (status == BERTH_OK && *found == NULL && dir_exists(folder)) {
         *found = folder;
-        return checkpoint_accept(folder, log, error);
+        return *step >= 0 ? BERTH_OK : checkpoint_accept(folder, log, error);
     }
     if (status == BERTH_OK && *found == NULL) {
         status = error_set(error, BERTH_NO_INPUT,
@@ -88,13 +93,13 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     return status;
 }
 
-// Berth's own checkpoint, or else one of the original programs.
+// A folder checkpoint-N, or else a file of the original programs.
 static enum berth_status find_newest(struct resume *resume, const struct berth_config *config,
                                      const struct berth_log *log, struct berth_error *error) {
     const char *folder = config->output_dir;
     TRY(checkpoint_find(folder, log, &resume->folder, error));
     return resume->folder != NULL
-               ? BERTH_OK
+               ? trainer_find_step(resume->folder, &resume->original_step, error)
                : original_find(folder, -1, &resume->folder, &resume->original_step, error);
 }
 

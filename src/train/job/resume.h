@@ -11,11 +11,15 @@
 #include <stdint.h>
 
 struct resume {
-    char *folder;          // NULL: start from the beginning; a file if original_step is set
+    char *folder;          // NULL: start from the beginning; a file if it is that of a script
     int64_t original_step; // step of an original program's checkpoint; -1: it is Berth's
 };
 
 static const struct resume resume_none = {.original_step = -1};
+
+// Whether the run resumes from a folder with a model, Berth's or the Trainer's. A file of the
+// original scripts has only weights.
+int resume_has_model(const struct resume *resume);
 
 // Whether --resume_from_checkpoint is "auto", the newest checkpoint of the output folder, or
 // "auto,DIR", which is DIR if there is none.

@@ -169,8 +169,8 @@ static int is_new(const struct training_job *job) {
 // program's checkpoint without them.
 static int has_new_shape(const struct training_job *job) {
     return is_new(job) ||
-           (job->resume.original_step >= 0 && job->config.model_name_or_path == NULL &&
-            job->config.config_file != NULL);
+           (!resume_has_model(&job->resume) && job->resume.folder != NULL &&
+            job->config.model_name_or_path == NULL && job->config.config_file != NULL);
 }
 
 // Apart from the vocabulary, which vocab_multiple rounds up.
@@ -213,11 +213,32 @@ static enum berth_status open_checkpoint(struct training_job *job, struct berth_
     return status;
 }
 
+// A checkpoint of transformers' Trainer, whose classes are those of its own config.json.
+static int is_from_trainer(const struct training_job *job) {
+    return job->resume.original_step >= 0 && resume_has_model(&job->resume);
+}
+
+// The Trainer's checkpoint has a tokenizer only if the Trainer was given one.
+static enum berth_status find_tokenizer(struct training_job *job, struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    char *path;
+    TRY(folder_vocabulary_path(job->resume.folder, &path, error));
+    if (!file_exists(path) && config->vocab_file == NULL) {
+        config->vocab_file = config->model_name_or_path;
+    }
+    memory_free(path);
+    return BERTH_OK;
+}
+
 static enum berth_status open_model(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (has_new_shape(job)) {
         job->model_folder = config->config_file;
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
+    }
+    if (is_from_trainer(job)) {
+        TRY(find_tokenizer(job, error));
+        return open_checkpoint(job, error);
     }
     if (config->model_name_or_path == NULL) {
         return open_checkpoint(job, error);
@@ -288,10 +309,29 @@ static enum berth_status check_prediction(const struct training_job *job,
     return status;
 }
 
+// A new head would not be the one that the run to resume has trained.
+static enum berth_status check_head(const struct training_job *job, struct berth_error *error) {
+    const char *other;
+    TRY(bert_config_other_classifier(
+        &job->files.shape, param_head_row(job->files.table.head)->architecture, &other, error));
+    if (other != NULL) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s is a checkpoint of a %s; name a checkpoint of the same task, or start "
+                         "from its weights with --model",
+                         job->resume.folder, other);
+    }
+    return !job->train.new_head
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: its classes are not those of %s; resume with the same labels, or "
+                           "start from its weights with --model",
+                           job->resume.folder, job->train.path);
+}
+
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(open_model(job, error));
-    if (job->resume.folder != NULL && job->resume.original_step < 0) {
+    if (resume_has_model(&job->resume)) {
         TRY(model_files_check_vocabulary(&job->files, job->resume.folder, error));
     }
     const struct length_limits limits = model_files_limits(
@@ -303,6 +343,9 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     struct task_open args = {
         .use = TASK_TRAIN, .config = config, .files = &job->files, .log = &job->log};
     TRY(task_set_open(&job->train, job->task, &args, error));
+    if (is_from_trainer(job)) {
+        TRY(check_head(job, error));
+    }
     if (job->has_evaluation) {
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/trainer.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/containers/containers.h"
+#include "format/torch/torch.h"
+#include "train/optimizer/learning_rate.h"
+#include "train/optimizer/optimizer.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define STATE_NAME "trainer_state.json"
+#define EPOCH_TOLERANCE 0.01 // another tokenizer's windows may be a few more or less
+#define RATE_TOLERANCE 1e-3  // of the peak rate
+
+// --- recognising ---------------------------------------------------------------------------------
+
+static enum berth_status has_file(const char *folder, const char *name, int *is_there,
+                                  struct berth_error *error) {
+    char *path = NULL;
+    TRY(file_find(folder, name, &path, error));
+    *is_there = path != NULL;
+    memory_free(path);
+    return BERTH_OK;
+}
+
+static enum berth_status read_state(const char *folder, json **state, struct berth_error *error) {
+    char *path = path_join(folder, STATE_NAME);
+    *state = NULL;
+    const enum berth_status status =
+        path != NULL ? json_read_file(path, state, error) : path_no_memory(error);
+    memory_free(path);
+    return status;
+}
+
+// Only Berth's state has a format_version.
+static int64_t step_of(const json *state) {
+    const json *step = json_member(state, "global_step");
+    const int is_trainers = json_is_integer_value(step) &&
+                            json_member(progress_own_keys(state), "format_version") == NULL;
+    return is_trainers ? json_as_integer(step) : -1;
+}
+
+enum berth_status trainer_find_step(const char *folder, int64_t *step, struct berth_error *error) {
+    struct berth_error own;
+    int is_berths;
+    json *state;
+    *step = -1;
+    TRY(has_file(folder, "manifest.json", &is_berths, error));
+    if (is_berths) {
+        return BERTH_OK;
+    }
+    const enum berth_status status = read_state(folder, &state, &own);
+    if (status != BERTH_OK) {
+        return file_probe(status, &own, error);
+    }
+    *step = step_of(state);
+    json_free(state);
+    return BERTH_OK;
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+static enum berth_status open_optimizer(struct trainer_checkpoint *checkpoint,
+                                        struct berth_error *error) {
+    char *path = NULL;
+    TRY(file_find(checkpoint->folder, "optimizer.pt", &path, error));
+    const enum berth_status status =
+        path != NULL ? tensor_file_open(&checkpoint->optimizer, path, error) : BERTH_OK;
+    checkpoint->has_optimizer = path != NULL && status == BERTH_OK;
+    memory_free(path);
+    return status;
+}
+
+enum berth_status trainer_open(struct trainer_checkpoint *checkpoint, const char *folder,
+                               struct berth_error *error) {
+    *checkpoint = (struct trainer_checkpoint){.folder = folder};
+    enum berth_status status = read_state(folder, &checkpoint->state, error);
+    status = status == BERTH_OK ? open_optimizer(checkpoint, error) : status;
+    if (status != BERTH_OK) {
+        trainer_close(checkpoint);
+    }
+    return status;
+}
+
+void trainer_close(struct trainer_checkpoint *checkpoint) {
+    json_free(checkpoint->state);
+    if (checkpoint->has_optimizer) {
+        tensor_file_close(&checkpoint->optimizer);
+    }
+    *checkpoint = (struct trainer_checkpoint){0};
+}
+
+// --- comparing -----------------------------------------------------------------------------------
+
+// A parameter that the checkpoint lacks would be a random one.
+static enum berth_status check_weights(const struct trainer_checkpoint *checkpoint,
+                                       const struct model_files *files,
+                                       const struct weights *weights, struct berth_error *error) {
+    for (size_t i = 0; i < files->table.count; i++) {
+        const char *name = files->table.params[i].name;
+        if (weights_find(weights, name) == NULL) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: expected the checkpoint of %s, found no %s; name a checkpoint of "
+                             "the same task, or start from its weights with --model",
+                             checkpoint->folder, param_head_row(files->table.head)->title, name);
+        }
+    }
+    return BERTH_OK;
+}
+
+// The Trainer's epoch is a fraction of its micro-batches, as batching_epochs'.
+static enum berth_status check_epoch(const struct trainer_checkpoint *checkpoint,
+                                     const struct batching *batching, int64_t step,
+                                     struct berth_error *error) {
+    double then = 0;
+    TRY(json_get_real(checkpoint->state, checkpoint->folder, "epoch", &then, error));
+    const double now = batching_epochs(batching, step);
+    const double update = now / (double)(step > 0 ? step : 1);
+    return then <= 0 || fabs(then - now) <= EPOCH_TOLERANCE * then + update
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: after update %" PRId64 " the run to resume was at epoch %.4g, and "
+                           "this one would be at epoch %.4g; resume with the same data and the "
+                           "same number of sequences in an update",
+                           checkpoint->folder, step, then, now);
+}
+
+// The number in a group of parameters or a tuple; NaN if there is none.
+static double number_of(const struct pickle_value *value) {
+    int64_t integer;
+    return pickle_is(value, PICKLE_REAL)     ? value->real
+           : pickle_integer(value, &integer) ? (double)integer
+                                             : NAN;
+}
+
+static void compare_rate(const struct trainer_checkpoint *checkpoint,
+                         const struct checkpoint_content *content, int64_t step, double then,
+                         const struct berth_log *log) {
+    const struct berth_config *config = content->config;
+    struct schedule schedule;
+    if (config->rewarmup ||
+        schedule_init(&schedule, config, content->batching->schedule_steps, NULL) != BERTH_OK) {
+        return;
+    }
+    const double now = schedule_rate(&schedule, step);
+    if (fabs(then - now) > RATE_TOLERANCE * config->learning_rate) { // false for NaN
+        log_warning(log,
+                    "%s: the learning rate of update %" PRId64 " was to be %.4g and is now %.4g; "
+                    "to continue as planned, give the learning_rate, schedule, warm-up and number "
+                    "of epochs or updates of the run to resume",
+                    checkpoint->folder, step + 1, then, now);
+    }
+}
+
+static void compare_settings(const struct trainer_checkpoint *checkpoint,
+                             const struct checkpoint_content *content, int64_t step,
+                             const struct berth_log *log) {
+    const struct torch_file *torch =
+        checkpoint->has_optimizer ? torch_of(&checkpoint->optimizer) : NULL;
+    if (torch == NULL) {
+        return;
+    }
+    const struct pickle *pickle = &torch->pickle;
+    const struct pickle_value *groups = pickle_member(pickle, pickle->root, "param_groups");
+    const struct pickle_value *group = pickle_item(pickle, groups, 0);
+    const struct pickle_value *betas = pickle_member(pickle, group, "betas");
+    const struct optimizer optimizer = optimizer_of(content->config);
+    const struct {
+        const char *name;
+        double then, now;
+    } rows[] = {
+        {"weight_decay", number_of(pickle_member(pickle, group, "weight_decay")),
+         optimizer.weight_decay},
+        {"adam_beta1", number_of(pickle_item(pickle, betas, 0)), optimizer.beta1},
+        {"adam_beta2", number_of(pickle_item(pickle, betas, 1)), optimizer.beta2},
+        {"adam_epsilon", number_of(pickle_member(pickle, group, "eps")), optimizer.epsilon}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (fabs(rows[i].then - rows[i].now) > 1e-6 * fabs(rows[i].then)) { // false for NaN
+            log_note(log, "resume: %s was %g and is now %g", rows[i].name, rows[i].then,
+                     rows[i].now);
+        }
+    }
+    compare_rate(checkpoint, content, step, number_of(pickle_member(pickle, group, "lr")), log);
+}
+
+// --- restoring -----------------------------------------------------------------------------------
+
+static void note_best(const struct trainer_checkpoint *checkpoint, const struct berth_log *log) {
+    if (json_is_number_value(json_member(checkpoint->state, "best_metric"))) {
+        log_note(
+            log,
+            "%s: no model is the best yet, because its best_metric does not say which score it "
+            "is",
+            checkpoint->folder);
+    }
+}
+
+static enum berth_status restore_log(const struct trainer_checkpoint *checkpoint,
+                                     struct progress *progress, struct berth_error *error) {
+    const json *entries = json_member(checkpoint->state, "log_history");
+    if (!json_is_array_value(entries)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s/" STATE_NAME ": \"log_history\": expected an "
+                         "array",
+                         checkpoint->folder);
+    }
+    json *copy = json_copy_deep(entries);
+    if (copy == NULL) {
+        return error_no_memory(error, 0, "the run's log");
+    }
+    json_free(progress->log);
+    progress->log = copy;
+    return json_get_real(checkpoint->state, checkpoint->folder, "total_flos", &progress->total_flos,
+                         error);
+}
+
+enum berth_status trainer_restore(const struct trainer_checkpoint *checkpoint,
+                                  const struct checkpoint_content *content,
+                                  const struct weights *weights, int64_t step,
+                                  const struct berth_log *log, struct berth_error *error) {
+    TRY(check_weights(checkpoint, content->files, weights, error));
+    TRY(restore_log(checkpoint, content->progress, error));
+    note_best(checkpoint, log);
+    if (!content->config->phase2) {
+        TRY(check_epoch(checkpoint, content->batching, step, error));
+        compare_settings(checkpoint, content, step, log);
+    }
+    return BERTH_OK;
+}

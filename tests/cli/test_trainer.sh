@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests that runs resume from checkpoints of transformers' Trainer (dev/fixtures/make_trainer.py): they end with
+# the model of the Trainer's own run, say what they cannot restore, and leave the Trainer's files alone.
+. "$(dirname "$0")/lib.sh"
+files=$(cd "$(dirname "$0")/data/trainer" && pwd)
+cp -r "$files/checkpoint-3" "$work/checkpoint-3"
+options="--learning_rate 1e-2 --weight_decay 0.1 --adam_beta2 0.99 --schedule linear --warmup_steps 2
+    --num_train_epochs 6 --per_device_train_batch_size 6 --precision fp32 --logging_steps 1"
+
+resume() { # CHECKPOINT OUTPUT OPTIONS...
+    local from=$1 output=$2
+    shift 2
+    run finetune classify --model "$work/checkpoint-3" --train "$files/train.tsv" $options \
+        --resume_from_checkpoint "$from" --output "$output" "$@"
+}
+is_end() { # MODEL
+    "$BERTH" compare "$1" "$files/end.safetensors" --tolerance 1e-6 >"$work/compared" 2>&1
+}
+
+# --- the same model at the end -------------------------------------------------------------------
+
+resume "$work/checkpoint-3" "$work/whole"
+expect_code 0
+expect_err "resuming after update 3 with its weights and the optimizer's moments; not restored: the loss scale"
+expect_no "$err" "the learning rate"
+expect_no "$err" "resume: "
+is_end "$work/whole" || fail "another model: $(tail -n 1 "$work/compared")"
+"$BERTH" verify "$work/whole/checkpoint-6" >/dev/null || fail "no checkpoint of its own"
+python3 - "$files/checkpoint-3/trainer_state.json" "$work/whole/trainer_state.json" <<'END' || fail "another log"
+import json
+import sys
+before, after = (json.load(open(path)) for path in sys.argv[1:])
+steps = [entry["step"] for entry in after["log_history"] if "loss" in entry]
+sys.exit(after["log_history"][:3] != before["log_history"] or steps != list(range(1, 7))
+         or after["total_flos"] <= before["total_flos"])
+END
+
+# Whatever the order of the weights in their file.
+cp -r "$work/checkpoint-3" "$work/torch-3"
+run convert "$work/checkpoint-3" "$work/torch" --to torch
+mv "$work/torch/pytorch_model.bin" "$work/torch-3"
+rm "$work/torch-3/model.safetensors"
+resume "$work/torch-3" "$work/from-torch"
+is_end "$work/from-torch" || fail "another model from pytorch_model.bin: $(tail -n 1 "$work/compared")"
+
+# Two processes share the moments.
+resume "$work/checkpoint-3" "$work/shared" --virtual_ranks 2
+is_end "$work/shared" || fail "another model of two ranks: $(tail -n 1 "$work/compared")"
+
+# --- what is missing or differs ------------------------------------------------------------------
+
+cp -r "$work/checkpoint-3" "$work/no-moments"
+rm "$work/no-moments/optimizer.pt"
+resume "$work/no-moments" "$work/from-weights"
+expect_code 0
+expect_err "with its weights; not restored: the optimizer's moments, which it does not have; the loss scale"
+! is_end "$work/from-weights" || fail "the moments made no difference"
+
+cp -r "$work/checkpoint-3" "$work/best"
+sed -i 's/"best_metric": null/"best_metric": 0.5/' "$work/best/trainer_state.json"
+resume "$work/best" "$work/from-best"
+expect_code 0
+expect_err "$work/best: no model is the best yet"
+
+cp -r "$work/checkpoint-3" "$work/cut"
+truncate -s 9000 "$work/cut/optimizer.pt"
+resume "$work/cut" "$work/from-cut"
+expect_code 65
+expect_err "$work/cut/optimizer.pt: "
+[ ! -e "$work/from-cut" ] || fail "a refused run left a folder"
+
+resume "$work/checkpoint-3" "$work/faster" --learning_rate 2e-2 --weight_decay 0 --adam_beta2 0.9
+expect_code 0
+expect_err "the learning rate of update 4 was to be 0.0075 and is now 0.015; to continue as planned, give"
+expect_err "resume: weight_decay was 0.1 and is now 0"
+expect_err "resume: adam_beta2 was 0.99 and is now 0.9"
+expect_no "$err" "adam_beta1"
+expect_no "$err" "adam_epsilon"
+
+resume "$work/checkpoint-3" "$work/smaller" --per_device_train_batch_size 3
+expect_code 78
+expect_err "after update 3 the run to resume was at epoch 3, and this one would be at epoch 1.5; resume with"
+
+sed 's/good$/fine/' "$files/train.tsv" >"$work/other.tsv"
+resume "$work/checkpoint-3" "$work/relabelled" --train "$work/other.tsv"
+expect_code 78
+expect_err "its classes are not those of $work/other.tsv; resume with the same labels"
+
+printf 'a good\nfilm bad\n\n' >"$work/tags.txt"
+run finetune tokens --model "$work/checkpoint-3" --train "$work/tags.txt" --output "$work/tokens" \
+    --resume_from_checkpoint "$work/checkpoint-3" $options
+expect_code 78
+expect_err "$work/checkpoint-3 is a checkpoint of a BertForSequenceClassification; name a checkpoint of the same task"
+
+cat >"$work/squad.json" <<'END'
+{"data": [{"paragraphs": [{"context": "a good film", "qas": [{"id": "1", "question": "is a play good",
+  "answers": [{"text": "good", "answer_start": 2}]}]}]}]}
+END
+run finetune squad --model "$work/checkpoint-3" --train "$work/squad.json" --output "$work/squad" \
+    --resume_from_checkpoint "$work/checkpoint-3" $options --max_seq_length 16
+expect_code 78
+expect_err "expected the checkpoint of a span model, found no qa_outputs."
+
+# Without its own tokenizer, the checkpoint takes the model's.
+cp -r "$work/checkpoint-3" "$work/no-tokenizer"
+rm "$work/no-tokenizer/tokenizer.json"
+resume "$work/no-tokenizer" "$work/with-models"
+expect_code 0
+is_end "$work/with-models" || fail "another model with the model's tokenizer"
+
+# --- in the Trainer's own folder -----------------------------------------------------------------
+
+mkdir "$work/run"
+cp -r "$work/checkpoint-3" "$work/run/checkpoint-3"
+cp -r "$work/checkpoint-3" "$work/run/checkpoint-2"
+sed -i 's/"global_step": 3/"global_step": 2/' "$work/run/checkpoint-2/trainer_state.json"
+resume auto "$work/run" --save_steps 1 --save_total_limit 1
+expect_code 0
+expect_err "$work/run/checkpoint-3: resuming after update 3"
+is_end "$work/run" || fail "another model in the Trainer's folder: $(tail -n 1 "$work/compared")"
+[ "$(cd "$work/run" && echo checkpoint-*)" = "checkpoint-2 checkpoint-3 checkpoint-6" ] ||
+    fail "other checkpoints: $(ls "$work/run")"
+diff -r "$work/checkpoint-3" "$work/run/checkpoint-3" || fail "the Trainer's checkpoint has changed"
+
+# Berth's own is newer now.
+rm "$work/run/model.safetensors"
+resume auto "$work/run"
+expect_err "resumed from $work/run/checkpoint-6"
+
+# Later checkpoints of the Trainer are set aside, not overwritten.
+mkdir "$work/back"
+for step in 3 4; do
+    cp -r "$work/checkpoint-3" "$work/back/checkpoint-$step"
+    sed -i "s/\"global_step\": 3/\"global_step\": $step/" "$work/back/checkpoint-$step/trainer_state.json"
+done
+resume "$work/back/checkpoint-3" "$work/back" --save_steps 1
+expect_code 0
+expect_err "$work/back/checkpoint-4 was renamed to $work/back/checkpoint-4.abandoned"
+[ -e "$work/back/checkpoint-4.abandoned/optimizer.pt" ] || fail "the Trainer's checkpoint is gone"
+
+finish
