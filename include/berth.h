@@ -351,6 +351,13 @@ struct berth_config {
     const char *steps_rule; /* what num_train_epochs means for the schedule: "run", "epochs" or
                                "examples" */
     int warmup_round_up;    /* the number of updates that warmup_proportion makes is rounded up */
+
+    const char *logging_strategy; /* "no", "epoch" or "steps": which updates to report besides the
+                                     last one */
+    int logging_first_step;       /* also report the first update */
+    int eval_on_start;            /* also evaluate before the first update */
+    double eval_delay;            /* no evaluation before this many epochs or, with eval_steps,
+                                     updates */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in

@@ -502,6 +502,11 @@ const struct option_row option_rows[] = {
      .help = "when to evaluate during training: never, after each epoch, or every eval_steps "
              "updates (if that is 0: every logging_steps if given, else every 500)",
      .shown = "determined by evaluate_every_epoch and eval_steps"},
+    {REAL("evaluation", eval_delay, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "N",
+     .help = "no evaluation before N epochs or, for eval_steps, before N updates; but always one "
+             "after the last update"},
+    {FLAG("evaluation", eval_on_start, "false"), FREE, .jobs = JOB_TRAIN,
+     .help = "also evaluate before the first update; no best model is chosen by that"},
     {TEXT("evaluation", metric_for_best_model, NULL), FREE, .jobs = JOB_TRAIN, .unit = "NAME",
      .help = "metric that decides which model is best: f1, accuracy, loss, and so on, with or "
              "without eval_ before it",
@@ -647,6 +652,12 @@ const struct option_row option_rows[] = {
      .aliases = "print_steps log_freq steps_per_print",
      .help = "report every N updates; below 1, N is a fraction of all updates",
      .job_defaults = {{JOB_PRETRAIN, "1", NULL}}},
+    {TEXT("reports", logging_strategy, "steps"), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
+     .choices = "no|epoch|steps",
+     .help = "which updates to report: only the last one, the last one of each epoch, or those of "
+             "logging_steps and the last one"},
+    {FLAG("reports", logging_first_step, "false"), FREE, .jobs = JOB_TRAIN,
+     .help = "also report the first update"},
     {TEXT("reports", log_format, "plain"), FREE, .jobs = JOB_TRAIN | JOB_PREDICT, .unit = "FORMAT",
      .choices = "plain|deepspeed|dllogger",
      .help = "format of the log lines; dllogger also sets the format of json_summary"},

@@ -269,6 +269,8 @@ CASES = {
     "evaluate_every_epoch": {"other": ("false", "--max_steps 8"), PRETRAIN: (None, "--max_steps 90")},
     "eval_steps": "1",
     "eval_strategy": "steps",
+    "eval_delay": ("3", "--eval_steps 2"),
+    "eval_on_start": None,
     "metric_for_best_model": "loss",
     "greater_is_better": {SQUAD: ("false", "--eval_steps 2 --learning_rate 2e-3 --max_steps 12"),
                           "other": ("true", "--eval_steps 1 --metric_for_best_model loss"),
@@ -300,6 +302,8 @@ CASES = {
     "instructions": "generic",
     # reports
     "logging_steps": "3",
+    "logging_strategy": "no",
+    "logging_first_step": (None, "--logging_steps 3"),
     "log_format": "deepspeed",
     "json_summary": "summary.jsonl",
     "logging_dir": "scalars",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests that runs resume from checkpoints of transformers' Trainer (dev/fixtures/make_trainer.py): they end with
-# the model of the Trainer's own run, say what they cannot restore, and leave the Trainer's files alone.
+# Tests what is compared with transformers' Trainer itself. Runs resume from its checkpoints
+# (dev/fixtures/make_trainer.py): they end with the model of the Trainer's own run, say what they cannot restore,
+# and leave the Trainer's files alone. The same updates are reported and evaluated (dev/goldens/trainer_reports.py).
 . "$(dirname "$0")/lib.sh"
 files=$(cd "$(dirname "$0")/data/trainer" && pwd)
 cp -r "$files/checkpoint-3" "$work/checkpoint-3"
@@ -137,5 +138,44 @@ resume "$work/back/checkpoint-3" "$work/back" --save_steps 1
 expect_code 0
 expect_err "$work/back/checkpoint-4 was renamed to $work/back/checkpoint-4.abandoned"
 [ -e "$work/back/checkpoint-4.abandoned/optimizer.pt" ] || fail "the Trainer's checkpoint is gone"
+
+# --- which updates are reported and evaluated ----------------------------------------------------
+
+# As by the Trainer; with the default settings Berth evaluates after each epoch.
+while IFS=: read -r settings expected; do
+    rm -rf "$work/reports"
+    # shellcheck disable=SC2086
+    run finetune classify --model "$work/checkpoint-3" --train "$files/train.tsv" --dev "$files/train.tsv" \
+        --output "$work/reports" --per_device_train_batch_size 2 --num_train_epochs 3 --save_strategy no $settings
+    expect_code 0
+    found=$(python3 - "$work/reports/trainer_state.json" <<'END'
+import json
+import sys
+log = json.load(open(sys.argv[1]))["log_history"]
+print("", *(",".join(str(entry["step"]) for entry in log if key in entry) for key in ("loss", "eval_accuracy")))
+END
+    )
+    [ "$found" = "$expected" ] || fail "$settings: expected$expected, found$found"
+done <<'END'
+--eval_strategy no --logging_strategy no: 9 9
+--logging_strategy epoch --eval_strategy epoch --eval_delay 2: 3,6,9 6,9
+--logging_strategy epoch --logging_first_step true --eval_strategy steps --eval_steps 2 --eval_delay 6: 1,3,6,9 6,8,9
+--logging_steps 4 --logging_first_step true --eval_strategy epoch --eval_delay 1.5 --eval_on_start true: 1,4,8,9 0,6,9
+--logging_strategy no --logging_first_step true --eval_strategy steps --eval_steps 4 --eval_on_start true: 1,9 0,4,8,9
+END
+
+# The model as it begins is not the best, however good it is.
+run finetune classify --model "$work/whole" --train "$files/train.tsv" --dev "$files/train.tsv" \
+    --output "$work/started" --per_device_train_batch_size 2 --num_train_epochs 1 --learning_rate 0.3 \
+    --eval_on_start --load_best_model_at_end --metric_for_best_model accuracy
+expect_code 0
+expect_no "$err" "saved $work/started/checkpoint-0"
+grep -q '"best_global_step": 3' "$work/started/trainer_state.json" || fail "another best model"
+
+run finetune classify --model "$work/checkpoint-3" --train "$files/train.tsv" --output "$work/noted" \
+    --logging_strategy epoch --logging_steps 3 --eval_delay 1 --max_steps 1
+expect_code 0
+expect_err "logging_steps has no effect with logging_strategy epoch"
+expect_err "eval_delay has no effect, because there is nothing to evaluate on"
 
 finish

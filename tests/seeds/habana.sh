@@ -261,9 +261,9 @@ if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import torch
         cmp -s from-theirs/results/checkpoints/model.safetensors $saved/model.safetensors || fail "other numbers from $file"
     done
     rm -rf from-theirs && phase_in from-theirs --resume_from_checkpoint=../theirs/other/ckpt_6.pt
-    expect_err "whose parameters are not numbered as in NVIDIA's scripts"
+    expect_err "because its parameters are numbered in an unknown way"
     rm -rf from-theirs && phase_in from-theirs --resume_from_checkpoint=../theirs/none/ckpt_6.pt
-    expect_err "which the file does not have"
+    expect_err "which it does not have"
 else
     echo "skipped: torch's files; ${BERTH_PYTHON:-python3} has no torch"
 fi

@@ -230,6 +230,28 @@ static void test_best_and_early_stops(void **state) {
     }
 }
 
+// Only one entry of the log is of an update, but a resumed run that evaluates by another metric
+// begins with that update's model as the best.
+static void test_an_update_evaluated_again(void **state) {
+    static const struct task_score score = {.items = {{"f1", 0.5}}, .count = 1, .loss = NAN};
+    const struct best_metric first = {.value = 0.5}, second = {.value = 0.25};
+    struct progress progress;
+    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    progress_add_evaluation(&progress, 0.0, &score, NULL); // before the first update
+    assert_true(isnan(progress.best.value));
+    progress.step = 3;
+    progress_add_evaluation(&progress, 1.0, &score, &first);
+    progress_add_evaluation(&progress, 1.0, &score, &second);
+    assert_true(progress.best.value == 0.5);
+    progress_forget_best(&progress);
+    progress_add_evaluation(&progress, 1.0, &score, NULL);
+    assert_true(isnan(progress.best.value));
+    progress_add_evaluation(&progress, 1.0, &score, &second);
+    assert_true(progress.best.value == 0.25 && progress.best_step == 3);
+    assert_int_equal(json_length(progress.log), 2);
+    progress_done(&progress);
+}
+
 // The first-order optimum of saving / interval + interval / (2 mean time to failure).
 static void test_save_interval(void **state) {
     static const struct {
@@ -266,6 +288,7 @@ int main(void) {
         cmocka_unit_test(test_nothing_to_evaluate_on),
         cmocka_unit_test(test_which_score),
         cmocka_unit_test(test_best_and_early_stops),
+        cmocka_unit_test(test_an_update_evaluated_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "train/machine/machine.h"
 
 #include <math.h>
+#include <string.h>
 
 // Only for shards, which were not read before training; for other sets the plan has the lengths.
 static void count_lengths(struct run *run, const struct feed_update *data) {
@@ -210,6 +211,11 @@ enum berth_status loop_log_step(struct run *run, double learning_rate, double gr
 }
 
 int loop_log_is_due(const struct training_loop *loop, int64_t step) {
-    int64_t every = loop->config->logging_steps > 0 ? loop->config->logging_steps : 1;
-    return loop_is_every(loop, step, every) || step == loop_end(loop);
+    const struct berth_config *config = loop->config;
+    const char *strategy = config->logging_strategy;
+    const int64_t every = config->logging_steps > 0 ? config->logging_steps : 1;
+    const int is_first = config->logging_first_step && loop_own_step(loop, step) == 1;
+    return step == loop_end(loop) || is_first ||
+           (strcmp(strategy, "steps") == 0 && loop_is_every(loop, step, every)) ||
+           (strcmp(strategy, "epoch") == 0 && loop_ends_epoch(loop, step));
 }

@@ -27,15 +27,18 @@ static enum berth_status agree_on_stop(struct run *run, struct berth_error *erro
 // --- evaluation ---------------------------------------------------------------------------------
 
 static int evaluation_is_due(const struct training_loop *loop, int64_t step) {
+    const struct berth_config *config = loop->config;
+    const int64_t own = loop_own_step(loop, step);
     if (loop->evaluation == NULL) {
         return 0;
     }
     if (step == loop_end(loop)) {
         return 1;
     }
-    return loop_own_step(loop, step) > 0 &&
-           (loop_is_every(loop, step, loop->config->eval_steps) ||
-            (loop->config->evaluate_every_epoch && loop_ends_epoch(loop, step)));
+    return own > 0 &&
+           ((loop_is_every(loop, step, config->eval_steps) && (double)own >= config->eval_delay) ||
+            (config->evaluate_every_epoch && loop_ends_epoch(loop, step) &&
+             loop_epoch(loop, step) >= config->eval_delay));
 }
 
 static void report_evaluation(const struct run *run, const struct infer_result *timing) {
@@ -73,7 +76,25 @@ static void compare_from_now_on(struct run *run, const struct best_metric *now) 
     progress_forget_best(run->progress);
 }
 
-static enum berth_status evaluate(struct run *run, struct berth_error *error) {
+enum evaluation_use { EVALUATE_TO_REPORT, EVALUATE_TO_CHOOSE }; // whether the model may be the best
+
+static enum berth_status record_evaluation(struct run *run, enum evaluation_use use,
+                                           struct berth_error *error) {
+    const struct training_loop *loop = run->loop;
+    const struct task_score *score = &run->result->score;
+    struct best_metric best;
+    if (use == EVALUATE_TO_CHOOSE) {
+        TRY(strategy_best_metric(loop->config, score, &best, error));
+        best.examples = loop->evaluation->checksum;
+        compare_from_now_on(run, &best);
+    }
+    progress_add_evaluation(run->progress, loop_epoch(loop, run->progress->step), score,
+                            use == EVALUATE_TO_CHOOSE ? &best : NULL);
+    return BERTH_OK;
+}
+
+static enum berth_status evaluate(struct run *run, enum evaluation_use use,
+                                  struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     loop_enter(run, COMM_EVALUATION, run->progress->step);
     double begin = clock_now();
@@ -93,12 +114,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     }
     profile_add(&run->profile, "evaluation", "evaluate", begin);
     if (!timing.stopped && score.count > 0) {
-        struct best_metric best;
-        TRY(strategy_best_metric(loop->config, &score, &best, error));
-        best.examples = loop->evaluation->checksum;
-        compare_from_now_on(run, &best);
-        progress_add_evaluation(run->progress, loop_epoch(loop, run->progress->step), &score,
-                                &best);
+        TRY(record_evaluation(run, use, error));
         report_evaluation(run, &timing);
     }
     run->result->evaluation_seconds += clock_now() - begin;
@@ -454,6 +470,12 @@ static enum berth_status begin_updates(struct run *run, struct berth_error *erro
     return comm_settle(comm, status, error);
 }
 
+static int evaluates_start(const struct run *run) {
+    const struct training_loop *loop = run->loop;
+    return loop->config->eval_on_start && loop->evaluation != NULL &&
+           run->progress->step == run->first_step;
+}
+
 static enum berth_status run_all(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct progress *progress = run->progress;
@@ -461,8 +483,10 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     for (;;) {
         advance_profile(run);
         if (run->stop == 0 && evaluation_is_due(loop, progress->step)) {
-            TRY(evaluate(run, error));
+            TRY(evaluate(run, EVALUATE_TO_CHOOSE, error));
             TRY(act_on_evaluation(run, error));
+        } else if (run->stop == 0 && evaluates_start(run)) {
+            TRY(evaluate(run, EVALUATE_TO_REPORT, error));
         }
         if (run->stop != 0) {
             return stop_here(run, error);

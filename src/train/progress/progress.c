@@ -121,7 +121,8 @@ static void compare_with_best(struct progress *progress, const struct best_metri
 void progress_add_evaluation(struct progress *progress, double epoch,
                              const struct task_score *score, const struct best_metric *best) {
     const int is_known = has_evaluation(progress);
-    if (!is_known || (isnan(progress->best.value) && !isnan(best->value))) { // forgotten
+    const int is_forgotten = best != NULL && isnan(progress->best.value) && !isnan(best->value);
+    if (best != NULL && (!is_known || is_forgotten)) {
         compare_with_best(progress, best);
     }
     if (is_known) {

@@ -69,7 +69,7 @@ void progress_add_step(struct progress *progress, double epoch, double loss, dou
 int progress_is_comparable(const struct progress *progress, const struct best_metric *now);
 // Afterwards no model is the best, and the count of evaluations without gain is 0.
 void progress_forget_best(struct progress *progress);
-// Keeps an existing evaluation of the same step.
+// Keeps an existing evaluation of the same step. `best` NULL: the model cannot be the best.
 void progress_add_evaluation(struct progress *progress, double epoch,
                              const struct task_score *score, const struct best_metric *best);
 

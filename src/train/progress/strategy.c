@@ -40,6 +40,18 @@ static void settle_evaluations(struct berth_config *config, const struct berth_l
     }
 }
 
+// The interval of reports may also be that of evaluations.
+static void settle_reports(struct berth_config *config, const struct berth_log *log) {
+    if (config->logging_strategy == NULL) {
+        config->logging_strategy = "steps";
+    }
+    if (!is(config->logging_strategy, "steps") && !is(config->eval_strategy, "steps")) {
+        char text[64];
+        snprintf(text, sizeof text, "logging_strategy %s", config->logging_strategy);
+        note_unused(config, "logging_steps", text, log);
+    }
+}
+
 static void settle_checkpoints(struct berth_config *config, const struct berth_log *log) {
     const char *strategy = config->save_strategy;
     if (strategy == NULL) {
@@ -96,6 +108,8 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
                                   struct berth_error *error) {
     TRY(option_check_choice(config, "eval_strategy", error));
     TRY(option_check_choice(config, "save_strategy", error));
+    TRY(option_check_choice(config, "logging_strategy", error));
+    settle_reports(config, log);
     settle_evaluations(config, log);
     settle_checkpoints(config, log);
     if (config->save_steps != OPTION_AUTO || !strategy_has_checkpoints(config)) {
@@ -142,10 +156,10 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
                                              const char *where, const struct berth_log *log,
                                              struct berth_error *error) {
     // The last two choose what is predicted.
-    static const char *const requests[] = {"eval_strategy",     "evaluate_every_epoch",
-                                           "eval_steps",        "metric_for_best_model",
-                                           "greater_is_better", "do_eval",
-                                           "max_eval_samples"};
+    static const char *const requests[] = {
+        "eval_strategy",   "evaluate_every_epoch",  "eval_steps",        "eval_delay",
+        "eval_on_start",   "metric_for_best_model", "greater_is_better", "do_eval",
+        "max_eval_samples"};
     const size_t count = sizeof requests / sizeof requests[0] - (predicts ? 2 : 0);
     const char *needing = needs_evaluations(config);
     if (needing != NULL) {

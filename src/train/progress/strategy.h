@@ -11,9 +11,10 @@
 
 #define TRAINER_STEPS 500 // the default of the Trainer's intervals
 
-// Translates eval_strategy and save_strategy to evaluate_every_epoch, eval_steps and save_steps;
-// logs the settings that have no effect then. Contradictory settings are BERTH_CONFIG, such as a
-// best model or early stopping without an evaluation before the end.
+// Translates eval_strategy and save_strategy to evaluate_every_epoch, eval_steps and save_steps,
+// and completes logging_strategy; logs the settings that have no effect then. Contradictory
+// settings are BERTH_CONFIG, such as a best model or early stopping without an evaluation before
+// the end.
 enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
                                   struct berth_error *error);
 
