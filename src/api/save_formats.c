@@ -146,6 +146,16 @@ static enum berth_status save_configuration(const char *output, struct berth_err
     return status;
 }
 
+// Next to the best model, the file of this step has the last one.
+static void note_last(const struct berth_config *config, const char *step,
+                      const struct berth_log *log) {
+    log_note(
+        log,
+        "%s contains the last model as nvidia, in ckpt_%s.pt, from which a run can be resumed; "
+        "with load_best_model_at_end the best one is in the file of its own update",
+        config->output_dir, step);
+}
+
 enum berth_status save_formats_write(const struct berth_config *config, int64_t steps,
                                      const struct berth_log *log, struct berth_error *error) {
     const char *list = config->save_format;
@@ -163,7 +173,11 @@ enum berth_status save_formats_write(const struct berth_config *config, int64_t 
         }
         TRY(has ? save_configuration(config->output_dir, error)
                 : save(format, config->output_dir, step, error));
-        log_note(log, "%s also contains the result as %s", config->output_dir, format->name);
+        if (has && config->load_best_model_at_end) {
+            note_last(config, step, log);
+        } else {
+            log_note(log, "%s also contains the result as %s", config->output_dir, format->name);
+        }
     }
     return BERTH_OK;
 }

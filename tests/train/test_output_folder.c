@@ -201,6 +201,22 @@ static void test_an_earlier_form_of_the_result(void **state) {
     }
 }
 
+// With the best model as the result, the file of the last update, which stays to resume from, is
+// not called the result.
+static void test_original_file_beside_the_best_model(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_format = "nvidia";
+    run.config.load_best_model_at_end = 1;
+    run.config.validation_file = fixture_keep("dev.json");
+    fixture_expect(&run, BERTH_OK, "out contains the last model as nvidia, in ckpt_8.pt");
+    fixture_assert_not_logged("also contains the result");
+    assert_true(file_exists(fixture_path("out", "ckpt_8.pt")));
+    assert_true(file_exists(fixture_path("out", "bert_config.json")));
+    run = fixture_default("last");
+    run.config.save_format = "nvidia";
+    fixture_expect(&run, BERTH_OK, "last also contains the result as nvidia");
+}
+
 static void count_locked(void *context, const struct berth_record *record) {
     if (record->text != NULL && strstr(record->text, "also contains the result") != NULL) {
         *(int *)context += file_exists(in_folder("out/.lock"));
@@ -312,6 +328,7 @@ int main(void) {
         FIXTURE_TEST(test_overwriting_the_model_it_starts_from),
         FIXTURE_TEST(test_overwriting_leaves_nothing_of_a_run),
         FIXTURE_TEST(test_an_earlier_form_of_the_result),
+        FIXTURE_TEST(test_original_file_beside_the_best_model),
         FIXTURE_TEST(test_other_formats_are_written_under_the_lock),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
         FIXTURE_TEST(test_read_only_output_is_reported_before_anything_is_read),
