@@ -119,17 +119,19 @@ static enum berth_status save(const struct format *format, const char *output, c
     return status;
 }
 
-// Whether the last checkpoint was also written in NVIDIA's format, in which case the result must
-// not replace it.
+// Whether the last checkpoint is in the folder and was also written in NVIDIA's format, in which
+// case the result must not replace it. Independent workers have theirs in their own folders.
 static enum berth_status has_original(const struct berth_config *config, const char *step, int *has,
                                       struct berth_error *error) {
     char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    *has = original_is_written(config) && file_exists(path);
+    char *checkpoint = result_path(config->output_dir, "checkpoint-%s", step);
+    const enum berth_status status =
+        path != NULL && checkpoint != NULL ? BERTH_OK : path_no_memory(error);
+    *has = status == BERTH_OK && original_is_written(config) && file_exists(path) &&
+           dir_exists(checkpoint);
     memory_free(path);
-    return BERTH_OK;
+    memory_free(checkpoint);
+    return status;
 }
 
 // Writes bert_config.json, which that checkpoint lacks.

@@ -217,6 +217,24 @@ static void test_original_file_beside_the_best_model(void **state) {
     fixture_expect(&run, BERTH_OK, "last also contains the result as nvidia");
 }
 
+// Independent workers have their checkpoints in other folders, so that a file of the last update in
+// the output folder is that of an earlier result.
+static void test_original_file_of_workers(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.workers = "independent";
+    run.config.resume_from_checkpoint = "auto";
+    run.config.save_format = "nvidia";
+    assert_int_equal(dir_make(in_folder("out/worker-0"), NULL), BERTH_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(file_write(in_folder("out/ckpt_8.pt"), "old", 3, NULL), BERTH_OK);
+        assert_int_equal(fixture_execute(&run), BERTH_OK);
+        char *text = fixture_text(in_folder("out/ckpt_8.pt"));
+        assert_int_equal(strncmp(text, "PK", 2), 0); // an archive
+        memory_free(text);
+    }
+}
+
 static void count_locked(void *context, const struct berth_record *record) {
     if (record->text != NULL && strstr(record->text, "also contains the result") != NULL) {
         *(int *)context += file_exists(in_folder("out/.lock"));
@@ -329,6 +347,7 @@ int main(void) {
         FIXTURE_TEST(test_overwriting_leaves_nothing_of_a_run),
         FIXTURE_TEST(test_an_earlier_form_of_the_result),
         FIXTURE_TEST(test_original_file_beside_the_best_model),
+        FIXTURE_TEST(test_original_file_of_workers),
         FIXTURE_TEST(test_other_formats_are_written_under_the_lock),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
         FIXTURE_TEST(test_read_only_output_is_reported_before_anything_is_read),
