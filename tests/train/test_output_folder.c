@@ -187,18 +187,39 @@ static void test_overwriting_leaves_nothing_of_a_run(void **state) {
 }
 
 // The weights of an earlier result in another form stay as long as they are those of the result.
+static void expect_earlier_form(struct fixture_run *run) {
+    run->config.max_steps = 2;
+    run->config.save_format = "torch";
+    assert_int_equal(fixture_execute(run), BERTH_OK);
+    run->config.save_format = "hf";
+    run->config.resume_from_checkpoint = "auto";
+    for (int steps = 2; steps <= 3; steps++) {
+        run->config.max_steps = steps;
+        assert_int_equal(fixture_execute(run), BERTH_OK);
+        assert_int_equal(file_exists(fixture_path("out", "pytorch_model.bin")), steps == 2);
+    }
+}
+
 static void test_an_earlier_form_of_the_result(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 2;
+    expect_earlier_form(&run);
+    // Another result needs no update: the last model may follow on the best one.
     run.config.save_format = "torch";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     run.config.save_format = "hf";
+    assert_int_equal(file_write(fixture_path("out", "model.safetensors"), "best", 4, NULL),
+                     BERTH_OK);
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_false(file_exists(fixture_path("out", "pytorch_model.bin")));
+}
+
+static void test_an_earlier_form_of_the_best_worker(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.workers = "independent";
     run.config.resume_from_checkpoint = "auto";
-    for (int steps = 2; steps <= 3; steps++) {
-        run.config.max_steps = steps;
-        assert_int_equal(fixture_execute(&run), BERTH_OK);
-        assert_int_equal(file_exists(fixture_path("out", "pytorch_model.bin")), steps == 2);
-    }
+    assert_int_equal(dir_make(in_folder("out/worker-0"), NULL), BERTH_OK);
+    expect_earlier_form(&run);
 }
 
 // With the best model as the result, the file of the last update, which stays to resume from, is
@@ -346,6 +367,7 @@ int main(void) {
         FIXTURE_TEST(test_overwriting_the_model_it_starts_from),
         FIXTURE_TEST(test_overwriting_leaves_nothing_of_a_run),
         FIXTURE_TEST(test_an_earlier_form_of_the_result),
+        FIXTURE_TEST(test_an_earlier_form_of_the_best_worker),
         FIXTURE_TEST(test_original_file_beside_the_best_model),
         FIXTURE_TEST(test_original_file_of_workers),
         FIXTURE_TEST(test_other_formats_are_written_under_the_lock),
