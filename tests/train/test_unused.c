@@ -81,6 +81,15 @@ static void test_other_options(void **state) {
     expect("", LIST("clip_by", "tensor", "spike_factor", "5", "spike_policy", "warn"), NONE);
     expect("clip_by has no effect with max_grad_norm 0\n", LIST("clip_by", "both"),
            LIST("max_grad_norm", "0"));
+    expect("save_steps has no effect with skip_checkpoint true\n"
+           "save_strategy has no effect with skip_checkpoint true\n"
+           "save_total_limit has no effect with skip_checkpoint true\n"
+           "on_save_error has no effect with skip_checkpoint true\n",
+           LIST("save_steps", "3", "save_total_limit", "4", "on_save_error", "continue",
+                "save_strategy", "steps", "skip_checkpoint", "true"),
+           LIST("async_save", "true"));
+    expect("", LIST("save_steps", "3", "save_total_limit", "4", "on_save_error", "continue"), NONE);
+    expect("", LIST("skip_checkpoint", "true"), LIST("save_steps", "1000"));
     expect("logging_axis has no effect without logging_dir\n"
            "initializer has no effect with model_name_or_path\n"
            "vocab_multiple has no effect with model_name_or_path\n",
