@@ -159,13 +159,14 @@ static void test_overwriting_the_model_it_starts_from(void **state) {
 // for its result.
 static void test_overwriting_leaves_nothing_of_a_run(void **state) {
     static const char *const gone[] = {
-        "ckpt_8.pt",        "model.ckpt-8.index", "pytorch_model.bin", "bert_config.json",
-        "checkpoint",       "train_results.json", "all_results.json",  "checkpoint-8/config.json",
-        "eval_results.json"};
+        "ckpt_8.pt",         "model.ckpt-8.index", "pytorch_model.bin", "bert_config.json",
+        "checkpoint",        "train_results.json", "all_results.json",  "checkpoint-8/config.json",
+        "eval_results.json", "workers.json"};
     struct fixture_run run = fixture_default("out");
     run.config.validation_file = fixture_keep("dev.json");
     run.config.save_format = "torch,nvidia,tensorflow";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_int_equal(file_write(fixture_path("out", "workers.json"), "{}", 2, NULL), BERTH_OK);
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         assert_true(file_exists(fixture_path("out", gone[i])));
     }

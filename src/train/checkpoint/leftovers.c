@@ -27,7 +27,8 @@ static int is_one_of(const char *name, const char *const *names) {
 
 // "checkpoint" is TensorFlow's file that names its newest checkpoint.
 static int is_removed(const char *name) {
-    static const char *const added[] = {TORCH_WEIGHTS, "bert_config.json", "checkpoint", NULL};
+    static const char *const added[] = {TORCH_WEIGHTS, "bert_config.json", "checkpoint",
+                                        "workers.json", NULL};
     return checkpoint_step(name) >= 0 || original_is_name(name) || is_one_of(name, added) ||
            is_one_of(name, results_of_model);
 }
