@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 28 and 29: output folders that are in use, that vanish, that are read-only, and that
 // hold files already; a dry run.
+#include "core/options.h"
 #include "fixture.h"
 
 #include <sys/mount.h>
@@ -239,6 +240,18 @@ static void test_original_file_beside_the_best_model(void **state) {
     fixture_expect(&run, BERTH_OK, "last also contains the result as nvidia");
 }
 
+// After the last checkpoint none is due.
+static void test_next_automatic_checkpoint(void **state) {
+    static const char is_due[] = "the next checkpoint is due in";
+    struct fixture_run run = fixture_default("out");
+    run.config.save_steps = OPTION_AUTO; // the first one after the first update
+    run.config.max_steps = 2;
+    fixture_expect(&run, BERTH_OK, is_due);
+    char *text = fixture_text(in_folder("log"));
+    assert_null(strstr(strstr(text, is_due) + 1, is_due));
+    memory_free(text);
+}
+
 // Independent workers have their checkpoints in other folders, so that a file of the last update in
 // the output folder is that of an earlier result.
 static void test_original_file_of_workers(void **state) {
@@ -371,6 +384,7 @@ int main(void) {
         FIXTURE_TEST(test_an_earlier_form_of_the_best_worker),
         FIXTURE_TEST(test_original_file_beside_the_best_model),
         FIXTURE_TEST(test_original_file_of_workers),
+        FIXTURE_TEST(test_next_automatic_checkpoint),
         FIXTURE_TEST(test_other_formats_are_written_under_the_lock),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
         FIXTURE_TEST(test_read_only_output_is_reported_before_anything_is_read),
