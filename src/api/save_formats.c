@@ -119,17 +119,19 @@ static enum berth_status save(const struct format *format, const char *output, c
     return status;
 }
 
-// Whether the last checkpoint was also written in NVIDIA's format, in which case the result must
-// not replace it.
+// Whether the last checkpoint is in the folder and was also written in NVIDIA's format, in which
+// case the result must not replace it. Independent workers have theirs in their own folders.
 static enum berth_status has_original(const struct berth_config *config, const char *step, int *has,
                                       struct berth_error *error) {
     char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    *has = original_is_written(config) && file_exists(path);
+    char *checkpoint = result_path(config->output_dir, "checkpoint-%s", step);
+    const enum berth_status status =
+        path != NULL && checkpoint != NULL ? BERTH_OK : path_no_memory(error);
+    *has = status == BERTH_OK && original_is_written(config) && file_exists(path) &&
+           dir_exists(checkpoint);
     memory_free(path);
-    return BERTH_OK;
+    memory_free(checkpoint);
+    return status;
 }
 
 // Writes bert_config.json, which that checkpoint lacks.
@@ -144,6 +146,16 @@ static enum berth_status save_configuration(const char *output, struct berth_err
     }
     memory_free(path);
     return status;
+}
+
+// Next to the best model, the file of this step has the last one.
+static void note_last(const struct berth_config *config, const char *step,
+                      const struct berth_log *log) {
+    log_note(
+        log,
+        "%s contains the last model as nvidia, in ckpt_%s.pt, from which a run can be resumed; "
+        "with load_best_model_at_end the best one is in the file of its own update",
+        config->output_dir, step);
 }
 
 enum berth_status save_formats_write(const struct berth_config *config, int64_t steps,
@@ -163,7 +175,11 @@ enum berth_status save_formats_write(const struct berth_config *config, int64_t 
         }
         TRY(has ? save_configuration(config->output_dir, error)
                 : save(format, config->output_dir, step, error));
-        log_note(log, "%s also contains the result as %s", config->output_dir, format->name);
+        if (has && config->load_best_model_at_end) {
+            note_last(config, step, log);
+        } else {
+            log_note(log, "%s also contains the result as %s", config->output_dir, format->name);
+        }
     }
     return BERTH_OK;
 }

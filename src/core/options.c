@@ -113,6 +113,12 @@ const char *option_nearest(const char *name, unsigned jobs, struct option_spelli
 
 // --- setting -------------------------------------------------------------------------------------
 
+// The smallest value that a user may give. Of real numbers, -1 stands for a default that follows a
+// rule; no other negative number of such a row has a meaning.
+static double least_of(const struct option_row *row) {
+    return row->type == OPTION_REAL && row->minimum == -1 ? 0 : row->minimum;
+}
+
 // "a number from 0 to 1", "a whole number of at least 8". is_large: for a value that no integer
 // holds.
 static void describe_range(const struct option_row *row, int is_large, char *text, size_t size) {
@@ -120,7 +126,7 @@ static void describe_range(const struct option_row *row, int is_large, char *tex
     const char *noun = is_whole ? "a whole number" : "a number",
                *format = is_whole ? "%.0f" : "%.10g";
     char low[NUMBER_TEXT_SIZE], high[NUMBER_TEXT_SIZE];
-    number_format(low, sizeof low, format, row->minimum);
+    number_format(low, sizeof low, format, least_of(row));
     number_format(high, sizeof high, format, row->maximum);
     if (isinf(row->minimum)) {
         snprintf(text, size, "%s", noun);
@@ -201,7 +207,9 @@ static enum berth_status parse_integer(const struct option_row *row, const char 
 
 static enum berth_status parse_real(const struct option_row *row, const char *text, double *value,
                                     struct berth_error *error) {
-    return number_parse_real(text, value) && *value >= row->minimum && *value <= row->maximum
+    const int is_number = number_parse_real(text, value);
+    const int is_default = is_number && *value == -1 && row->minimum == -1;
+    return is_default || (is_number && *value >= least_of(row) && *value <= row->maximum)
                ? BERTH_OK
                : out_of_range(row, text, error);
 }

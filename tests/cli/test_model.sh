@@ -47,16 +47,16 @@ import json, math, os, sys
 records = [json.loads(line) for line in open(sys.argv[1] + "/young.json")]
 chosen = [r for r in records if "save_interval_steps" in r]
 steps = [r["step"] for r in chosen]
-assert steps[0] == 1 and steps[-1] == 60, steps
-for record, following in zip(chosen, steps[1:] + [61]):
+assert steps[0] == 1 and steps[-1] < 60, steps # no other one is due after the last
+for record, following in zip(chosen, steps[1:] + [60]):
     seconds = math.sqrt(2 * record["saving_seconds"] * record["mean_time_to_failure"])
     assert record["mean_time_to_failure"] == 1 and record["saving_seconds"] > 0, record
     assert abs(record["save_interval_seconds"] / seconds - 1) < 1e-4, record
     updates = max(1, seconds / record["update_seconds"])
     assert abs(record["save_interval_steps"] - updates) <= 0.5 + 1e-3 * updates, record
-    assert following == min(record["step"] + record["save_interval_steps"], 60) or following == 61, (record, following)
+    assert following == min(record["step"] + record["save_interval_steps"], 60), (record, following)
 folders = {int(name.split("-")[1]) for name in os.listdir(sys.argv[1] + "/young") if name.startswith("checkpoint-")}
-assert folders == set(steps), (folders, steps)
+assert folders == {*steps, 60}, (folders, steps)
 END
 grep -q '"save_steps": "auto"' "$work/young/trainer_state.json" || fail "the setting is not stored"
 

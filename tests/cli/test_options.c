@@ -158,6 +158,8 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("learning_rate", "nan", "found \"nan\"");
     expect_refusal("learning_rate", "0x10", "found \"0x10\"");
     expect_refusal("learning_rate", " 1", "found \" 1\"");
+    expect_refusal("weight_decay", "-0.5", "weight_decay: expected a number of at least 0, found");
+    expect_refusal("hidden_dropout_prob", "-2", "expected a number from 0 to 0.99, found \"-2\"");
     expect_refusal("learning_rate", "-1", "at least 0");
     expect_refusal("learning_rate", "1e999", "1e999");
     expect_refusal("warmup_proportion", "1.5", "from 0 to 1");

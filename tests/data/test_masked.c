@@ -142,6 +142,15 @@ static void test_blocks(void **state) {
     text_sequences_done(&all);
 }
 
+// A text that is shorter than a block is left out, and counted.
+static void test_less_than_a_block(void **state) {
+    (void)state;
+    struct text_sequences none = build(texts, 5, 0, 32, 1);
+    assert_int_equal(none.count, 0);
+    assert_int_equal(none.dropped, 22);
+    text_sequences_done(&none);
+}
+
 enum { MANY = 2300 };
 
 // Each 1,000 lines begin a block; threads change nothing.
@@ -388,6 +397,7 @@ int main(void) {
         SCRATCH_TEST(test_bad_text),
         cmocka_unit_test(test_lines_as_sequences),
         cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_less_than_a_block),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_fractions),
         cmocka_unit_test(test_what_decides),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 28 and 29: output folders that are in use, that vanish, that are read-only, and that
 // hold files already; a dry run.
+#include "core/options.h"
 #include "fixture.h"
 
 #include <sys/mount.h>
@@ -159,13 +160,14 @@ static void test_overwriting_the_model_it_starts_from(void **state) {
 // for its result.
 static void test_overwriting_leaves_nothing_of_a_run(void **state) {
     static const char *const gone[] = {
-        "ckpt_8.pt",        "model.ckpt-8.index", "pytorch_model.bin", "bert_config.json",
-        "checkpoint",       "train_results.json", "all_results.json",  "checkpoint-8/config.json",
-        "eval_results.json"};
+        "ckpt_8.pt",         "model.ckpt-8.index", "pytorch_model.bin", "bert_config.json",
+        "checkpoint",        "train_results.json", "all_results.json",  "checkpoint-8/config.json",
+        "eval_results.json", "workers.json"};
     struct fixture_run run = fixture_default("out");
     run.config.validation_file = fixture_keep("dev.json");
     run.config.save_format = "torch,nvidia,tensorflow";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_int_equal(file_write(fixture_path("out", "workers.json"), "{}", 2, NULL), BERTH_OK);
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         assert_true(file_exists(fixture_path("out", gone[i])));
     }
@@ -187,17 +189,84 @@ static void test_overwriting_leaves_nothing_of_a_run(void **state) {
 }
 
 // The weights of an earlier result in another form stay as long as they are those of the result.
+static void expect_earlier_form(struct fixture_run *run) {
+    run->config.max_steps = 2;
+    run->config.save_format = "torch";
+    assert_int_equal(fixture_execute(run), BERTH_OK);
+    run->config.save_format = "hf";
+    run->config.resume_from_checkpoint = "auto";
+    for (int steps = 2; steps <= 3; steps++) {
+        run->config.max_steps = steps;
+        assert_int_equal(fixture_execute(run), BERTH_OK);
+        assert_int_equal(file_exists(fixture_path("out", "pytorch_model.bin")), steps == 2);
+    }
+}
+
 static void test_an_earlier_form_of_the_result(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.config.max_steps = 2;
+    expect_earlier_form(&run);
+    // Another result needs no update: the last model may follow on the best one.
     run.config.save_format = "torch";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     run.config.save_format = "hf";
+    assert_int_equal(file_write(fixture_path("out", "model.safetensors"), "best", 4, NULL),
+                     BERTH_OK);
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_false(file_exists(fixture_path("out", "pytorch_model.bin")));
+}
+
+static void test_an_earlier_form_of_the_best_worker(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.workers = "independent";
     run.config.resume_from_checkpoint = "auto";
-    for (int steps = 2; steps <= 3; steps++) {
-        run.config.max_steps = steps;
+    assert_int_equal(dir_make(in_folder("out/worker-0"), NULL), BERTH_OK);
+    expect_earlier_form(&run);
+}
+
+// With the best model as the result, the file of the last update, which stays to resume from, is
+// not called the result.
+static void test_original_file_beside_the_best_model(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_format = "nvidia";
+    run.config.load_best_model_at_end = 1;
+    run.config.validation_file = fixture_keep("dev.json");
+    fixture_expect(&run, BERTH_OK, "out contains the last model as nvidia, in ckpt_8.pt");
+    fixture_assert_not_logged("also contains the result");
+    assert_true(file_exists(fixture_path("out", "ckpt_8.pt")));
+    assert_true(file_exists(fixture_path("out", "bert_config.json")));
+    run = fixture_default("last");
+    run.config.save_format = "nvidia";
+    fixture_expect(&run, BERTH_OK, "last also contains the result as nvidia");
+}
+
+// After the last checkpoint none is due.
+static void test_next_automatic_checkpoint(void **state) {
+    static const char is_due[] = "the next checkpoint is due in";
+    struct fixture_run run = fixture_default("out");
+    run.config.save_steps = OPTION_AUTO; // the first one after the first update
+    run.config.max_steps = 2;
+    fixture_expect(&run, BERTH_OK, is_due);
+    char *text = fixture_text(in_folder("log"));
+    assert_null(strstr(strstr(text, is_due) + 1, is_due));
+    memory_free(text);
+}
+
+// Independent workers have their checkpoints in other folders, so that a file of the last update in
+// the output folder is that of an earlier result.
+static void test_original_file_of_workers(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.workers = "independent";
+    run.config.resume_from_checkpoint = "auto";
+    run.config.save_format = "nvidia";
+    assert_int_equal(dir_make(in_folder("out/worker-0"), NULL), BERTH_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(file_write(in_folder("out/ckpt_8.pt"), "old", 3, NULL), BERTH_OK);
         assert_int_equal(fixture_execute(&run), BERTH_OK);
-        assert_int_equal(file_exists(fixture_path("out", "pytorch_model.bin")), steps == 2);
+        char *text = fixture_text(in_folder("out/ckpt_8.pt"));
+        assert_int_equal(strncmp(text, "PK", 2), 0); // an archive
+        memory_free(text);
     }
 }
 
@@ -312,6 +381,10 @@ int main(void) {
         FIXTURE_TEST(test_overwriting_the_model_it_starts_from),
         FIXTURE_TEST(test_overwriting_leaves_nothing_of_a_run),
         FIXTURE_TEST(test_an_earlier_form_of_the_result),
+        FIXTURE_TEST(test_an_earlier_form_of_the_best_worker),
+        FIXTURE_TEST(test_original_file_beside_the_best_model),
+        FIXTURE_TEST(test_original_file_of_workers),
+        FIXTURE_TEST(test_next_automatic_checkpoint),
         FIXTURE_TEST(test_other_formats_are_written_under_the_lock),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
         FIXTURE_TEST(test_read_only_output_is_reported_before_anything_is_read),

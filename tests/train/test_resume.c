@@ -376,6 +376,25 @@ static void test_early_stop_is_saved(void **state) {
     assert_int_equal(fixture_good_checkpoints("none", &newest), 0);
 }
 
+// Texts that are all the same have no correlation, so that no evaluation has a score.
+static void test_no_score_is_a_number(void **state) {
+    static const char table[] = "sentence1,sentence2,score\nanna,anna,0.1\nanna,anna,0.9\n";
+    const char *path = fixture_keep("same.csv");
+    struct fixture_run run = fixture_default("out");
+    assert_int_equal(file_write(path, table, strlen(table), NULL), BERTH_OK);
+    run.task = "embed";
+    run.config.train_file = run.config.validation_file = path;
+    run.config.max_steps = 6;
+    run.config.eval_steps = 1;
+    run.config.early_stopping_patience = 2;
+    run.config.load_best_model_at_end = 1;
+    run.config.metric_for_best_model = "spearman";
+    fixture_expect(&run, BERTH_OK,
+                   "early stopping after update 2: in 2 evaluations in a row the score by which "
+                   "models are compared was not a number");
+    fixture_assert_logged("the result is the last model, not the best");
+}
+
 // The score of the best model is not compared with those of another metric, in another direction or
 // on other examples.
 static void test_another_comparison(void **state) {
@@ -679,6 +698,7 @@ int main(void) {
         FIXTURE_TEST(test_another_vocabulary),
         FIXTURE_TEST(test_finished_run),
         FIXTURE_TEST(test_early_stop_is_saved),
+        FIXTURE_TEST(test_no_score_is_a_number),
         FIXTURE_TEST(test_another_comparison),
         FIXTURE_TEST(test_beyond_the_end),
         FIXTURE_TEST(test_results_of_another_run),

@@ -111,6 +111,18 @@ static void test_warning_changes_nothing(void **state) {
     fixture_assert_holds(in_folder("warned/log.jsonl"), fields);
 }
 
+// The moving average of the losses in a checkpoint.
+static double mean_loss(const char *name) {
+    char path[160];
+    snprintf(path, sizeof path, "%s/trainer_state.json", name);
+    char *text = fixture_text(in_folder(path));
+    const char *key = strstr(text, "\"ema_loss\":");
+    assert_non_null(key);
+    const double mean = atof(key + strlen("\"ema_loss\":"));
+    memory_free(text);
+    return mean;
+}
+
 static void test_skipping(void **state) {
     (void)state;
     const int spike = find_spike();
@@ -122,6 +134,10 @@ static void test_skipping(void **state) {
     // Up to it all is as before, it changes nothing, and the next one goes on.
     assert_same_state(checkpoint("warned", spike - 1), checkpoint("skipped", spike - 1));
     assert_same_state(checkpoint("skipped", spike - 1), checkpoint("skipped", spike));
+    assert_float_equal(mean_loss(checkpoint("skipped", spike)),
+                       mean_loss(checkpoint("skipped", spike - 1)), 0);
+    assert_true(mean_loss(checkpoint("skipped", spike - 1)) !=
+                mean_loss(checkpoint("skipped", spike - 2)));
     assert_int_equal((int)fixture_number("skipped", "trainer_state.json", "global_step"), UPDATES);
 }
 

@@ -275,6 +275,10 @@ static void test_save_interval(void **state) {
     assert_string_equal(notes, "");
     settled(WITH("save_steps", "5", "mean_time_to_failure", "60"));
     assert_non_null(strstr(notes, "mean_time_to_failure has no effect with a fixed interval"));
+    settled(WITH("save_steps", "auto", "mean_time_to_failure", "60", "skip_checkpoint", "true"));
+    assert_non_null(strstr(notes, "mean_time_to_failure has no effect with skip_checkpoint true"));
+    settled(WITH("save_steps", "auto", "mean_time_to_failure", "60", "save_strategy", "no"));
+    assert_non_null(strstr(notes, "mean_time_to_failure has no effect with save_strategy no"));
 }
 
 int main(void) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests which options of schedules, optimizers and loss scales are noted as without effect.
+// Tests which options of schedules, optimizers, loss scales and exchanges are noted as without
+// effect.
 #include "core/harness.h"
 #include "core/options.h"
 #include "core/scratch.h"
+#include "train/engine/all_reduce.h"
 #include "train/job/unused.h"
+#include "train/optimizer/optimizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,6 +81,15 @@ static void test_other_options(void **state) {
     expect("", LIST("clip_by", "tensor", "spike_factor", "5", "spike_policy", "warn"), NONE);
     expect("clip_by has no effect with max_grad_norm 0\n", LIST("clip_by", "both"),
            LIST("max_grad_norm", "0"));
+    expect("save_steps has no effect with skip_checkpoint true\n"
+           "save_strategy has no effect with skip_checkpoint true\n"
+           "save_total_limit has no effect with skip_checkpoint true\n"
+           "on_save_error has no effect with skip_checkpoint true\n",
+           LIST("save_steps", "3", "save_total_limit", "4", "on_save_error", "continue",
+                "save_strategy", "steps", "skip_checkpoint", "true"),
+           LIST("async_save", "true"));
+    expect("", LIST("save_steps", "3", "save_total_limit", "4", "on_save_error", "continue"), NONE);
+    expect("", LIST("skip_checkpoint", "true"), LIST("save_steps", "1000"));
     expect("logging_axis has no effect without logging_dir\n"
            "initializer has no effect with model_name_or_path\n"
            "vocab_multiple has no effect with model_name_or_path\n",
@@ -121,6 +133,40 @@ static void test_loss_scales(void **state) {
     expect("", LIST("hysteresis", "3", "loss_scale_window", "3", "precision", "fp16"), NONE);
 }
 
+static void expect_with_ranks(int ranks, const char *expected, const char *const *typed) {
+    const struct comm comm = {.size = ranks};
+    struct state_sharding sharding;
+    struct berth_config config;
+    option_defaults(&config);
+    for (; *typed != NULL; typed += 2) {
+        assert_int_equal(option_set(&config, option_find(typed[0]), typed[1], NULL), BERTH_OK);
+    }
+    assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
+    notes[0] = '\0';
+    assert_int_equal(all_reduce_sharding(&config, &comm, &log_to_notes, &sharding, NULL), BERTH_OK);
+    assert_string_equal(notes, expected);
+}
+
+static void test_exchanges(void **state) {
+    (void)state;
+    expect_with_ranks(1,
+                      "zero_stage has no effect in one process\n"
+                      "communication_data_type has no effect in one process\n",
+                      LIST("zero_stage", "1", "communication_data_type", "bf16"));
+    expect_with_ranks(2, "", LIST("zero_stage", "1", "communication_data_type", "bf16"));
+    expect_with_ranks(
+        2,
+        "allgather_bucket_size has no effect with zero_stage 0: every process updates "
+        "all weights\n",
+        LIST("allgather_bucket_size", "1000"));
+    expect_with_ranks(
+        2,
+        "communication_data_type bf16 has no effect with virtual_ranks: gradients are "
+        "exchanged in fp32\n",
+        LIST("communication_data_type", "bf16", "virtual_ranks", "4"));
+    expect_with_ranks(2, "", LIST("communication_data_type", "fp32", "virtual_ranks", "4"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_schedules),
@@ -128,6 +174,7 @@ int main(void) {
         cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_loss_scales),
         cmocka_unit_test(test_other_options),
+        cmocka_unit_test(test_exchanges),
         SCRATCH_TEST(a_deepspeed_file_names_the_folder_of_scalars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TORCH_WEIGHTS "pytorch_model.bin"
+
 // --- overwriting --------------------------------------------------------------------------------
 
 static int is_one_of(const char *name, const char *const *names) {
@@ -24,8 +26,8 @@ static int is_one_of(const char *name, const char *const *names) {
 
 // "checkpoint" is TensorFlow's file that names its newest checkpoint.
 static int is_removed(const char *name) {
-    static const char *const added[] = {"pytorch_model.bin", "bert_config.json", "checkpoint",
-                                        NULL};
+    static const char *const added[] = {TORCH_WEIGHTS, "bert_config.json", "checkpoint",
+                                        "workers.json", NULL};
     return checkpoint_step(name) >= 0 || original_is_name(name) || is_one_of(name, added) ||
            is_one_of(name, results_of_model);
 }
@@ -71,9 +73,28 @@ enum berth_status leftovers_remove(const char *output_dir, const struct berth_lo
     return dir_each(output_dir, remove_entry, &own, error);
 }
 
-void leftovers_remove_torch(const char *output_dir, const struct berth_log *log) {
+void leftovers_digest_weights(const char *output_dir, char digest[DIGEST_HEX_SIZE]) {
+    char *torch = path_join(output_dir, TORCH_WEIGHTS);
+    char *weights = path_join(output_dir, FOLDER_WEIGHTS);
+    uint64_t bytes;
+    const int is_read = torch != NULL && weights != NULL && file_exists(torch) &&
+                        digest_measure(weights, &bytes, digest, NULL) == BERTH_OK;
+    if (!is_read) {
+        digest[0] = '\0';
+    }
+    memory_free(torch);
+    memory_free(weights);
+}
+
+void leftovers_remove_torch(const char *output_dir, const char *before,
+                            const struct berth_log *log) {
     struct berth_error error;
-    char *path = path_join(output_dir, "pytorch_model.bin");
+    char now[DIGEST_HEX_SIZE];
+    leftovers_digest_weights(output_dir, now);
+    if (before[0] != '\0' && strcmp(before, now) == 0) {
+        return;
+    }
+    char *path = path_join(output_dir, TORCH_WEIGHTS);
     if ((path != NULL ? remove_file(path, &error) : path_no_memory(&error)) != BERTH_OK) {
         log_warning(log, "%s; it is an earlier model: remove it", error.message);
     }

@@ -8,6 +8,7 @@
 #include "berth.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "format/checksum/digest.h"
 
 #include <stdint.h>
 
@@ -17,9 +18,13 @@
 enum berth_status leftovers_remove(const char *output_dir, const struct berth_log *log,
                                    struct berth_error *error);
 
-// After a new result: removes the weights that save_format torch had added to an earlier one, which
-// other programs might read instead. Warns if that fails.
-void leftovers_remove_torch(const char *output_dir, const struct berth_log *log);
+// Before a new result replaces the weights in the folder: sets `digest` to theirs, or to "" unless
+// save_format torch had added the same in its form.
+void leftovers_digest_weights(const char *output_dir, char digest[DIGEST_HEX_SIZE]);
+// After it, with that digest: removes those that save_format torch had added, which other programs
+// might read instead, unless they are still those of the result. Warns if that fails.
+void leftovers_remove_torch(const char *output_dir, const char *before,
+                            const struct berth_log *log);
 
 // BERTH_CANT_CREATE if the run starts from a file that leftovers_remove would remove: it could not
 // be started again. Changes nothing.

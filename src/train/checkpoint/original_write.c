@@ -323,13 +323,16 @@ static int is_counted(const char *name, const struct original_limits *limits) {
     return step > limits->after && step <= limits->newest;
 }
 
-// The number of names with a higher step.
-static int64_t count_newer(char **names, const char *name, const struct original_limits *limits) {
-    int64_t newer = 0;
+// Whether a file of this step is one too many: the newest ones and the best are kept, `limit` in
+// all.
+static int is_excess(char **names, int64_t step, const struct original_limits *limits) {
+    int64_t newer = 0, kept = 0; // the newer ones and the best
     for (size_t i = 0; names[i] != NULL; i++) {
-        newer += is_counted(names[i], limits) && torch_find_step(names[i]) > torch_find_step(name);
+        const int64_t other = torch_find_step(names[i]);
+        newer += is_counted(names[i], limits) && other > step;
+        kept += is_counted(names[i], limits) && (other > step || other == limits->best);
     }
-    return newer;
+    return step != limits->best && newer > 0 && kept >= limits->limit;
 }
 
 enum berth_status original_rotate(const char *output_dir, const struct original_limits *limits,
@@ -338,8 +341,7 @@ enum berth_status original_rotate(const char *output_dir, const struct original_
     TRY(dir_list(output_dir, &names, error));
     enum berth_status first = BERTH_OK; // error; the other files are removed nevertheless
     for (size_t i = 0; names[i] != NULL; i++) {
-        if (is_counted(names[i], limits) && torch_find_step(names[i]) != limits->best &&
-            count_newer(names, names[i], limits) >= limits->limit) {
+        if (is_counted(names[i], limits) && is_excess(names, torch_find_step(names[i]), limits)) {
             char *path = path_join(output_dir, names[i]);
             struct berth_error *own = first == BERTH_OK ? error : NULL;
             const enum berth_status status =

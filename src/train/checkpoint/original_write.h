@@ -37,8 +37,9 @@ size_t original_write_bytes(const struct param_table *table);
 enum berth_status original_write(const char *folder, const char *output_dir,
                                  const struct feed_files *files, struct berth_error *error);
 
-// Of the files with steps above `after` and up to `newest`, keeps the `limit` newest and that of
-// step `best` (-1: none), and removes the others.
+// Of the files with steps above `after` and up to `newest`, keeps the `limit` newest and removes
+// the others. As with checkpoints (checkpoint_rotate), that of step `best` (-1: none) is one of
+// those kept, or is kept in addition if limit is 1.
 struct original_limits {
     int64_t after, newest, limit, best;
 };

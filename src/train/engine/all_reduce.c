@@ -5,6 +5,8 @@
 #include "core/options.h"
 #include "train/optimizer/optimizer.h"
 
+#include <string.h>
+
 // --- segments -----------------------------------------------------------------------------------
 
 // The rank that owns the first element after the range.
@@ -91,6 +93,14 @@ static void note_unused(const struct berth_config *config, const struct state_sh
         option_name_is_chosen(config, "allgather_bucket_size")) {
         log_note(log, "allgather_bucket_size has no effect with zero_stage 0: every process "
                       "updates all weights");
+    }
+    if (sharding->size > 1 && config->virtual_ranks > 0 &&
+        option_name_is_chosen(config, "communication_data_type") &&
+        strcmp(config->communication_data_type, "fp32") != 0) {
+        log_note(log,
+                 "communication_data_type %s has no effect with virtual_ranks: gradients are "
+                 "exchanged in fp32",
+                 config->communication_data_type);
     }
 }
 

@@ -109,8 +109,14 @@ static enum berth_status find_best(struct training_job *job, char **folder,
 enum berth_status job_use_best(struct training_job *job, struct training_result *done,
                                struct berth_error *error) {
     const struct progress *progress = &job->progress;
-    if (!job->config.load_best_model_at_end || isnan(progress->best.value) ||
-        progress->best_step == progress->step) {
+    if (!job->config.load_best_model_at_end) {
+        return BERTH_OK;
+    }
+    if (isnan(progress->best.value) && done->score.count > 0) {
+        log_warning(&job->log, "the score by which models are compared was not a number in any "
+                               "evaluation: the result is the last model, not the best");
+    }
+    if (isnan(progress->best.value) || progress->best_step == progress->step) {
         return BERTH_OK;
     }
     char *folder;

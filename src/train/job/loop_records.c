@@ -179,13 +179,11 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
-// The moving average of the losses. A record whose updates were all skipped does not change it.
+// The moving average of the losses.
 static void update_ema(struct run *run) {
     double *ema = &run->progress->ema_loss;
     double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
-    if (!isnan(loss)) {
-        *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
-    }
+    *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
 }
 
 static int predicts_masked(const struct run *run) {
@@ -195,17 +193,17 @@ static int predicts_masked(const struct run *run) {
 enum berth_status loop_log_step(struct run *run, double learning_rate, double grad_norm,
                                 struct berth_error *error) {
     struct progress *progress = run->progress;
-    if (progress->loss_count > 0) {
+    if (progress->loss_count > 0) { // otherwise all updates were skipped
         double updates = (double)progress->loss_count;
         progress->last_loss = progress->loss_sum / updates;
         progress->last_masked_loss =
             predicts_masked(run) ? progress->masked_loss_sum / updates : NAN;
+        update_ema(run);
     }
     progress->loss_sum = progress->masked_loss_sum = 0;
     progress->loss_count = 0;
     progress_add_step(progress, loop_epoch(run->loop, progress->step), progress->last_loss,
                       learning_rate, grad_norm);
-    update_ema(run);
     report_step(run, learning_rate, grad_norm);
     return report_coefficients(run, error);
 }

@@ -46,12 +46,13 @@ static void note_interval(const struct run *run, double saving, double update, i
     log_fields(loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof *fields);
 }
 
-// Called after the first update and each save: rank 0's clock decides for all ranks.
+// Called after the first update and each save but the last: rank 0's clock decides for all ranks.
 static void choose_next_save(struct run *run) {
     const struct training_loop *loop = run->loop;
     const struct training_result *result = run->result;
     struct comm *comm = loop->updater->engine->comm;
-    if (loop->config->save_steps != OPTION_AUTO || result->updates == 0) {
+    const int is_last = run->progress->step >= run->last_step;
+    if (loop->config->save_steps != OPTION_AUTO || result->updates == 0 || is_last) {
         return;
     }
     const double saving = result->save_seconds / (double)run->saves;

@@ -121,6 +121,21 @@ static enum berth_status evaluate(struct run *run, enum evaluation_use use,
     return agree_on_stop(run, error);
 }
 
+static void note_early_stop(const struct run *run) {
+    const struct progress *progress = run->progress;
+    if (isnan(progress->best.value)) {
+        log_note(run->loop->log,
+                 "early stopping after update %" PRId64 ": in %" PRId64
+                 " evaluations in a row the score by which models are compared was not a number",
+                 progress->step, progress->evaluations_without_gain);
+        return;
+    }
+    log_note(run->loop->log,
+             "early stopping after update %" PRId64 ": %" PRId64
+             " evaluations in a row were not better than that of update %" PRId64,
+             progress->step, progress->evaluations_without_gain, progress->best_step);
+}
+
 // After an evaluation: decides on early stopping, and saves the last model and a best model that
 // must be kept.
 static enum berth_status act_on_evaluation(struct run *run, struct berth_error *error) {
@@ -131,10 +146,7 @@ static enum berth_status act_on_evaluation(struct run *run, struct berth_error *
     const int ends_early = patience > 0 && progress->evaluations_without_gain >= patience &&
                            progress->step < run->last_step;
     if (ends_early) {
-        log_note(run->loop->log,
-                 "early stopping after update %" PRId64 ": %" PRId64
-                 " evaluations in a row were not better than that of update %" PRId64,
-                 progress->step, progress->evaluations_without_gain, progress->best_step);
+        note_early_stop(run);
         run->last_step = progress->step;
     }
     return is_best || (ends_early && loop_save_is_due(run)) ? loop_save(run, error) : BERTH_OK;

@@ -20,6 +20,10 @@ static const struct {
             {"cos_min_ratio", "schedule", "warmup_cosine_log warmup_cosine_linear"},
             {"clip_by", "max_grad_norm", "positive"},
             {"spike_factor", "spike_policy", "warn skip rollback"},
+            {"save_steps", "skip_checkpoint", "false"},
+            {"save_strategy", "skip_checkpoint", "false"},
+            {"save_total_limit", "skip_checkpoint", "false"},
+            {"on_save_error", "skip_checkpoint", "false"},
             {"max_coeff", "optimizer", "lamb"},
             {"min_coeff", "optimizer", "lamb"},
             {"init_loss_scale", "loss_scale", "static zero plain"},
@@ -53,6 +57,7 @@ static const char *value_of(const struct berth_config *config, const char *setti
                   {"schedule", config->schedule != NULL ? config->schedule : "linear"},
                   {"max_grad_norm", config->max_grad_norm > 0 ? "positive" : "0"},
                   {"spike_policy", config->spike_policy != NULL ? config->spike_policy : "none"},
+                  {"skip_checkpoint", config->skip_checkpoint ? "true" : "false"},
                   {"loss_scale", loss_scale_of(config)}};
     size_t i = 0;
     while (strcmp(values[i].setting, setting) != 0) {

@@ -197,8 +197,15 @@ static enum berth_status train_all(struct worker *worker, struct berth_error *er
 // --- the end ------------------------------------------------------------------------------------
 
 static enum berth_status publish(const struct worker *worker, struct berth_error *error) {
+    const char *folder = worker->given->output_dir;
+    char before[DIGEST_HEX_SIZE];
     TRY(file_lock_check(&worker->lock, error));
-    return worker_table_publish(&worker->table, error);
+    leftovers_digest_weights(folder, before);
+    TRY(worker_table_publish(&worker->table, error));
+    if (worker->table.best >= 0) {
+        leftovers_remove_torch(folder, before, &worker->args.log);
+    }
+    return BERTH_OK;
 }
 
 static void report_best(const struct worker_table *table, const struct berth_log *log) {

@@ -104,6 +104,16 @@ static void note_separate_saves(const struct berth_config *config, const struct 
     }
 }
 
+static void note_unused_failures(const struct berth_config *config, const struct berth_log *log) {
+    const char *instead = config->skip_checkpoint             ? "skip_checkpoint true"
+                          : !strategy_has_checkpoints(config) ? "save_strategy no"
+                          : config->save_steps != OPTION_AUTO ? "a fixed interval of checkpoints"
+                                                              : NULL;
+    if (instead != NULL) {
+        note_unused(config, "mean_time_to_failure", instead, log);
+    }
+}
+
 enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
                                   struct berth_error *error) {
     TRY(option_check_choice(config, "eval_strategy", error));
@@ -112,9 +122,7 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
     settle_reports(config, log);
     settle_evaluations(config, log);
     settle_checkpoints(config, log);
-    if (config->save_steps != OPTION_AUTO || !strategy_has_checkpoints(config)) {
-        note_unused(config, "mean_time_to_failure", "a fixed interval of checkpoints", log);
-    }
+    note_unused_failures(config, log);
     if (config->steps_this_run == 0) {
         log_note(log, "steps_this_run 0 has no effect: the run stops at max_steps");
     }
