@@ -134,7 +134,9 @@ static enum berth_status allocate(const struct builder *builder, struct text_seq
 
 static void add_group(struct text_sequences *sequences, const struct group *group) {
     const size_t first = sequences->starts[sequences->count];
-    memcpy(sequences->ids + first, group->ids, group->count * sizeof *group->ids);
+    if (group->count > 0) { // a group with fewer tokens than a block has none left
+        memcpy(sequences->ids + first, group->ids, group->count * sizeof *group->ids);
+    }
     for (size_t i = 0; i < group->end_count; i++) {
         const size_t begin = sequences->starts[sequences->count], end = first + group->ends[i];
         sequences->longest = end - begin > sequences->longest ? end - begin : sequences->longest;
@@ -148,9 +150,7 @@ static enum berth_status join_groups(const struct builder *builder,
                                      struct text_sequences *sequences, struct berth_error *error) {
     TRY(allocate(builder, sequences, error));
     for (size_t i = 0; i < builder->group_count; i++) {
-        if (builder->groups[i].count > 0) {
-            add_group(sequences, &builder->groups[i]);
-        }
+        add_group(sequences, &builder->groups[i]);
     }
     sequences->type_ids = memory_array_zeroed(sequences->longest + 1, 1);
     return sequences->type_ids != NULL
