@@ -237,10 +237,12 @@ static const struct convert_names *default_names(const struct conversion *conver
 }
 
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
+    const char *file = conversion->config_file;
     TRY(path_require(conversion->input, "a model's folder, or the file of weights in it", error));
-    TRY(conversion->config_file != NULL
-            ? bert_config_read(conversion->config_file, &conversion->config, error)
-            : folder_read_config(conversion->input, &conversion->config, error));
+    TRY(file != NULL ? bert_config_read(file, &conversion->config, error)
+                     : folder_read_config(conversion->input, &conversion->config, error));
+    TRY(bert_config_require_vocab_size(&conversion->config, file != NULL ? file : conversion->input,
+                                       error));
     TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
                      error));
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
