@@ -16,7 +16,8 @@ grep -q '^2 pages: 1 article, 1 redirect, ' out || die "the counts"
 text=data/extracted/wikicorpus_en/AA/wiki_00
 printf '<doc id="1" url="https://x.org/wiki?curid=1" title="Bern">\nBern\n\nBern is the capital.\n\n</doc>\n' |
     cmp -s - $text || die "the text"
-run 0 --extracted data/extracted/wikicorpus_en --stages text --output none
+run 0 --extracted data/extracted/wikicorpus_en --stages text --output none --file_size 1000
+grep -qF -- '--file_size has no effect without a dump' err || die "no note on the size of files that are not written"
 grep -qF -- '--extracted has no effect with --stages text' err || die "no note on what this stage does not read"
 before=$(stat -c %i $text)
 run 0 --wikipedia dump.xml --stages text --output data --json
