@@ -369,11 +369,14 @@ static size_t find_model(struct server *server, const struct call *call) {
                                         : count;
 }
 
-static void refuse_unknown(struct server *server, struct call *call, int is_named) {
+// `is_loaded`: whether all models were there for the search.
+static void refuse_unknown(struct server *server, struct call *call, int is_named, int is_loaded) {
     struct berth_error error;
     const char *task = call->protocol->task, *suited = call->protocol->suited;
     if (is_named || task == NULL) {
         (void)error_set(&error, BERTH_NO_INPUT, "%s", is_named ? NO_MODEL : NO_NAME);
+    } else if (!is_loaded) {
+        (void)error_set(&error, BERTH_UNAVAILABLE, "the models are being loaded");
     } else {
         (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task, suited != NULL ? suited : "");
     }
@@ -408,11 +411,13 @@ void routes_read(void *context, struct call *call) {
         call_refuse(server, call, &error);
         return;
     }
+    const int is_loaded = atomic_load(&server->is_loaded);
     if (!call->is_named) {
         call->model = find_model(server, call);
     }
     if (call->model == models_count(server->models)) {
-        refuse_unknown(server, call, call->is_named || call_member(call, "model") != NULL);
+        refuse_unknown(server, call, call->is_named || call_member(call, "model") != NULL,
+                       is_loaded);
     } else {
         enqueue_call(server, call);
     }

@@ -278,6 +278,11 @@ class Life(unittest.TestCase):
             status, headers, content = server.ask("/", {"inputs": QUESTION})
             self.assertEqual((status, headers["Retry-After"]), (503, "1"))
             self.assertIn("loaded", content["error"]["message"])
+            for path, body in (("/embed", {"inputs": "Oslo"}), ("/v1/embeddings", {"input": "Oslo"}),
+                               ("/rerank", {"query": "Oslo", "texts": ["Riga"]})):  # it may be a model for them
+                status, headers, content = server.ask(path, body)
+                self.assertEqual((status, headers["Retry-After"]), (503, "1"), content)
+                self.assertIn("loaded", content["error"]["message"])
             server.process.wait(60)
             self.assertNotEqual(server.process.returncode, 0)
 
