@@ -138,13 +138,15 @@ static size_t find_model_for(struct server *server, const struct protocol *proto
 static struct http_reply get_info(struct server *server, const struct http_request *request,
                                   size_t model) {
     const struct server_settings *settings = server->settings;
+    const size_t count = models_count(server->models);
+    const int is_loaded = atomic_load(&server->is_loaded);
     const size_t embeds = find_model_for(server, &protocol_tei_embed);
-    const size_t found = embeds < models_count(server->models) ? embeds : 0;
+    if (embeds == count && !is_loaded) { // it may be one of those that are not there yet
+        return reply_error(request, 503, "the models are being loaded");
+    }
+    const size_t found = embeds < count ? embeds : 0;
     const struct instance *instance = models_acquire(server->models, found);
     struct json_line line = {0};
-    if (instance == NULL) {
-        return reply_error(request, 503, "the model is being loaded");
-    }
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "model_id", models_name(server->models, found));
     json_line_text(&line, "model_task", instance->task->name);

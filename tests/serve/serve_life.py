@@ -286,6 +286,19 @@ class Life(unittest.TestCase):
             server.process.wait(60)
             self.assertNotEqual(server.process.returncode, 0)
 
+    def test_one_is_loaded(self):
+        """The description of a server whose second model may be the one that embeds."""
+        folder = MODELS / "second"
+        folder.mkdir()
+        os.mkfifo(folder / "config.json")
+        with Server(models=["qa=qa", "second"], wait=False) as server:
+            while server.status("/v2/models/qa") == 503:
+                time.sleep(0.02)
+            self.assertEqual(server.status("/info"), 503)
+            self.assertEqual(server.status("/", {"inputs": QUESTION, "model": "qa"}), 200)
+            server.process.wait(60)
+            self.assertNotEqual(server.process.returncode, 0)
+
     def test_refused_at_the_start(self):
         shutil.copytree(MODELS / "qa", MODELS / "damaged")
         (MODELS / "damaged" / "config.json").write_text('{"architectures": [')
