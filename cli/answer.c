@@ -132,6 +132,9 @@ static enum berth_status answer(struct cli_call *call, const char *context,
     size_t count = 0;
     struct berth_model *model;
     call->config.predict_batch_size = WINDOWS;
+    if (!call->config.version_2_with_negative && cli_is_given(call, "null_score_diff_threshold")) {
+        cli_note(call, "null_score_diff_threshold has no effect without version_2_with_negative");
+    }
     TRY(berth_model_open(&call->config, cli_log(call), &model, error));
     enum berth_status status = berth_model_answer(model, question, context, answers,
                                                   (size_t)cli_integer(call, "top"), &count, error);

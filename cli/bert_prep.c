@@ -154,6 +154,19 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
     return BERTH_OK;
 }
 
+// Makes the file the only one of call->list.
+static enum berth_status list_file(struct cli_call *call, const char *path,
+                                   struct berth_error *error) {
+    const char **words = cli_own(memory_array(1, sizeof *words));
+    if (words == NULL) {
+        return path_no_memory(error);
+    }
+    words[0] = path;
+    call->list = words;
+    call->list_count = 1;
+    return BERTH_OK;
+}
+
 // The articles: the dump for the stage text, else what that or bertPrep has made of it.
 static enum berth_status find_articles(struct cli_call *call, const char *stage,
                                        struct berth_prepare_input *input,
@@ -162,7 +175,7 @@ static enum berth_status find_articles(struct cli_call *call, const char *stage,
     const char *formatted =
         find_in(folder, "formatted_one_article_per_line", "wikicorpus_en_one_article_per_line.txt");
     if (formatted != NULL) {
-        return split_files(call, formatted, error);
+        return list_file(call, formatted, error);
     }
     if (strcmp(stage, "text") == 0) {
         input->wikipedia = find_dump(folder);

@@ -238,6 +238,10 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     if (is_done) {
         return BERTH_OK;
     }
+    if (cli_is_given(call, "file_size") && input.wikipedia == NULL) {
+        cli_note(call, "--file_size has no effect without a dump: it is for the stage text, which "
+                       "reads nothing else");
+    }
     call->config.no_progress |= !terminal_is(STDERR_FILENO);
     TRY(cli_apply_cased(call, error));
     file_limit_raise(); // for shards that are written at the same time

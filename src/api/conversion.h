@@ -60,6 +60,14 @@ enum berth_status convert_until(const char *input, const char *output_dir,
 enum berth_status conversion_vocabulary_path(const struct conversion *conversion, char **path,
                                              struct berth_error *error);
 
+struct vocabulary;
+struct vocabulary_file;
+// Parses the file at `path`, and checks that it fits the model. Free with vocabulary_done.
+enum berth_status conversion_parse_vocabulary(const struct conversion *conversion, const char *path,
+                                              const struct vocabulary_file *file,
+                                              struct vocabulary *vocabulary,
+                                              struct berth_error *error);
+
 struct conversion {
     const char *input;                    // the model: a folder or a file of weights
     const char *config_file, *vocab_file; // NULL: those beside the weights

@@ -12,6 +12,7 @@
 #include "model/export_gguf.h"
 #include "model/folder.h"
 #include "model/sentence.h"
+#include "text/vocabulary.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -237,10 +238,12 @@ static const struct convert_names *default_names(const struct conversion *conver
 }
 
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
+    const char *file = conversion->config_file;
     TRY(path_require(conversion->input, "a model's folder, or the file of weights in it", error));
-    TRY(conversion->config_file != NULL
-            ? bert_config_read(conversion->config_file, &conversion->config, error)
-            : folder_read_config(conversion->input, &conversion->config, error));
+    TRY(file != NULL ? bert_config_read(file, &conversion->config, error)
+                     : folder_read_config(conversion->input, &conversion->config, error));
+    TRY(bert_config_require_vocab_size(&conversion->config, file != NULL ? file : conversion->input,
+                                       error));
     TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
                      error));
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
@@ -396,6 +399,19 @@ static enum berth_status write_configs(const struct conversion *conversion,
     return BERTH_OK;
 }
 
+// A vocabulary that the caller names may be another model's, or none.
+static enum berth_status check_vocabulary(const struct conversion *conversion, const char *path,
+                                          const struct vocabulary_file *file,
+                                          struct berth_error *error) {
+    struct vocabulary vocabulary;
+    if (conversion->vocab_file == NULL) {
+        return BERTH_OK;
+    }
+    TRY(conversion_parse_vocabulary(conversion, path, file, &vocabulary, error));
+    vocabulary_done(&vocabulary);
+    return BERTH_OK;
+}
+
 // transformers 5 does not write vocab.txt, which other programs need.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
@@ -407,6 +423,9 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
     }
     if (status == BERTH_OK && (conversion->vocab_file != NULL || vocabulary_file_is_json(path))) {
         status = vocabulary_file_read(path, &file, error);
+        if (status == BERTH_OK) {
+            status = check_vocabulary(conversion, path, &file, error);
+        }
         if (status == BERTH_OK) {
             status = file_write(to, file.bytes, file.length, error);
         }

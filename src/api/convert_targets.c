@@ -134,24 +134,33 @@ static enum berth_status write_with_vocabulary(const struct conversion *conversi
     return status;
 }
 
+enum berth_status conversion_parse_vocabulary(const struct conversion *conversion, const char *path,
+                                              const struct vocabulary_file *file,
+                                              struct vocabulary *vocabulary,
+                                              struct berth_error *error) {
+    const char *model = conversion->input;
+    TRY(vocabulary_read(vocabulary, path, file->bytes, file->length, error));
+    const int64_t words = (int64_t)vocabulary->count;
+    enum berth_status status =
+        conversion->vocab_file == NULL
+            ? folder_check_own_vocab(&conversion->config, model, words, path, &conversion->log,
+                                     error)
+            : folder_check_vocab(&conversion->config, model, words, path, error);
+    if (status != BERTH_OK) {
+        vocabulary_done(vocabulary);
+    }
+    return status;
+}
+
 static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
                                          struct vocabulary *vocabulary, struct berth_error *error) {
     struct vocabulary_file file = {0};
     const char *own = conversion->vocab_file == NULL ? conversion->input : NULL;
     enum berth_status status = folder_read_vocabulary(own, path, &file, error);
     if (status == BERTH_OK) {
-        status = vocabulary_read(vocabulary, path, file.bytes, file.length, error);
+        status = conversion_parse_vocabulary(conversion, path, &file, vocabulary, error);
     }
     vocabulary_file_done(&file);
-    TRY(status);
-    const int64_t words = (int64_t)vocabulary->count;
-    status =
-        own != NULL
-            ? folder_check_own_vocab(&conversion->config, own, words, path, &conversion->log, error)
-            : folder_check_vocab(&conversion->config, conversion->input, words, path, error);
-    if (status != BERTH_OK) {
-        vocabulary_done(vocabulary);
-    }
     return status;
 }
 

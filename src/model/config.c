@@ -382,6 +382,16 @@ enum berth_status bert_config_read(const char *path, struct bert_config *config,
     return status;
 }
 
+enum berth_status bert_config_require_vocab_size(const struct bert_config *config, const char *path,
+                                                 struct berth_error *error) {
+    return config->vocab_size > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: key \"bert_model_config\": the geometry of an experiment has no "
+                           "\"vocab_size\"; use a config.json that has it",
+                           path);
+}
+
 // --- writing ------------------------------------------------------------------------------------
 
 // The name in the source file if it still applies, else the first of the table.

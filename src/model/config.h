@@ -77,6 +77,9 @@ enum berth_status bert_config_read(const char *path, struct bert_config *config,
 // The same from memory; `name` is the file's name in messages.
 enum berth_status bert_config_read_memory(const char *name, const char *bytes, size_t length,
                                           struct bert_config *config, struct berth_error *error);
+// Refuses the geometry of an experiment, for uses in which no vocabulary decides vocab_size.
+enum berth_status bert_config_require_vocab_size(const struct bert_config *config, const char *path,
+                                                 struct berth_error *error);
 // The name of the activation in transformers; the first one if it has several.
 const char *bert_activation_name(enum activation activation);
 // Writes Google's bert_config.json. layer_norm_eps and pad_token_id are omitted if they are 1e-12

@@ -156,13 +156,23 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
     return status;
 }
 
-enum berth_status folder_read_shape(const char *name, struct bert_config *config,
-                                    struct berth_error *error) {
+enum berth_status folder_read_geometry(const char *name, struct bert_config *config,
+                                       struct berth_error *error) {
     return bert_config_builtin(name, config, NULL) == BERTH_OK ? BERTH_OK
            : dir_exists(name) ? folder_read_config(name, config, error)
            : file_exists(name) || strpbrk(name, "./") != NULL
                ? bert_config_read(name, config, error)
                : bert_config_builtin(name, config, error);
+}
+
+enum berth_status folder_read_shape(const char *name, struct bert_config *config,
+                                    struct berth_error *error) {
+    TRY(folder_read_geometry(name, config, error));
+    enum berth_status status = bert_config_require_vocab_size(config, name, error);
+    if (status != BERTH_OK) {
+        bert_config_done(config);
+    }
+    return status;
 }
 
 enum berth_status folder_find_norms(const char *path, struct bert_config *config,

@@ -49,7 +49,10 @@ void folder_newest_checkpoint(const char *path, char name[FOLDER_NAME_SIZE]);
 enum berth_status folder_read_config(const char *path, struct bert_config *config,
                                      struct berth_error *error);
 // Fills in the built-in shape `name`, or else reads the configuration of the folder or file of that
-// name.
+// name; it may lack the size of the vocabulary (bert_config_read).
+enum berth_status folder_read_geometry(const char *name, struct bert_config *config,
+                                       struct berth_error *error);
+// The same; BERTH_CONFIG if the size of the vocabulary is lacking.
 enum berth_status folder_read_shape(const char *name, struct bert_config *config,
                                     struct berth_error *error);
 

@@ -138,13 +138,15 @@ static size_t find_model_for(struct server *server, const struct protocol *proto
 static struct http_reply get_info(struct server *server, const struct http_request *request,
                                   size_t model) {
     const struct server_settings *settings = server->settings;
+    const size_t count = models_count(server->models);
+    const int is_loaded = atomic_load(&server->is_loaded);
     const size_t embeds = find_model_for(server, &protocol_tei_embed);
-    const size_t found = embeds < models_count(server->models) ? embeds : 0;
+    if (embeds == count && !is_loaded) { // it may be one of those that are not there yet
+        return reply_error(request, 503, "the models are being loaded");
+    }
+    const size_t found = embeds < count ? embeds : 0;
     const struct instance *instance = models_acquire(server->models, found);
     struct json_line line = {0};
-    if (instance == NULL) {
-        return reply_error(request, 503, "the model is being loaded");
-    }
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "model_id", models_name(server->models, found));
     json_line_text(&line, "model_task", instance->task->name);
@@ -369,11 +371,14 @@ static size_t find_model(struct server *server, const struct call *call) {
                                         : count;
 }
 
-static void refuse_unknown(struct server *server, struct call *call, int is_named) {
+// `is_loaded`: whether all models were there for the search.
+static void refuse_unknown(struct server *server, struct call *call, int is_named, int is_loaded) {
     struct berth_error error;
     const char *task = call->protocol->task, *suited = call->protocol->suited;
     if (is_named || task == NULL) {
         (void)error_set(&error, BERTH_NO_INPUT, "%s", is_named ? NO_MODEL : NO_NAME);
+    } else if (!is_loaded) {
+        (void)error_set(&error, BERTH_UNAVAILABLE, "the models are being loaded");
     } else {
         (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task, suited != NULL ? suited : "");
     }
@@ -408,11 +413,13 @@ void routes_read(void *context, struct call *call) {
         call_refuse(server, call, &error);
         return;
     }
+    const int is_loaded = atomic_load(&server->is_loaded);
     if (!call->is_named) {
         call->model = find_model(server, call);
     }
     if (call->model == models_count(server->models)) {
-        refuse_unknown(server, call, call->is_named || call_member(call, "model") != NULL);
+        refuse_unknown(server, call, call->is_named || call_member(call, "model") != NULL,
+                       is_loaded);
     } else {
         enqueue_call(server, call);
     }

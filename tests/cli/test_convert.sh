@@ -377,6 +377,12 @@ run convert damaged new --to gguf --allow-lossy
 expect_code 78
 expect_err vocab.txt
 expect_left ""
+for format in hf nvidia onnx; do # a vocabulary that is named is another model's
+    run convert squad-minilm new --to $format --vocab_file damaged/vocab.txt
+    expect_code 78
+    expect_err 'damaged/vocab.txt has 200 entries, but "vocab_size" in squad-minilm is '
+    expect_left ""
+done
 
 # --- compare ------------------------------------------------------------------------------------
 

@@ -286,7 +286,9 @@ cmp -s "$work/run/predictions.json" "$work/answers/predictions.json" || fail "pr
 
 # answer
 context='Ada lived in Oslo. Hugo lived in Riga.'
-run answer --model "$work/run" --question 'Where did Ada live?' --context "$context" $small
+run answer --model "$work/run" --question 'Where did Ada live?' --context "$context" $small \
+    --null_score_diff_threshold 1
+expect_err 'null_score_diff_threshold has no effect without version_2_with_negative'
 expect_code 0
 [ "$(tail -n 1 "$out")" = "$context" ] || fail "the context should come last, plain"
 expect_no "$out" "$escape"

@@ -106,8 +106,10 @@ for key in exact HasAns_f1 NoAns_exact best_exact best_exact_thresh best_f1 best
     awk "BEGIN { exit !($value - $number < 1e-4 && $number - $value < 1e-4) }" ||
         fail "$key: the file says $value, the run $number"
 done
-run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v1-answers" $small
+run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v1-answers" $small \
+    --null_score_diff_threshold -1
 expect_code 0
+expect_err 'null_score_diff_threshold has no effect without version_2_with_negative'
 expect_err '2 of 8 questions have no answer, but every one will be given one'
 [ ! -e "$work/v1-answers/null_odds.json" ] || fail "null odds without version 2"
 

@@ -305,4 +305,11 @@ missing 73 json_summary finetune squad --model "$work/model" --train "$work/data
     --max_seq_length 64 --json_summary "$work/data.json/summary.json"
 printf '{"hidden_size": "many"}' >"$work/bad_config.json"
 missing 78 hidden_size init --config "$work/bad_config.json" --output "$work/new"
+printf '{"bert_model_config": {"hidden_size": 64, "num_attention_heads": 4}}' >"$work/experiment.json"
+for verb in "bench gemm" "bench train --data $work/data.json" "init --output $work/new"; do
+    missing 78 'experiment.json: key "bert_model_config": the geometry of an experiment has no "vocab_size"' $verb \
+        --config "$work/experiment.json"
+done
+missing 78 'experiment.json: key "bert_model_config": the geometry of an experiment has no "vocab_size"' \
+    convert "$work/model" "$work/new" --config_file "$work/experiment.json"
 finish

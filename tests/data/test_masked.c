@@ -142,15 +142,6 @@ static void test_blocks(void **state) {
     text_sequences_done(&all);
 }
 
-// A text that is shorter than a block is left out, and counted.
-static void test_less_than_a_block(void **state) {
-    (void)state;
-    struct text_sequences none = build(texts, 5, 0, 32, 1);
-    assert_int_equal(none.count, 0);
-    assert_int_equal(none.dropped, 22);
-    text_sequences_done(&none);
-}
-
 enum { MANY = 2300 };
 
 // Each 1,000 lines begin a block; threads change nothing.
@@ -179,6 +170,22 @@ static void test_groups(void **state) {
     assert_int_equal(one.dropped, rest);
     text_sequences_done(&one);
     text_sequences_done(&three);
+}
+
+// The tokens of a group that is shorter than a block are left out, too, and counted.
+static void test_short_group(void **state) {
+    (void)state;
+    const char *lines[1001];
+    for (size_t i = 0; i < 1001; i++) {
+        lines[i] = "cat";
+    }
+    struct text_sequences all = build(lines, 1001, 0, 16, 1), few = build(lines, 2, 0, 16, 1);
+    assert_int_equal(all.count, 3000 / 16);
+    assert_int_equal(all.dropped, 3000 % 16 + 3);
+    assert_int_equal(few.count, 0);
+    assert_int_equal(few.dropped, 6);
+    text_sequences_done(&all);
+    text_sequences_done(&few);
 }
 
 // --- masks --------------------------------------------------------------------------------------
@@ -397,8 +404,8 @@ int main(void) {
         SCRATCH_TEST(test_bad_text),
         cmocka_unit_test(test_lines_as_sequences),
         cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_less_than_a_block),
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_short_group),
         cmocka_unit_test(test_fractions),
         cmocka_unit_test(test_what_decides),
         cmocka_unit_test(test_extremes),

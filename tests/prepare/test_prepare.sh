@@ -16,7 +16,8 @@ grep -q '^2 pages: 1 article, 1 redirect, ' out || die "the counts"
 text=data/extracted/wikicorpus_en/AA/wiki_00
 printf '<doc id="1" url="https://x.org/wiki?curid=1" title="Bern">\nBern\n\nBern is the capital.\n\n</doc>\n' |
     cmp -s - $text || die "the text"
-run 0 --extracted data/extracted/wikicorpus_en --stages text --output none
+run 0 --extracted data/extracted/wikicorpus_en --stages text --output none --file_size 1000
+grep -qF -- '--file_size has no effect without a dump' err || die "no note on the size of files that are not written"
 grep -qF -- '--extracted has no effect with --stages text' err || die "no note on what this stage does not read"
 before=$(stat -c %i $text)
 run 0 --wikipedia dump.xml --stages text --output data --json
@@ -374,6 +375,13 @@ grep -q 'is the same file as the input' err || die "the second output is the sec
 grep -q '"speed_up_limit":' out || die "pack as JSON"
 cmp packed/mixed_strategies_part_0.hdf5 made/${hdf5}_packed/corpus/mixed_strategies_part_0.hdf5 ||
     die "the command packs differently from the stage"
+rm -r packed # what the message says is enough to start again
+"$BERTH" pack made/$hdf5/corpus packed --seed 5 >out 2>err
+[ $? -eq 78 ] && grep -q 'or remove the folder packed and packed_pack.json$' err || die "another seed"
+rm packed_pack.json
+"$BERTH" pack made/$hdf5/corpus packed --seed 5 >out 2>err || die "another seed after removing both"
+rm -r packed packed_pack.json
+"$BERTH" pack made/$hdf5/corpus packed >out 2>err || die "pack again"
 "$BERTH" pack made/$hdf5/corpus longer --max_sequence_length 64 >out 2>err
 [ $? -eq 78 ] && grep -q 'corpus: max_seq_length is 64, but the rows have 32 tokens' err || die "rows of another length"
 [ -z "$(ls -d longer* 2>/dev/null)" ] || die "rows of another length were packed"

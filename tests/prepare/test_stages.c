@@ -482,6 +482,8 @@ static void test_setting_of_one_run(void **state) {
         assert_int_equal(status, cases[i].message == NULL ? BERTH_OK : BERTH_CONFIG);
         if (cases[i].message != NULL) {
             assert_message_has(&error, cases[i].message);
+            assert_message_has(&error, "made/files and "); // the manifest is beside the folder
+            assert_non_null(strstr(strstr(error.message, "/files and "), "/made/manifest.json"));
         }
         stage_close(&stage);
         assert_int_equal(dir_remove(scratch("made"), NULL), BERTH_OK);

@@ -67,6 +67,12 @@ run prepare --wikipedia workspace/download/wikicorpus_en/enwiki-latest-pages-art
     --test_shards 1 $shape
 expect_code 0
 same_data "$made" "one/${made#workspace/}"
+# Articles that bertPrep has formatted, in a folder whose name has a comma.
+mkdir -p "work,space/formatted_one_article_per_line"
+cp text.txt "work,space/formatted_one_article_per_line/wikicorpus_en_one_article_per_line.txt"
+run prepare --action sharding --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir work,space
+expect_code 0
+expect_file work,space/sharded_training_shards_2_test_shards_1_fraction_0.1/wikicorpus_en/wikicorpus_en_training_0.txt
 # The default length is the second phase's. Shards of another program have no manifest, and are not touched.
 mkdir -p other/sharded_training_shards_2_test_shards_1_fraction_0.1
 cp -r $sharded other/sharded_training_shards_2_test_shards_1_fraction_0.1/

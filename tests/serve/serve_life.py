@@ -278,6 +278,24 @@ class Life(unittest.TestCase):
             status, headers, content = server.ask("/", {"inputs": QUESTION})
             self.assertEqual((status, headers["Retry-After"]), (503, "1"))
             self.assertIn("loaded", content["error"]["message"])
+            for path, body in (("/embed", {"inputs": "Oslo"}), ("/v1/embeddings", {"input": "Oslo"}),
+                               ("/rerank", {"query": "Oslo", "texts": ["Riga"]})):  # it may be a model for them
+                status, headers, content = server.ask(path, body)
+                self.assertEqual((status, headers["Retry-After"]), (503, "1"), content)
+                self.assertIn("loaded", content["error"]["message"])
+            server.process.wait(60)
+            self.assertNotEqual(server.process.returncode, 0)
+
+    def test_one_is_loaded(self):
+        """The description of a server whose second model may be the one that embeds."""
+        folder = MODELS / "second"
+        folder.mkdir()
+        os.mkfifo(folder / "config.json")
+        with Server(models=["qa=qa", "second"], wait=False) as server:
+            while server.status("/v2/models/qa") == 503:
+                time.sleep(0.02)
+            self.assertEqual(server.status("/info"), 503)
+            self.assertEqual(server.status("/", {"inputs": QUESTION, "model": "qa"}), 200)
             server.process.wait(60)
             self.assertNotEqual(server.process.returncode, 0)
 

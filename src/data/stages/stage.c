@@ -94,6 +94,18 @@ static const char *changed_input(const char *name) {
     return says;
 }
 
+// What a manifest beside the folder adds to "remove the folder": " and ", and its path; else "".
+static const char *and_of(const struct stage *stage) {
+    const size_t length = strlen(stage->folder);
+    const int is_inside =
+        strncmp(stage->path, stage->folder, length) == 0 && stage->path[length] == '/';
+    return is_inside ? "" : " and ";
+}
+
+static const char *beside(const struct stage *stage) {
+    return *and_of(stage) != '\0' ? stage->path : "";
+}
+
 static enum berth_status check_settings(const struct stage *stage, const json *object,
                                         struct berth_error *error) {
     const struct difference found = find_difference(stage->settings, object);
@@ -104,12 +116,14 @@ static enum berth_status check_settings(const struct stage *stage, const json *o
     return says != NULL
                ? error_set(error, BERTH_CONFIG,
                            "%s: %s since the files were made (%s); choose another output, or "
-                           "remove the folder %s",
-                           stage->path, says, found.name, stage->folder)
+                           "remove the folder %s%s%s",
+                           stage->path, says, found.name, stage->folder, and_of(stage),
+                           beside(stage))
                : error_set(error, BERTH_CONFIG,
                            "%s: the files were made with %s \"%s\", but it is \"%s\" now; choose "
-                           "another output, or remove the folder %s",
-                           stage->path, found.name, found.saved, found.now, stage->folder);
+                           "another output, or remove the folder %s%s%s",
+                           stage->path, found.name, found.saved, found.now, stage->folder,
+                           and_of(stage), beside(stage));
 }
 
 // --- the folder ---------------------------------------------------------------------------------
@@ -177,10 +191,12 @@ static enum berth_status check_files(const json *files, const char *path,
     // The stage "text" has an array instead, which its own reader checks (data/wikipedia).
     while (json_is_object_value(files) && json_walk_next(&walk)) {
         if (!has_only_counts(walk.value)) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: file \"%.*s\": count outside 0 to %" PRId64
-                             ": the manifest is damaged; remove its folder and start again",
-                             path, UTF8_SHOWN(walk.key, 200), MAX_COUNT);
+            return error_set(
+                error, BERTH_CONFIG,
+                "%s: file \"%.*s\": count outside 0 to %" PRId64
+                ": the manifest is damaged; remove it and the files that it lists, and "
+                "start again",
+                path, UTF8_SHOWN(walk.key, 200), MAX_COUNT);
         }
     }
     return BERTH_OK;
@@ -214,10 +230,10 @@ static enum berth_status load(struct stage *stage, struct berth_error *error) {
     TRY(json_read_file(stage->path, &object, error));
     enum berth_status status = json_get_integer(object, stage->path, "format", &format, error);
     if (status == BERTH_OK && format != FORMAT) {
-        status =
-            error_set(error, BERTH_CONFIG,
-                      "%s: found format %lld, expected %d: remove the folder %s and start again",
-                      stage->path, (long long)format, FORMAT, stage->folder);
+        status = error_set(
+            error, BERTH_CONFIG,
+            "%s: found format %lld, expected %d: remove the folder %s%s%s and start again",
+            stage->path, (long long)format, FORMAT, stage->folder, and_of(stage), beside(stage));
     }
     if (status == BERTH_OK) {
         status = check_settings(stage, object, error);

@@ -444,7 +444,7 @@ enum berth_status model_files_open_new(struct model_files *files, struct berth_c
                                        enum param_head head, const struct berth_log *log,
                                        struct berth_error *error) {
     *files = (struct model_files){.table = {.head = head}};
-    enum berth_status status = folder_read_shape(config->config_file, &files->shape, error);
+    enum berth_status status = folder_read_geometry(config->config_file, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }

@@ -48,6 +48,14 @@ static void warn_of_version(const struct squad *squad, const char *path,
     }
 }
 
+static void note_threshold(const struct task_open *args) {
+    if (!args->config->version_2_with_negative &&
+        option_name_is_chosen(args->config, "null_score_diff_threshold")) {
+        log_note(args->log,
+                 "null_score_diff_threshold has no effect without version_2_with_negative");
+    }
+}
+
 // Google's programs do not count the training questions that they leave out.
 static int64_t count_examples(const struct squad_input *input, int training) {
     const struct squad_feature_set *set = &input->features;
@@ -87,6 +95,7 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
     squad->input.dataset.version_2 |= squad->options.version_2_with_negative;
     set->unscored = !squad_has_references(&squad->input.dataset);
     warn_of_version(squad, set->path, args->log);
+    note_threshold(args);
     if (set->unscored && args->use == TASK_VALIDATE) {
         log_warning(args->log,
                     "%s: no question has an answer: the questions are answered, but nothing is "
