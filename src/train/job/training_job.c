@@ -453,10 +453,12 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
 static enum berth_status write_outputs(struct training_job *job, const struct training_result *loop,
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
-    char before[DIGEST_HEX_SIZE];
+    char before[DIGEST_HEX_SIZE] = "";
     TRY(comm_settle(job->comm, job_is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
                     error));
-    leftovers_digest_weights(folder, before);
+    if (job_is_first(job)) {
+        leftovers_digest_weights(folder, before);
+    }
     TRY(checkpoint_write_model(&job->content, folder, error));
     if (job_is_first(job)) {
         leftovers_remove_torch(folder, before, &job->log);
