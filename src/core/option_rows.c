@@ -653,9 +653,9 @@ const struct option_row option_rows[] = {
      .help = "report every N updates; below 1, N is a fraction of all updates",
      .job_defaults = {{JOB_PRETRAIN, "1", NULL}}},
     {TEXT("reports", logging_strategy, "steps"), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
-     .choices = "no|epoch|steps",
-     .help = "which updates to report: only the last one, the last one of each epoch, or those of "
-             "logging_steps and the last one"},
+     .choices = "steps|epoch|no",
+     .help = "which updates to report: those of logging_steps and the last one, the last one of "
+             "each epoch, or only the last one"},
     {FLAG("reports", logging_first_step, "false"), FREE, .jobs = JOB_TRAIN,
      .help = "also report the first update"},
     {TEXT("reports", log_format, "plain"), FREE, .jobs = JOB_TRAIN | JOB_PREDICT, .unit = "FORMAT",

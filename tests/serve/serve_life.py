@@ -288,10 +288,10 @@ class Life(unittest.TestCase):
 
     def test_one_is_loaded(self):
         """The description of a server whose second model may be the one that embeds."""
-        folder = MODELS / "second"
+        folder = MODELS / "pending"
         folder.mkdir()
         os.mkfifo(folder / "config.json")
-        with Server(models=["qa=qa", "second"], wait=False) as server:
+        with Server(models=["qa=qa", "pending"], wait=False) as server:
             while server.status("/v2/models/qa") == 503:
                 time.sleep(0.02)
             self.assertEqual(server.status("/info"), 503)
