@@ -14,105 +14,143 @@
 
 // 128 neighbouring columns of the rows of one sequence: what their masks share. Rows differ in one
 // word of the counter, which reaches all words after three of the ten rounds.
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 
-// Eight counters, in the low halves of the 64-bit elements, where they are multiplied. The high
-// halves are ignored.
+// Counters in the low halves of 64-bit elements, where they are multiplied. The high halves are
+// ignored. Rows that are drawn together: each round of a row depends on the one before, so the
+// rounds of several rows, as many as registers hold, and of their even and odd lanes are
+// interleaved.
+#if defined(__AVX512F__)
+typedef __m512i philox_vector;
+enum { DRAWN_ROWS = 2 };
+
+ALWAYS_INLINE philox_vector philox_word(uint32_t word) {
+    return _mm512_set1_epi32((int)word);
+}
+ALWAYS_INLINE philox_vector philox_even_lanes(void) {
+    return _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+}
+ALWAYS_INLINE philox_vector philox_sum(philox_vector x, philox_vector y) {
+    return _mm512_add_epi32(x, y);
+}
+ALWAYS_INLINE philox_vector philox_xor(philox_vector x, philox_vector y) {
+    return _mm512_xor_si512(x, y);
+}
+ALWAYS_INLINE philox_vector philox_product(philox_vector x, philox_vector y) {
+    return _mm512_mul_epu32(x, y);
+}
+// The high halves of products, in the low halves of their elements, with x and y.
+ALWAYS_INLINE philox_vector xor_high(philox_vector product, philox_vector x, philox_vector y) {
+    return _mm512_ternarylogic_epi32(_mm512_shuffle_epi32(product, _MM_PERM_DDBB), x, y, 0x96);
+}
+// Neighbouring lanes.
+ALWAYS_INLINE philox_vector philox_lanes(const philox_vector halves[2]) {
+    return _mm512_mask_shuffle_epi32(halves[0], 0xAAAA, halves[1], _MM_PERM_CCAA);
+}
+#else
+typedef __m256i philox_vector;
+enum { DRAWN_ROWS = 1 };
+
+ALWAYS_INLINE philox_vector philox_word(uint32_t word) {
+    return _mm256_set1_epi32((int)word);
+}
+ALWAYS_INLINE philox_vector philox_even_lanes(void) {
+    return _mm256_setr_epi64x(0, 2, 4, 6);
+}
+ALWAYS_INLINE philox_vector philox_sum(philox_vector x, philox_vector y) {
+    return _mm256_add_epi32(x, y);
+}
+ALWAYS_INLINE philox_vector philox_xor(philox_vector x, philox_vector y) {
+    return _mm256_xor_si256(x, y);
+}
+ALWAYS_INLINE philox_vector philox_product(philox_vector x, philox_vector y) {
+    return _mm256_mul_epu32(x, y);
+}
+ALWAYS_INLINE philox_vector xor_high(philox_vector product, philox_vector x, philox_vector y) {
+    return philox_xor(philox_xor(_mm256_srli_epi64(product, 32), x), y);
+}
+ALWAYS_INLINE philox_vector philox_lanes(const philox_vector halves[2]) {
+    return _mm256_blend_epi32(halves[0], _mm256_slli_epi64(halves[1], 32), 0xAA);
+}
+#endif
+enum { DRAWN_LANES = sizeof(philox_vector) / 4, DRAWS = LANES / DRAWN_LANES };
+
 struct philox_half {
-    __m512i c1, c2, c3, next_c2;
+    philox_vector c1, c2, c3, next_c2;
 };
 
 struct dropout_columns {
-    struct philox_half half[2]; // of the even lanes, of the odd ones
+    struct philox_half half[DRAWS][2]; // of the even lanes, of the odd ones
     uint64_t key;
     uint32_t first; // the first round's word, but for the position
     uint32_t threshold;
 };
-
-ALWAYS_INLINE __m512i philox_word(uint32_t word) {
-    return _mm512_set1_epi32((int)word);
-}
-
-// The high halves of products, in the low halves of their elements, with x and y.
-ALWAYS_INLINE __m512i xor_high(__m512i product, __m512i x, __m512i y) {
-    return _mm512_ternarylogic_epi32(_mm512_shuffle_epi32(product, _MM_PERM_DDBB), x, y, 0x96);
-}
 
 ALWAYS_INLINE struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
                                                      int64_t global_index, int64_t column) {
     const uint64_t key = rng_dropout_key(dropout, head);
     const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     const uint64_t product = (uint64_t)PHILOX_FACTOR1 * (uint32_t)global_index;
-    const __m512i factor0 = philox_word(PHILOX_FACTOR0), factor1 = philox_word(PHILOX_FACTOR1);
+    const philox_vector factor0 = philox_word(PHILOX_FACTOR0),
+                        factor1 = philox_word(PHILOX_FACTOR1);
     struct dropout_columns columns = {
         .key = key, .first = (uint32_t)(product >> 32) ^ k0, .threshold = dropout->threshold};
-    for (int odd = 0; odd < 2; odd++) {
-        struct philox_half *half = &columns.half[odd];
-        const __m512i lane = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
-        __m512i p0 = _mm512_mul_epu32(
-            factor0, _mm512_add_epi32(lane, philox_word((uint32_t)(column / 8 + odd))));
-        const __m512i c2 = xor_high(p0, philox_word(dropout->step), philox_word(k1));
-        half->c1 = _mm512_mul_epu32(factor1, c2);
-        half->c2 = _mm512_xor_si512(p0, philox_word(k1 + PHILOX_WEYL1));
-        p0 = _mm512_mul_epu32(factor0, xor_high(half->c1, philox_word((uint32_t)product),
-                                                philox_word(k0 + PHILOX_WEYL0)));
+    for (int i = 0; i < 2 * DRAWS; i++) {
+        struct philox_half *half = &columns.half[i / 2][i % 2];
+        const uint32_t first = (uint32_t)(column / 8) + (uint32_t)(i / 2 * DRAWN_LANES + i % 2);
+        philox_vector p0 =
+            philox_product(factor0, philox_sum(philox_even_lanes(), philox_word(first)));
+        const philox_vector c2 = xor_high(p0, philox_word(dropout->step), philox_word(k1));
+        half->c1 = philox_product(factor1, c2);
+        half->c2 = philox_xor(p0, philox_word(k1 + PHILOX_WEYL1));
+        p0 = philox_product(factor0, xor_high(half->c1, philox_word((uint32_t)product),
+                                              philox_word(k0 + PHILOX_WEYL0)));
         half->c3 = p0;
-        half->next_c2 = _mm512_xor_si512(_mm512_shuffle_epi32(p0, _MM_PERM_DDBB),
-                                         philox_word(k1 + 2 * PHILOX_WEYL1));
+        half->next_c2 = xor_high(p0, philox_word(k1 + 2 * PHILOX_WEYL1), philox_word(0));
     }
     return columns;
 }
 
-// Rows that are drawn together: each round of a row depends on the one before, so the rounds of two
-// rows and of their even and odd lanes are interleaved.
-enum { DRAWN_ROWS = 2 };
-
 // The four words of the counters of the rows.
 struct philox_words {
-    __m512i c[4][DRAWN_ROWS][2];
+    philox_vector c[4][DRAWN_ROWS][2];
 };
 
 ALWAYS_INLINE void philox_begin(struct philox_words *w, const struct dropout_columns *columns,
-                                int row, int32_t position) {
-    const __m512i factor1 = philox_word(PHILOX_FACTOR1);
-    const __m512i k0 = philox_word((uint32_t)columns->key + 2 * PHILOX_WEYL0);
+                                int draw, int row, int32_t position) {
+    const philox_vector factor1 = philox_word(PHILOX_FACTOR1);
+    const philox_vector k0 = philox_word((uint32_t)columns->key + 2 * PHILOX_WEYL0);
     const uint64_t product = (uint64_t)PHILOX_FACTOR0 * (columns->first ^ (uint32_t)position);
-    const __m512i high = philox_word((uint32_t)(product >> 32)),
-                  low = philox_word((uint32_t)product);
+    const philox_vector high = philox_word((uint32_t)(product >> 32)),
+                        low = philox_word((uint32_t)product);
     for (int odd = 0; odd < 2; odd++) {
-        const struct philox_half *half = &columns->half[odd];
-        w->c[1][row][odd] = _mm512_mul_epu32(factor1, _mm512_xor_si512(half->c2, high));
+        const struct philox_half *half = &columns->half[draw][odd];
+        w->c[1][row][odd] = philox_product(factor1, philox_xor(half->c2, high));
         w->c[0][row][odd] = xor_high(w->c[1][row][odd], half->c1, k0);
-        w->c[2][row][odd] = _mm512_xor_si512(half->next_c2, low);
+        w->c[2][row][odd] = philox_xor(half->next_c2, low);
         w->c[3][row][odd] = half->c3;
     }
 }
 
-ALWAYS_INLINE void philox_round(struct philox_words *w, int row, int odd, __m512i k0, __m512i k1) {
-    const __m512i p0 = _mm512_mul_epu32(philox_word(PHILOX_FACTOR0), w->c[0][row][odd]);
-    const __m512i p1 = _mm512_mul_epu32(philox_word(PHILOX_FACTOR1), w->c[2][row][odd]);
+ALWAYS_INLINE void philox_round(struct philox_words *w, int row, int odd, philox_vector k0,
+                                philox_vector k1) {
+    const philox_vector p0 = philox_product(philox_word(PHILOX_FACTOR0), w->c[0][row][odd]);
+    const philox_vector p1 = philox_product(philox_word(PHILOX_FACTOR1), w->c[2][row][odd]);
     w->c[0][row][odd] = xor_high(p1, w->c[1][row][odd], k0);
     w->c[2][row][odd] = xor_high(p0, w->c[3][row][odd], k1);
     w->c[1][row][odd] = p1;
     w->c[3][row][odd] = p0;
 }
 
-// Which of 128 columns of a row are kept: sixteen bits of each column, 0 where it is dropped. Word
-// w has those of columns 32 w + i in its low halves and of columns 32 w + 16 + i in its high
-// halves. Users compare them, which is faster than moving bits out of mask registers and back.
-struct dropout_mask {
-    __m512i words[KERNEL_COLUMNS / (2 * LANES)];
-};
-
-// Draws for the rows from `position` on; `rows` is at most DRAWN_ROWS.
+// Draws some of the lanes for the rows from `position` on; `rows` is at most DRAWN_ROWS.
 ALWAYS_INLINE void philox_draw(struct philox_words *w, const struct dropout_columns *columns,
-                               int32_t position, int rows) {
+                               int draw, int32_t position, int rows) {
     uint32_t k0 = (uint32_t)columns->key + 2 * PHILOX_WEYL0;
     uint32_t k1 = (uint32_t)(columns->key >> 32) + 3 * PHILOX_WEYL1;
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++) {
-        philox_begin(w, columns, r, position + r);
+        philox_begin(w, columns, draw, r, position + r);
     }
 #pragma GCC unroll 7
     for (int round = 3; round < 10; round++) {
@@ -124,17 +162,37 @@ ALWAYS_INLINE void philox_draw(struct philox_words *w, const struct dropout_colu
         k1 += PHILOX_WEYL1;
     }
 }
+#else
+struct dropout_columns {
+    const struct dropout *dropout;
+    uint32_t head, block;
+    int64_t global_index;
+};
+
+ALWAYS_INLINE struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
+                                                     int64_t global_index, int64_t column) {
+    return (struct dropout_columns){dropout, head, (uint32_t)(column / 8), global_index};
+}
+
+enum { DRAWN_ROWS = 1 };
+#endif
+
+#if defined(__AVX512F__)
+// Which of 128 columns of a row are kept: sixteen bits of each column, 0 where it is dropped. Word
+// w has those of columns 32 w + i in its low halves and of columns 32 w + 16 + i in its high
+// halves. Users compare them, which is faster than moving bits out of mask registers and back.
+struct dropout_mask {
+    __m512i words[KERNEL_COLUMNS / (2 * LANES)];
+};
 
 ALWAYS_INLINE void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
                                 int32_t position) {
     const __m512i most_dropped = _mm512_set1_epi16((short)(columns->threshold - 1));
     struct philox_words w;
-    philox_draw(&w, columns, position, 1);
+    philox_draw(&w, columns, 0, position, 1);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        const __m512i *c = w.c[i][0];
-        const __m512i word = _mm512_mask_shuffle_epi32(c[0], 0xAAAA, c[1], _MM_PERM_CCAA);
-        mask->words[i] = _mm512_subs_epu16(word, most_dropped);
+        mask->words[i] = _mm512_subs_epu16(philox_lanes(w.c[i][0]), most_dropped);
     }
 }
 
@@ -146,7 +204,7 @@ ALWAYS_INLINE void dropout_bits(uint16_t *to, int64_t stride, const struct dropo
     const __m512i in_order = _mm512_loadu_si512(order);
     const __m512i threshold = _mm512_set1_epi16((short)columns->threshold);
     struct philox_words w;
-    philox_draw(&w, columns, position, rows);
+    philox_draw(&w, columns, 0, position, rows);
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 4
@@ -165,24 +223,34 @@ ALWAYS_INLINE lanes dropout_masked(lanes x, const struct dropout_mask *mask, int
     return lanes_masked(x, _mm512_test_epi32_mask(mask->words[vector / 2], half));
 }
 #else
-struct dropout_columns {
-    const struct dropout *dropout;
-    uint32_t head, block;
-    int64_t global_index;
-};
-
-ALWAYS_INLINE struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
-                                                     int64_t global_index, int64_t column) {
-    return (struct dropout_columns){dropout, head, (uint32_t)(column / 8), global_index};
-}
-
-enum { DRAWN_ROWS = 1 };
-
 // Which of 128 columns of a row are kept: bit i of bits[v] is that of column 16 v + i.
 struct dropout_mask {
     uint16_t bits[KERNEL_COLUMNS / LANES];
 };
 
+#if defined(__AVX2__)
+// A bit for each lane: whether the masked half of its word is not 0.
+ALWAYS_INLINE uint8_t philox_kept(__m256i excess, uint32_t half) {
+    const __m256i own = _mm256_and_si256(excess, philox_word(half));
+    const __m256i dropped = _mm256_cmpeq_epi32(own, _mm256_setzero_si256());
+    return (uint8_t)~_mm256_movemask_ps(_mm256_castsi256_ps(dropped));
+}
+
+ALWAYS_INLINE void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
+                                int32_t position) {
+    const __m256i most_dropped = _mm256_set1_epi16((short)(columns->threshold - 1));
+    struct philox_words w;
+    for (int draw = 0; draw < DRAWS; draw++) {
+        philox_draw(&w, columns, draw, position, 1);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const __m256i excess = _mm256_subs_epu16(philox_lanes(w.c[i][0]), most_dropped);
+            ((uint8_t *)&mask->bits[2 * i])[draw] = philox_kept(excess, 0xFFFFu);
+            ((uint8_t *)&mask->bits[2 * i + 1])[draw] = philox_kept(excess, 0xFFFF0000u);
+        }
+    }
+}
+#else
 ALWAYS_INLINE void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
                                 int32_t position) {
     const uint32_t threshold = columns->dropout->threshold;
@@ -198,11 +266,7 @@ ALWAYS_INLINE void dropout_mask(struct dropout_mask *mask, const struct dropout_
         }
     }
 }
-
-// x where the vector's columns are kept, else 0.
-ALWAYS_INLINE lanes dropout_masked(lanes x, const struct dropout_mask *mask, int64_t vector) {
-    return lanes_masked(x, mask->bits[vector]);
-}
+#endif
 
 // The bits of 128 columns of the rows from `position` on, to[r * stride] that of row r.
 ALWAYS_INLINE void dropout_bits(uint16_t *to, int64_t stride, const struct dropout_columns *columns,
@@ -212,6 +276,11 @@ ALWAYS_INLINE void dropout_bits(uint16_t *to, int64_t stride, const struct dropo
         dropout_mask(&mask, columns, position + r);
         memcpy(to + r * stride, mask.bits, sizeof mask.bits);
     }
+}
+
+// x where the vector's columns are kept, else 0.
+ALWAYS_INLINE lanes dropout_masked(lanes x, const struct dropout_mask *mask, int64_t vector) {
+    return lanes_masked(x, mask->bits[vector]);
 }
 #endif
 

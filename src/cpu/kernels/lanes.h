@@ -11,6 +11,21 @@
 typedef float lanes __attribute__((vector_size(64)));
 typedef uint32_t lane_words __attribute__((vector_size(64)));
 
+// A vector in parts of a register's size. GCC compares a longer one, or puts it in another order,
+// number by number.
+#if defined(__AVX2__)
+enum { PART_LANES = 8, PARTS = LANES / PART_LANES };
+#else
+enum { PART_LANES = 4, PARTS = LANES / PART_LANES };
+#endif
+typedef float part_lanes __attribute__((vector_size(PART_LANES * 4)));
+typedef uint32_t part_words __attribute__((vector_size(PART_LANES * 4)));
+union lane_parts {
+    lanes all;
+    part_lanes part[PARTS];
+    part_words words[PARTS];
+};
+
 ALWAYS_INLINE lanes lanes_all(float x) {
     return x - (lanes){0};
 }
@@ -42,8 +57,13 @@ ALWAYS_INLINE lanes lanes_max(lanes x, lanes y) {
 #if defined(__AVX512F__)
     return (lanes)_mm512_max_ps((__m512)x, (__m512)y);
 #else
-    const lane_words larger = (lane_words)(x > y);
-    return (lanes)(((lane_words)x & larger) | ((lane_words)y & ~larger));
+    union lane_parts a = {x};
+    const union lane_parts b = {y};
+    for (int i = 0; i < PARTS; i++) {
+        const part_words larger = (part_words)(a.part[i] > b.part[i]);
+        a.words[i] = (a.words[i] & larger) | (b.words[i] & ~larger);
+    }
+    return a.all;
 #endif
 }
 
@@ -54,10 +74,16 @@ ALWAYS_INLINE lanes lanes_masked(lanes x, uint16_t bits) {
 #else
     const lane_words bit = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
                             1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
-    return (lanes)((lane_words)x & (lane_words)((bits & bit) != 0));
+    union lane_parts a = {x};
+    const union lane_parts set = {(lanes)(bits & bit)};
+    for (int i = 0; i < PARTS; i++) {
+        a.words[i] &= (part_words)(set.words[i] != 0);
+    }
+    return a.all;
 #endif
 }
 
+#if defined(__AVX512F__)
 // The lanes of x in this order.
 #if defined(__clang__) || __GNUC__ >= 12
 #define LANES_IN_ORDER(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
@@ -79,6 +105,29 @@ ALWAYS_INLINE float lanes_reduce_max(lanes x) {
     x = lanes_max(x, LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
     return x[0] > x[1] ? x[0] : x[1];
 }
+#else
+ALWAYS_INLINE float lanes_sum(lanes x) {
+    float lane[LANES];
+    lanes_store(lane, x);
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) {
+            lane[i] += lane[i + half];
+        }
+    }
+    return lane[0];
+}
+
+ALWAYS_INLINE float lanes_reduce_max(lanes x) {
+    float lane[LANES];
+    lanes_store(lane, x);
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) {
+            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
+        }
+    }
+    return lane[0];
+}
+#endif
 
 // The first `left` of sixteen columns of a matrix, all where `left` is larger; 0 in the other
 // lanes.
