@@ -37,6 +37,11 @@ expect_good() { # FOLDER
         fail "not checkpoint-$step but $(ls "$work/$1") is the last"
     [ -z "$(find "$work/$1" -name '*new*')" ] || fail "something half-written is left"
 }
+expect_same() { # FOLDER UNDISTURBED
+    for file in model.safetensors checkpoint-120/optimizer.safetensors; do
+        cmp "$work/$1/$file" "$work/$2/$file" || fail "the resumed run has other numbers"
+    done
+}
 
 what="one process"
 disturb alone 0 1 env
@@ -49,16 +54,20 @@ expect_code 0
 once "resumed from $work/alone/checkpoint-$step"
 run finetune squad $settings --output "$work/undisturbed"
 expect_code 0
-for file in model.safetensors checkpoint-120/optimizer.safetensors; do
-    cmp "$work/alone/$file" "$work/undisturbed/$file" || fail "the resumed run has other numbers"
-done
+expect_same alone undisturbed
 
-settings="$settings --zero_stage 1"
+settings="$settings --virtual_ranks 2 --zero_stage 1"
+run finetune squad $settings --output "$work/undisturbed-two"
+expect_code 0
 for mpi in $(find_mpis); do
     what="$mpi, two processes"
     disturb "$mpi" 1 2 $(launcher_of "$mpi") -n 2
     expect_code 69
     once "rank 1 ($(hostname)): the master weight of $tensor, elements "
     expect_good "$mpi"
+    launch "$mpi" 2 finetune squad $settings --output "$work/$mpi" --resume_from_checkpoint auto
+    expect_code 0
+    once "resumed from $work/$mpi/checkpoint-$step"
+    expect_same "$mpi" undisturbed-two
 done
 finish
