@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads what current versions of transformers and sentence-transformers save, and compares results on the
 same texts: embeddings, class probabilities, multi-label sigmoids, tags, words for [MASK], logits of ONNX. Gives
-checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it).
+checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it, and the Trainer's with Berth).
 
     dev/check_peers.py BERTH [MODEL_FOLDER]
 
@@ -477,8 +477,9 @@ def check_state(folder, **expected):
     return state
 
 
-def resume_with_trainer(folder, work):
-    """The third and last update of a run, by the Trainer, which also saves a checkpoint of its own."""
+def resume_with_trainer(program, folder, data, work):
+    """The third and last update of a run, by the Trainer, which also saves a checkpoint of its own. Berth resumes from
+    that."""
     model = transformers.BertForQuestionAnswering.from_pretrained(folder)
     rows = [{"input_ids": [2, 5, 6, 3], "start_positions": 1, "end_positions": 2}] * 4
     arguments = transformers.TrainingArguments(
@@ -492,7 +493,64 @@ def resume_with_trainer(folder, work):
     saved = transformers.TrainerState.load_from_json(str(work / "trainer/checkpoint-3/trainer_state.json"))
     if saved.global_step != 3 or "Berth" not in saved.stateful_callbacks:
         sys.exit(f"the Trainer saves {saved} after {folder}")
+    berth(program, "finetune", "squad", "--model", folder, "--train", data, "--output", work / "again",
+          "--resume_from_checkpoint", work / "trainer/checkpoint-3", "--train_batch_size", 2, "--max_steps", 4,
+          "--max_seq_length", 64)
     shutil.rmtree(work / "trainer")
+    shutil.rmtree(work / "again")
+
+
+def write_trainers(model, folder, is_safe):
+    """A checkpoint as the Trainer saves it, where each parameter's moments have a value of their own, by its name."""
+    trainer = transformers.Trainer(model=model, args=transformers.TrainingArguments(
+        output_dir=str(folder), weight_decay=0.01, report_to=[], use_cpu=True))
+    optimizer = trainer.create_optimizer()
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    values = {}
+    for parameter in (parameter for group in optimizer.param_groups for parameter in group["params"]):
+        name = names[id(parameter)]
+        values[name] = len(values) + 1
+        if type(model) is not transformers.BertModel or "pooler" not in name:  # which gets no gradient there
+            optimizer.state[parameter] = {
+                "step": torch.tensor(3.), "exp_avg": torch.full_like(parameter, 1000 * values[name]),
+                "exp_avg_sq": torch.full_like(parameter, 1e9 * values[name])}
+    save(folder, model)
+    if not is_safe:
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+    torch.save(optimizer.state_dict(), folder / "optimizer.pt")
+    (folder / "trainer_state.json").write_text(json.dumps({"global_step": 3, "log_history": [], "total_flos": 1.0}))
+    return values
+
+
+def check_moments(program, data, work):
+    """Each moment of a Trainer's checkpoint comes to the parameter of its name, whatever the head."""
+    (work / "tags.txt").write_text("good B-A\nfilm O\n\n" * 4)
+    (work / "pairs.tsv").write_text("sentence1\tsentence2\n" + "good film\tbad film\n" * 4)
+    labels = {"id2label": {0: "B-A", 1: "O"}, "label2id": {"B-A": 0, "O": 1}}
+    kinds = {"squad": (transformers.BertForQuestionAnswering, {}, ["finetune", "squad", "--train", data]),
+             "mlm": (transformers.BertForMaskedLM, {},
+                     ["pretrain", "--objective", "mlm", "--train_file", work / "text.txt", "--do_eval", "false"]),
+             "tokens": (transformers.BertForTokenClassification, labels,
+                        ["finetune", "tokens", "--train", work / "tags.txt"]),
+             "embed": (transformers.BertModel, {}, ["finetune", "embed", "--train", work / "pairs.tsv"])}
+    for kind, (head, more, words) in kinds.items():
+        for is_safe in (True, False):
+            folder, output = work / "moments/checkpoint-3", work / "moments-out"
+            values = write_trainers(head(make_config(**more)), folder, is_safe)
+            berth(program, *words, "--model", folder, "--output", output, "--resume_from_checkpoint", folder,
+                  "--max_steps", 4, "--train_batch_size", 4, "--precision", "fp32", "--learning_rate", 1e-9,
+                  "--max_seq_length", 32)
+            found = safetensors.torch.load_file(output / "checkpoint-4/optimizer.safetensors")
+            for key in (key for key in found if key.startswith("exp_avg.")):
+                name = key.removeprefix("exp_avg.")
+                value = values.get(name, values.get(name.removeprefix("bert.")))
+                near = value is not None and (found[key] / 900 - value).abs().max() < 0.01
+                if not near or (found[f"exp_avg_sq.{name}"] / 0.999e9 - value).abs().max() > 1e-4:
+                    sys.exit(f"{kind}: {name} has the moments of another parameter")
+            shutil.rmtree(work / "moments")
+            shutil.rmtree(output)
+        print(f"{kind}: the moments of {len(values)} parameters of a Trainer's checkpoint")
 
 
 def check_trainer(program, work):
@@ -519,11 +577,12 @@ def check_trainer(program, work):
     if importlib.util.find_spec("onnxruntime"):
         check_masked_graph(convert(program, work / "pretrained", work / "pretrained-onnx", "onnx"), work / "pretrained")
     if importlib.util.find_spec("accelerate") is not None:
-        resume_with_trainer(run / "checkpoint-2", work)
+        resume_with_trainer(program, run / "checkpoint-2", data, work)
         berth(program, "finetune", "squad", "--model", model, "--train", data, "--output", work / "by-epochs",
               "--train_batch_size", 2, "--max_steps", 2, "--save_strategy", "epoch", "--logging_steps", 1,
               "--max_seq_length", 64)
-        resume_with_trainer(work / "by-epochs/checkpoint-2", work)
+        resume_with_trainer(program, work / "by-epochs/checkpoint-2", data, work)
+        check_moments(program, data, work)
 
 
 def main():
@@ -554,6 +613,7 @@ if any(importlib.util.find_spec(package) is None
     print("skipped: needs torch, transformers and sentence-transformers")
     sys.exit(77)
 import numpy as np
+import safetensors.torch
 import sentence_transformers
 import torch
 import transformers

@@ -423,7 +423,9 @@ static void test_the_trainers_folder(void **state) {
         scratch_write("trainer_state.json", files[i].state);
         assert_trainers(files[i].step);
     }
-    scratch_write("trainer_state.json", files[0].state);
+    scratch_write("optimizer.pt", ""); // of a Trainer that has resumed from Berth's
+    scratch_write("trainer_state.json", files[5].state);
+    assert_trainers(7);
     scratch_write("manifest.json", "{}");
     assert_trainers(-1);
 }

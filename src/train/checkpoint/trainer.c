@@ -12,6 +12,7 @@
 #include <math.h>
 
 #define STATE_NAME "trainer_state.json"
+#define OPTIMIZER_NAME "optimizer.pt"
 #define EPOCH_TOLERANCE 0.01 // another tokenizer's windows may be a few more or less
 #define RATE_TOLERANCE 1e-3  // of the peak rate
 
@@ -35,20 +36,22 @@ static enum berth_status read_state(const char *folder, json **state, struct ber
     return status;
 }
 
-// Only Berth's state has a format_version.
-static int64_t step_of(const json *state) {
+// Berth's state has a format_version. A Trainer that resumed from it keeps that, but saves an
+// optimizer.pt.
+static int64_t step_of(const json *state, int has_optimizer) {
     const json *step = json_member(state, "global_step");
-    const int is_trainers = json_is_integer_value(step) &&
-                            json_member(progress_own_keys(state), "format_version") == NULL;
-    return is_trainers ? json_as_integer(step) : -1;
+    const int is_berths = json_member(progress_own_keys(state), "format_version") != NULL;
+    return json_is_integer_value(step) && (!is_berths || has_optimizer) ? json_as_integer(step)
+                                                                        : -1;
 }
 
 enum berth_status trainer_find_step(const char *folder, int64_t *step, struct berth_error *error) {
     struct berth_error own;
-    int is_berths;
+    int is_berths, has_optimizer;
     json *state;
     *step = -1;
     TRY(has_file(folder, "manifest.json", &is_berths, error));
+    TRY(has_file(folder, OPTIMIZER_NAME, &has_optimizer, error));
     if (is_berths) {
         return BERTH_OK;
     }
@@ -56,7 +59,7 @@ enum berth_status trainer_find_step(const char *folder, int64_t *step, struct be
     if (status != BERTH_OK) {
         return file_probe(status, &own, error);
     }
-    *step = step_of(state);
+    *step = step_of(state, has_optimizer);
     json_free(state);
     return BERTH_OK;
 }
@@ -66,7 +69,7 @@ enum berth_status trainer_find_step(const char *folder, int64_t *step, struct be
 static enum berth_status open_optimizer(struct trainer_checkpoint *checkpoint,
                                         struct berth_error *error) {
     char *path = NULL;
-    TRY(file_find(checkpoint->folder, "optimizer.pt", &path, error));
+    TRY(file_find(checkpoint->folder, OPTIMIZER_NAME, &path, error));
     const enum berth_status status =
         path != NULL ? tensor_file_open(&checkpoint->optimizer, path, error) : BERTH_OK;
     checkpoint->has_optimizer = path != NULL && status == BERTH_OK;

@@ -18,7 +18,8 @@
 #include <stdint.h>
 
 // Sets *step to the number of updates of such a checkpoint; -1: the folder is none. Berth's own,
-// which have a manifest.json and keys of their own, are none. A read error is BERTH_IO.
+// which have a manifest.json, or keys of their own and no optimizer.pt, are none. A read error is
+// BERTH_IO.
 enum berth_status trainer_find_step(const char *folder, int64_t *step, struct berth_error *error);
 
 struct trainer_checkpoint {
