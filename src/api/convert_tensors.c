@@ -33,8 +33,8 @@ int outgoing_is_copy(const struct conversion *conversion) {
 }
 
 // Whether the name is one of transformers' own, including a bare BertModel's "embeddings.…".
-static int is_hf_name(const struct weight *weight) {
-    const char *ours = weight->name, *theirs = weight->entry->name;
+static int is_hf_name(const struct weights *weights, const struct weight *weight) {
+    const char *ours = weight->name, *theirs = weight->entry->name + weights->selected;
     return weight->use != NAME_STACKED &&
            (strcmp(ours, theirs) == 0 ||
             (strncmp(ours, "bert.", 5) == 0 && strcmp(ours + 5, theirs) == 0));
@@ -44,7 +44,7 @@ static int is_hf_name(const struct weight *weight) {
 static int keeps_names(const struct conversion *conversion) {
     int all = conversion->names->dialect == NULL && conversion->weights.dropped == 0;
     for (size_t i = 0; all && i < conversion->weights.count; i++) {
-        all = is_hf_name(&conversion->weights.list[i]);
+        all = is_hf_name(&conversion->weights, &conversion->weights.list[i]);
     }
     return all;
 }
@@ -256,7 +256,7 @@ static enum berth_status check_stacks(const struct collector *collector) {
 static enum berth_status add_weight(struct collector *collector, const struct weight *weight) {
     char own_name[WEIGHT_NAME_SIZE];
     enum name_use use = NAME_KEPT;
-    const char *name = weight->entry->name;
+    const char *name = weight->entry->name + collector->weights->selected;
     if (!collector->keeps_names) {
         use = rename_weight(collector, weight, own_name);
         name = own_name;

@@ -381,6 +381,7 @@ void weights_select(struct weights *weights, const char *prefix) {
         }
     }
     weights->count = kept;
+    weights->selected = length;
 }
 
 void weights_close(struct weights *weights) {

@@ -41,6 +41,7 @@ struct weights {
     size_t dropped;      // tensors of the file that are not part of a model (an optimizer's)
     size_t padding_rows; // rows of the word table beyond the vocabulary
     int is_quantized;    // some weights are I8 with scales, which are not in the list
+    size_t selected;     // length of weights_select's prefix, which the entries' names still have
 };
 
 // Opens `path`, a file of weights or a model folder. vocab_size is that of the configuration, 0 if

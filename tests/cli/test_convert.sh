@@ -118,6 +118,14 @@ for options in "0" "1" "2 --ranks 3" "1 --ranks 5 --dtype bf16" "2 --ranks 2 --n
     cmp -s $checkpoint/model.safetensors back/model.safetensors || fail "zero_stage $options: other weights"
     rm -r there back
 done
+# A model of embeddings, whose parameters transformers names without "bert.".
+printf 'sentence1\tsentence2\nthe cat\ta dog\nthe dog\ta cat\n' >pairs.tsv
+run finetune embed --model squad-minilm --train pairs.tsv --output embedder --max_seq_length 16 --train_batch_size 2 \
+    --max_steps 1 --precision fp32 --threads 1 --quiet
+expect_code 0
+run convert embedder/checkpoint-1 there --to deepspeed --zero_stage 1
+expect_code 0
+rm -r there embedder pairs.tsv
 run convert $checkpoint there --to deepspeed
 expect_code 0
 expect_err "the optimizer's state of the checkpoint is left out; --zero_stage writes it"
