@@ -31,12 +31,6 @@ ALWAYS_INLINE philox_vector philox_word(uint32_t word) {
 ALWAYS_INLINE philox_vector philox_even_lanes(void) {
     return _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
 }
-ALWAYS_INLINE philox_vector philox_sum(philox_vector x, philox_vector y) {
-    return _mm512_add_epi32(x, y);
-}
-ALWAYS_INLINE philox_vector philox_xor(philox_vector x, philox_vector y) {
-    return _mm512_xor_si512(x, y);
-}
 ALWAYS_INLINE philox_vector philox_product(philox_vector x, philox_vector y) {
     return _mm512_mul_epu32(x, y);
 }
@@ -58,17 +52,11 @@ ALWAYS_INLINE philox_vector philox_word(uint32_t word) {
 ALWAYS_INLINE philox_vector philox_even_lanes(void) {
     return _mm256_setr_epi64x(0, 2, 4, 6);
 }
-ALWAYS_INLINE philox_vector philox_sum(philox_vector x, philox_vector y) {
-    return _mm256_add_epi32(x, y);
-}
-ALWAYS_INLINE philox_vector philox_xor(philox_vector x, philox_vector y) {
-    return _mm256_xor_si256(x, y);
-}
 ALWAYS_INLINE philox_vector philox_product(philox_vector x, philox_vector y) {
     return _mm256_mul_epu32(x, y);
 }
 ALWAYS_INLINE philox_vector xor_high(philox_vector product, philox_vector x, philox_vector y) {
-    return philox_xor(philox_xor(_mm256_srli_epi64(product, 32), x), y);
+    return _mm256_srli_epi64(product, 32) ^ x ^ y;
 }
 ALWAYS_INLINE philox_vector philox_lanes(const philox_vector halves[2]) {
     return _mm256_blend_epi32(halves[0], _mm256_slli_epi64(halves[1], 32), 0xAA);
@@ -99,11 +87,10 @@ ALWAYS_INLINE struct dropout_columns dropout_columns(const struct dropout *dropo
     for (int i = 0; i < 2 * DRAWS; i++) {
         struct philox_half *half = &columns.half[i / 2][i % 2];
         const uint32_t first = (uint32_t)(column / 8) + (uint32_t)(i / 2 * DRAWN_LANES + i % 2);
-        philox_vector p0 =
-            philox_product(factor0, philox_sum(philox_even_lanes(), philox_word(first)));
+        philox_vector p0 = philox_product(factor0, philox_even_lanes() + philox_word(first));
         const philox_vector c2 = xor_high(p0, philox_word(dropout->step), philox_word(k1));
         half->c1 = philox_product(factor1, c2);
-        half->c2 = philox_xor(p0, philox_word(k1 + PHILOX_WEYL1));
+        half->c2 = p0 ^ philox_word(k1 + PHILOX_WEYL1);
         p0 = philox_product(factor0, xor_high(half->c1, philox_word((uint32_t)product),
                                               philox_word(k0 + PHILOX_WEYL0)));
         half->c3 = p0;
@@ -126,9 +113,9 @@ ALWAYS_INLINE void philox_begin(struct philox_words *w, const struct dropout_col
                         low = philox_word((uint32_t)product);
     for (int odd = 0; odd < 2; odd++) {
         const struct philox_half *half = &columns->half[draw][odd];
-        w->c[1][row][odd] = philox_product(factor1, philox_xor(half->c2, high));
+        w->c[1][row][odd] = philox_product(factor1, half->c2 ^ high);
         w->c[0][row][odd] = xor_high(w->c[1][row][odd], half->c1, k0);
-        w->c[2][row][odd] = philox_xor(half->next_c2, low);
+        w->c[2][row][odd] = half->next_c2 ^ low;
         w->c[3][row][odd] = half->c3;
     }
 }

@@ -11,8 +11,8 @@
 typedef float lanes __attribute__((vector_size(64)));
 typedef uint32_t lane_words __attribute__((vector_size(64)));
 
-// A vector in parts of a register's size. GCC compares a longer one, or puts it in another order,
-// number by number.
+#if !defined(__AVX512F__)
+// A vector in parts of a register's size. GCC compares a longer one number by number.
 #if defined(__AVX2__)
 enum { PART_LANES = 8, PARTS = LANES / PART_LANES };
 #else
@@ -25,6 +25,7 @@ union lane_parts {
     part_lanes part[PARTS];
     part_words words[PARTS];
 };
+#endif
 
 ALWAYS_INLINE lanes lanes_all(float x) {
     return x - (lanes){0};
@@ -91,7 +92,7 @@ ALWAYS_INLINE lanes lanes_masked(lanes x, uint16_t bits) {
 #define LANES_IN_ORDER(x, ...) __builtin_shuffle(x, (lane_words){__VA_ARGS__})
 #endif
 
-// By halves, as vector instructions do.
+// By halves, whatever the instruction set.
 ALWAYS_INLINE float lanes_sum(lanes x) {
     x += LANES_IN_ORDER(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
     x += LANES_IN_ORDER(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
@@ -105,7 +106,7 @@ ALWAYS_INLINE float lanes_reduce_max(lanes x) {
     x = lanes_max(x, LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
     return x[0] > x[1] ? x[0] : x[1];
 }
-#else
+#else // where GCC would put a vector in another order number by number
 ALWAYS_INLINE float lanes_sum(lanes x) {
     float lane[LANES];
     lanes_store(lane, x);

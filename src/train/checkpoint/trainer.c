@@ -193,11 +193,8 @@ static void compare_settings(const struct trainer_checkpoint *checkpoint,
 
 static void note_best(const struct trainer_checkpoint *checkpoint, const struct berth_log *log) {
     if (json_is_number_value(json_member(checkpoint->state, "best_metric"))) {
-        log_note(
-            log,
-            "%s: no model is the best yet, because its best_metric does not say which score it "
-            "is",
-            checkpoint->folder);
+        log_note(log, "%s: no model is the best yet: best_metric does not say which score it is",
+                 checkpoint->folder);
     }
 }
 
@@ -206,8 +203,7 @@ static enum berth_status restore_log(const struct trainer_checkpoint *checkpoint
     const json *entries = json_member(checkpoint->state, "log_history");
     if (!json_is_array_value(entries)) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s/" STATE_NAME ": \"log_history\": expected an "
-                         "array",
+                         "%s/" STATE_NAME ": key \"log_history\": expected an array",
                          checkpoint->folder);
     }
     json *copy = json_copy_deep(entries);
