@@ -506,7 +506,7 @@ const struct option_row option_rows[] = {
      .help = "no evaluation before N epochs or, for eval_steps, before N updates; but always one "
              "after the last update"},
     {FLAG("evaluation", eval_on_start, "false"), FREE, .jobs = JOB_TRAIN,
-     .help = "also evaluate before the first update; no best model is chosen by that"},
+     .help = "also evaluate before the first update; the model as it begins cannot be the best"},
     {TEXT("evaluation", metric_for_best_model, NULL), FREE, .jobs = JOB_TRAIN, .unit = "NAME",
      .help = "metric that decides which model is best: f1, accuracy, loss, and so on, with or "
              "without eval_ before it",
