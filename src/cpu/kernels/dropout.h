@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout masks as core/rng.h defines them, 128 columns at a time: 16 lanes each draw one Philox
-// block.
+// Dropout masks as core/rng.h defines them, 128 columns at a time, for which 16 lanes each draw one
+// Philox block.
 #ifndef BERTH_CPU_KERNELS_DROPOUT_H
 #define BERTH_CPU_KERNELS_DROPOUT_H
 
 #include "cpu/kernels.h"
 #include "cpu/kernels/lanes.h"
+
+// Columns of a word of a mask, and Philox blocks of 128 columns.
+#define MASK_COLUMNS 16
+#define MASK_DRAWS 16
 
 #define PHILOX_FACTOR0 0xD2511F53u
 #define PHILOX_FACTOR1 0xCD9E8D57u
@@ -62,7 +66,7 @@ ALWAYS_INLINE philox_vector philox_lanes(const philox_vector halves[2]) {
     return _mm256_blend_epi32(halves[0], _mm256_slli_epi64(halves[1], 32), 0xAA);
 }
 #endif
-enum { DRAWN_LANES = sizeof(philox_vector) / 4, DRAWS = LANES / DRAWN_LANES };
+enum { DRAWN_LANES = sizeof(philox_vector) / 4, DRAWS = MASK_DRAWS / DRAWN_LANES };
 
 struct philox_half {
     philox_vector c1, c2, c3, next_c2;
@@ -212,7 +216,7 @@ ALWAYS_INLINE lanes dropout_masked(lanes x, const struct dropout_mask *mask, int
 #else
 // Which of 128 columns of a row are kept: bit i of bits[v] is that of column 16 v + i.
 struct dropout_mask {
-    uint16_t bits[KERNEL_COLUMNS / LANES];
+    uint16_t bits[KERNEL_COLUMNS / MASK_COLUMNS];
 };
 
 #if defined(__AVX2__)
@@ -242,7 +246,7 @@ ALWAYS_INLINE void dropout_mask(struct dropout_mask *mask, const struct dropout_
                                 int32_t position) {
     const uint32_t threshold = columns->dropout->threshold;
     memset(mask, 0, sizeof *mask);
-    for (uint32_t lane = 0; lane < LANES; lane++) {
+    for (uint32_t lane = 0; lane < MASK_DRAWS; lane++) {
         const uint32_t counter[4] = {columns->block + lane, (uint32_t)position,
                                      (uint32_t)columns->global_index, columns->dropout->step};
         const struct rng_block block =
@@ -267,7 +271,8 @@ ALWAYS_INLINE void dropout_bits(uint16_t *to, int64_t stride, const struct dropo
 
 // x where the vector's columns are kept, else 0.
 ALWAYS_INLINE lanes dropout_masked(lanes x, const struct dropout_mask *mask, int64_t vector) {
-    return lanes_masked(x, mask->bits[vector]);
+    const int64_t column = vector * LANES;
+    return lanes_masked(x, (uint32_t)mask->bits[column / MASK_COLUMNS] >> column % MASK_COLUMNS);
 }
 #endif
 
@@ -277,7 +282,7 @@ static void attention_masks(const struct attention_rows *rows) {
     for (int64_t column = 0; column < rows->length; column += KERNEL_COLUMNS) {
         const struct dropout_columns columns =
             dropout_columns(rows->dropout, rows->head, rows->global_index, column);
-        uint16_t *to = rows->masks + column / LANES;
+        uint16_t *to = rows->masks + column / MASK_COLUMNS;
         int64_t i = 0;
         for (; i + DRAWN_ROWS <= rows->count; i += DRAWN_ROWS) {
             dropout_bits(to + i * stride, stride, &columns, position + (int32_t)i, DRAWN_ROWS);
@@ -288,24 +293,25 @@ static void attention_masks(const struct attention_rows *rows) {
     }
 }
 
-// x *= the mask of columns [column, column + count) of a row; column is a multiple of 128.
-ALWAYS_INLINE void dropout_chunk(float *x, const struct dropout *dropout, int64_t global_index,
-                                 int32_t position, int64_t column, int64_t count) {
+// x *= the mask of columns [column, column + count) of a row, in whole vectors; column is a
+// multiple of 128.
+ALWAYS_INLINE void dropout_chunk(float x[KERNEL_COLUMNS], const struct dropout *dropout,
+                                 int64_t global_index, int32_t position, int64_t column,
+                                 int64_t count) {
     const struct dropout_columns columns = dropout_columns(dropout, 0, global_index, column);
     const float scale = rng_dropout_scale(dropout->threshold);
     struct dropout_mask mask;
     dropout_mask(&mask, &columns, position);
     for (int64_t v = 0; v < count; v += LANES) {
-        const lanes value = lanes_from(x + v, DTYPE_F32, count - v);
-        lanes_to(x + v, dropout_masked(value * scale, &mask, v / LANES), DTYPE_F32, count - v);
+        lanes_store(x + v, dropout_masked(lanes_load(x + v) * scale, &mask, v / LANES));
     }
 }
 
 static void drop_row(struct mat y, struct mat x, const struct dropout *dropout,
                      int64_t global_index, int32_t position) {
+    float value[KERNEL_COLUMNS] = {0};
     for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
         const int64_t count = chunk_length(c, x.cols, KERNEL_COLUMNS);
-        float value[KERNEL_COLUMNS];
         load(value, x, 0, c, count);
         if (dropout->threshold > 0) {
             dropout_chunk(value, dropout, global_index, position, c, count);

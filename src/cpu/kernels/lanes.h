@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sixteen floats as one value, for loops whose sums must stay in registers: GCC's and clang's
-// vector types, which are split for instruction sets with shorter vectors.
+// The floats of a register as one value, for loops whose sums must stay in registers: GCC's and
+// clang's vector types.
 //
 // Leaves out loops over rows of any length, which compilers turn into vector code (math.h).
 #ifndef BERTH_CPU_KERNELS_LANES_H
@@ -8,24 +8,14 @@
 
 #include "cpu/kernels/math.h"
 
-typedef float lanes __attribute__((vector_size(64)));
-typedef uint32_t lane_words __attribute__((vector_size(64)));
-
-#if !defined(__AVX512F__)
-// A vector in parts of a register's size. GCC compares a longer one number by number.
 #if defined(__AVX2__)
-enum { PART_LANES = 8, PARTS = LANES / PART_LANES };
-#else
-enum { PART_LANES = 4, PARTS = LANES / PART_LANES };
+#include <immintrin.h>
 #endif
-typedef float part_lanes __attribute__((vector_size(PART_LANES * 4)));
-typedef uint32_t part_words __attribute__((vector_size(PART_LANES * 4)));
-union lane_parts {
-    lanes all;
-    part_lanes part[PARTS];
-    part_words words[PARTS];
-};
-#endif
+
+typedef float lanes __attribute__((vector_size(LANES * 4)));
+typedef uint32_t lane_words __attribute__((vector_size(LANES * 4)));
+typedef int32_t lane_integers __attribute__((vector_size(LANES * 4)));
+typedef uint16_t lane_halves __attribute__((vector_size(LANES * 2)));
 
 ALWAYS_INLINE lanes lanes_all(float x) {
     return x - (lanes){0};
@@ -57,30 +47,25 @@ ALWAYS_INLINE lanes lanes_first(lanes x, int64_t count, float other) {
 ALWAYS_INLINE lanes lanes_max(lanes x, lanes y) {
 #if defined(__AVX512F__)
     return (lanes)_mm512_max_ps((__m512)x, (__m512)y);
+#elif defined(__AVX2__)
+    return (lanes)_mm256_max_ps((__m256)x, (__m256)y);
 #else
-    union lane_parts a = {x};
-    const union lane_parts b = {y};
-    for (int i = 0; i < PARTS; i++) {
-        const part_words larger = (part_words)(a.part[i] > b.part[i]);
-        a.words[i] = (a.words[i] & larger) | (b.words[i] & ~larger);
-    }
-    return a.all;
+    const lane_words larger = (lane_words)(x > y);
+    return (lanes)(((lane_words)x & larger) | ((lane_words)y & ~larger));
 #endif
 }
 
-// x where the lane's bit is set, else 0.
-ALWAYS_INLINE lanes lanes_masked(lanes x, uint16_t bits) {
+// x where the lane's bit is set, else 0. Bits past the lanes are ignored.
+ALWAYS_INLINE lanes lanes_masked(lanes x, uint32_t bits) {
 #if defined(__AVX512F__)
-    return (lanes)_mm512_maskz_mov_ps(bits, (__m512)x);
+    return (lanes)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)x);
 #else
-    const lane_words bit = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
-                            1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
-    union lane_parts a = {x};
-    const union lane_parts set = {(lanes)(bits & bit)};
-    for (int i = 0; i < PARTS; i++) {
-        a.words[i] &= (part_words)(set.words[i] != 0);
-    }
-    return a.all;
+#if defined(__AVX2__)
+    const lane_words bit = {1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7};
+#else
+    const lane_words bit = {1, 1 << 1, 1 << 2, 1 << 3};
+#endif
+    return (lanes)((lane_words)x & (lane_words)((bits & bit) == bit));
 #endif
 }
 
@@ -106,31 +91,52 @@ ALWAYS_INLINE float lanes_reduce_max(lanes x) {
     x = lanes_max(x, LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
     return x[0] > x[1] ? x[0] : x[1];
 }
-#else // where GCC would put a vector in another order number by number
+#else
+typedef float four_lanes __attribute__((vector_size(16)));
+
+ALWAYS_INLINE float larger_of(float x, float y) {
+    return x > y ? x : y;
+}
+
 ALWAYS_INLINE float lanes_sum(lanes x) {
-    float lane[LANES];
-    lanes_store(lane, x);
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) {
-            lane[i] += lane[i + half];
-        }
-    }
-    return lane[0];
+#if defined(__AVX2__)
+    const four_lanes sum = (four_lanes)_mm256_castps256_ps128((__m256)x) +
+                           (four_lanes)_mm256_extractf128_ps((__m256)x, 1);
+#else
+    const four_lanes sum = x;
+#endif
+    return sum[0] + sum[2] + (sum[1] + sum[3]);
 }
 
 ALWAYS_INLINE float lanes_reduce_max(lanes x) {
-    float lane[LANES];
-    lanes_store(lane, x);
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) {
-            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
-        }
-    }
-    return lane[0];
+#if defined(__AVX2__)
+    const four_lanes max = (four_lanes)_mm_max_ps(_mm256_castps256_ps128((__m256)x),
+                                                  _mm256_extractf128_ps((__m256)x, 1));
+#else
+    const four_lanes max = x;
+#endif
+    return larger_of(larger_of(max[0], max[2]), larger_of(max[1], max[3]));
+}
+
+ALWAYS_INLINE lanes lanes_of_halves(lane_halves x) {
+    return (lanes)(__builtin_convertvector(x, lane_words) << 16);
+}
+
+// Rounded as bf16_of does.
+ALWAYS_INLINE lane_halves halves_of_lanes(lanes x) {
+    const lane_words bits = (lane_words)x, is_nan = (lane_words)(x != x);
+    const lane_words rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+    const lane_words halves = (rounded & ~is_nan) | ((bits >> 16 | 0x40u) & is_nan);
+#if defined(__AVX2__)
+    return (lane_halves)_mm_packus_epi32(_mm256_castsi256_si128((__m256i)halves),
+                                         _mm256_extracti128_si256((__m256i)halves, 1));
+#else
+    return __builtin_convertvector(halves, lane_halves);
+#endif
 }
 #endif
 
-// The first `left` of sixteen columns of a matrix, all where `left` is larger; 0 in the other
+// The first `left` of a vector's columns of a matrix, all where `left` is larger; 0 in the other
 // lanes.
 ALWAYS_INLINE lanes lanes_from(const void *from, enum dtype dtype, int64_t left) {
 #if defined(__AVX512F__)
@@ -141,14 +147,15 @@ ALWAYS_INLINE lanes lanes_from(const void *from, enum dtype dtype, int64_t left)
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
     return (lanes)_mm512_slli_epi32(wide, 16);
 #else
+    const size_t count = (size_t)chunk_length(0, left, LANES);
     lanes x = {0};
+    lane_halves half = {0};
     if (dtype == DTYPE_F32) {
-        memcpy(&x, from, (size_t)chunk_length(0, left, LANES) * sizeof(float));
+        memcpy(&x, from, count * sizeof(float));
         return x;
     }
-    float lane[LANES] = {0};
-    load_bf16(lane, from, chunk_length(0, left, LANES));
-    return lanes_load(lane);
+    memcpy(&half, from, count * sizeof(uint16_t));
+    return lanes_of_halves(half);
 #endif
 }
 
@@ -160,16 +167,20 @@ ALWAYS_INLINE void lanes_to(void *to, lanes x, enum dtype dtype, int64_t left) {
     }
 #if defined(__AVX512BF16__)
     _mm256_mask_storeu_epi16(to, lanes_left(left), (__m256i)_mm512_cvtneps_pbh((__m512)x));
-    return;
-#endif
-#endif
+#else
     float lane[LANES];
     lanes_store(lane, x);
+    store_bf16(to, lane, chunk_length(0, left, LANES));
+#endif
+#else
+    const size_t count = (size_t)chunk_length(0, left, LANES);
     if (dtype == DTYPE_F32) {
-        memcpy(to, lane, (size_t)chunk_length(0, left, LANES) * sizeof *lane);
+        memcpy(to, &x, count * sizeof(float));
     } else {
-        store_bf16(to, lane, chunk_length(0, left, LANES));
+        const lane_halves half = halves_of_lanes(x);
+        memcpy(to, &half, count * sizeof(uint16_t));
     }
+#endif
 }
 
 // Two neighbouring vectors.
@@ -184,11 +195,6 @@ ALWAYS_INLINE void lanes_pair_to(void *to, lanes x, lanes y, enum dtype dtype) {
     lanes_to((char *)to + LANES * dtype_size(dtype), y, dtype, LANES);
 }
 
-// The bits of two neighbouring vectors.
-ALWAYS_INLINE uint32_t pair_bits(const uint16_t bits[2]) {
-    return bits[0] | (uint32_t)bits[1] << 16;
-}
-
 // x times y where their bits are set, else 0.
 ALWAYS_INLINE void lanes_pair_products(lanes product[2], const lanes x[2], const lanes y[2],
                                        uint32_t bits) {
@@ -197,8 +203,8 @@ ALWAYS_INLINE void lanes_pair_products(lanes product[2], const lanes x[2], const
     product[1] = (lanes)_mm512_maskz_mul_ps((__mmask16)_kshiftri_mask32(bits, 16), (__m512)x[1],
                                             (__m512)y[1]);
 #else
-    product[0] = lanes_masked(x[0] * y[0], (uint16_t)bits);
-    product[1] = lanes_masked(x[1] * y[1], (uint16_t)(bits >> 16));
+    product[0] = lanes_masked(x[0] * y[0], bits);
+    product[1] = lanes_masked(x[1] * y[1], bits >> LANES);
 #endif
 }
 
@@ -211,8 +217,7 @@ ALWAYS_INLINE void lanes_pair_masked_to(void *to, lanes x, lanes y, uint32_t bit
         return;
     }
 #endif
-    lanes_pair_to(to, lanes_masked(x, (uint16_t)bits), lanes_masked(y, (uint16_t)(bits >> 16)),
-                  dtype);
+    lanes_pair_to(to, lanes_masked(x, bits), lanes_masked(y, bits >> LANES), dtype);
 }
 
 // 2^r for r in [-1/2, 1/2]: polynomials fitted for the least relative error, 7e-8 for results that
@@ -263,7 +268,7 @@ ALWAYS_INLINE lanes lanes_log(lanes x) {
     p = p * square + 2.0f / 5.0f;
     p = p * square + 2.0f / 3.0f;
     p = p * square + 2.0f;
-    return __builtin_convertvector(n, lanes) * 6.93147181e-01f + z * p;
+    return __builtin_convertvector((lane_integers)n, lanes) * 6.93147181e-01f + z * p;
 }
 
 #endif

@@ -229,8 +229,14 @@ ALWAYS_INLINE void store(struct mat m, int64_t row, int64_t column, const float 
 }
 
 // Loops over chunks of rows process whole vectors: past the end of the chunk, but within its
-// buffer.
+// buffer. A vector is what a register holds: GCC keeps longer ones in memory.
+#if defined(__AVX512F__)
 #define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
 
 ALWAYS_INLINE int64_t lanes_of(int64_t count) {
     return (count + LANES - 1) / LANES * LANES;

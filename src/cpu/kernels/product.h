@@ -16,7 +16,7 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
-enum { WORD = 4, VECTOR = 16, VECTORS = PRODUCT_COLUMNS / VECTOR, TRANSPOSED = VECTOR };
+enum { WORD = 4, VECTOR = 16, VECTORS = PRODUCT_COLUMNS / VECTOR };
 
 // --- the product --------------------------------------------------------------------------------
 
@@ -444,6 +444,23 @@ ALWAYS_INLINE void pack_transposed(uint32_t *to, int64_t width, struct mat x, in
             }
         }
     }
+}
+
+// Panels whose columns are rows of x.
+ALWAYS_INLINE void pack_rows_in(void *packed, struct mat x, int64_t first, int64_t last,
+                                int64_t panel) {
+    const int64_t steps = product_steps(x.cols, x.dtype);
+    for (int64_t column = first; column < last; column += panel) {
+        const int64_t width = lanes_of(chunk_length(column, x.rows, panel));
+        uint32_t *to = (uint32_t *)packed + column * steps;
+        for (int64_t j = 0; j < width; j += VECTOR) {
+            pack_transposed(to + j, width, x, column + j, steps);
+        }
+    }
+}
+
+static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
+    pack_rows_in(packed, x, first, last, product_panel(x.rows));
 }
 #endif
 

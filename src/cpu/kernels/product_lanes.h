@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of product.h for instruction sets without AVX-512, in the compiler's vector types,
-// so that every instruction set has them. The sums of a block of 4 rows, some vectors of columns
-// and a word fill the processor's registers. Layouts and the order of sums are those of product.h.
-// Two bf16 are multiplied one after the other, as f32, unless the processor multiplies pairs.
+// so that every instruction set has them. The sums of a block stay in registers for a chunk of the
+// depth, whose part of a panel of b stays in the L1 cache; then they wait in memory for the next
+// chunk. b is packed into panels of 16 columns. The order of sums is that of product.h. Two bf16
+// are multiplied one after the other, as f32, unless the processor multiplies pairs.
 #ifndef BERTH_CPU_KERNELS_PRODUCT_LANES_H
 #define BERTH_CPU_KERNELS_PRODUCT_LANES_H
 
@@ -15,30 +16,31 @@
 #include <arm_neon.h>
 #endif
 
-// Numbers of a vector, which is what a register holds: GCC keeps the sums of longer ones in memory.
-// Vectors of a block's columns: of f32, and where pairs of bf16 take registers for their halves.
+// A block's rows and its vectors of columns, whose sums leave registers for operands, and the rows
+// of a shorter block at the end of a group of rows.
 #if defined(__AVX2__)
-enum { VECTOR = 8, VECTORS = 3, VECTORS_OF_HALVES = 2 }; // of 16 registers
+enum { VECTORS = 2, BLOCK_ROWS = 6, LAST_ROWS = 4 }; // of 16 registers
 #elif defined(__aarch64__)
-enum { VECTOR = 4, VECTORS = 6, VECTORS_OF_HALVES = 4 }; // of 32
+enum { VECTORS = 4, BLOCK_ROWS = 6, LAST_ROWS = 4 }; // of 32
 #else
-enum { VECTOR = 4, VECTORS = 3, VECTORS_OF_HALVES = 4 }; // of 16
+enum { VECTORS = 4, BLOCK_ROWS = 3, LAST_ROWS = 3 }; // of 16
 #endif
-enum { VECTORS_MOST = VECTORS > VECTORS_OF_HALVES ? VECTORS : VECTORS_OF_HALVES };
-enum { BLOCK_ROWS = PRODUCT_ROWS / 2, TRANSPOSED = 8 };
-
-typedef float numbers __attribute__((vector_size(VECTOR * 4)));
-typedef uint32_t words __attribute__((vector_size(VECTOR * 4)));
+// Columns of a panel of b, whatever their number in all.
+enum { PANEL = VECTORS * LANES };
+// A panel stays in the L1 cache for so many steps, while a group of rows is multiplied by it.
+enum { CHUNK_STEPS = 256, GROUP_ROWS = 16 * BLOCK_ROWS };
+enum { FETCHED_STEPS = 16 };
 
 // --- the product --------------------------------------------------------------------------------
 
-// Where a block reads and writes.
+// What a block reads.
 struct block {
     const char *row[BLOCK_ROWS]; // of a
     int64_t step;                // bytes of a from one step to the next
     const uint32_t *columns;     // of a panel of b
-    int64_t width;               // of the panel
     int64_t steps;
+    const char *next;   // after these steps of the panel, which the next blocks read: so many lines
+    int64_t next_lines; // are fetched for every FETCHED_STEPS
 };
 
 // What a word is: one f32, or two bf16, which are multiplied as a pair or one after the other.
@@ -50,137 +52,187 @@ enum word_kind { WORD_SINGLE, WORD_PAIR, WORD_HALVES };
 #define WORD_BF16 WORD_HALVES
 #endif
 
-ALWAYS_INLINE words words_from(const uint32_t *from) {
-    words x;
-    memcpy(&x, from, sizeof x);
-    return x;
+// A word in all lanes. It is spread as a float, or GCC would shift it before.
+ALWAYS_INLINE lane_words word_of(const char *from) {
+    float word;
+    memcpy(&word, from, sizeof word);
+#if defined(__AVX2__)
+    return (lane_words)_mm256_set1_ps(word);
+#else
+    return (lane_words)(lanes){word, word, word, word};
+#endif
 }
 
 // The words as f32, or their first or second halves.
-ALWAYS_INLINE numbers operand_of(words x, enum word_kind kind, int round) {
-    return (numbers)(kind != WORD_HALVES ? x : round == 0 ? x << 16 : x & 0xFFFF0000u);
+ALWAYS_INLINE lanes operand_of(lane_words x, enum word_kind kind, int round) {
+    return (lanes)(kind != WORD_HALVES ? x : round == 0 ? x << 16 : x & 0xFFFF0000u);
 }
 
-ALWAYS_INLINE numbers multiply_add(numbers sum, numbers a, numbers b, enum word_kind kind) {
+ALWAYS_INLINE lanes multiply_add(lanes sum, lanes a, lanes b, enum word_kind kind) {
 #if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
     if (kind == WORD_PAIR) {
-        return (numbers)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
+        return (lanes)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b);
     }
 #endif
     return sum + a * b;
 }
 
-ALWAYS_INLINE void block_sums(numbers sum[BLOCK_ROWS][VECTORS_MOST], const struct block *block,
-                              int vectors, enum word_kind kind) {
+ALWAYS_INLINE void add_products(lanes sum[BLOCK_ROWS][VECTORS], const struct block *block, int rows,
+                                enum word_kind kind) {
     const char *const *row = block->row;
-    const uint32_t *b = block->columns;
+    const uint32_t *b = block->columns, *end = b + block->steps * PANEL;
     const int rounds = kind == WORD_HALVES ? 2 : 1;
-    int64_t at = 0;
-#pragma GCC unroll 4
-    for (int i = 0; i < BLOCK_ROWS; i++) {
-#pragma GCC unroll 6
-        for (int j = 0; j < vectors; j++) {
-            sum[i][j] = (numbers){0};
+    const char *next = block->next;
+    for (int64_t at = 0; b < end;) {
+        const uint32_t *stop = b + chunk_length(0, end - b, FETCHED_STEPS * PANEL);
+        for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
+            __builtin_prefetch(next, 0, 2);
         }
-    }
-    for (int64_t step = 0; step < block->steps; step++, at += block->step, b += block->width) {
+        for (; b < stop; at += block->step, b += PANEL) {
 #pragma GCC unroll 2
-        for (int round = 0; round < rounds; round++) {
-            numbers columns[VECTORS_MOST];
-#pragma GCC unroll 6
-            for (int j = 0; j < vectors; j++) {
-                columns[j] = operand_of(words_from(b + j * VECTOR), kind, round);
-            }
+            for (int round = 0; round < rounds; round++) {
+                lanes columns[VECTORS];
+                if (kind == WORD_HALVES) {
+                    // Words are loaded again for their second halves: they would fill the
+                    // registers.
+                    __asm__ volatile("" ::: "memory");
+                }
 #pragma GCC unroll 4
-            for (int i = 0; i < BLOCK_ROWS; i++) {
-                uint32_t word;
-                memcpy(&word, row[i] + at, sizeof word);
-                const numbers all = operand_of(word + (words){0}, kind, round);
+                for (int j = 0; j < VECTORS; j++) {
+                    lane_words word;
+                    memcpy(&word, b + j * LANES, sizeof word);
+                    columns[j] = operand_of(word, kind, round);
+                }
 #pragma GCC unroll 6
-                for (int j = 0; j < vectors; j++) {
-                    sum[i][j] = multiply_add(sum[i][j], all, columns[j], kind);
+                for (int i = 0; i < rows; i++) {
+                    const lanes all = operand_of(word_of(row[i] + at), kind, round);
+#pragma GCC unroll 4
+                    for (int j = 0; j < VECTORS; j++) {
+                        sum[i][j] = multiply_add(sum[i][j], all, columns[j], kind);
+                    }
                 }
             }
         }
     }
 }
 
-// The first `count` numbers of a vector, and zeros.
-ALWAYS_INLINE numbers numbers_from(const float *from, int64_t count) {
-    numbers x = {0};
-    memcpy(&x, from, (size_t)chunk_length(0, count, VECTOR) * sizeof *from);
-    return x;
-}
-
-ALWAYS_INLINE void store_sums(void *to, enum dtype dtype, numbers sum, int64_t count,
-                              int accumulate) {
-    float lane[VECTOR];
-    if (dtype == DTYPE_F32) {
-        sum = accumulate ? sum + numbers_from(to, count) : sum;
-        memcpy(to, &sum, (size_t)chunk_length(0, count, VECTOR) * sizeof(float));
-        return;
-    }
-    memcpy(lane, &sum, sizeof lane);
-    store_bf16(to, lane, chunk_length(0, count, VECTOR));
-}
-
-ALWAYS_INLINE void block_of(const struct product *p, const struct block *block, int64_t row,
-                            int64_t column, int vectors, enum word_kind kind) {
-    numbers sum[BLOCK_ROWS][VECTORS_MOST];
-    const int64_t rows = chunk_length(row, p->c.rows, BLOCK_ROWS);
-    prefetch_next_rows(p->prefetches);
-    block_sums(sum, block, vectors, kind);
-#pragma GCC unroll 6
-    for (int j = 0; j < vectors; j++) {
-        const int64_t first = column + j * VECTOR, count = p->c.cols - first;
-        if (count <= 0) {
+// Writes the first rows and columns of a block of c.
+ALWAYS_INLINE void write_sums(const struct product *p, lanes sum[BLOCK_ROWS][VECTORS], int64_t row,
+                              int64_t column, int64_t rows, int64_t columns) {
+#pragma GCC unroll 4
+    for (int j = 0; j < VECTORS; j++) {
+        const int64_t first = column + j * LANES, left = columns - j * LANES;
+        if (left <= 0) {
             break;
         }
-        const numbers bias = p->bias == NULL ? (numbers){0} : numbers_from(p->bias + first, count);
-#pragma GCC unroll 4
+        const lanes bias =
+            p->bias == NULL ? (lanes){0} : lanes_from(p->bias + first, DTYPE_F32, left);
+#pragma GCC unroll 6
         for (int i = 0; i < BLOCK_ROWS; i++) {
             if (i < rows) {
+                void *to = row_at(p->c, row + i, first);
                 const float factor = p->factors == NULL ? 1.0f : p->factors[row + i];
-                store_sums(row_at(p->c, row + i, first), p->c.dtype, sum[i][j] * factor + bias,
-                           count, p->accumulate);
+                lanes x = sum[i][j] * factor + bias;
+                x = p->accumulate ? x + lanes_from(to, DTYPE_F32, left) : x;
+                lanes_to(to, x, p->c.dtype, left);
             }
         }
     }
+}
+
+ALWAYS_INLINE void write_block(const struct product *p, lanes sum[BLOCK_ROWS][VECTORS], int64_t row,
+                               int64_t column, int64_t rows) {
+    const int64_t columns = chunk_length(column, p->c.cols, PANEL);
+    if (columns == PANEL) {
+        write_sums(p, sum, row, column, rows, PANEL);
+    } else {
+        write_sums(p, sum, row, column, rows, columns);
+    }
     if (has_epilogue(p)) {
-        epilogue_block(p, row, column, rows, chunk_length(column, p->c.cols, vectors * VECTOR));
+        epilogue_block(p, row, column, rows, columns);
     }
 }
 
-// All rows of some columns of a panel. Rows missing in the last block are read as the last row.
-ALWAYS_INLINE void multiply_columns(const struct product *p, int64_t panel, int64_t width,
-                                    int64_t skipped, int vectors, enum word_kind kind) {
-    struct block block = {.step = p->a_step,
-                          .columns = (const uint32_t *)p->b + panel * p->depth + p->first * width +
-                                     skipped,
-                          .width = width,
-                          .steps = p->last - p->first};
-    for (int64_t row = 0; row < p->c.rows; row += BLOCK_ROWS) {
-        for (int64_t i = 0; i < BLOCK_ROWS; i++) {
-            const int64_t own = row + i < p->c.rows ? row + i : p->c.rows - 1;
-            block.row[i] = (const char *)p->a + own / PRODUCT_ROWS * p->a_strip +
-                           own % PRODUCT_ROWS * p->a_row + p->first * p->a_step;
+// The sums of a block over some steps. Those of earlier steps are in `sums`.
+struct part {
+    int64_t row, column, rows; // of c
+    int64_t first, last;       // steps
+    lanes (*sums)[VECTORS];
+};
+
+// `rows`: those of the block, of which the part may have fewer. Missing rows are read as the last.
+ALWAYS_INLINE void multiply_block(const struct product *p, const struct part *part,
+                                  struct block *block, int rows, enum word_kind kind) {
+    const int begins = part->first == p->first;
+    lanes sum[BLOCK_ROWS][VECTORS];
+#pragma GCC unroll 6
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t row = part->row + (i < part->rows ? i : part->rows - 1);
+        block->row[i] = (const char *)p->a + row / PRODUCT_ROWS * p->a_strip +
+                        row % PRODUCT_ROWS * p->a_row + part->first * p->a_step;
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; j++) {
+            sum[i][j] = begins ? (lanes){0} : part->sums[i][j];
         }
-        block_of(p, &block, row, panel + skipped, vectors, kind);
     }
+    add_products(sum, block, rows, kind);
+    if (part->last == p->last) {
+        prefetch_next_rows(p->prefetches);
+        write_block(p, sum, part->row, part->column, part->rows);
+        return;
+    }
+#pragma GCC unroll 6
+    for (int64_t i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; j++) {
+            part->sums[i][j] = sum[i][j];
+        }
+    }
+}
+
+// All blocks of a group of rows and a panel, for some steps.
+ALWAYS_INLINE void multiply_chunk(const struct product *p, struct part part, int64_t end,
+                                  enum word_kind kind) {
+    const int64_t blocks = (end - part.row + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const uint32_t *panel = (const uint32_t *)p->b + part.column * p->depth;
+    struct block block = {
+        .step = p->a_step,
+        .columns = panel + part.first * PANEL,
+        .steps = part.last - part.first,
+        .next = (const char *)(panel + part.last * PANEL),
+        .next_lines = p->operands_cached ? 0 : (FETCHED_STEPS + blocks - 1) / blocks,
+    };
+    for (; part.row < end; part.row += part.rows, part.sums += part.rows) {
+        const int64_t left = end - part.row;
+        if (kind == WORD_HALVES || left <= LAST_ROWS || left == 2 * LAST_ROWS - 1 ||
+            left == 2 * LAST_ROWS) {
+            part.rows = chunk_length(part.row, end, LAST_ROWS);
+            multiply_block(p, &part, &block, LAST_ROWS, kind);
+        } else {
+            part.rows = chunk_length(part.row, end, BLOCK_ROWS);
+            multiply_block(p, &part, &block, BLOCK_ROWS, kind);
+        }
+        block.next += (block.steps + FETCHED_STEPS - 1) / FETCHED_STEPS * block.next_lines * 64;
+    }
+}
+
+// A group of rows and a panel, at least once where there are no steps.
+ALWAYS_INLINE void multiply_group(const struct product *p, int64_t row, int64_t end, int64_t column,
+                                  enum word_kind kind) {
+    lanes sums[GROUP_ROWS + LAST_ROWS][VECTORS];
+    struct part part = {.row = row, .column = column, .last = p->first, .sums = sums};
+    do {
+        part.first = part.last;
+        part.last += chunk_length(part.first, p->last, CHUNK_STEPS);
+        multiply_chunk(p, part, end, kind);
+    } while (part.last < p->last);
 }
 
 ALWAYS_INLINE void product_of(const struct product *p, enum word_kind kind) {
-    for (int64_t panel = 0; panel < p->c.cols; panel += p->panel) {
-        const int64_t columns = chunk_length(panel, p->c.cols, p->panel);
-        const int64_t width = lanes_of(columns);
-        const int is_wide = kind != WORD_HALVES && width % (VECTORS * VECTOR) == 0;
-        const int vectors = is_wide ? VECTORS : VECTORS_OF_HALVES;
-        for (int64_t skipped = 0; skipped < columns; skipped += vectors * VECTOR) {
-            if (is_wide) {
-                multiply_columns(p, panel, width, skipped, VECTORS, kind);
-            } else {
-                multiply_columns(p, panel, width, skipped, VECTORS_OF_HALVES, kind);
-            }
+    for (int64_t row = 0; row < p->c.rows; row += GROUP_ROWS) {
+        const int64_t end = row + chunk_length(row, p->c.rows, GROUP_ROWS);
+        for (int64_t column = 0; column < p->c.cols; column += PANEL) {
+            multiply_group(p, row, end, column, kind);
         }
     }
 }
@@ -195,10 +247,10 @@ NO_SANITIZE static void multiply_bf16(const struct product *p) {
 
 // --- packing ------------------------------------------------------------------------------------
 
-// `width` words of the depth's step `step` of x [depth, columns], from column `column`.
-ALWAYS_INLINE void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step,
-                              int64_t column) {
-    const int64_t count = chunk_length(column, x.cols, width);
+// `width` words of the depth's step `step` of x [depth, columns], from column `column`, of which x
+// has `count`.
+ALWAYS_INLINE void pack_columns_of(uint32_t *to, int64_t width, struct mat x, int64_t step,
+                                   int64_t column, int64_t count) {
     if (x.dtype == DTYPE_F32) {
         memcpy(to, row_at(x, step, column), (size_t)count * sizeof *to);
     } else {
@@ -211,13 +263,20 @@ ALWAYS_INLINE void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t
     memset(to + count, 0, (size_t)(width - count) * sizeof *to);
 }
 
+ALWAYS_INLINE void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step,
+                              int64_t column) {
+    if (x.cols - column >= width) {
+        pack_columns_of(to, width, x, step, column, width);
+    } else {
+        pack_columns_of(to, width, x, step, column, x.cols - column);
+    }
+}
+
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
-    for (int64_t column = first; column < last; column += panel) {
-        const int64_t width = lanes_of(chunk_length(column, x.cols, panel));
-        uint32_t *to = (uint32_t *)packed + column * steps;
-        for (int64_t step = 0; step < steps; step++, to += width) {
-            pack_words(to, width, x, step, column);
+    const int64_t steps = product_steps(x.rows, x.dtype);
+    for (int64_t step = 0; step < steps; step++) {
+        for (int64_t column = first; column < last; column += PANEL) {
+            pack_words((uint32_t *)packed + column * steps + step * PANEL, PANEL, x, step, column);
         }
     }
 }
@@ -233,23 +292,85 @@ static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
     }
 }
 
-// Columns [column, column + 8) of a panel, from rows of x, 8 steps at a time.
-ALWAYS_INLINE void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
-                                   int64_t steps) {
-    const int64_t count = chunk_length(column, x.rows, TRANSPOSED),
-                  elements = x.dtype == DTYPE_F32 ? 1 : 2;
-    for (int64_t from = 0; from < steps; from += TRANSPOSED) {
-        const int64_t few = chunk_length(from, steps, TRANSPOSED);
-        uint32_t block[TRANSPOSED][TRANSPOSED] = {0};
-        for (int64_t i = 0; i < count; i++) {
-            uint32_t row[TRANSPOSED];
-            memcpy(row, row_at(x, column + i, from * elements), (size_t)few * sizeof *row);
-            for (int64_t step = 0; step < few; step++) {
-                block[step][i] = row[step];
-            }
+// Some words of two vectors.
+#if defined(__clang__) || __GNUC__ >= 12
+#define CHOSEN_WORDS(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define CHOSEN_WORDS(x, y, ...) __builtin_shuffle(x, y, (lane_words){__VA_ARGS__})
+#endif
+
+// Transposes a square of words: in each round, words whose index differs in one bit are swapped.
+ALWAYS_INLINE void transpose_words(lane_words row[LANES]) {
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += 2) {
+        const lane_words one = row[i], other = row[i + 1];
+#if defined(__AVX2__)
+        row[i] = CHOSEN_WORDS(one, other, 0, 8, 2, 10, 4, 12, 6, 14);
+        row[i + 1] = CHOSEN_WORDS(one, other, 1, 9, 3, 11, 5, 13, 7, 15);
+#else
+        row[i] = CHOSEN_WORDS(one, other, 0, 4, 2, 6);
+        row[i + 1] = CHOSEN_WORDS(one, other, 1, 5, 3, 7);
+#endif
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += i % 2 == 0 ? 1 : 3) {
+        const lane_words one = row[i], other = row[i + 2];
+#if defined(__AVX2__)
+        row[i] = CHOSEN_WORDS(one, other, 0, 1, 8, 9, 4, 5, 12, 13);
+        row[i + 2] = CHOSEN_WORDS(one, other, 2, 3, 10, 11, 6, 7, 14, 15);
+#else
+        row[i] = CHOSEN_WORDS(one, other, 0, 1, 4, 5);
+        row[i + 2] = CHOSEN_WORDS(one, other, 2, 3, 6, 7);
+#endif
+    }
+#if defined(__AVX2__)
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const lane_words one = row[i], other = row[i + 4];
+        row[i] = CHOSEN_WORDS(one, other, 0, 1, 2, 3, 8, 9, 10, 11);
+        row[i + 4] = CHOSEN_WORDS(one, other, 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+#endif
+}
+
+// A square of a panel: `count` steps from `step` on, of LANES columns that are rows of x.
+ALWAYS_INLINE void pack_square(uint32_t *to, struct mat x, int64_t column, int64_t step,
+                               int64_t count) {
+    lane_words row[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++) {
+        row[i] = (lane_words){0};
+        if (column + i < x.rows) {
+            memcpy(&row[i], row_at(x, column + i, step * (x.dtype == DTYPE_F32 ? 1 : 2)),
+                   (size_t)count * sizeof(uint32_t));
         }
-        for (int64_t step = 0; step < few; step++) {
-            memcpy(to + (from + step) * width, block[step], sizeof block[step]);
+    }
+    transpose_words(row);
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++) {
+        if (i < count) {
+            memcpy(to + i * PANEL, &row[i], sizeof row[i]);
+        }
+    }
+}
+
+// Columns [column, column + LANES) of a panel.
+ALWAYS_INLINE void pack_transposed(uint32_t *to, struct mat x, int64_t column, int64_t steps) {
+    int64_t step = 0;
+    for (; step + LANES <= steps; step += LANES) {
+        pack_square(to + step * PANEL, x, column, step, LANES);
+    }
+    if (step < steps) {
+        pack_square(to + step * PANEL, x, column, step, steps - step);
+    }
+}
+
+static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
+    const int64_t steps = product_steps(x.cols, x.dtype);
+    for (int64_t column = first; column < last; column += PANEL) {
+        uint32_t *to = (uint32_t *)packed + column * steps;
+        for (int64_t j = 0; j < PANEL; j += LANES) {
+            pack_transposed(to + j, x, column + j, steps);
         }
     }
 }

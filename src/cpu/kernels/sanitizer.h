@@ -40,7 +40,7 @@ static void check_product_memory(const struct product *p) {
         check_row(p->epilogue.u, row);
     }
     for (int64_t column = 0; column < p->c.cols; column += p->panel) {
-        const int64_t width = lanes_of(chunk_length(column, p->c.cols, p->panel));
+        const int64_t width = cpu_round_up(chunk_length(column, p->c.cols, p->panel), 16);
         check_memory((const float *)p->b + column * p->depth + p->first * width,
                      steps * width * (int64_t)sizeof(float));
     }

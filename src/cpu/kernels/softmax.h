@@ -51,13 +51,15 @@ ALWAYS_INLINE lanes power_at(const struct row_scores *row, int64_t c, enum dtype
     return lanes_exp2(lanes_load(row->from + c) * row->scale - row->shift, dtype);
 }
 
-// Those of the 16, or 32, columns from c on that are kept.
-ALWAYS_INLINE uint16_t bits_at(const struct row_scores *row, int64_t c) {
-    return row->drops ? row->mask[c / LANES] : 0xFFFF;
+// Those of a vector's columns from c on that are kept.
+ALWAYS_INLINE uint32_t bits_at(const struct row_scores *row, int64_t c) {
+    const uint32_t all = (1u << LANES) - 1;
+    return row->drops ? (uint32_t)row->mask[c / MASK_COLUMNS] >> c % MASK_COLUMNS & all : all;
 }
 
+// Those of two vectors' columns; c is a multiple of both.
 ALWAYS_INLINE uint32_t pair_bits_at(const struct row_scores *row, int64_t c) {
-    return row->drops ? pair_bits(row->mask + c / LANES) : 0xFFFFFFFF;
+    return bits_at(row, c) | bits_at(row, c + LANES) << LANES;
 }
 
 // Writes the powers that the mask keeps; returns the sum of all.
@@ -100,20 +102,25 @@ struct softmax_weights {
 ALWAYS_INLINE void forward_group(struct softmax_group *group, const struct softmax_weights *to,
                                  float *scores, int drops, enum dtype dtype) {
     const struct attention_rows *rows = group->rows;
-    float sums[LANES], logarithms[LANES];
+    enum { ROWS = SOFTMAX_ROWS > LANES ? SOFTMAX_ROWS : LANES };
+    float sums[ROWS], logarithms[ROWS];
     for (int64_t i = 0; i < group->count; i++) {
         float *s = scores + (group->first + i) * rows->stride;
         set_tail(s, rows->length, NO_SCORE);
         group->shift[i] = row_max(s, rows->length) * group->scale;
     }
-    lanes_store(sums, lanes_all(1.0f));
+    for (int i = 0; i < ROWS; i += LANES) {
+        lanes_store(sums + i, lanes_all(1.0f));
+    }
     for (int64_t i = 0; i < group->count; i++) {
         const int64_t at = group->first + i;
         const struct row_scores row = scores_of(group, i, scores, drops);
         sums[i] = row_powers(row_at(to->weights, at, 0), &row, rows->length, dtype);
         to->factors[at] = rows->keep_scale / sums[i];
     }
-    lanes_store(logarithms, lanes_log(lanes_load(sums)));
+    for (int i = 0; i < ROWS; i += LANES) {
+        lanes_store(logarithms + i, lanes_log(lanes_load(sums + i)));
+    }
     for (int64_t i = 0; i < group->count && to->lse != NULL; i++) {
         to->lse[(group->first + i) * to->lse_stride] = group->shift[i] / LOG2_E + logarithms[i];
     }
@@ -179,7 +186,7 @@ ALWAYS_INLINE float row_products(const struct row_slopes *row, void *to, int64_t
         lanes_store(row->dp + c + LANES, products[1]);
     }
     if (c < length) {
-        const uint16_t bits = bits_at(scores, c);
+        const uint32_t bits = bits_at(scores, c);
         const lanes p = power_at(scores, c, dtype);
         const lanes product = lanes_masked(p * lanes_load(row->dp + c), bits);
         dot += product;
