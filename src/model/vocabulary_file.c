@@ -6,6 +6,7 @@
 #include "core/utf8.h"
 #include "core/words.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -274,7 +275,7 @@ static enum berth_status check_model(struct vocabulary_file *file, const char *p
     if (strcmp(prefix, "##") != 0) {
         return refuse(path, "model.continuing_subword_prefix", "##", prefix, error);
     }
-    file->max_word_length = longest > 0 && longest <= 1 << 20 ? (int)longest : 0;
+    file->max_word_length = longest > 0 ? (int)(longest < INT_MAX ? longest : INT_MAX) : 0;
     file->has_rules = 1;
     return read_rules(file->object, path, &file->rules, error);
 }
