@@ -4,6 +4,7 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "model/export_gguf.h"
 #include "model/export_onnx.h"
 #include "model/folder.h"
@@ -69,12 +70,13 @@ static enum berth_status write_onnx(const struct conversion *conversion,
 
 // --- gguf ---------------------------------------------------------------------------------------
 
-// The folder's own name, or "bert" if it has none.
+// The folder's own name, or "bert" if it has none that is text, as everything in a GGUF file is.
 static void name_model(const char *folder, char *name, size_t size) {
     size_t length;
     const char *own = path_name_trimmed(folder, &length);
-    int dots = strspn(own, ".") >= length;
-    snprintf(name, size, "%.*s", dots ? 4 : (int)length, dots ? "bert" : own);
+    const int is_name = strspn(own, ".") < length && utf8_is_valid(own, length);
+    snprintf(name, size, "%.*s", is_name ? (int)utf8_cut(own, length, size - 1) : 4,
+             is_name ? own : "bert");
 }
 
 // llama.cpp's number for the pooling of a sentence-transformers folder; 0 for another folder, or if

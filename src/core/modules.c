@@ -22,7 +22,7 @@ static const char *const relative_folders[] = {"", BERTH_MODULES_FROM_PROGRAM,
 
 // --- finding modules ----------------------------------------------------------------------------
 
-// The folder of the file that holds this code; "" when it is not known.
+// The folder of the file that holds this code, perhaps "/"; "" when it is not known.
 static void own_folder(char folder[PATH_MAX]) {
     Dl_info info;
     struct link_map *map = NULL;
@@ -37,7 +37,8 @@ static void own_folder(char folder[PATH_MAX]) {
         folder[0] = '\0';
         return;
     }
-    *strrchr(folder, '/') = '\0';
+    char *slash = strrchr(folder, '/');
+    slash[slash == folder] = '\0';
 }
 
 struct search {

@@ -112,7 +112,7 @@ static enum berth_status read_object(const char *path, json **object, struct ber
         *object = json_new_object();
         return *object != NULL ? BERTH_OK : error_no_memory(error, 0, path);
     }
-    TRY(json_read_file(path, object, error));
+    TRY(json_read_python_file(path, object, error)); // another program's results may be infinite
     if (!json_is_object_value(*object)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: expected a JSON object of results; move the file away", path);

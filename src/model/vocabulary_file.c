@@ -6,6 +6,7 @@
 #include "core/utf8.h"
 #include "core/words.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -274,7 +275,7 @@ static enum berth_status check_model(struct vocabulary_file *file, const char *p
     if (strcmp(prefix, "##") != 0) {
         return refuse(path, "model.continuing_subword_prefix", "##", prefix, error);
     }
-    file->max_word_length = longest > 0 && longest <= 1 << 20 ? (int)longest : 0;
+    file->max_word_length = longest > 0 ? (int)(longest < INT_MAX ? longest : INT_MAX) : 0;
     file->has_rules = 1;
     return read_rules(file->object, path, &file->rules, error);
 }
@@ -285,12 +286,38 @@ enum berth_status vocabulary_file_open(const char *path, struct vocabulary_file 
     return check_model(file, path, error);
 }
 
+// Removes the blanks at the ends of the lines, as the tokenizers library does: no word ends in one.
+// A line of nothing else stays, so that it does not become a duplicate of another.
+static void trim_lines(struct vocabulary_file *file) {
+    char *const bytes = file->bytes;
+    size_t kept = 0;
+    for (size_t at = 0; at < file->length;) {
+        const char *newline = memchr(bytes + at, '\n', file->length - at);
+        const size_t next = newline != NULL ? (size_t)(newline - bytes) + 1 : file->length;
+        size_t end = next - (newline != NULL);
+        end -= end > at && bytes[end - 1] == '\r';
+        size_t size = end - at;
+        while (size > 0 && (bytes[at + size - 1] == ' ' || bytes[at + size - 1] == '\t')) {
+            size--;
+        }
+        size = size > 0 ? size : end - at;
+        memmove(bytes + kept, bytes + at, size);
+        memmove(bytes + kept + size, bytes + end, next - end);
+        kept += size + (next - end);
+        at = next;
+    }
+    bytes[kept] = '\0';
+    file->length = kept;
+}
+
 enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file *file,
                                        struct berth_error *error) {
     struct tokens tokens = {.path = path};
     if (!vocabulary_file_is_json(path)) {
         file->rules = text_rules_default;
-        return file_read(path, FILE_LIMIT, &file->bytes, &file->length, error);
+        TRY(file_read(path, FILE_LIMIT, &file->bytes, &file->length, error));
+        trim_lines(file);
+        return BERTH_OK;
     }
     if (file->object == NULL) {
         TRY(vocabulary_file_open(path, file, error));

@@ -149,7 +149,7 @@ static size_t on_header(char *bytes, size_t one, size_t length, void *context) {
     }
     if (exchange->response->invalid_header != NULL) {
         exchange->status = error_set(exchange->error, BERTH_BAD_DATA,
-                                     "%s: invalid or duplicate %s header from the server",
+                                     "%s: invalid, duplicate or too long %s header from the server",
                                      exchange->url, exchange->response->invalid_header);
         return 0;
     }

@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Maximum length of a header. Stores sign the URLs that they redirect to: thousands of characters.
+#define HTTP_HEADER_SIZE 16384
+
 // The headers of the last response of a request; missing texts are empty, missing numbers -1.
 // `linked_*` and `commit` may come from any of the redirects.
 struct http_response {
@@ -19,13 +22,13 @@ struct http_response {
     int64_t length;      // of the body
     int64_t range_first; // Content-Range
     int64_t range_total;
-    char etag[256];        // without quotes; empty when weak
-    char linked_etag[256]; // X-Linked-Etag: of the content that a redirect points to
-    int64_t linked_size;   // X-Linked-Size
-    char commit[64];       // X-Repo-Commit
-    char type[128];        // Content-Type
-    char next[2048];       // Link: <...>; rel="next"
-    char location[2048];
+    char etag[256];              // without quotes; empty when weak
+    char linked_etag[256];       // X-Linked-Etag: of the content that a redirect points to
+    int64_t linked_size;         // X-Linked-Size
+    char commit[64];             // X-Repo-Commit
+    char type[128];              // Content-Type
+    char next[HTTP_HEADER_SIZE]; // Link: <...>; rel="next"
+    char location[HTTP_HEADER_SIZE];
     int encoded;                // has a Content-Encoding, which was not requested
     const char *invalid_header; // the name of an invalid header, a constant; NULL: none
     int is_retryable; // a temporary failure: no connection, connection lost, timeout, 408, 429,
@@ -59,7 +62,7 @@ void http_close(struct http *http);
 
 // BERTH_OK for every complete response, whatever its status (see http_refusal). BERTH_UNAVAILABLE:
 // no connection, connection lost, timeout. BERTH_INTERRUPTED: stopped. BERTH_BAD_DATA: invalid or
-// duplicate headers.
+// duplicate headers, or a URL in one that is too long.
 enum berth_status http_get(struct http *http, const struct http_request *request,
                            const struct http_sink *sink, struct http_response *response,
                            struct berth_error *error);

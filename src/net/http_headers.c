@@ -112,10 +112,22 @@ void http_reset_response(struct http_response *response) {
     response->invalid_header = NULL;
 }
 
+// A part of a URL would lead elsewhere. No other header that is needed here is so long.
+static void refuse_long_url(struct http_response *response, const char *bytes) {
+    static const char *const names[] = {"Link", "Location"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t name = strlen(names[i]);
+        if (caseless_equal_bytes(bytes, names[i], name) && bytes[name] == ':') {
+            response->invalid_header = names[i];
+        }
+    }
+}
+
 void http_parse_header(struct http_response *response, const char *bytes, size_t length) {
-    char line[4096];
+    char line[HTTP_HEADER_SIZE];
     if (length >= sizeof line) {
-        return; // no header needed here is this long
+        refuse_long_url(response, bytes);
+        return;
     }
     snprintf(line, sizeof line, "%.*s", (int)length, bytes);
     size_t end = strcspn(line, "\r\n");

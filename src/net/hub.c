@@ -11,7 +11,7 @@
 
 #define PAGE_LIMIT ((size_t)64 << 20)
 #define NAME_LIMIT 384
-#define FILES_LIMIT ((size_t)1 << 20) // in a repository
+#define ENTRIES_LIMIT ((size_t)1 << 20) // files and folders of a repository
 
 // --- URLs ---------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ static enum berth_status request_commit(const struct hub *hub, const char *revis
 static enum berth_status request_page(const struct hub *hub, const char *url,
                                       struct hub_listing *listing, char **next,
                                       struct berth_error *error) {
-    const size_t before = listing->count;
+    const size_t before = listing->entries;
     struct document document;
     struct http_response response;
     *next = NULL;
@@ -117,12 +117,13 @@ static enum berth_status request_page(const struct hub *hub, const char *url,
         status = hub_listing_add(listing, hub->id, document.text, document.length, error);
     }
     memory_free(document.text);
-    if (status == BERTH_OK && listing->count > FILES_LIMIT) {
-        status = error_set(error, BERTH_BAD_DATA, "%s: the hub lists more than %zu files: refused",
-                           hub->id, FILES_LIMIT);
+    if (status == BERTH_OK && listing->entries > ENTRIES_LIMIT) {
+        status = error_set(error, BERTH_BAD_DATA,
+                           "%s: the hub lists more than %zu files and folders: refused", hub->id,
+                           ENTRIES_LIMIT);
     }
-    // A page without a file is the last one.
-    if (status == BERTH_OK && response.next[0] != '\0' && listing->count > before) {
+    // An empty page is the last one. Of many folders, a page may have nothing else.
+    if (status == BERTH_OK && response.next[0] != '\0' && listing->entries > before) {
         *next = memory_string(response.next);
         status = *next == NULL ? no_memory(error) : BERTH_OK;
     }

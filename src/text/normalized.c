@@ -27,9 +27,11 @@ size_t normalized_point(const struct basic_rules *rules, uint32_t point,
     if ((flags & UNICODE_DROP) != 0 || (is_mark && (flags & UNICODE_KEPT) == 0)) {
         return 0;
     }
-    if ((flags & UNICODE_CJK) != 0) {
+    if ((flags & UNICODE_CJK) != 0) { // of which some are equal to others, and become these
+        uint32_t mapped[UNICODE_MAP_MAX];
+        unicode_map(point, rules->column, rules->mapping, mapped);
         points[0] = points[2] = ' ';
-        points[1] = point;
+        points[1] = mapped[0];
         return 3;
     }
     points[0] = (flags & UNICODE_SPACE) != 0 ? ' ' : point;

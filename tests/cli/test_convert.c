@@ -119,6 +119,44 @@ static void test_output_filled_meanwhile(void **state) {
     expect_all_or_nothing(1);
 }
 
+// The name of the model in a GGUF file is text, whatever its folder is called.
+static void test_names_of_models(void **state) {
+    (void)state;
+    static const char key[] = "general.name";
+    char longest[256] = "";
+    for (size_t i = 0; i < 100; i++) {
+        strcat(longest, "\xC3\xA9");
+    }
+    const struct {
+        const char *folder, *name;
+        size_t length;
+    } cases[] = {{"m\xC3\xB6"
+                  "del",
+                  "m\xC3\xB6"
+                  "del",
+                  6},
+                 {longest, longest, 126},
+                 {"mod\xE9l", "bert", 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct berth_convert_settings settings = {.to = "gguf", .allow_lossy = 1};
+        char *bytes;
+        size_t length;
+        make_model(scratch(cases[i].folder));
+        assert_int_equal(berth_convert(scratch(cases[i].folder), scratch("out"), &settings,
+                                       (struct berth_log){0}, NULL),
+                         BERTH_OK);
+        assert_int_equal(file_read(scratch("out/model.gguf"), 1 << 20, &bytes, &length, NULL),
+                         BERTH_OK);
+        const char *at = memmem(bytes, length, key, strlen(key));
+        assert_non_null(at);
+        at += strlen(key) + 4; // and the type of the value
+        assert_int_equal(little_endian((const unsigned char *)at, 8), cases[i].length);
+        assert_memory_equal(at + 8, cases[i].name, cases[i].length);
+        memory_free(bytes);
+        assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
+    }
+}
+
 // Checks for optional files may fail for lack of memory without harm.
 static void fail_memory(const char *to) {
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
@@ -626,6 +664,7 @@ int main(void) {
         SCRATCH_TEST(test_configs_survive),
         SCRATCH_TEST(test_padding_rows),
         SCRATCH_TEST(test_names),
+        SCRATCH_TEST(test_names_of_models),
         SCRATCH_TEST(test_equal_names),
         SCRATCH_TEST(test_without_a_body),
         SCRATCH_TEST(test_integers_without_scales),

@@ -222,4 +222,25 @@ if [ -n "$torchrun" ] && "$torchrun" --no_python --nproc_per_node 2 true >"$out"
 else
     echo "no torchrun that works: its variables alone were tried"
 fi
+
+# The program in the root folder of a container looks for modules beside it.
+root=$work/root
+mkdir -p "$root/proc"
+cp "$BERTH" "$root/berth"
+ldd "$BERTH" | grep -o '/[^ ]*' | while read -r library; do
+    mkdir -p "$root/${library%/*}"
+    cp -L "$library" "$root$library"
+done
+in_root() { # COMMAND...
+    unshare --map-root-user --mount sh -c 'mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"' "$root" "$@"
+}
+if in_root /berth --version >"$out" 2>"$err"; then
+    what="/berth doctor"
+    in_root /berth doctor >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect_out 'no berth-device-hip.so in /, '
+else
+    echo "no namespaces for users: no other root folder was tried"
+fi
 finish

@@ -44,6 +44,20 @@ rm "$work/torch-3/model.safetensors"
 resume "$work/torch-3" "$work/from-torch"
 is_end "$work/from-torch" || fail "another model from pytorch_model.bin: $(tail -n 1 "$work/compared")"
 
+# A norm of the gradient that is no number, as of an update that overflowed, is NaN in Python's JSON.
+cp -r "$work/checkpoint-3" "$work/overflowed"
+sed -i '0,/"grad_norm": [0-9.]*/s//"grad_norm": NaN/; s/"grad_norm": [0-9][0-9.]*/"grad_norm": Infinity/' \
+    "$work/overflowed/trainer_state.json"
+grep -q '"grad_norm": NaN' "$work/overflowed/trainer_state.json" || fail "no NaN to try"
+mkdir "$work/theirs"
+cp -r "$work/overflowed" "$work/theirs/checkpoint-3"
+for from in "$work/overflowed $work/from-overflowed" "auto $work/theirs"; do
+    resume $from
+    expect_code 0
+    is_end "${from#* }" || fail "another model in ${from#* }: $(tail -n 1 "$work/compared")"
+    grep -q '"grad_norm": null' "${from#* }/trainer_state.json" || fail "the log lost the Trainer's entries"
+done
+
 # Two processes share the moments.
 resume "$work/checkpoint-3" "$work/shared" --virtual_ranks 2
 is_end "$work/shared" || fail "another model of two ranks: $(tail -n 1 "$work/compared")"

@@ -205,6 +205,29 @@ static void test_names_and_calls(void **state) {
     pickle_done(&pickle);
 }
 
+// Values of Python's library that scripts save with their weights: torch's restricted loader knows
+// some of them, too.
+static void test_values_of_scripts(void **state) {
+    (void)state;
+    static const struct raw pickles[] = {
+        RAW(PROTO "ccollections\nCounter\n}(K\3K\1K\5K\1u\x85R."), // of MultiStepLR
+        RAW(PROTO "ccollections\ndeque\n)K\3\x86R(K\1K\2e."),
+        RAW(PROTO "cpathlib\nPosixPath\nX\1\0\0\0/X\1\0\0\0x\x86R."),
+        RAW(PROTO "cpathlib._local\nPosixPath\nX\1\0\0\0x\x85R."),
+        RAW(PROTO "cdatetime\ndatetime\nc_codecs\nencode\nX\1\0\0\0xX\6\0\0\0latin1\x86R\x85R."),
+        RAW(PROTO "cdatetime\ntimedelta\nK\1K\0K\0\x87R."),
+        RAW(PROTO "c__builtin__\nfrozenset\n]K\1a\x85R."),
+        RAW(PROTO "c__builtin__\nbytearray\nX\1\0\0\0xX\7\0\0\0latin-1\x86R."),
+        RAW(PROTO "c__builtin__\nbytes\n)R."),
+        RAW(PROTO "c__builtin__\ncomplex\nK\1K\2\x86R."),
+    };
+    for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++) {
+        struct pickle pickle = read_good(pickles[i], PICKLE_KNOWN_NAMES);
+        assert_true(pickle_is(pickle.root, PICKLE_OPAQUE));
+        pickle_done(&pickle);
+    }
+}
+
 static void test_tensors(void **state) {
     (void)state;
     static const struct raw raw =
@@ -491,6 +514,7 @@ int main(void) {
         SCRATCH_TEST(test_texts),
         SCRATCH_TEST(test_memo),
         SCRATCH_TEST(test_names_and_calls),
+        SCRATCH_TEST(test_values_of_scripts),
         SCRATCH_TEST(test_tensors),
         SCRATCH_TEST(test_unknown_names),
         SCRATCH_TEST(test_malformed),

@@ -598,6 +598,12 @@ static void test_legacy(void **state) {
                                                       "K\0\x85", "K\1\x85") "s."),
                  (struct raw)RAW(KEYS), (struct raw)RAW("\0\0\0\0\0\0\0\0"));
     assert_accepted(1);
+    // As torch.zeros(0, 4)[:, 2:] is saved.
+    write_legacy("a.pt",
+                 (struct raw)RAW(PROTO "}U\1t" TENSOR(STORAGE_ID("Float", "0", "\0") "NtQ", "K\2",
+                                                      "K\0K\2\x86", "K\4K\1\x86") "s."),
+                 (struct raw)RAW(KEYS), (struct raw)RAW("\0\0\0\0\0\0\0\0"));
+    assert_accepted(1);
 }
 
 static void test_legacy_preface(void **state) {

@@ -98,8 +98,17 @@ static void removes_the_results_of_a_model(void **state) {
     }
 }
 
+// The perplexity of run_mlm may be Infinity, which Python's JSON has.
+static void joins_results_of_python(void **state) {
+    const struct berth_field field = log_real("x", 1);
+    scratch_write("all_results.json", "{\"perplexity\": Infinity, \"eval_loss\": NaN, \"y\": 2}");
+    assert_int_equal(results_write_json(scratch_folder, "z", &field, 1, NULL), BERTH_OK);
+    expect_file("all_results.json", "{\n    \"eval_loss\": null,\n    \"perplexity\": null,\n"
+                                    "    \"x\": 1.0,\n    \"y\": 2\n}");
+}
+
 static void refuses_results_of_another_kind(void **state) {
-    static const char *const texts[] = {"[1]", "{\"a\": NaN}"};
+    static const char *const texts[] = {"[1]", "{\"a\": nan}"};
     const struct berth_field field = log_real("x", 1);
     for (size_t i = 0; i < 2; i++) {
         struct berth_error error = {0};
@@ -282,19 +291,13 @@ static void names_a_missing_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(writes_eval_results),
-        SCRATCH_TEST(does_not_depend_on_the_locale),
-        SCRATCH_TEST(prints_reals_as_python),
-        SCRATCH_TEST(joins_json_results),
-        SCRATCH_TEST(joins_results_again),
-        SCRATCH_TEST(removes_the_results_of_a_model),
-        SCRATCH_TEST(refuses_results_of_another_kind),
-        SCRATCH_TEST(writes_probabilities_as_numpy),
-        SCRATCH_TEST(writes_predictions),
-        SCRATCH_TEST(shows_what_is_not_finite),
-        SCRATCH_TEST(leaves_nothing_half_written),
-        SCRATCH_TEST(survives_missing_memory),
-        SCRATCH_TEST(writes_both_files_or_none),
+        SCRATCH_TEST(writes_eval_results),           SCRATCH_TEST(does_not_depend_on_the_locale),
+        SCRATCH_TEST(prints_reals_as_python),        SCRATCH_TEST(joins_json_results),
+        SCRATCH_TEST(joins_results_again),           SCRATCH_TEST(removes_the_results_of_a_model),
+        SCRATCH_TEST(joins_results_of_python),       SCRATCH_TEST(refuses_results_of_another_kind),
+        SCRATCH_TEST(writes_probabilities_as_numpy), SCRATCH_TEST(writes_predictions),
+        SCRATCH_TEST(shows_what_is_not_finite),      SCRATCH_TEST(leaves_nothing_half_written),
+        SCRATCH_TEST(survives_missing_memory),       SCRATCH_TEST(writes_both_files_or_none),
         SCRATCH_TEST(names_a_missing_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

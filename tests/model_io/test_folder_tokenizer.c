@@ -7,6 +7,7 @@
 #include "model/folder.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #define SETTINGS                                                                                   \
     "{\"do_lower_case\": false, \"model_max_length\": 1000000000000000019884624838656, "           \
@@ -278,6 +279,47 @@ static void test_only_tokenizer_json(void **state) {
     }
     assert_file_holds(scratch("target/vocab.txt"), "[PAD]\n[UNK]\na\n<q>\n");
     assert_true(file_exists(scratch("target/tokenizer.json")));
+}
+
+static void test_blanks_after_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *read;
+    } cases[] = {
+        {"[PAD]\n[UNK]\na\n", "[PAD]\n[UNK]\na\n"},
+        {"[PAD] \n[UNK]\t \n b", "[PAD]\n[UNK]\n b"},
+        {"[PAD] \r\n[UNK]\r\na b\t\r\n", "[PAD]\r\n[UNK]\r\na b\r\n"},
+        {"[PAD]\n \n\t\r\n\n[UNK] ", "[PAD]\n \n\t\r\n\n[UNK]"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct vocabulary_file file = {0};
+        scratch_write("vocab.txt", cases[i].text);
+        assert_int_equal(vocabulary_file_read(scratch("vocab.txt"), &file, NULL), BERTH_OK);
+        assert_int_equal(file.length, strlen(cases[i].read));
+        assert_memory_equal(file.bytes, cases[i].read, file.length);
+        vocabulary_file_done(&file);
+    }
+}
+
+// A file may have a number that is to mean "no limit".
+static void test_longest_words(void **state) {
+    (void)state;
+    static const struct {
+        const char *number;
+        int limit;
+    } cases[] = {{"7", 7}, {"1048577", 1048577}, {"1000000000000", INT_MAX}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        struct vocabulary_file file = {0};
+        snprintf(text, sizeof text, WHOLE(NORMALIZER(""), "{%s%s, %s}", ""),
+                 "\"type\": \"WordPiece\", \"max_input_chars_per_word\": ", cases[i].number,
+                 "\"vocab\": {\"[PAD]\": 0, \"[UNK]\": 1}");
+        scratch_write("tokenizer.json", text);
+        assert_int_equal(vocabulary_file_read(scratch("tokenizer.json"), &file, NULL), BERTH_OK);
+        assert_int_equal(file.max_word_length, cases[i].limit);
+        vocabulary_file_done(&file);
+    }
 }
 
 // As transformers 5.24 does: BERT's class, named by a file or by the model's type, has its own
@@ -794,6 +836,8 @@ static void test_generic_class_with_other_rules(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_only_tokenizer_json),
+        SCRATCH_TEST(test_blanks_after_tokens),
+        SCRATCH_TEST(test_longest_words),
         SCRATCH_TEST(test_settings_and_normalizer),
         SCRATCH_TEST(test_which_vocabulary),
         SCRATCH_TEST(test_vocabulary_is_read_once),

@@ -12,7 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define REQUEST_SIZE 8192
+#define REQUEST_SIZE 32768
+#define HEADERS_SIZE 20480 // of a route's own
 #define URLS 16
 
 struct server {
@@ -74,9 +75,11 @@ static void remember(struct server *server, const char *request) {
 
 // The route that answers this request, or a 404.
 static struct server_route choose(struct server *server, const char *request) {
-    char path[2048] = "";
+    char path[REQUEST_SIZE];
     struct server_route chosen = {.status = 404, .body = "not here\n", .length = 9};
-    sscanf(request, "%*s %2047s", path);
+    const char *at = request + strcspn(request, " ");
+    at += strspn(at, " ");
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(at, " \r\n"), at);
     pthread_mutex_lock(&server->mutex);
     remember(server, request);
     for (size_t i = 0; i < server->count; i++) {
@@ -151,13 +154,13 @@ static struct slice slice_of(const struct server_route *route, const char *reque
 
 // Adds the route's headers, with (one) "@PORT@" replaced by the server's port.
 static void own_headers(const struct server *server, const struct server_route *route,
-                        char headers[2048]) {
+                        char headers[HEADERS_SIZE]) {
     const char *given = route->headers != NULL ? route->headers : "";
     const char *mark = strstr(given, "@PORT@");
     if (mark == NULL) {
-        snprintf(headers, 2048, "%s", given);
+        snprintf(headers, HEADERS_SIZE, "%s", given);
     } else {
-        snprintf(headers, 2048, "%.*s%d%s", (int)(mark - given), given, server->port,
+        snprintf(headers, HEADERS_SIZE, "%.*s%d%s", (int)(mark - given), given, server->port,
                  mark + strlen("@PORT@"));
     }
 }
@@ -176,7 +179,8 @@ static int send_padding(int socket, int *used, char *head, size_t bytes) {
 
 static int send_head(const struct server *server, int socket, const struct server_route *route,
                      const struct slice *slice) {
-    char head[REQUEST_SIZE], range[128] = "", length[64] = "", etag[300] = "", headers[2048];
+    char head[REQUEST_SIZE], range[128] = "", length[64] = "", etag[300] = "",
+                             headers[HEADERS_SIZE];
     own_headers(server, route, headers);
     if (strstr(headers, "Content-Range:") != NULL) {
         range[0] = '\0'; // the route sets its own

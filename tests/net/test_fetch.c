@@ -189,6 +189,31 @@ static void test_the_listing_may_have_pages(void **state) {
     server_stop(server);
 }
 
+// The hub lists folders, too, and of a repository with thousands of them whole pages of folders. An
+// empty page is the last one, whatever it links to.
+static void test_pages_without_files(void **state) {
+    (void)state;
+    static const char folders[] =
+        "[{\"type\": \"directory\", \"path\": \"a\", \"oid\": \"" COMMIT "\", \"size\": 0}]";
+    for (int is_empty = 0; is_empty < 2; is_empty++) {
+        struct server_route routes[HUB_ROUTES + 1];
+        const char *const body = is_empty ? "[]" : folders;
+        server_stop(start_pages(routes, "Link: <http://127.0.0.1:@PORT@/page2>; rel=\"next\"\r\n"));
+        routes[HUB_TREE].body = body;
+        routes[HUB_TREE].length = strlen(body);
+        struct server *server = server_start(routes, HUB_ROUTES + 1);
+        setenv("HF_ENDPOINT", server_url(server, "/"), 1);
+        struct outcome outcome = fetch("acme/tiny", 0);
+        assert_int_equal(server_count(server, "GET /page2"), !is_empty);
+        if (is_empty) {
+            assert_int_equal(outcome.status, BERTH_BAD_DATA); // no model
+        } else {
+            assert_published(&outcome);
+        }
+        server_stop(server);
+    }
+}
+
 // A page that links to itself, and pages that link to each other: refused immediately, not
 // requested forever.
 static void test_pages_that_lead_in_a_circle(void **state) {
@@ -466,6 +491,7 @@ int main(void) {
         NET_TEST(test_a_data_set_of_the_hub),
         NET_TEST(test_dot_files_of_a_data_set),
         NET_TEST(test_the_listing_may_have_pages),
+        NET_TEST(test_pages_without_files),
         NET_TEST(test_pages_that_lead_in_a_circle),
         NET_TEST(test_a_page_on_another_host_is_refused),
         NET_TEST(test_hostile_paths_are_refused),

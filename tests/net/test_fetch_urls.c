@@ -183,6 +183,32 @@ static void test_redirects(void **state) {
     server_stop(server);
 }
 
+// The target as a whole, or none: a signed URL that lacks its end is refused by its server.
+static void test_redirects_to_long_urls(void **state) {
+    (void)state;
+    static const struct {
+        size_t length; // of the target
+        const char *problem;
+    } cases[] = {{2047, NULL}, {2048, NULL}, {16300, NULL}, {17000, "too long Location header"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char target[20000] = "/to?signature=", location[sizeof target + 16];
+        memset(target + strlen(target), 'x', cases[i].length - strlen(target));
+        snprintf(location, sizeof location, "Location: %s\r\n", target);
+        const struct server_route routes[] = {
+            {.path = target, .body = TEXT, .length = strlen(TEXT)},
+            {.path = "/from", .status = 302, .body = "", .headers = location}};
+        struct server *server = server_start(routes, 2);
+        struct outcome outcome = fetch(server_url(server, "/from"), 0);
+        if (cases[i].problem == NULL) {
+            assert_fetched(outcome);
+            assert_file_holds(outcome.path, TEXT);
+        } else {
+            assert_refused(outcome, BERTH_BAD_DATA, cases[i].problem);
+        }
+        server_stop(server);
+    }
+}
+
 // The target of a redirect; NULL: refused, because it leaves https or the two protocols.
 static void test_where_redirects_lead(void **state) {
     (void)state;
@@ -309,6 +335,7 @@ int main(void) {
         NET_TEST(test_a_url_whose_content_changes),
         NET_TEST(test_digests_of_a_url),
         NET_TEST(test_redirects),
+        NET_TEST(test_redirects_to_long_urls),
         NET_TEST(test_where_redirects_lead),
         NET_TEST(test_a_data_set_known_by_name),
         NET_TEST(test_offline_nothing_is_asked),

@@ -211,10 +211,11 @@ static void test_normalized_tokens(void **state) {
                                                {"Covid19", ADDED_NORMALIZED},
                                                {"\xCC\x81", ADDED_NORMALIZED},
                                                {"ab", ADDED_NORMALIZED},
-                                               {"ab[e", ADDED_NORMALIZED}};
+                                               {"ab[e", ADDED_NORMALIZED},
+                                               {"b\xEF\xA4\x80", ADDED_NORMALIZED}};
     static const char words[] =
         "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\ncovid19\nZ\xC3\xBCrich\nnew york\n\xE8\xA9\xB1\n"
-        "b [e\n[E1]\nCovid19\n\xCC\x81\nab\nab[e\n";
+        "b [e\n[E1]\nCovid19\n\xCC\x81\nab\nab[e\nb\xEF\xA4\x80\n";
     static const struct {
         const char *text;
         size_t count;
@@ -238,6 +239,12 @@ static void test_normalized_tokens(void **state) {
          "d19\xCC\x81",
          1,
          {{7, 0, 2, 10, 3, 11}}},
+        // U+F900 and U+8C48 are one ideograph.
+        {"B\xE8\xB1\x88"
+         "a",
+         2,
+         {{17, 0, 0, 2, 0, 4}, {5, 1, 2, 3, 4, 5}}},
+        {"b\xEF\xA4\x80 b", 2, {{17, 0, 0, 2, 0, 4}, {6, 1, 3, 4, 5, 6}}},
         {"\xC3\xA9", 1, {{1, 0, 0, 1, 0, 2}}}, // U+0301 becomes nothing, so it is never found
     };
     const struct tokenizer_options options = {

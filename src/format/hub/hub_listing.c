@@ -112,6 +112,7 @@ enum berth_status hub_listing_add(struct hub_listing *listing, const char *id, c
         json_is_array_value(page)
             ? BERTH_OK
             : error_set(error, BERTH_BAD_DATA, "%s: the hub's listing is not an array", id);
+    listing->entries += json_length(page);
     for (size_t i = 0; i < json_length(page) && status == BERTH_OK; i++) {
         status = add_entry(id, json_at(page, i), listing, error);
     }

@@ -24,6 +24,7 @@ struct hub_listing {
     char commit[HUB_COMMIT_SIZE];
     struct hub_file *files; // all files of the commit
     size_t count, capacity;
+    size_t entries; // of all pages: files and folders
 };
 
 // An invalid answer is BERTH_BAD_DATA; `id` names the repository in messages.

@@ -40,7 +40,20 @@ const struct pickle_name pickle_names[] = {
     {"collections.defaultdict", PICKLE_MEANS_DICT, NULL},
     {"torch.device", PICKLE_MEANS_OPAQUE, NULL},
     {"__builtin__.set", PICKLE_MEANS_OPAQUE, NULL},
-    {"_codecs.encode", PICKLE_MEANS_OPAQUE, NULL}, // bytes, in protocol 2
+    {"__builtin__.frozenset", PICKLE_MEANS_OPAQUE, NULL},
+    {"__builtin__.bytearray", PICKLE_MEANS_OPAQUE, NULL},
+    {"__builtin__.complex", PICKLE_MEANS_OPAQUE, NULL},
+    {"__builtin__.bytes", PICKLE_MEANS_OPAQUE, NULL}, // none, in protocol 2
+    {"_codecs.encode", PICKLE_MEANS_OPAQUE, NULL},    // bytes, in protocol 2
+    {"collections.Counter", PICKLE_MEANS_OPAQUE, NULL},
+    {"collections.deque", PICKLE_MEANS_OPAQUE, NULL},
+    {"datetime.date", PICKLE_MEANS_OPAQUE, NULL},
+    {"datetime.datetime", PICKLE_MEANS_OPAQUE, NULL},
+    {"datetime.timedelta", PICKLE_MEANS_OPAQUE, NULL},
+    {"pathlib.PosixPath", PICKLE_MEANS_OPAQUE, NULL},
+    {"pathlib.WindowsPath", PICKLE_MEANS_OPAQUE, NULL},
+    {"pathlib._local.PosixPath", PICKLE_MEANS_OPAQUE, NULL}, // of Python 3.13
+    {"pathlib._local.WindowsPath", PICKLE_MEANS_OPAQUE, NULL},
     {"numpy.dtype", PICKLE_MEANS_OPAQUE, NULL},
     {"numpy.core.multiarray.scalar", PICKLE_MEANS_OPAQUE, NULL},
     {"numpy.core.multiarray._reconstruct", PICKLE_MEANS_OPAQUE, NULL},

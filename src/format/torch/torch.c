@@ -49,6 +49,7 @@ static void measure_shape(const struct pickle_tensor *tensor, struct torch_view 
 }
 
 // Computes the number of elements and the end of the last one in the storage; 0 on overflow.
+// Without elements it is nowhere: a part of an empty tensor has an offset beyond its storage.
 static int measure_extent(const struct pickle_tensor *tensor, int64_t *elements, int64_t *end) {
     int overflow = 0;
     int64_t last = tensor->offset, reach;
@@ -60,10 +61,7 @@ static int measure_extent(const struct pickle_tensor *tensor, int64_t *elements,
                         __builtin_add_overflow(last, reach, &last);
         }
     }
-    if (*elements == 0) {
-        last = tensor->offset;
-    }
-    overflow |= __builtin_add_overflow(last, *elements > 0, end);
+    overflow |= __builtin_add_overflow(*elements > 0 ? last : -1, 1, end);
     return !overflow;
 }
 
@@ -115,7 +113,7 @@ static enum berth_status fill_entry(const struct walk *walk, const struct pickle
         return tensor_error(walk, "it has more elements than the file has bytes for");
     }
     measure_shape(tensor, view);
-    entry->begin = view->storage->begin + (uint64_t)tensor->offset * size;
+    entry->begin = view->storage->begin + (elements > 0 ? (uint64_t)tensor->offset * size : 0);
     entry->end = entry->begin + bytes;
     return BERTH_OK;
 }

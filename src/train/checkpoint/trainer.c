@@ -31,7 +31,7 @@ static enum berth_status read_state(const char *folder, json **state, struct ber
     char *path = path_join(folder, STATE_NAME);
     *state = NULL;
     const enum berth_status status =
-        path != NULL ? json_read_file(path, state, error) : path_no_memory(error);
+        path != NULL ? json_read_python_file(path, state, error) : path_no_memory(error);
     memory_free(path);
     return status;
 }
