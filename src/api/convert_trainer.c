@@ -101,8 +101,8 @@ static void note_settings(const struct conversion *conversion, const struct run_
     const double norm = facts->optimizer.clips != 0 ? facts->optimizer.max_grad_norm : 0;
     if (names == NULL) {
         log_warning(&conversion->log,
-                    "the Trainer has no schedule like this run's: its next update has the rate "
-                    "%.4g of this run, and later ones those of the Trainer's lr_scheduler_type",
+                    "the Trainer has no schedule like this run's: the next update has this run's "
+                    "rate, %.4g, and later ones have those of the Trainer's lr_scheduler_type",
                     facts->next_rate);
         return;
     }

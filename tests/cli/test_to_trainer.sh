@@ -71,6 +71,18 @@ for task in squad classify tokens embed mlm pretrain; do
     ! cmp -s $task/model.safetensors $task-back/model.safetensors || fail "$task: the same with other moments"
     rm -r $task-back $task-3 $task-6
 done
+# The rate is that of the next update, in DeepSpeed's file too.
+run convert squad/checkpoint-3 engine --to deepspeed --zero_stage 0
+python3 - engine/global_step3/mp_rank_00_model_states.pt squad/trainer_state.json <<'END' || fail "another rate"
+import json
+import struct
+import sys
+import zipfile
+rates = {entry["step"]: entry["learning_rate"] for entry in json.load(open(sys.argv[2]))["log_history"]}
+pickle = zipfile.ZipFile(sys.argv[1]).read("mp_rank_00_model_states/data.pkl")
+sys.exit([pickle.count(struct.pack(">d", rates[step])) for step in (3, 4)] != [0, 2])
+END
+rm -r engine
 [ -e embed/checkpoint-3/modules.json ] || fail "no modules of sentence-transformers"
 
 # --- what the Trainer does not have --------------------------------------------------------------
@@ -114,7 +126,7 @@ train squad back --freeze_layers 1 --resume_from_checkpoint there
 expect_err "with its weights and the optimizer's moments"
 cmp run/model.safetensors back/model.safetensors || fail "another model with frozen parameters"
 rm -r run back there
-accept "the Trainer has no schedule like this run's: its next update has the rate 0.0005774 of this run" --schedule poly
+accept "the Trainer has no schedule like this run's: the next update has this run's rate, 0.0005774, and" --schedule poly
 torch_takes squad run/checkpoint-3 there
 rm -r run there
 accept "has no schedule like this run's" --lr_offset 1e-5
@@ -136,7 +148,7 @@ train squad run --resume_from_checkpoint early/checkpoint-3 --rewarmup --save_st
 expect_code 0
 run convert run/checkpoint-4 there --to trainer
 expect_code 0
-expect_err "the Trainer has no schedule like this run's: its next update has the rate 0.00025 of this run"
+expect_err "the Trainer has no schedule like this run's: the next update has this run's rate, 0.00025, and"
 rm -r early run there
 
 # --- the source ----------------------------------------------------------------------------------
