@@ -16,6 +16,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -585,9 +586,9 @@ def check_own_moments(folder, checkpoint, model, work):
         for name, state in ((names[id(parameter)], optimizer.state[parameter]) for parameter in group["params"]):
             if ("LayerNorm" in name or "bias" in name) != (group["weight_decay"] == 0):
                 sys.exit(f"{folder}: {name} is in the other group")
-            key = name if f"exp_avg.{name}" in stored else "bert." + name
-            if not state and f"exp_avg.{key}" not in stored and type(model) is transformers.BertModel:
-                continue  # the pooler, which is not trained
+            key = name if f"exp_avg.{name}" in stored else "bert." + re.search(r"(embeddings|encoder|pooler)\..*", name)[0]
+            if not state and f"exp_avg.{key}" not in stored and "pooler" in name:
+                continue  # a model of embeddings does not train it
             if state["step"] != 3 or any(not torch.equal(state[moment], stored[f"{moment}.{key}"])
                                          for moment in ("exp_avg", "exp_avg_sq")):
                 sys.exit(f"{folder}: {name} has the moments of another parameter")
@@ -701,6 +702,10 @@ def check_ways_back(program, work):
         output = work / "way-back"
         folder = berth_run(program, words, save(work / f"still-{kind.__name__}", kind(make_config(**still))), output, 2)
         check_own_moments(folder, output / "checkpoint-3", kind.from_pretrained(folder), work)
+        if kind is transformers.BertModel:  # sentence-transformers' Trainer gives its optimizer the loss, with the model in it
+            from sentence_transformers.losses import MultipleNegativesRankingLoss
+            loss = MultipleNegativesRankingLoss(sentence_transformers.SentenceTransformer(str(folder), device="cpu"))
+            check_own_moments(folder, output / "checkpoint-3", loss, work)
         shutil.rmtree(output), shutil.rmtree(folder)
 
 
