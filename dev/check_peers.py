@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads what current versions of transformers and sentence-transformers save, and compares results on the
 same texts: embeddings, class probabilities, multi-label sigmoids, tags, words for [MASK], logits of ONNX. Gives
-checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it, and the Trainer's with Berth).
+checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it, also with the moments that
+convert --to trainer writes, and the Trainer's with Berth).
 
     dev/check_peers.py BERTH [MODEL_FOLDER]
 
