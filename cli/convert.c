@@ -6,17 +6,18 @@
 #include <string.h>
 
 static const struct option_row options[] = {
-    {CLI_TEXT("to", "hf"), .unit = "hf|torch|tensorflow|nvidia|deepspeed|onnx|gguf|int8",
+    {CLI_TEXT("to", "hf"), .unit = "FORMAT",
+     .choices = "hf|torch|tensorflow|nvidia|deepspeed|trainer|onnx|gguf|int8",
      .help =
          "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: "
          "Google's checkpoint; nvidia: ckpt_N.pt; deepspeed: DeepSpeed's checkpoint folder "
-         "(these five keep the type of every tensor); onnx: a graph for ONNX Runtime; gguf: "
+         "(these five keep the type of every tensor); trainer: a checkpoint of transformers' "
+         "Trainer with the moments of Berth's checkpoint IN; onnx: a graph for ONNX Runtime; gguf: "
          "the encoder for llama.cpp; int8: a Hugging Face folder with the encoder's matrices in "
          "int8 (compressed-tensors)"},
     {CLI_TEXT("dtype", NULL), .unit = "f32|f16|bf16",
-     .help =
-         "number format of all tensors: f32, f16 or bf16 (onnx and int8: f32; gguf: f32, or f16 "
-         "for the matrices)"},
+     .help = "number format of all tensors: f32, f16 or bf16 (trainer, onnx and int8: f32; gguf: "
+             "f32, or f16 for the matrices)"},
     {CLI_TEXT("names", NULL), .unit = "huggingface|nvidia|kernel", .shown = "as in the model",
      .help = "deepspeed: names of the tensors as in huggingface, in nvidia (also BingBert's), or "
              "in kernel (DeepSpeed's transformer kernel: attn_qkvw and so on)"},

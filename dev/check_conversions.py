@@ -103,7 +103,8 @@ def check_torch(convert, model, expected):
 
 
 SETTINGS = {"optimizer": "adamw", "learning_rate": "0.002", "weight_decay": "0.05", "no_decay": "deepspeed",
-            "adam_beta1": "0.9", "adam_beta2": "0.99", "adam_epsilon": "1e-07", "bias_correction": "true"}
+            "adam_beta1": "0.9", "adam_beta2": "0.99", "adam_epsilon": "1e-07", "bias_correction": "true",
+            "schedule": "linear", "warmup_proportion": "0"}
 WITHOUT_DECAY = ("bias", "LayerNorm.weight")
 
 
@@ -117,8 +118,8 @@ def write_checkpoint(folder, weights):
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     save_file(moments, folder / "optimizer.safetensors")
     (folder / "trainer_state.json").write_text(json.dumps(
-        {"format_version": 1, "global_step": 5, "skipped_steps": 1, "train_batch_size": 4, "log_history": [],
-         "settings": SETTINGS}))
+        {"format_version": 1, "global_step": 5, "skipped_steps": 1, "train_batch_size": 4, "max_steps": 8,
+         "log_history": [{"step": 4, "learning_rate": 0.00125}], "settings": SETTINGS}))
     return moments
 
 
@@ -187,7 +188,7 @@ def check_zero(convert, model, expected):
                 sys.exit("torch's optimizer has another number of updates")
         found = [(group["lr"], group["weight_decay"], group["eps"], *group["betas"])
                  for group in optimizer.param_groups]
-        if found != [(0.002, 0.05, 1e-7, 0.9, 0.99), (0.002, 0.0, 1e-7, 0.9, 0.99)]:
+        if found != [(0.001, 0.05, 1e-7, 0.9, 0.99), (0.001, 0.0, 1e-7, 0.9, 0.99)]:  # the rate of the next update
             sys.exit(f"torch's optimizer has other settings: {found}")
     print(f"torch {torch.__version__}: the optimizer's state of stages 0, 1 and 2 in the modules' order")
 

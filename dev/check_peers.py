@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads what current versions of transformers and sentence-transformers save, and compares results on the
 same texts: embeddings, class probabilities, multi-label sigmoids, tags, words for [MASK], logits of ONNX. Gives
-checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it, and the Trainer's with Berth).
+checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it, also with the moments that
+convert --to trainer writes, and the Trainer's with Berth).
 
     dev/check_peers.py BERTH [MODEL_FOLDER]
 
@@ -16,6 +17,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -553,6 +555,161 @@ def check_moments(program, data, work):
         print(f"{kind}: the moments of {len(values)} parameters of a Trainer's checkpoint")
 
 
+# The same run by Berth and by the Trainer: an update takes every example, so that the order does not matter.
+RUN = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.99, warmup_steps=2, max_steps=6, max_grad_norm=0.5)
+LAYOUT = ("config.json", "model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
+
+
+def berth_run(program, words, model, output, examples):
+    """A run of Berth with a checkpoint in its middle, which is converted to a Trainer's."""
+    options = [word for key, value in RUN.items() for word in ("--" + key, value)]
+    berth(program, *words, "--model", model, "--output", output, "--train_batch_size", examples, "--save_steps", 3,
+          "--precision", "fp32", "--max_seq_length", 64, "--logging_steps", 1, "--schedule", "linear", *options)
+    return convert(program, output / "checkpoint-3", output.with_name(output.name + "-3"), "trainer")
+
+
+def trainer_of(model, output, examples, rows=()):
+    return transformers.Trainer(model=model, train_dataset=list(rows), args=transformers.TrainingArguments(
+        output_dir=str(output), per_device_train_batch_size=examples, logging_steps=1, save_strategy="no", report_to=[],
+        use_cpu=True, disable_tqdm=True, log_level="error", **RUN))
+
+
+def check_own_moments(folder, checkpoint, model, work):
+    """The Trainer's optimizer takes each of Berth's moments for the parameter of its name, in the group of its name."""
+    trainer = trainer_of(model, work / "unused", 1)
+    optimizer, scheduler = trainer.create_optimizer(), trainer.create_scheduler(RUN["max_steps"])
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
+    scheduler.load_state_dict(torch.load(folder / "scheduler.pt", weights_only=True))
+    stored = safetensors.torch.load_file(checkpoint / "optimizer.safetensors")
+    found = 0
+    for group in optimizer.param_groups:
+        for name, state in ((names[id(parameter)], optimizer.state[parameter]) for parameter in group["params"]):
+            if ("LayerNorm" in name or "bias" in name) != (group["weight_decay"] == 0):
+                sys.exit(f"{folder}: {name} is in the other group")
+            key = name if f"exp_avg.{name}" in stored else "bert." + re.search(r"(embeddings|encoder|pooler)\..*", name)[0]
+            if not state and f"exp_avg.{key}" not in stored and "pooler" in name:
+                continue  # a model of embeddings does not train it
+            if state["step"] != 3 or any(not torch.equal(state[moment], stored[f"{moment}.{key}"])
+                                         for moment in ("exp_avg", "exp_avg_sq")):
+                sys.exit(f"{folder}: {name} has the moments of another parameter")
+            found += 1
+    entries = json.loads((checkpoint.with_name("checkpoint-6") / "trainer_state.json").read_text())["log_history"]
+    rate = next(entry["learning_rate"] for entry in entries if entry["step"] == 4)
+    if found * 2 != len(stored) or scheduler.get_last_lr() != [rate] * 2 or optimizer.param_groups[1]["lr"] != rate:
+        sys.exit(f"{folder}: {found} parameters, {scheduler.get_last_lr()} instead of {rate}")
+    optimizer.step(), scheduler.step()
+    print(f"{type(model).__name__}: the Trainer takes the moments of {found} parameters, and the rate {rate:.4g}")
+
+
+def finish_with_trainer(kind, folder, rows, work):
+    trainer = trainer_of(kind.from_pretrained(folder), work, len(rows), rows)
+    trainer.train(resume_from_checkpoint=str(folder))
+    rates = {entry["step"]: entry["learning_rate"] for entry in trainer.state.log_history if "learning_rate" in entry}
+    return {name: value.detach() for name, value in trainer.model.named_parameters()}, rates
+
+
+def distance(found, wanted, checkpoint):
+    """Where the gradient is more than noise, which moves weights in any direction: that of a key's bias is, for example,
+    because this bias does not change the attention."""
+    moments = safetensors.torch.load_file(checkpoint / "optimizer.safetensors")
+    sizes = {name: moments["exp_avg_sq." + name].sqrt() for name in wanted}
+    noise = 1e-5 * max(size.max() for size in sizes.values())
+    return max(((found[name] - wanted[name]).abs() * ((size == 0) | (size > noise))).max().item()
+               for name, size in sizes.items())
+
+
+def check_way_back(program, words, kind, model, rows, work):
+    """The Trainer ends a run of Berth with the weights of Berth, but not if it forgets the moments."""
+    output = work / "way-back"
+    folder = berth_run(program, words, model, output, len(rows))
+    if not all((folder / name).is_file() for name in LAYOUT):
+        sys.exit(f"{folder}: {sorted(os.listdir(folder))}")
+    check_own_moments(folder, output / "checkpoint-3", kind.from_pretrained(folder), work)
+    before, end = (safetensors.torch.load_file(output / name / "model.safetensors") for name in ("checkpoint-3", "."))
+    moved = max((end[name] - before[name]).abs().max().item() for name in end)
+    found, rates = finish_with_trainer(kind, folder, rows, work / "way-back-trainer")
+    log = json.loads((output / "trainer_state.json").read_text())["log_history"]
+    wanted = {entry["step"]: entry["learning_rate"] for entry in log if "learning_rate" in entry}
+    if any(abs(rates[step] - wanted[step]) > 1e-12 for step in range(1, 7)):
+        sys.exit(f"{folder}: the Trainer's rates are {rates}, Berth's were {wanted}")
+    optimizer = torch.load(folder / "optimizer.pt", weights_only=True)
+    torch.save({**optimizer, "state": {}}, folder / "optimizer.pt")
+    forgetful, _ = finish_with_trainer(kind, folder, rows, work / "way-back-trainer")
+    apart, without = (distance(weights, end, output / "checkpoint-3") / moved for weights in (found, forgetful))
+    print(f"{kind.__name__}: the Trainer ends Berth's run {apart:.2g} of its movement apart, without moments {without:.2g}")
+    if not apart < 1e-3 or not without > 100 * apart or without < 0.05:
+        sys.exit(f"{folder}: the Trainer ends Berth's run with other weights")
+    for path in (output, folder):
+        shutil.rmtree(path)
+
+
+def question_rows(path, tokenizer):
+    """Questions of one length, because the Trainer's softmax counts padding, which Berth does not compute."""
+    context = " ".join(SENTENCES)
+    answers = {"the lazy dog is in?": "paris", "the fox is in france?": "france", "is the fox over the?": "lazy dog"}
+    questions = [{"id": question, "question": question, "answers": [{"text": answer, "answer_start": context.index(answer)}]}
+                 for question, answer in answers.items()]
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": context, "qas": questions}]}]}))
+    for question, answer in answers.items():
+        row = tokenizer(question, context, return_offsets_mapping=True)
+        start = context.index(answer)
+        spans = [(i, span) for i, span in enumerate(row.pop("offset_mapping")) if row["token_type_ids"][i] == 1]
+        yield {**row, "start_positions": next(i for i, span in spans if span[0] == start),
+               "end_positions": next(i for i, span in spans if span[1] == start + len(answer))}
+
+
+def check_ways_back(program, work):
+    """Berth's checkpoints of every task as a Trainer's."""
+    still = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.1)
+    tokenizer = make_tokenizer()
+
+    def padded(text, **more):
+        return {**tokenizer(text, padding="max_length", max_length=64), **more}
+
+    texts = [("the quick fox", "good"), ("bad film", "bad"), ("the lazy dog is in paris", "good"), ("cafe", "bad")]
+    (work / "texts.tsv").write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in texts))
+    labels = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
+    kind = transformers.BertForSequenceClassification
+    model = save(work / "still-classes", kind(make_config(**still, **labels)))
+    check_way_back(program, ["finetune", "classify", "--train", work / "texts.tsv"], kind, model,
+                   [padded(text, labels=labels["label2id"][label]) for text, label in texts], work)
+    kind = transformers.BertForQuestionAnswering
+    model = save(work / "still-questions", kind(make_config(**still)))
+    data = work / "still-questions.json"
+    rows = list(question_rows(data, tokenizer))
+    check_way_back(program, ["finetune", "squad", "--train", data], kind, model, rows, work)
+    tags = {"id2label": {0: "B-A", 1: "O"}, "label2id": {"B-A": 0, "O": 1}}
+    kind = transformers.BertForTokenClassification
+    model = save(work / "still-tags", kind(make_config(**still, **tags)))
+    sentences = [[("good", 0), ("film", 1)], [("the", 1), ("fox", 0), ("is", 1)]]
+    (work / "still-tags.txt").write_text("".join("".join(f"{word} {'B-A' if tag == 0 else 'O'}\n" for word, tag in sentence) + "\n"
+                                                 for sentence in sentences))
+    rows = [padded(" ".join(word for word, _ in sentence),
+                   labels=([-100] + [tag for _, tag in sentence] + 64 * [-100])[:64]) for sentence in sentences]
+    check_way_back(program, ["finetune", "tokens", "--train", work / "still-tags.txt"], kind, model, rows, work)
+    (work / "still-pairs.tsv").write_text("sentence1\tsentence2\n" + "good film\tbad film\nthe fox\tthe dog\n")
+    (work / "still-lines.txt").write_text("".join(" ".join(SENTENCES) + "\n\n" for _ in range(20)))
+    vocab = work / "still-vocab.txt"
+    vocab.write_text("".join(word + "\n" for word in tokenizer.convert_ids_to_tokens(range(5 + len(WORDS)))))
+    berth(program, "prepare", "--text", work / "still-lines.txt", "--vocab", vocab, "--output", work / "still-shards",
+          "--max_seq_length", 64, "--max_predictions_per_seq", 5, "--shards", 1, "--test_shards", 1)
+    tasks = {transformers.BertModel: ["finetune", "embed", "--train", work / "still-pairs.tsv"],
+             transformers.BertForMaskedLM: ["pretrain", "--objective", "mlm", "--do_eval", "false",
+                                            "--train_file", work / "still-lines.txt"],
+             transformers.BertForPreTraining: ["pretrain", "--optimizer", "adamw", "--max_predictions_per_seq", 5,
+                                               "--input_dir", next((work / "still-shards").rglob("*.hdf5")).parent]}
+    for kind, words in tasks.items():
+        output = work / "way-back"
+        folder = berth_run(program, words, save(work / f"still-{kind.__name__}", kind(make_config(**still))), output, 2)
+        check_own_moments(folder, output / "checkpoint-3", kind.from_pretrained(folder), work)
+        if kind is transformers.BertModel:  # sentence-transformers' Trainer gives its optimizer the loss, with the model in it
+            from sentence_transformers.losses import MultipleNegativesRankingLoss
+            loss = MultipleNegativesRankingLoss(sentence_transformers.SentenceTransformer(str(folder), device="cpu"))
+            check_own_moments(folder, output / "checkpoint-3", loss, work)
+        shutil.rmtree(output), shutil.rmtree(folder)
+
+
 def check_trainer(program, work):
     model = save(work / "trained", transformers.BertForQuestionAnswering(make_config()))
     data = write_questions(work / "questions.json")
@@ -583,6 +740,7 @@ def check_trainer(program, work):
               "--max_seq_length", 64)
         resume_with_trainer(program, work / "by-epochs/checkpoint-2", data, work)
         check_moments(program, data, work)
+        check_ways_back(program, work)
 
 
 def main():

@@ -984,10 +984,11 @@ enum berth_status berth_init_model(const char *name_or_file, const char *output_
                                    struct berth_error *error);
 
 struct berth_convert_settings {
-    const char *to; /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx", "gguf", "int8" */
-    const char *dtype; /* "f32", "f16" or "bf16" for every floating-point tensor; "onnx": only
-                          "f32"; "gguf": "f32", or "f16" for the matrices. NULL: "f32" for "onnx"
-                          and "gguf", otherwise each tensor keeps its type */
+    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "trainer" (of a
+                          checkpoint), "onnx", "gguf", "int8" */
+    const char *dtype; /* "f32", "f16" or "bf16" for every floating-point tensor; "trainer" and
+                          "onnx": only "f32"; "gguf": "f32", or "f16" for the matrices. NULL: "f32"
+                          for "onnx" and "gguf", otherwise each tensor keeps its type */
     int allow_lossy;   /* continue if tensors must be left out or narrowed */
     const char *names; /* names of the tensors, for "deepspeed": "huggingface", "nvidia" (also
                           BingBert's), or "kernel" (those of DeepSpeed's transformer kernel).

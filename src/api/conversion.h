@@ -33,11 +33,13 @@ struct convert_target {
     int retypes;           // converts all numbers to the first of `dtypes`, if it keeps all tensors
     int holds_head;        // can hold qa_outputs, or a classifier with its pooler
     struct convert_names names[CONVERT_NAMES_MAX];
-    int unties;          // writes tensors that share one block of numbers only once
-    int google_config;   // its readers need bert_config.json
-    const char *reader;  // the program that reads it, if that does not support layer norms before
-                         // the sub-layers; otherwise NULL
-    int holds_optimizer; // can hold the optimizer's state
+    int unties;         // writes tensors that share one block of numbers only once
+    int google_config;  // its readers need bert_config.json
+    const char *reader; // the program that reads it, if that does not support layer norms before
+                        // the sub-layers; otherwise NULL
+    int zero_stages;    // can hold the optimizer's state as --zero_stage says
+    int trainer_groups; // its optimizer's groups are those of transformers' Trainer: biases and
+                        // layer norms do not decay, and frozen parameters are in none
     // Writes the weights to conversion->folder.
     enum berth_status (*write)(const struct conversion *conversion, struct berth_error *error);
 };
@@ -126,5 +128,7 @@ enum berth_status convert_to_tensorflow(const struct conversion *conversion,
 enum berth_status convert_to_nvidia(const struct conversion *conversion, struct berth_error *error);
 enum berth_status convert_to_deepspeed(const struct conversion *conversion,
                                        struct berth_error *error);
+enum berth_status convert_to_trainer(const struct conversion *conversion,
+                                     struct berth_error *error);
 
 #endif

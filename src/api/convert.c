@@ -552,12 +552,11 @@ static enum berth_status choose_optimizer(struct conversion *conversion,
         return error_set(error, BERTH_USAGE,
                          "--zero_stage 0 is for fp32: omit --dtype, or use --zero_stage 1");
     }
-    return stage == NULL || conversion->target->holds_optimizer
+    return stage == NULL || conversion->target->zero_stages
                ? BERTH_OK
-               : error_set(
-                     error, BERTH_USAGE,
-                     "--zero_stage: %s cannot store the optimizer's state; use --to deepspeed",
-                     conversion->target->name);
+               : error_set(error, BERTH_USAGE,
+                           "--zero_stage is for deepspeed; omit it with --to %s",
+                           conversion->target->name);
 }
 
 static enum berth_status check_output(const char *output, struct berth_error *error) {

@@ -556,6 +556,16 @@ static void convert_to(const char *from, const char *folder, const char *to) {
     memory_free(input);
 }
 
+static void test_an_unknown_format(void **state) {
+    (void)state;
+    struct berth_error error;
+    const struct berth_convert_settings settings = {.to = "nonsense"};
+    assert_int_equal(
+        berth_convert(scratch("model"), scratch("none"), &settings, (struct berth_log){0}, &error),
+        BERTH_USAGE);
+    assert_non_null(strstr(error.message, "unknown format \"nonsense\"; expected one of: hf, "));
+}
+
 // From every format, with either of the two files, to every format.
 static void test_configs_survive(void **state) {
     (void)state;
@@ -661,6 +671,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_round_trips),
         SCRATCH_TEST(test_tagger_with_pooler),
+        SCRATCH_TEST(test_an_unknown_format),
         SCRATCH_TEST(test_configs_survive),
         SCRATCH_TEST(test_padding_rows),
         SCRATCH_TEST(test_names),

@@ -351,7 +351,7 @@ expect_code 73
 expect_err "is a file"
 run convert squad-minilm new --to nonsense
 expect_code 2
-expect_err "expected one of: hf, "
+expect_err "option to: expected one of hf, torch, "
 for words in "hf f64" "torch f" "onnx f16" "gguf bf16"; do
     run convert squad-minilm new --to "${words% *}" --dtype "${words#* }"
     expect_code 2

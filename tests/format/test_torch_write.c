@@ -24,6 +24,8 @@ static const struct torch_node items[] = {
     {.kind = TORCH_SIZE, .count = 2, .shape = shape},
     {.kind = TORCH_TENSORS, .count = 1, .tensors = &shard},
 };
+static const struct torch_node gap[] = {
+    {.kind = TORCH_TRUTH}, {.kind = TORCH_ABSENT}, {.kind = TORCH_NONE}};
 static const struct torch_node members[] = {
     {.key = "model",
      .kind = TORCH_TENSORS,
@@ -38,6 +40,7 @@ static const struct torch_node members[] = {
     {.key = "list", .kind = TORCH_LIST, .count = 3, .children = items},
     {.key = "empty", .kind = TORCH_DICT},
     {.key = "nothing", .kind = TORCH_TENSORS},
+    {.key = "gap", .kind = TORCH_DICT, .count = 3, .children = gap},
 };
 static const struct torch_node root = {
     .kind = TORCH_DICT, .count = sizeof members / sizeof *members, .children = members};
@@ -91,7 +94,7 @@ static void test_round_trip(void **state) {
         assert_tensor(&file, i, name, &tensors[i]);
     }
     assert_tensor(&file, 6, "list.2.w", &shard);
-    assert_int_equal(pickle_length(pickle->root), 10);
+    assert_int_equal(pickle_length(pickle->root), 11);
     assert_true(pickle_integer(pickle_member(pickle, pickle->root, "step"), &number));
     assert_int_equal(number, 5);
     assert_true(pickle_integer(pickle_member(pickle, pickle->root, "large"), &number));
@@ -106,6 +109,9 @@ static void test_round_trip(void **state) {
     const struct pickle_value *size = pickle_item(pickle, list, 1);
     assert_true(pickle_integer(pickle_item(pickle, size, 1), &number) && number == 3);
     assert_true(pickle_is(pickle_member(pickle, pickle->root, "nothing"), PICKLE_DICT));
+    const struct pickle_value *dict = pickle_member(pickle, pickle->root, "gap");
+    assert_int_equal(pickle_length(dict), 2);
+    assert_true(pickle_integer(pickle_key(pickle, dict, 1), &number) && number == 2);
     torch_close(&file);
 }
 

@@ -52,6 +52,46 @@ static void test_settings_and_numbers(void **state) {
     run_facts_done(&facts);
 }
 
+// Of an update that follows skipped ones, an earlier phase, a restart of the schedule.
+static void test_the_next_rate(void **state) {
+    static const struct {
+        const char *text;
+        int64_t scheduled;
+        double rate;
+    } cases[] = {
+        {"\"max_steps\":20", 10, 0.25},
+        {"\"max_steps\":20,\"skipped_steps\":2", 8, 0.3},
+        {"\"max_steps\":20,\"skipped_steps\":2,\"phase_start\":3", 5, 0.375},
+        {"\"max_steps\":20,\"schedule_start\":6", 10, 0.35714285714285715}, // 10 of 14 are left
+        {"\"max_steps\":0", 10, 0.125},                                     // the last one logged
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run_facts facts;
+        char text[600];
+        snprintf(text, sizeof text,
+                 "{\"global_step\":10,%s,\"log_history\":[{\"learning_rate\":0.125}],\"settings\":{"
+                 "\"learning_rate\":\"0.5\",\"warmup_proportion\":\"0\",\"freeze_layers\":\"2\"}}",
+                 cases[i].text);
+        assert_int_equal(read_facts(&facts, text, NULL), BERTH_OK);
+        assert_int_equal(facts.scheduled, cases[i].scheduled);
+        assert_true(facts.next_rate == cases[i].rate);
+        assert_true(facts.schedule.learning_rate == 0.5);
+        assert_int_equal(facts.optimizer.frozen.layers, 2);
+        run_facts_done(&facts);
+    }
+    // The length of such a schedule is not in the file.
+    struct run_facts facts;
+    assert_int_equal(
+        read_facts(&facts,
+                   "{\"global_step\":10,\"max_steps\":20,\"log_history\":[],\"settings\":{"
+                   "\"learning_rate\":\"0.5\",\"steps_rule\":\"epochs\"}}",
+                   NULL),
+        BERTH_OK);
+    assert_null(facts.schedule.row);
+    assert_true(facts.next_rate == 0.5);
+    run_facts_done(&facts);
+}
+
 static void test_what_does_not_fit_is_refused(void **state) {
     static const struct {
         const char *text, *part;
@@ -75,6 +115,7 @@ static void test_what_does_not_fit_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_settings_and_numbers),
+        SCRATCH_TEST(test_the_next_rate),
         SCRATCH_TEST(test_what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

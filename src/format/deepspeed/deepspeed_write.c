@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/deepspeed/deepspeed.h"
+#include "format/torch/optimizer_nodes.h"
 #include "format/torch/torch_nodes.h"
 
 #include <inttypes.h>
@@ -76,47 +77,28 @@ static void fill_groups(struct group_list *list, const struct deepspeed_optimize
 
 // --- the optimizer of stage 0 -------------------------------------------------------------------
 
-enum { STATE_NODES = 3 }; // of a parameter: the number of updates and its moments
-
-// torch's state_dict of an optimizer. Its nodes refer to the struct and to `memory` (memory_free,
-// also after a failure).
+// torch's state_dict of an optimizer. Its nodes refer to the struct, which must not move.
 struct full_state {
+    struct optimizer_nodes nodes; // optimizer_nodes_done, also after a failure
     struct group_list groups;
-    struct torch_node params[DEEPSPEED_MAX_GROUPS], children[2];
-    struct torch_node *memory; // [count] states, [count] numbers, [count][STATE_NODES]
+    struct torch_node children[2];
 };
-
-static void fill_states(struct full_state *full, const struct deepspeed_optimizer *optimizer) {
-    const size_t total = parameter_count(optimizer);
-    struct torch_node *states = full->memory, *numbers = states + total;
-    struct torch_node *members = numbers + total;
-    size_t index = 0;
-    for (size_t g = 0; g < optimizer->group_count; g++) {
-        const struct deepspeed_group *group = &optimizer->groups[g];
-        full->params[g] = node_many("params", TORCH_LIST, numbers + index, group->count);
-        for (size_t i = 0; i < group->count; i++, index++) {
-            struct torch_node *state = members + index * STATE_NODES;
-            state[0] = node_integer("step", optimizer->updates);
-            state[1] = node_tensor("exp_avg", &group->states[DEEPSPEED_EXP_AVG][i]);
-            state[2] = node_tensor("exp_avg_sq", &group->states[DEEPSPEED_EXP_AVG_SQ][i]);
-            states[index] = node_many(NULL, TORCH_DICT, state, STATE_NODES);
-            numbers[index] = node_integer(NULL, (int64_t)index);
-        }
-    }
-}
 
 static enum berth_status fill_full_state(struct full_state *full,
                                          const struct deepspeed_optimizer *optimizer,
                                          struct berth_error *error) {
-    const size_t total = parameter_count(optimizer);
-    full->memory = memory_array(total * (2 + STATE_NODES), sizeof *full->memory);
-    if (full->memory == NULL) {
-        return error_no_memory(error, total * (2 + STATE_NODES) * sizeof *full->memory,
-                               "the state of the optimizer");
+    struct optimizer_nodes_group groups[DEEPSPEED_MAX_GROUPS];
+    for (size_t i = 0; i < optimizer->group_count; i++) {
+        const struct deepspeed_group *group = &optimizer->groups[i];
+        groups[i] =
+            (struct optimizer_nodes_group){.exp_avg = group->states[DEEPSPEED_EXP_AVG],
+                                           .exp_avg_sq = group->states[DEEPSPEED_EXP_AVG_SQ],
+                                           .count = group->count};
     }
-    fill_states(full, optimizer);
-    fill_groups(&full->groups, optimizer, full->params);
-    full->children[0] = node_many("state", TORCH_DICT, full->memory, total);
+    TRY(optimizer_nodes_init(&full->nodes, groups, optimizer->group_count,
+                             node_integer("step", optimizer->updates), error));
+    fill_groups(&full->groups, optimizer, full->nodes.params);
+    full->children[0] = full->nodes.state;
     full->children[1] =
         node_many("param_groups", TORCH_LIST, full->groups.groups, optimizer->group_count);
     return BERTH_OK;
@@ -203,7 +185,7 @@ static enum berth_status write_model_with_optimizer(const char *folder,
             .ties = node_none("shared_params")};
         status = write_model(folder, out, &extras, error);
     }
-    memory_free(full.memory);
+    optimizer_nodes_done(&full.nodes);
     return status;
 }
 
@@ -272,6 +254,8 @@ static void flat_groups_done(struct flat_groups *flat, size_t groups) {
         }
     }
 }
+
+enum { STATE_NODES = 3 }; // of a partition: the number of updates and its moments
 
 // A rank's partitions. Its nodes refer to the struct, which must not move.
 struct shard {

@@ -80,6 +80,7 @@ const struct torch_file *torch_of(const struct tensor_file *file);
 // dictionary; NULL: its index there, as an integer.
 enum torch_kind {
     TORCH_NONE,
+    TORCH_ABSENT,  // in a dictionary: no entry, so that its index is no key
     TORCH_TRUTH,   // integer: 0 or 1
     TORCH_INTEGER, // integer
     TORCH_REAL,    // real

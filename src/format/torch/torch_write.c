@@ -167,18 +167,27 @@ static enum berth_status put_tensors(struct output *out, const struct torch_node
 static enum berth_status put_node(struct output *out, const struct torch_node *node,
                                   unsigned depth);
 
+static enum berth_status put_child(struct output *out, const struct torch_node *node, size_t index,
+                                   unsigned depth) {
+    const struct torch_node *child = &node->children[index];
+    if (child->kind == TORCH_ABSENT) {
+        return BERTH_OK;
+    }
+    if (node->kind == TORCH_DICT && child->key != NULL) {
+        put_text(out, child->key);
+    } else if (node->kind == TORCH_DICT) {
+        put_integer(out, (int64_t)index);
+    }
+    return put_node(out, child, depth + 1);
+}
+
 static enum berth_status put_children(struct output *out, const struct torch_node *node,
                                       unsigned depth) {
     int is_dict = node->kind == TORCH_DICT;
     put_code(out, is_dict ? '}' : ']'); // EMPTY_DICT, EMPTY_LIST
     for (size_t i = 0; i < node->count; i++) {
         begin_entry(out, i);
-        if (is_dict && node->children[i].key != NULL) {
-            put_text(out, node->children[i].key);
-        } else if (is_dict) {
-            put_integer(out, (int64_t)i);
-        }
-        TRY(put_node(out, &node->children[i], depth + 1));
+        TRY(put_child(out, node, i, depth));
         end_entry(out, i, node->count, is_dict ? 'u' : 'e'); // SETITEMS, APPENDS
     }
     return BERTH_OK;

@@ -21,8 +21,10 @@ struct reading {
     const struct torch_file *torch;
     const char *prefix;                   // of the names of the optimizer's tensors
     const struct pickle_value *optimizer; // its state_dict
-    const struct weight **parameters;     // in the order of their numbers
+    const struct weight **parameters;     // in the order of their numbers; NULL: not in the weights
     size_t count;
+    size_t poolers;   // at the end of each group: 1 if the module has one and the weights have none
+    int omits_frozen; // the parameters that this run freezes have no number, and no moments
     const struct tensor_entry **entries; // as in struct moments_source
 };
 
@@ -77,13 +79,21 @@ static size_t count_decaying(const struct reading *reading, decay_rule *decays) 
     return count;
 }
 
+// transformers' BertModel has a pooler after everything else, which a model of embeddings does not
+// use. Berth's have none.
+static size_t count_poolers(const struct reading *reading, const struct param_table *table) {
+    const int has_pooler = weights_find(reading->from->weights, "bert.pooler.dense.weight") != NULL;
+    return table->head == PARAM_HEAD_EMBEDDING && !has_pooler ? 1 : 0;
+}
+
 // Moves parameters that decay to the front, keeping the order otherwise.
 static enum berth_status sort_by_group(struct reading *reading, decay_rule *decays,
                                        struct berth_error *error) {
-    const struct weight **sorted = memory_array(reading->count, sizeof *sorted);
+    const size_t all = reading->count + GROUPS_MAX * reading->poolers;
+    const struct weight **sorted = memory_array(all, sizeof *sorted);
     size_t used = 0;
     if (sorted == NULL) {
-        return error_no_memory(error, reading->count * sizeof *sorted, "a list");
+        return error_no_memory(error, all * sizeof *sorted, "a list");
     }
     for (int group = 1; group >= 0; group--) {
         for (size_t i = 0; i < reading->count; i++) {
@@ -91,9 +101,13 @@ static enum berth_status sort_by_group(struct reading *reading, decay_rule *deca
                 sorted[used++] = reading->parameters[i];
             }
         }
+        for (size_t i = 0; i < reading->poolers; i++) {
+            sorted[used++] = NULL;
+        }
     }
     memory_free(reading->parameters);
     reading->parameters = sorted;
+    reading->count = used;
     return BERTH_OK;
 }
 
@@ -116,8 +130,8 @@ static enum berth_status number_parameters(struct reading *reading, int *is_know
     }
     *is_known = count == 1 && all == reading->count;
     for (size_t i = 0; i < sizeof rules / sizeof *rules && !*is_known; i++) {
-        if (count == GROUPS_MAX && all == reading->count &&
-            count_decaying(reading, rules[i]) == sizes[0]) {
+        if (count == GROUPS_MAX && all == reading->count + GROUPS_MAX * reading->poolers &&
+            count_decaying(reading, rules[i]) + reading->poolers == sizes[0]) {
             *is_known = 1;
             return sort_by_group(reading, rules[i], error);
         }
@@ -125,11 +139,24 @@ static enum berth_status number_parameters(struct reading *reading, int *is_know
     return BERTH_OK;
 }
 
+// Some programs give their optimizer only what is trained.
+static void omit_frozen(struct reading *reading) {
+    size_t used = 0;
+    for (size_t i = 0; i < reading->count; i++) {
+        if (!optimizer_freezes(reading->from->optimizer, reading->parameters[i]->name)) {
+            reading->parameters[used++] = reading->parameters[i];
+        }
+    }
+    reading->omits_frozen = used < reading->count;
+    reading->count = used;
+}
+
 // --- the tensors --------------------------------------------------------------------------------
 
 static size_t index_of(const struct reading *reading, const char *name) {
     size_t i = 0;
-    while (i < reading->count && strcmp(reading->parameters[i]->name, name) != 0) {
+    while (i < reading->count &&
+           (reading->parameters[i] == NULL || strcmp(reading->parameters[i]->name, name) != 0)) {
         i++;
     }
     return i;
@@ -149,7 +176,11 @@ static const struct tensor_entry *find_moment(const struct reading *reading, siz
     return fits ? found : NULL;
 }
 
-// Sets *is_found to whether every parameter of the table has both moments.
+static int has_no_moments(const struct reading *reading, const char *name) {
+    return reading->omits_frozen && optimizer_freezes(reading->from->optimizer, name);
+}
+
+// Sets *is_found to whether every parameter of the table that should has both moments.
 static enum berth_status find_all(struct reading *reading, const struct param_table *table,
                                   int *is_found, struct berth_error *error) {
     static const char *const moments[MOMENTS] = {"exp_avg", "exp_avg_sq"};
@@ -164,7 +195,7 @@ static enum berth_status find_all(struct reading *reading, const struct param_ta
             const struct tensor_entry *found =
                 number < reading->count ? find_moment(reading, number, moments[k]) : NULL;
             reading->entries[k * table->count + i] = found;
-            *is_found = found != NULL;
+            *is_found = found != NULL || has_no_moments(reading, table->params[i].name);
         }
     }
     return BERTH_OK;
@@ -209,7 +240,12 @@ static enum berth_status read_all(struct reading *reading, struct state *state, 
         return BERTH_OK;
     }
     TRY(list_parameters(reading, error));
+    reading->poolers = count_poolers(reading, state->table);
     TRY(number_parameters(reading, &is_found, error));
+    if (!is_found) {
+        omit_frozen(reading);
+        TRY(number_parameters(reading, &is_found, error));
+    }
     if (is_found) {
         TRY(find_all(reading, state->table, &is_found, error));
     }

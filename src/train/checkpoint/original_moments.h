@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The moments in ckpt_<step>.pt of NVIDIA's, Habana's and Berth's pre-training and in optimizer.pt
 // of transformers' Trainer: those of FusedLAMB, FusedAdam and torch's own optimizers, whose
-// state_dict numbers the parameters in the order of the module, first those that decay.
+// state_dict numbers the parameters in the order of the module, first those that decay; frozen ones
+// may have no number.
 #ifndef BERTH_TRAIN_ORIGINAL_MOMENTS_H
 #define BERTH_TRAIN_ORIGINAL_MOMENTS_H
 

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define NAME_SIZE 128
 #define CHUNK_ELEMENTS ((int64_t)1 << 20) // elements copied between device and file at a time
@@ -130,6 +131,10 @@ static enum berth_status read_chunk(struct transfer *transfer, const struct tens
 static enum berth_status import_chunk(struct transfer *transfer, const struct tensor_entry *entry,
                                       int64_t first, int64_t count, float *values,
                                       struct berth_error *error) {
+    if (entry == NULL) {
+        memset(values, 0, (size_t)count * sizeof *values);
+        return BERTH_OK;
+    }
     return tensor_file_read_f32(transfer->source->file, entry, first, count, values, error);
 }
 

@@ -31,8 +31,8 @@ enum berth_status state_file_read_moments(struct state *state, const char *folde
                                           struct berth_error *error);
 
 // The moments in a file of another format: the tensors of all first moments, then of all second
-// ones, in the order of the table. A tensor may have more elements than its parameter; the excess
-// is ignored.
+// ones, in the order of the table; NULL: zeros. A tensor may have more elements than its parameter;
+// the excess is ignored.
 struct moments_source {
     const struct tensor_file *file;
     const struct tensor_entry *const *entries; // [2 * table->count]

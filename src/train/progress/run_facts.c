@@ -8,7 +8,8 @@
 #include <string.h>
 
 static int is_needed(const struct option_row *row) {
-    return strcmp(row->group, "optimizer") == 0 || strcmp(row->name, "learning_rate") == 0;
+    return strcmp(row->group, "optimizer") == 0 || strcmp(row->group, "learning-rate") == 0 ||
+           strncmp(row->name, "freeze_", 7) == 0;
 }
 
 enum berth_status run_facts_settings(const json *state, struct berth_config *config,
@@ -25,14 +26,6 @@ enum berth_status run_facts_settings(const json *state, struct berth_config *con
     return optimizer_settle(config, error);
 }
 
-static enum berth_status read_settings(struct run_facts *facts, struct berth_error *error) {
-    struct berth_config config;
-    TRY(run_facts_settings(facts->state, &config, error));
-    facts->optimizer = optimizer_of(&config);
-    facts->learning_rate = config.learning_rate;
-    return BERTH_OK;
-}
-
 static void find_last_rate(struct run_facts *facts) {
     const json *history = json_member(facts->state, "log_history");
     for (size_t i = 0; json_is_array_value(history) && i < json_length(history); i++) {
@@ -40,6 +33,45 @@ static void find_last_rate(struct run_facts *facts) {
         facts->learning_rate =
             json_is_number_value(rate) ? json_as_real(rate) : facts->learning_rate;
     }
+}
+
+// The length of the schedule: the run's updates, 0 if the file does not say it. By the steps_rule
+// "epochs" it is another one, which is not in the file.
+static enum berth_status read_length(const struct run_facts *facts, const char *path,
+                                     int64_t *length, struct berth_error *error) {
+    const json *settings = json_member(progress_own_keys(facts->state), "settings");
+    const char *rule = json_text(json_member(settings, "steps_rule"));
+    *length = 0;
+    return rule != NULL && strcmp(rule, "epochs") == 0
+               ? BERTH_OK
+               : json_get_integer(facts->state, path, "max_steps", length, error);
+}
+
+static enum berth_status read_schedule(struct run_facts *facts, const struct berth_config *config,
+                                       const char *path, struct berth_error *error) {
+    int64_t length, start = 0;
+    TRY(read_length(facts, path, &length, error));
+    TRY(json_get_integer(progress_own_keys(facts->state), path, "schedule_start", &start, error));
+    facts->schedule.learning_rate = config->learning_rate;
+    if (length > 0) {
+        TRY(schedule_init(&facts->schedule, config, length, error));
+        if (start > 0) {
+            schedule_restart(&facts->schedule, config, start);
+        }
+        facts->next_rate = schedule_rate(&facts->schedule, facts->scheduled);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_settings(struct run_facts *facts, const char *path,
+                                       struct berth_error *error) {
+    struct berth_config config;
+    TRY(run_facts_settings(facts->state, &config, error));
+    facts->optimizer = optimizer_of(&config);
+    facts->learning_rate = config.learning_rate;
+    find_last_rate(facts);
+    facts->next_rate = facts->learning_rate;
+    return read_schedule(facts, &config, path, error);
 }
 
 static enum berth_status read_numbers(struct run_facts *facts, const char *path,
@@ -55,6 +87,7 @@ static enum berth_status read_numbers(struct run_facts *facts, const char *path,
                          error));
     const int64_t start = phase_start > moments_start ? phase_start : moments_start;
     facts->updates = facts->step - start - facts->skipped;
+    facts->scheduled = facts->step - phase_start - facts->skipped;
     return facts->step >= 0 && facts->skipped >= 0 && facts->updates >= 0
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
@@ -69,8 +102,7 @@ enum berth_status run_facts_read(struct run_facts *facts, const char *path,
     *facts = (struct run_facts){0};
     TRY_DONE(json_read_file(path, &facts->state, error));
     TRY_DONE(read_numbers(facts, path, error));
-    TRY_DONE(read_settings(facts, error));
-    find_last_rate(facts);
+    TRY_DONE(read_settings(facts, path, error));
 done:
     if (status != BERTH_OK) {
         run_facts_done(facts);

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/convert_optimizer.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "model/module_order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- reading ------------------------------------------------------------------------------------
+
+// Reads the tensors of `weights` in fp32 under the target's names, without the second names of tied
+// tensors.
+static enum berth_status read_row(const struct conversion *conversion,
+                                  const struct weights *weights, struct outgoing *row,
+                                  struct berth_error *error) {
+    struct convert_names names = *conversion->names;
+    struct conversion plain = *conversion;
+    names.ties = 0;
+    plain.names = &names;
+    plain.weights = *weights;
+    plain.retypes = 1;
+    plain.matrices = TENSOR_F32;
+    return outgoing_read(&plain, row, error);
+}
+
+static enum berth_status read_moment(const struct conversion *conversion, const char *path,
+                                     const char *prefix, struct outgoing *row,
+                                     struct berth_error *error) {
+    struct weights weights;
+    TRY(weights_open(&weights, path, 0, error));
+    weights_select(&weights, prefix);
+    const enum berth_status status = read_row(conversion, &weights, row, error);
+    weights_close(&weights);
+    return status;
+}
+
+static enum berth_status check_row(const struct conversion *conversion,
+                                   const struct convert_optimizer *optimizer, int row,
+                                   struct berth_error *error) {
+    const struct outgoing *master = &optimizer->rows[CONVERT_WEIGHTS],
+                          *moment = &optimizer->rows[row];
+    for (size_t i = 0; i < master->count; i++) {
+        const struct tensor_out *ours = &master->list[i], *theirs = &moment->list[i];
+        if (i >= moment->count || moment->count != master->count ||
+            strcmp(ours->name, theirs->name) != 0 || ours->rank != theirs->rank ||
+            memcmp(ours->shape, theirs->shape, sizeof ours->shape) != 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s/" CONVERT_OPTIMIZER_FILE
+                             ": expected the moments of every tensor of "
+                             "model.safetensors; those of %s are missing or have another shape",
+                             conversion->input, ours->name);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_moments(const struct conversion *conversion,
+                                      struct convert_optimizer *optimizer,
+                                      struct berth_error *error) {
+    static const char *const prefixes[] = {
+        [CONVERT_EXP_AVG] = "exp_avg.", [CONVERT_EXP_AVG_SQ] = "exp_avg_sq."};
+    char *path = path_join(conversion->input, CONVERT_OPTIMIZER_FILE);
+    enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
+    for (int row = CONVERT_EXP_AVG; row < CONVERT_ROWS && status == BERTH_OK; row++) {
+        status = read_moment(conversion, path, prefixes[row], &optimizer->rows[row], error);
+        status = status == BERTH_OK ? check_row(conversion, optimizer, row, error) : status;
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status refuse_input(const struct conversion *conversion,
+                                      struct berth_error *error) {
+    const int is_choice = conversion->zero_stage >= 0; // else the target always needs it
+    return error_set(
+        error, BERTH_NO_INPUT,
+        "%s: --%s%s needs the optimizer's state, which only a checkpoint of Berth has: "
+        "give a folder OUTPUT/checkpoint-N of the run",
+        conversion->input, is_choice ? "zero_stage" : "to ",
+        is_choice ? "" : conversion->target->name);
+}
+
+static enum berth_status read_facts(const struct conversion *conversion,
+                                    struct convert_optimizer *optimizer,
+                                    struct berth_error *error) {
+    char *path = NULL, *moments = NULL; // the folder of a finished run has only the first
+    TRY(file_find(conversion->input, "trainer_state.json", &path, error));
+    enum berth_status status =
+        file_find(conversion->input, CONVERT_OPTIMIZER_FILE, &moments, error);
+    if (status == BERTH_OK) {
+        status = path != NULL && moments != NULL ? run_facts_read(&optimizer->facts, path, error)
+                                                 : refuse_input(conversion, error);
+    }
+    memory_free(moments);
+    memory_free(path);
+    return status;
+}
+
+// --- the order ----------------------------------------------------------------------------------
+
+// Our name of the tensor, which for a stack has a '*' in place of query, key and value, decides.
+int convert_optimizer_decays(const struct optimizer *optimizer, const char *theirs) {
+    char name[WEIGHT_NAME_SIZE];
+    (void)name_translate(theirs, name, sizeof name);
+    return optimizer_decays(optimizer, name);
+}
+
+static int is_frozen(const struct optimizer *optimizer, const char *theirs) {
+    char name[WEIGHT_NAME_SIZE];
+    (void)name_translate(theirs, name, sizeof name);
+    return optimizer_freezes(optimizer, name);
+}
+
+// The group of a tensor in the target's program: 1 decays, 0 does not, -1: it is in none.
+static int group_of(const struct conversion *conversion, const struct optimizer *optimizer,
+                    const char *theirs) {
+    const struct optimizer trainer = {.no_decay = optimizer_no_decay_list("google")};
+    return !conversion->target->trainer_groups ? convert_optimizer_decays(optimizer, theirs)
+           : is_frozen(optimizer, theirs)      ? -1
+                                               : convert_optimizer_decays(&trainer, theirs);
+}
+
+// Moves the tensors with weight decay to the front, and leaves out those in no group. All rows have
+// the same names in the same order.
+static enum berth_status sort_by_group(const struct conversion *conversion,
+                                       struct convert_optimizer *optimizer,
+                                       struct berth_error *error) {
+    const struct tensor_out *list = optimizer->rows[CONVERT_WEIGHTS].list;
+    const size_t count = optimizer->rows[CONVERT_WEIGHTS].count;
+    size_t *order = memory_array(count, sizeof *order), used = 0;
+    struct tensor_out *sorted = memory_array(count, sizeof *sorted);
+    enum berth_status status = BERTH_OK;
+    if (order == NULL || sorted == NULL) {
+        status = error_no_memory(error, count * sizeof *sorted, "the list of tensors");
+    }
+    for (int group = 1; group >= 0 && status == BERTH_OK; group--) {
+        for (size_t i = 0; i < count; i++) {
+            if (group_of(conversion, &optimizer->facts.optimizer, list[i].name) == group) {
+                order[used++] = i;
+            }
+        }
+        optimizer->decaying = group ? used : optimizer->decaying;
+    }
+    for (int row = 0; row < CONVERT_ROWS && status == BERTH_OK; row++) {
+        for (size_t i = 0; i < used; i++) {
+            sorted[i] = optimizer->rows[row].list[order[i]];
+        }
+        memcpy(optimizer->rows[row].list, sorted, used * sizeof *sorted);
+        optimizer->rows[row].count = used;
+    }
+    memory_free(order);
+    memory_free(sorted);
+    return status;
+}
+
+static int compare_order(const void *a, const void *b) {
+    return module_order_compare(((const struct tensor_out *)a)->name,
+                                ((const struct tensor_out *)b)->name);
+}
+
+// --- the interface ------------------------------------------------------------------------------
+
+enum berth_status convert_optimizer_read(const struct conversion *conversion,
+                                         struct convert_optimizer *optimizer,
+                                         struct berth_error *error) {
+    *optimizer = (struct convert_optimizer){0};
+    TRY(read_facts(conversion, optimizer, error));
+    TRY(read_row(conversion, &conversion->weights, &optimizer->rows[CONVERT_WEIGHTS], error));
+    TRY(read_moments(conversion, optimizer, error));
+    for (int row = 0; row < CONVERT_ROWS; row++) {
+        qsort(optimizer->rows[row].list, optimizer->rows[row].count,
+              sizeof *optimizer->rows[row].list, compare_order);
+    }
+    return sort_by_group(conversion, optimizer, error);
+}
+
+void convert_optimizer_done(struct convert_optimizer *optimizer) {
+    for (int row = 0; row < CONVERT_ROWS; row++) {
+        outgoing_done(&optimizer->rows[row]);
+    }
+    run_facts_done(&optimizer->facts);
+}
