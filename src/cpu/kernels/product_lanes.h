@@ -21,7 +21,7 @@
 #if defined(__AVX2__)
 enum { VECTORS = 2, BLOCK_ROWS = 6, LAST_ROWS = 4 }; // of 16 registers
 #elif defined(__aarch64__)
-enum { VECTORS = 4, BLOCK_ROWS = 6, LAST_ROWS = 4 }; // of 32
+enum { VECTORS = 4, BLOCK_ROWS = 5, LAST_ROWS = 4 }; // of 32
 #else
 enum { VECTORS = 4, BLOCK_ROWS = 3, LAST_ROWS = 3 }; // of 16
 #endif
@@ -33,8 +33,10 @@ enum { FETCHED_STEPS = 16 };
 
 // --- the product --------------------------------------------------------------------------------
 
-// What a block reads.
+// What a block reads, and its sums of earlier steps.
 struct block {
+    lanes (*sums)[VECTORS];
+    int begins;                  // 1: there are no earlier steps
     const char *row[BLOCK_ROWS]; // of a
     int64_t step;                // bytes of a from one step to the next
     const uint32_t *columns;     // of a panel of b
@@ -77,12 +79,20 @@ ALWAYS_INLINE lanes multiply_add(lanes sum, lanes a, lanes b, enum word_kind kin
     return sum + a * b;
 }
 
-ALWAYS_INLINE void add_products(lanes sum[BLOCK_ROWS][VECTORS], const struct block *block, int rows,
-                                enum word_kind kind) {
+// Adds the products of some rows and a panel to their sums.
+ALWAYS_INLINE void add_products(const struct block *block, int rows, enum word_kind kind) {
     const char *const *row = block->row;
     const uint32_t *b = block->columns, *end = b + block->steps * PANEL;
     const int rounds = kind == WORD_HALVES ? 2 : 1;
     const char *next = block->next;
+    lanes sum[BLOCK_ROWS][VECTORS];
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; j++) {
+            sum[i][j] = block->begins ? (lanes){0} : block->sums[i][j];
+        }
+    }
     for (int64_t at = 0; b < end;) {
         const uint32_t *stop = b + chunk_length(0, end - b, FETCHED_STEPS * PANEL);
         for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
@@ -114,7 +124,24 @@ ALWAYS_INLINE void add_products(lanes sum[BLOCK_ROWS][VECTORS], const struct blo
             }
         }
     }
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; j++) {
+            block->sums[i][j] = sum[i][j];
+        }
+    }
 }
+
+// Not inlined, so that the sums of each have all registers.
+#define ADD_PRODUCTS(name, rows, kind)                                                             \
+    NO_SANITIZE static __attribute__((noinline)) void name(const struct block *block) {            \
+        add_products(block, rows, kind);                                                           \
+    }
+ADD_PRODUCTS(add_singles, BLOCK_ROWS, WORD_SINGLE)
+ADD_PRODUCTS(add_last_singles, LAST_ROWS, WORD_SINGLE)
+ADD_PRODUCTS(add_bf16, BLOCK_ROWS, WORD_BF16)
+ADD_PRODUCTS(add_last_bf16, LAST_ROWS, WORD_BF16)
 
 // Writes the first rows and columns of a block of c.
 ALWAYS_INLINE void write_sums(const struct product *p, lanes sum[BLOCK_ROWS][VECTORS], int64_t row,
@@ -153,86 +180,74 @@ ALWAYS_INLINE void write_block(const struct product *p, lanes sum[BLOCK_ROWS][VE
     }
 }
 
-// The sums of a block over some steps. Those of earlier steps are in `sums`.
+// Some steps of all blocks of a group of rows and a panel.
 struct part {
-    int64_t row, column, rows; // of c
-    int64_t first, last;       // steps
-    lanes (*sums)[VECTORS];
+    int64_t row, end, column; // of c
+    int64_t first, last;      // steps
 };
 
-// `rows`: those of the block, of which the part may have fewer. Missing rows are read as the last.
+// Rows of c that are missing in a block are read as its last one.
 ALWAYS_INLINE void multiply_block(const struct product *p, const struct part *part,
-                                  struct block *block, int rows, enum word_kind kind) {
-    const int begins = part->first == p->first;
-    lanes sum[BLOCK_ROWS][VECTORS];
+                                  struct block *block, int64_t row, int64_t rows,
+                                  void (*add_block)(const struct block *block)) {
 #pragma GCC unroll 6
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t row = part->row + (i < part->rows ? i : part->rows - 1);
-        block->row[i] = (const char *)p->a + row / PRODUCT_ROWS * p->a_strip +
-                        row % PRODUCT_ROWS * p->a_row + part->first * p->a_step;
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; j++) {
-            sum[i][j] = begins ? (lanes){0} : part->sums[i][j];
-        }
+    for (int64_t i = 0; i < BLOCK_ROWS; i++) {
+        const int64_t own = row + (i < rows ? i : rows - 1);
+        block->row[i] = (const char *)p->a + own / PRODUCT_ROWS * p->a_strip +
+                        own % PRODUCT_ROWS * p->a_row + part->first * p->a_step;
     }
-    add_products(sum, block, rows, kind);
+    add_block(block);
+    block->next += (block->steps + FETCHED_STEPS - 1) / FETCHED_STEPS * block->next_lines * 64;
     if (part->last == p->last) {
         prefetch_next_rows(p->prefetches);
-        write_block(p, sum, part->row, part->column, part->rows);
-        return;
-    }
-#pragma GCC unroll 6
-    for (int64_t i = 0; i < rows; i++) {
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; j++) {
-            part->sums[i][j] = sum[i][j];
-        }
+        write_block(p, block->sums, row, part->column, rows);
     }
 }
 
-// All blocks of a group of rows and a panel, for some steps.
-ALWAYS_INLINE void multiply_chunk(const struct product *p, struct part part, int64_t end,
-                                  enum word_kind kind) {
-    const int64_t blocks = (end - part.row + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    const uint32_t *panel = (const uint32_t *)p->b + part.column * p->depth;
+ALWAYS_INLINE void multiply_part(const struct product *p, const struct part *part,
+                                 lanes (*sums)[VECTORS], enum word_kind kind) {
+    const int64_t blocks = (part->end - part->row + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const uint32_t *panel = (const uint32_t *)p->b + part->column * p->depth;
     struct block block = {
+        .begins = part->first == p->first,
         .step = p->a_step,
-        .columns = panel + part.first * PANEL,
-        .steps = part.last - part.first,
-        .next = (const char *)(panel + part.last * PANEL),
+        .columns = panel + part->first * PANEL,
+        .steps = part->last - part->first,
+        .next = (const char *)(panel + part->last * PANEL),
         .next_lines = p->operands_cached ? 0 : (FETCHED_STEPS + blocks - 1) / blocks,
     };
-    for (; part.row < end; part.row += part.rows, part.sums += part.rows) {
-        const int64_t left = end - part.row;
+    for (int64_t row = part->row, rows; row < part->end; row += rows) {
+        const int64_t left = part->end - row;
+        block.sums = sums + (row - part->row);
         if (kind == WORD_HALVES || left <= LAST_ROWS || left == 2 * LAST_ROWS - 1 ||
             left == 2 * LAST_ROWS) {
-            part.rows = chunk_length(part.row, end, LAST_ROWS);
-            multiply_block(p, &part, &block, LAST_ROWS, kind);
+            rows = chunk_length(row, part->end, LAST_ROWS);
+            multiply_block(p, part, &block, row, rows,
+                           kind == WORD_SINGLE ? add_last_singles : add_last_bf16);
         } else {
-            part.rows = chunk_length(part.row, end, BLOCK_ROWS);
-            multiply_block(p, &part, &block, BLOCK_ROWS, kind);
+            rows = chunk_length(row, part->end, BLOCK_ROWS);
+            multiply_block(p, part, &block, row, rows,
+                           kind == WORD_SINGLE ? add_singles : add_bf16);
         }
-        block.next += (block.steps + FETCHED_STEPS - 1) / FETCHED_STEPS * block.next_lines * 64;
     }
 }
 
 // A group of rows and a panel, at least once where there are no steps.
-ALWAYS_INLINE void multiply_group(const struct product *p, int64_t row, int64_t end, int64_t column,
-                                  enum word_kind kind) {
-    lanes sums[GROUP_ROWS + LAST_ROWS][VECTORS];
-    struct part part = {.row = row, .column = column, .last = p->first, .sums = sums};
+ALWAYS_INLINE void multiply_group(const struct product *p, struct part part, enum word_kind kind) {
+    lanes sums[GROUP_ROWS + BLOCK_ROWS][VECTORS];
+    part.last = p->first;
     do {
         part.first = part.last;
         part.last += chunk_length(part.first, p->last, CHUNK_STEPS);
-        multiply_chunk(p, part, end, kind);
+        multiply_part(p, &part, sums, kind);
     } while (part.last < p->last);
 }
 
 ALWAYS_INLINE void product_of(const struct product *p, enum word_kind kind) {
     for (int64_t row = 0; row < p->c.rows; row += GROUP_ROWS) {
-        const int64_t end = row + chunk_length(row, p->c.rows, GROUP_ROWS);
-        for (int64_t column = 0; column < p->c.cols; column += PANEL) {
-            multiply_group(p, row, end, column, kind);
+        struct part part = {.row = row, .end = row + chunk_length(row, p->c.rows, GROUP_ROWS)};
+        for (; part.column < p->c.cols; part.column += PANEL) {
+            multiply_group(p, part, kind);
         }
     }
 }
