@@ -107,6 +107,10 @@ for name in mark little big; do
 done
 run answer --model model --question who? --context "$(cat eight)" --precision fp32 --json
 grep -o '"answers".*' "$out" | cmp -s - answers-of-mark || fail "a byte order mark moves the answer"
+{ cat little && printf x; } >half
+run tokenize --model model half
+expect_code 0
+expect_err 'dropped 1 ill-formed UTF-8 sequence of the input'
 iconv -f utf-8 -t utf-32 eight >wide
 run tokenize --model model wide
 expect_code 65
