@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth answer: answers a question from a text and highlights the answer in it.
 #include "cli.h"
+#include "core/encoding.h"
 #include "core/json_line.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -52,21 +53,23 @@ static enum berth_status read_context(struct cli_call *call, char **owned, const
         return BERTH_OK;
     }
     const char *path = cli_value(call, "context_file");
+    char *text;
     size_t length;
     if (path == NULL && terminal_is(STDIN_FILENO)) {
         cli_note(call, "reading the text from the terminal; Ctrl-D ends it");
     }
     TRY(cli_read(path != NULL ? path : "-", owned, &length, error));
     path = path != NULL ? path : "standard input";
-    while (length > 0 && (*owned)[length - 1] == '\n') {
-        (*owned)[--length] = '\0';
+    TRY(encoding_normalise_owned(path, owned, &text, &length, error));
+    while (length > 0 && text[length - 1] == '\n') {
+        text[--length] = '\0';
     }
-    *context = *owned;
-    if (strlen(*owned) != length) {
+    *context = text;
+    if (strlen(text) != length) {
         return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of the context is NUL; expected text",
-                         path, strlen(*owned));
+                         path, strlen(text));
     }
-    if (is_blank(*owned)) {
+    if (is_blank(text)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: blank; expected the text that holds the answer", path);
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth inspect: lists the tensors of a checkpoint and its config, and the contents of pre-training
-// data. Uses library internals for the manifest of that data, which is not part of the public
-// interface.
+// data. Uses library internals for the manifest of that data and the text of shapes, which are not
+// part of the public interface.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
 #include "core/number.h"
 #include "data/pretraining/shard_origin.h"
+#include "format/tensors/tensor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print one JSON object"},
@@ -32,13 +32,9 @@ static uint64_t count_elements(const struct berth_tensor_info *info) {
 }
 
 static void put_text(const struct berth_tensor_info *info) {
-    char shape[128] = "[";
-    for (int i = 0; i < info->rank; i++) {
-        size_t used = strlen(shape);
-        snprintf(shape + used, sizeof shape - used, "%s%" PRId64, i > 0 ? ", " : "",
-                 info->shape[i]);
-    }
-    printf("%-5s %-16s %s\n", info->dtype, strcat(shape, "]"), cli_escape_name(info->name));
+    char shape[TENSOR_SHAPE_SIZE];
+    tensor_print_shape(shape, sizeof shape, info->shape, info->rank);
+    printf("%-5s %-16s %s\n", info->dtype, shape, cli_escape_name(info->name));
 }
 
 static void put_json(struct json_line *line, const struct berth_tensor_info *info) {

@@ -3,6 +3,8 @@
 // id; with --offsets followed by ":begin-end" in characters of the line.
 #include "cli.h"
 #include "core/buffer.h"
+#include "core/compressed.h"
+#include "core/encoding.h"
 #include "core/file.h"
 #include "core/number.h"
 #include "core/terminal.h"
@@ -94,32 +96,79 @@ static enum berth_status find_special(struct job *job, struct berth_error *error
     return BERTH_OK;
 }
 
+// --- lines ---------------------------------------------------------------------------------------
+
 #define LINE_LIMIT ((size_t)1 << 28) // bytes; checked while a line is read
 
+// A text whose first bytes tell its encoding.
+struct input {
+    FILE *file;
+    const char *name;
+    char head[COMPRESSED_HEAD]; // the first bytes
+    size_t head_length, at;     // how many, and how many of them were taken
+    struct encoding_reader reader;
+};
+
+// Reads the first bytes. A terminal's, which may be an answer to what it was shown, are not
+// awaited.
+static enum berth_status read_head(struct input *input, struct berth_error *error) {
+    if (!terminal_is(fileno(input->file))) {
+        input->head_length = fread(input->head, 1, sizeof input->head, input->file);
+    }
+    TRY(compressed_refuse(input->name, input->head, input->head_length, error));
+    input->reader.encoding = encoding_of(input->head, input->head_length, &input->at);
+    return input->reader.encoding != ENCODING_UTF32
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: the file is UTF-32; save it as UTF-8",
+                           input->name);
+}
+
+static int next_byte(struct input *input) {
+    return input->at < input->head_length ? (unsigned char)input->head[input->at++]
+                                          : getc_unlocked(input->file);
+}
+
+static void put_byte(struct input *input, char byte, struct buffer *line) {
+    if (input->reader.encoding == ENCODING_UTF8) {
+        buffer_put_byte(line, byte);
+    } else {
+        encoding_put(&input->reader, &byte, 1, line);
+    }
+}
+
+static int has_end(const struct buffer *line) {
+    return line->length > 0 && line->bytes[line->length - 1] == '\n';
+}
+
 // Reads the next line without its line end; `*found` is 0 after the last one.
-static enum berth_status read_line(FILE *input, struct buffer *line, int *found,
+static enum berth_status read_line(struct input *input, struct buffer *line, int *found,
                                    struct berth_error *error) {
-    int byte;
+    int byte = 0;
     buffer_clear(line);
-    while ((byte = getc_unlocked(input)) != EOF && byte != '\n' && !line->failed) {
+    while (!has_end(line) && !line->failed && (byte = next_byte(input)) != EOF) {
         if (line->length == LINE_LIMIT) {
             return error_set(error, BERTH_BAD_DATA, "a line is longer than %zu bytes", LINE_LIMIT);
         }
-        buffer_put_byte(line, (char)byte);
+        put_byte(input, (char)byte, line);
+    }
+    if (byte == EOF) {
+        encoding_end(&input->reader, line);
     }
     if (line->failed) {
         return error_no_memory(error, line->length, "a line");
     }
-    if (ferror(input)) {
+    if (ferror(input->file)) {
         return error_set_errno(error, BERTH_IO, errno, "cannot read the input");
     }
-    *found = byte != EOF || line->length > 0;
+    *found = line->length > 0;
+    line->length -= (size_t)has_end(line);
     return BERTH_OK;
 }
 
-static enum berth_status put_all(struct job *job, FILE *input, struct berth_error *error) {
+static enum berth_status put_all(struct job *job, struct input *input, struct berth_error *error) {
     struct buffer line = {0};
     int found = 0;
+    TRY(read_head(input, error));
     enum berth_status status = read_line(input, &line, &found, error);
     while (status == BERTH_OK && found && !ferror(stdout)) {
         status = put_line(job, line.length > 0 ? line.bytes : "", line.length, error);
@@ -142,7 +191,7 @@ static enum berth_status prepare(struct job *job, struct cli_call *call,
     return job->special ? find_special(job, error) : BERTH_OK;
 }
 
-static enum berth_status run_on(struct job *job, struct cli_call *call, FILE *input,
+static enum berth_status run_on(struct job *job, struct cli_call *call, struct input *input,
                                 struct berth_error *error) {
     TRY(prepare(job, call, error));
     TRY(put_all(job, input, error));
@@ -169,16 +218,17 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     static char buffer[OUTPUT_BUFFER];
     const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
     int standard = strcmp(path, "-") == 0;
-    FILE *input = stdin;
+    struct input input = {.file = stdin, .name = "standard input"};
     if (!standard) {
-        TRY(open_text(path, &input, error));
+        input.name = path;
+        TRY(open_text(path, &input.file, error));
     }
     struct job job = {0};
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
-    enum berth_status status = run_on(&job, call, input, error);
+    enum berth_status status = run_on(&job, call, &input, error);
     berth_tokenizer_close(job.tokenizer);
     if (!standard) {
-        fclose(input);
+        fclose(input.file);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a folder's tokenizer makes of the tokens of texts: special tokens around them, their types,
 // and what of a long text is kept. As in transformers 5.
+#include "core/caseless.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -134,16 +135,21 @@ static enum berth_status check_processor(const char *folder, const json *setting
 
 // --- settings -----------------------------------------------------------------------------------
 
-static enum berth_status check_truncation(const json *settings, struct berth_error *error) {
+// As in transformers, tokenizer.json says it where the settings do not.
+static enum berth_status check_truncation(const json *settings, const json *whole,
+                                          struct berth_error *error) {
     static const char key[] = "truncation_side";
-    const char *side = json_text(json_member(settings, key));
-    return side == NULL || strcmp(side, "left") != 0
+    const json *own = json_member(settings, key);
+    const char *side = own != NULL
+                           ? json_text(own)
+                           : json_text(json_member(json_member(whole, "truncation"), "direction"));
+    return side == NULL || !caseless_equal(side, "left")
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           SETTINGS_FILE
-                           ": key \"%s\": expected \"right\", found \"left\"; to keep "
-                           "the beginning of long texts, not their end, remove the key",
-                           key);
+                           "%s: key \"%s\": expected \"right\", found \"left\"; to keep the "
+                           "beginning of long texts, not their end, remove the key",
+                           own != NULL ? SETTINGS_FILE : TOKENIZER_FILE,
+                           own != NULL ? key : "truncation");
 }
 
 // Added tokens that are not special would still be found in texts.
@@ -168,7 +174,8 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
     json *settings;
     *rules = (struct input_rules){0};
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
-    enum berth_status status = check_truncation(settings, error);
+    const json *whole = file != NULL ? file->object : NULL;
+    enum berth_status status = check_truncation(settings, whole, error);
     if (status == BERTH_OK) {
         status = read_split(settings, file, &rules->split_special, error);
     }
@@ -176,7 +183,6 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
         status = folder_has_one_type(folder, settings, &rules->one_type, error);
     }
     if (status == BERTH_OK) {
-        const json *whole = file != NULL ? file->object : NULL;
         status = check_processor(folder, settings, whole, rules->one_type, error);
     }
     json_free(settings);

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "model/folder.h"
 
 #include <stdio.h>
@@ -189,6 +190,32 @@ static int64_t length_of(const json *object, const char *key) {
     return length >= 1 && length < 1e9 ? (int64_t)length : 0;
 }
 
+// Arguments of sentence-transformers' Transformer that change its tokens or its shape. Those of the
+// weights (model_kwargs) choose a number format or a program.
+static enum berth_status check_arguments(const json *object, const char *path,
+                                         struct berth_error *error) {
+    static const char to_settings[] = "move them to tokenizer_config.json",
+                      to_config[] = "move them to config.json";
+    static const struct {
+        const char *key, *remedy;
+    } rows[] = {
+        {"processor_kwargs", to_settings},
+        {"tokenizer_args", to_settings},
+        {"config_kwargs", to_config},
+        {"config_args", to_config},
+        {"processing_kwargs", "remove the key; \"max_seq_length\" limits the length of a text"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct json_walk walk = {.object = json_member(object, rows[i].key)};
+        if (json_is_object_value(walk.object) && json_walk_next(&walk)) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: key \"%s\": settings such as \"%.*s\" are not read here; %s",
+                             path, rows[i].key, UTF8_SHOWN(walk.key, 40), rows[i].remedy);
+        }
+    }
+    return BERTH_OK;
+}
+
 // Version 6 stores the length in tokenizer_config.json.
 static enum berth_status read_length(const char *folder, struct sentence *sentence,
                                      struct berth_error *error) {
@@ -201,11 +228,21 @@ static enum berth_status read_length(const char *folder, struct sentence *senten
         if (sentence->max_length == 0) {
             sentence->max_length = length_of(object, keys[i][1]);
         }
+        if (status == BERTH_OK && i == 0) {
+            status = check_arguments(object, path, error);
+        }
         json_free(object);
         memory_free(path);
         TRY(status);
     }
     return BERTH_OK;
+}
+
+// Every model of sentence-transformers has the names "query" and "document", by default without a
+// text.
+static int has_prompt(const json *prompts, const char *name) {
+    return json_member(prompts, name) != NULL || strcmp(name, "query") == 0 ||
+           strcmp(name, "document") == 0;
 }
 
 static enum berth_status read_prompt(const char *folder, struct sentence *sentence,
@@ -228,6 +265,12 @@ static enum berth_status read_prompt(const char *folder, struct sentence *senten
     const char *name = json_text(json_member(object, "default_prompt_name"));
     const json *prompts = json_member(object, "prompts");
     const char *text = name != NULL ? json_text(json_member(prompts, name)) : NULL;
+    if (status == BERTH_OK && name != NULL && !has_prompt(prompts, name)) {
+        status = error_set(error, BERTH_CONFIG,
+                           "%s: key \"default_prompt_name\": \"prompts\" has no \"%.*s\"; add "
+                           "it, or remove the key to embed texts as they are",
+                           path, UTF8_SHOWN(name, 40));
+    }
     if (status == BERTH_OK && text != NULL && text[0] != '\0') {
         sentence->prompt = memory_string(text);
         status = sentence->prompt != NULL ? BERTH_OK : error_no_memory(error, strlen(text), path);

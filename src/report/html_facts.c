@@ -35,6 +35,9 @@ static int is_same(const json *a, const json *b) {
     if (texts[0] != NULL && texts[1] != NULL) {
         return strcmp(texts[0], texts[1]) == 0;
     }
+    if (json_is_boolean(a) && json_is_boolean(b)) {
+        return json_truth(a) == json_truth(b);
+    }
     return json_is_number_value(a) && json_is_number_value(b)
                ? json_as_real(a) == json_as_real(b)
                : (a == NULL || json_is_null_value(a)) && (b == NULL || json_is_null_value(b));

@@ -282,8 +282,9 @@ def check_files():
     prompts = {"prompts": {"query": "what colour "}, "default_prompt_name": "query"}
     with open("case-cosine_cls_normalized/config_sentence_transformers.json", "w", encoding="utf-8") as file:
         json.dump(prompts, file)
-    berth("finetune", "embed", "--model", "case-cosine_cls_normalized", "--train", "pairs.jsonl", "--output", "again",
-          *PLAIN, *UPDATES)
+    done = berth("finetune", "embed", "--model", "case-cosine_cls_normalized", "--train", "pairs.jsonl", "--output",
+                 "again", *PLAIN, *UPDATES)
+    expect('default prompt, "what colour "; sentence-transformers trains without' in done.stderr, "again: a note")
     for name in ("modules.json", "1_Pooling/config.json"):
         expect(content("again", name) == content("case-cosine_cls_normalized", name), f"again: {name}")
     with open("again/config_sentence_transformers.json", encoding="utf-8") as file:

@@ -22,6 +22,14 @@ run inspect "$data/one-chunk/one-chunk.hdf5"
 expect_code 0
 expect_out '20000 instances of '
 
+# The longest shape that a file can name is shown to its end.
+most=9223372036854775807
+head="{\"a\": {\"dtype\": \"F32\", \"shape\": [0, $most, $most, $most, $most, $most, $most, $most], \"data_offsets\": [0, 0]}}"
+{ printf "\\x$(printf %x ${#head})\0\0\0\0\0\0\0" && printf %s "$head"; } >"$work/long.safetensors"
+run inspect "$work/long.safetensors"
+expect_code 0
+expect_out "[0, $most, $most, $most, $most, $most, $most, $most] a"
+
 head -c 10000 "$data/nvidia.hdf5" >"$work/cut.hdf5"
 run inspect "$work/cut.hdf5"
 expect_code 65

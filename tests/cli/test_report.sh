@@ -132,6 +132,15 @@ END
 run report first second trainer_state.json --output pages/several.html
 expect_code 0
 [ "$(grep -o 'data-name="trainer_state.json"' pages/several.html | wc -l)" -eq 4 ] || fail "series of the peer"
+# A truth that two peers share is no difference.
+for truth in true false; do
+    echo '{"log_history": [{"loss": 1.5, "step": 1}, {"train_runtime": 2.5, "done": '$truth', "step": 1}]}' >done-$truth.json
+done
+run report done-true.json done-true.json --output same.html
+expect_code 0
+grep -q '<tr><th scope="row">done</th>' same.html || fail "a truth in common differs"
+run report done-true.json done-false.json --output other.html
+grep -q '<tr class="differs"><th scope="row">done</th>' other.html || fail "truths do not differ"
 mkdir -p peer/checkpoint-6 peer/checkpoint-8.abandoned peer/checkpoint-best
 cp trainer_state.json peer/checkpoint-6
 echo "{}" | tee peer/checkpoint-8.abandoned/trainer_state.json >peer/checkpoint-best/trainer_state.json

@@ -87,6 +87,41 @@ echo Hello >text
 echo '{"model_max_length": 512}' >my-cased/tokenizer_config.json
 run tokenize --model my-cased text
 expect_out hello
+# A text may be UTF-16, and a byte order mark is no part of it: the tokens and the offsets are those of UTF-8.
+printf 'hello hugo\n\nwho?\nlast' >eight
+run tokenize --model model --offsets eight
+expect_out 'hugo:6-10'
+cp "$out" tokens-of-eight
+printf '\357\273\277' | cat - eight >mark
+iconv -f utf-8 -t utf-16le eight >little
+{ printf '\376\377' && iconv -f utf-8 -t utf-16be eight; } >big
+for name in mark little big; do
+    run tokenize --model model --offsets $name
+    cmp -s "$out" tokens-of-eight || fail "$name: other tokens"
+    "$BERTH" tokenize --model model --offsets <$name 2>"$err" | cmp -s - tokens-of-eight ||
+        fail "$name: other tokens from standard input"
+    run answer --model model --question who? --context_file $name --precision fp32 --json
+    expect_code 0
+    grep -o '"answers".*' "$out" >answers-of-$name
+    cmp -s answers-of-mark answers-of-$name || fail "$name: other answers"
+done
+run answer --model model --question who? --context "$(cat eight)" --precision fp32 --json
+grep -o '"answers".*' "$out" | cmp -s - answers-of-mark || fail "a byte order mark moves the answer"
+{ cat little && printf x; } >half
+run tokenize --model model half
+expect_code 0
+expect_err 'dropped 1 ill-formed UTF-8 sequence of the input'
+iconv -f utf-8 -t utf-32 eight >wide
+run tokenize --model model wide
+expect_code 65
+expect_err 'wide: the file is UTF-32'
+gzip -c eight >packed
+for verb in 'tokenize --model model' 'answer --model model --question who? --context_file'; do
+    run $verb packed
+    expect_code 65
+    expect_err 'packed: compressed with gzip'
+done
+
 # The files have no place for these.
 run finetune classify --model model --train pairs.csv --text_column a --text_pair_column b --label_column label \
     --max_steps 1 --output kept --max_word_length 9 --split_special --tokenizer google

@@ -303,6 +303,19 @@ def long_run(name: str) -> dict:
             "output_dir": SCRATCH / name}
 
 
+def check_handler():
+    """What a handler of another signal raises stops the run, too, and the handler is kept."""
+    def leave(number, frame):
+        sys.exit(number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    log, steps = step_log(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    refuses("SystemExit of a handler", SystemExit, berth.train, long_run("handler"), "squad", log)
+    seen, saved = len(steps), [path.name for path in (SCRATCH / "handler").glob("checkpoint-*")]
+    expect(len(saved) == 1 and seen < 100, f"after SIGTERM: {seen} updates, {saved}")
+    expect(signal.signal(signal.SIGTERM, before) is leave, "train replaced a handler")
+
+
 def check_failed_save():
     """Ctrl-C does not hide that the checkpoint could not be written."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -358,6 +371,7 @@ def main():
     check_threads(model)
     check_training()
     check_interrupt()
+    check_handler()
     check_failed_save()
     check_failing_log()
     expect(not problems, f"{problems}")

@@ -136,7 +136,9 @@ static void test_lengths_and_prompts(void **state) {
         {"{\"max_seq_length\": 32}", "{\"model_max_length\": 64}", DEFAULT_PROMPT, 32, "query: "},
         {"{}", "{\"model_max_length\": 64}", "{}", 64, NULL},
         {"{\"max_seq_length\": null}", "{\"model_max_length\": 1e30}",
-         "{\"default_prompt_name\": \"q\", \"truncate_dim\": null}", 0, NULL},
+         "{\"default_prompt_name\": \"query\", \"truncate_dim\": null}", 0, NULL},
+        {"{\"processor_kwargs\": {}, \"model_kwargs\": {\"dtype\": \"float16\"}}", "{}", "{}", 0,
+         NULL},
         {"{\"max_seq_length\": 0}", "{\"model_max_length\": -1}",
          "{\"prompts\": {\"q\": \"\"}, \"default_prompt_name\": \"q\"}", 0, NULL},
     };
@@ -154,6 +156,34 @@ static void test_lengths_and_prompts(void **state) {
             assert_string_equal(sentence.prompt, cases[i].prompt);
         }
         sentence_done(&sentence);
+    }
+}
+
+// What sentence-transformers would take from the files and Berth does not.
+static void test_refused_settings(void **state) {
+    (void)state;
+    static const struct {
+        const char *own, *prompts, *message;
+    } cases[] = {
+        {"{\"processor_kwargs\": {\"model_max_length\": 8}}", "{}",
+         "sentence_bert_config.json: key \"processor_kwargs\": settings such as "
+         "\"model_max_length\" are not read here; move them to tokenizer_config.json"},
+        {"{\"tokenizer_args\": {\"do_lower_case\": true}}", "{}", "key \"tokenizer_args\""},
+        {"{\"config_kwargs\": {\"hidden_act\": \"relu\"}}", "{}", "move them to config.json"},
+        {"{\"config_args\": {\"hidden_act\": \"relu\"}}", "{}", "key \"config_args\""},
+        {"{\"processing_kwargs\": {\"text\": {\"max_length\": 8}}}", "{}",
+         "key \"processing_kwargs\""},
+        {"{}", "{\"default_prompt_name\": \"q\", \"prompts\": {\"p\": \"p: \"}}",
+         "key \"default_prompt_name\": \"prompts\" has no \"q\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sentence sentence;
+        struct berth_error error = {0};
+        write_folder(MODULES(""), "{}");
+        scratch_write("sentence_bert_config.json", cases[i].own);
+        scratch_write("config_sentence_transformers.json", cases[i].prompts);
+        assert_int_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_CONFIG);
+        assert_message_has(&error, cases[i].message);
     }
 }
 
@@ -243,6 +273,7 @@ int main(void) {
         SCRATCH_TEST(test_damaged_companions),
         SCRATCH_TEST(test_casing),
         SCRATCH_TEST(test_lengths_and_prompts),
+        SCRATCH_TEST(test_refused_settings),
         SCRATCH_TEST(test_cut_vectors),
         SCRATCH_TEST(test_written_and_copied),
         SCRATCH_TEST(test_copies_of_odd_modules),

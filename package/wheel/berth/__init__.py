@@ -501,24 +501,26 @@ _INTERRUPTED = 75  # BERTH_INTERRUPTED
 
 @contextlib.contextmanager
 def _interrupts(stop: c_int):
-    """Within it, a KeyboardInterrupt of Ctrl-C only asks to stop. Gives the list of those that came."""
-    caught, handler = [], signal.getsignal(signal.SIGINT)
+    """Within it, what the handler of a signal raises, as that of Ctrl-C does, only asks to stop. Gives the list of it."""
+    handlers, raised = {}, []
 
     def ask(number, frame):
         try:
-            handler(number, frame)
-        except KeyboardInterrupt as interrupt:
-            caught.append(interrupt)
+            handlers[number](number, frame)
+        except BaseException as exception:
+            raised.append(exception)
             stop.value = min(stop.value + 1, 2)
 
-    is_main = threading.current_thread() is threading.main_thread()  # in which Python handles signals
-    if is_main and callable(handler):
-        signal.signal(signal.SIGINT, ask)
+    if threading.current_thread() is threading.main_thread():  # in which Python handles signals
+        every = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        handlers.update((number, handler) for number, handler in every.items() if callable(handler))
+    for number in handlers:
+        signal.signal(number, ask)
     try:
-        yield caught
+        yield raised
     finally:
-        if is_main and callable(handler):
-            signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dict:
@@ -527,7 +529,7 @@ def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dic
     Returns steps, final_loss, samples_per_second, tokens_per_second and the metrics of the last evaluation. `log` gets
     each record of the run as a dict with its "kind", as do the files of json_summary and logging_dir; without `log`, the
     library's warnings are Python's. Ctrl-C finishes the update and saves; the KeyboardInterrupt follows. An exception
-    of `log` does the same. If the save fails, its error is raised instead.
+    of `log`, or of your handler of another signal, does the same. If the save fails, its error is raised instead.
     """
     config, stop, result, failures = _Config(settings), c_int(0), _Result(), []
     files, done = _Files(config), threading.Event()
@@ -542,7 +544,7 @@ def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dic
             done.set()
 
     # Python handles signals in its main thread only, and not while that is in the library.
-    with _interrupts(stop) as interrupts:
+    with _interrupts(stop) as raised:
         threading.Thread(target=work).start()
         done.wait()  # Thread.join, interrupted, takes a thread for ended that is not (before Python 3.13)
     files.close()
@@ -550,8 +552,8 @@ def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dic
     if failure is not None and getattr(failure, "status", None) != _INTERRUPTED:
         raise failure from writer.failure
     writer.check()
-    if interrupts:
-        raise KeyboardInterrupt from failure
+    if raised:
+        raise raised[0] from failure
     if failure is not None:
         raise failure
     metrics = {metric.name.decode(): metric.value for metric in result.metrics[:result.metric_count]}

@@ -50,6 +50,8 @@ struct tensor_out {
 size_t tensor_out_elements(const struct tensor_out *tensor);
 size_t tensor_out_bytes(const struct tensor_out *tensor);
 
+#define TENSOR_SHAPE_SIZE (TENSOR_MAX_RANK * 22 + 2) // of the text of any shape
+
 // Writes "[2, 3]" to text[size], as far as it fits.
 void tensor_print_shape(char *text, size_t size, const int64_t *shape, int rank);
 

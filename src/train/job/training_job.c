@@ -330,7 +330,9 @@ static enum berth_status check_head(const struct training_job *job, struct berth
 
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
+    const struct optimizer optimizer = optimizer_of(config);
     TRY(open_model(job, error));
+    TRY(optimizer_check(&optimizer, &job->files.table, error));
     if (resume_has_model(&job->resume)) {
         TRY(model_files_check_vocabulary(&job->files, job->resume.folder, error));
     }

@@ -197,7 +197,6 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       const struct optimizer *optimizer, const struct state *state,
                                       struct comm *comm, struct berth_error *error) {
     *plan = (struct optimizer_plan){.optimizer = optimizer, .state = state, .comm = comm};
-    TRY(optimizer_check(optimizer, state->table, error));
     assert(state->sharding.size == 1 || state->sharding.by_tensor ||
            !optimizer_needs_tensor_norms(optimizer));
     struct arena arena = {0};

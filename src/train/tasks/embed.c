@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/string_index.h"
+#include "core/utf8.h"
 #include "data/pairs/pair_features.h"
 #include "data/pairs/text_examples.h"
 #include "metrics/embedding_metrics.h"
@@ -249,10 +250,24 @@ static enum berth_status make_features(struct embed *own, const struct task_open
     return BERTH_OK;
 }
 
+// The trained model's texts have the prompt, too.
+static void note_prompt(const struct task_open *args) {
+    const char *prompt = args->files->sentence.prompt;
+    if (prompt != NULL) {
+        log_note(
+            args->log,
+            "texts begin with the model's default prompt, \"%.*s\"; sentence-transformers trains "
+            "without it: for that, remove default_prompt_name from the model's "
+            "config_sentence_transformers.json",
+            UTF8_SHOWN(prompt, 40));
+    }
+}
+
 static enum berth_status fill_training(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
     TRY(settle_loss(own, args, error));
     note_loss(own, args);
+    note_prompt(args);
     list_texts(own);
     TRY(make_features(own, args, set, error));
     set->source = (struct packer_source){.get = pair_features_sequence,
