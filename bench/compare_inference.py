@@ -10,6 +10,11 @@ in a process of its own; a ratio is the median over the rounds.
     compare_inference.py --berth build/release/berth --data dev-v1.1.json --vocab vocab.txt
     compare_inference.py ... --programs berth-int8,onnxruntime-int8 --samples 64
 
+PyTorch and OpenVINO held to AVX2, beside Berth's kernels for it (ONNX Runtime cannot be held to it):
+
+    ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=AVX2 compare_inference.py ... \\
+        --programs berth-fp32,openvino-fp32,pytorch-fp32 --berth_args "--instructions avx2"
+
 Leaves out: the quality of the answers, training, tokenization.
 """
 import argparse
@@ -117,7 +122,7 @@ def work(a):
 def measure_berth(a, precision):
     def bench(*more):
         return run_berth([a.berth, "bench", "predict", "--config", a.config, "--vocab_file", a.vocab, "--precision",
-                          precision, "--threads", str(a.threads), "--json", "--quiet", *more])
+                          precision, "--threads", str(a.threads), "--json", "--quiet", *more, *a.berth_args.split()])
     sample = os.path.join(a.folder, "sample.json")
     out = {"samples_per_second": bench("--data", sample, "--steps", "0")["samples_per_second"]}
     for length in LENGTHS:
@@ -204,6 +209,7 @@ def options():
     for name, default in (("berth", None), ("data", None), ("vocab", None), ("config", "base"), ("cache", None)):
         parser.add_argument(f"--{name}", default=default)
     parser.add_argument("--programs", default=",".join(PROGRAMS), help="comma-separated, of " + " ".join(PROGRAMS))
+    parser.add_argument("--berth_args", default="", help="more arguments for `berth bench`, in one string")
     parser.add_argument("--verbose", action="store_true", help="show what the peers write to standard error")
     for name, default in (("threads", os.cpu_count()), ("rounds", 3), ("samples", 256), ("questions", 100)):
         parser.add_argument(f"--{name}", type=int, default=default)

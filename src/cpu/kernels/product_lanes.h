@@ -133,15 +133,17 @@ ALWAYS_INLINE void add_products(const struct block *block, int rows, enum word_k
     }
 }
 
+typedef void add_function(const struct block *block);
+
 // Not inlined, so that the sums of each have all registers.
-#define ADD_PRODUCTS(name, rows, kind)                                                             \
+#define ADD_FUNCTION(name, rows, kind)                                                             \
     NO_SANITIZE static __attribute__((noinline)) void name(const struct block *block) {            \
         add_products(block, rows, kind);                                                           \
     }
-ADD_PRODUCTS(add_singles, BLOCK_ROWS, WORD_SINGLE)
-ADD_PRODUCTS(add_last_singles, LAST_ROWS, WORD_SINGLE)
-ADD_PRODUCTS(add_bf16, BLOCK_ROWS, WORD_BF16)
-ADD_PRODUCTS(add_last_bf16, LAST_ROWS, WORD_BF16)
+ADD_FUNCTION(add_singles, BLOCK_ROWS, WORD_SINGLE)
+ADD_FUNCTION(add_last_singles, LAST_ROWS, WORD_SINGLE)
+ADD_FUNCTION(add_bf16, BLOCK_ROWS, WORD_BF16)
+ADD_FUNCTION(add_last_bf16, LAST_ROWS, WORD_BF16)
 
 // Writes the first rows and columns of a block of c.
 ALWAYS_INLINE void write_sums(const struct product *p, lanes sum[BLOCK_ROWS][VECTORS], int64_t row,
@@ -186,10 +188,10 @@ struct part {
     int64_t first, last;      // steps
 };
 
-// Rows of c that are missing in a block are read as its last one.
+// Rows that a block lacks are read as its last one.
 ALWAYS_INLINE void multiply_block(const struct product *p, const struct part *part,
                                   struct block *block, int64_t row, int64_t rows,
-                                  void (*add_block)(const struct block *block)) {
+                                  add_function *add_block) {
 #pragma GCC unroll 6
     for (int64_t i = 0; i < BLOCK_ROWS; i++) {
         const int64_t own = row + (i < rows ? i : rows - 1);
@@ -204,8 +206,17 @@ ALWAYS_INLINE void multiply_block(const struct product *p, const struct part *pa
     }
 }
 
+// Whether the next block is of LAST_ROWS: two of them rather than a whole block and a few rows. The
+// halves of bf16 need registers, too, so their blocks all are.
+ALWAYS_INLINE int is_short(int64_t rows_left, enum word_kind kind) {
+    return kind == WORD_HALVES || rows_left <= LAST_ROWS || rows_left == 2 * LAST_ROWS - 1 ||
+           rows_left == 2 * LAST_ROWS;
+}
+
 ALWAYS_INLINE void multiply_part(const struct product *p, const struct part *part,
                                  lanes (*sums)[VECTORS], enum word_kind kind) {
+    add_function *const whole = kind == WORD_SINGLE ? add_singles : add_bf16;
+    add_function *const last = kind == WORD_SINGLE ? add_last_singles : add_last_bf16;
     const int64_t blocks = (part->end - part->row + BLOCK_ROWS - 1) / BLOCK_ROWS;
     const uint32_t *panel = (const uint32_t *)p->b + part->column * p->depth;
     struct block block = {
@@ -217,18 +228,10 @@ ALWAYS_INLINE void multiply_part(const struct product *p, const struct part *par
         .next_lines = p->operands_cached ? 0 : (FETCHED_STEPS + blocks - 1) / blocks,
     };
     for (int64_t row = part->row, rows; row < part->end; row += rows) {
-        const int64_t left = part->end - row;
+        const int shorter = is_short(part->end - row, kind);
+        rows = chunk_length(row, part->end, shorter ? LAST_ROWS : BLOCK_ROWS);
         block.sums = sums + (row - part->row);
-        if (kind == WORD_HALVES || left <= LAST_ROWS || left == 2 * LAST_ROWS - 1 ||
-            left == 2 * LAST_ROWS) {
-            rows = chunk_length(row, part->end, LAST_ROWS);
-            multiply_block(p, part, &block, row, rows,
-                           kind == WORD_SINGLE ? add_last_singles : add_last_bf16);
-        } else {
-            rows = chunk_length(row, part->end, BLOCK_ROWS);
-            multiply_block(p, part, &block, row, rows,
-                           kind == WORD_SINGLE ? add_singles : add_bf16);
-        }
+        multiply_block(p, part, &block, row, rows, shorter ? last : whole);
     }
 }
 
