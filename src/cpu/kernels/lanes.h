@@ -69,13 +69,15 @@ ALWAYS_INLINE lanes lanes_masked(lanes x, uint32_t bits) {
 #endif
 }
 
-#if defined(__AVX512F__)
-// The lanes of x in this order.
+// Lanes of x and y, which are counted on from those of x.
 #if defined(__clang__) || __GNUC__ >= 12
-#define LANES_IN_ORDER(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
+#define LANES_OF_BOTH(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
 #else
-#define LANES_IN_ORDER(x, ...) __builtin_shuffle(x, (lane_words){__VA_ARGS__})
+#define LANES_OF_BOTH(x, y, ...) __builtin_shuffle(x, y, (lane_words){__VA_ARGS__})
 #endif
+
+#if defined(__AVX512F__)
+#define LANES_IN_ORDER(x, ...) LANES_OF_BOTH(x, x, __VA_ARGS__)
 
 // By halves, whatever the instruction set.
 ALWAYS_INLINE float lanes_sum(lanes x) {

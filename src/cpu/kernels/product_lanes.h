@@ -267,8 +267,8 @@ NO_SANITIZE static void multiply_bf16(const struct product *p) {
 
 // `width` words of the depth's step `step` of x [depth, columns], from column `column`, of which x
 // has `count`.
-ALWAYS_INLINE void pack_columns_of(uint32_t *to, int64_t width, struct mat x, int64_t step,
-                                   int64_t column, int64_t count) {
+ALWAYS_INLINE void pack_first_words(uint32_t *to, int64_t width, struct mat x, int64_t step,
+                                    int64_t column, int64_t count) {
     if (x.dtype == DTYPE_F32) {
         memcpy(to, row_at(x, step, column), (size_t)count * sizeof *to);
     } else {
@@ -284,9 +284,9 @@ ALWAYS_INLINE void pack_columns_of(uint32_t *to, int64_t width, struct mat x, in
 ALWAYS_INLINE void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step,
                               int64_t column) {
     if (x.cols - column >= width) {
-        pack_columns_of(to, width, x, step, column, width);
+        pack_first_words(to, width, x, step, column, width);
     } else {
-        pack_columns_of(to, width, x, step, column, x.cols - column);
+        pack_first_words(to, width, x, step, column, x.cols - column);
     }
 }
 
@@ -310,43 +310,36 @@ static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
     }
 }
 
-// Some words of two vectors.
-#if defined(__clang__) || __GNUC__ >= 12
-#define CHOSEN_WORDS(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
-#else
-#define CHOSEN_WORDS(x, y, ...) __builtin_shuffle(x, y, (lane_words){__VA_ARGS__})
-#endif
-
 // Transposes a square of words: in each round, words whose index differs in one bit are swapped.
 ALWAYS_INLINE void transpose_words(lane_words row[LANES]) {
 #pragma GCC unroll 8
     for (int i = 0; i < LANES; i += 2) {
         const lane_words one = row[i], other = row[i + 1];
 #if defined(__AVX2__)
-        row[i] = CHOSEN_WORDS(one, other, 0, 8, 2, 10, 4, 12, 6, 14);
-        row[i + 1] = CHOSEN_WORDS(one, other, 1, 9, 3, 11, 5, 13, 7, 15);
+        row[i] = LANES_OF_BOTH(one, other, 0, 8, 2, 10, 4, 12, 6, 14);
+        row[i + 1] = LANES_OF_BOTH(one, other, 1, 9, 3, 11, 5, 13, 7, 15);
 #else
-        row[i] = CHOSEN_WORDS(one, other, 0, 4, 2, 6);
-        row[i + 1] = CHOSEN_WORDS(one, other, 1, 5, 3, 7);
+        row[i] = LANES_OF_BOTH(one, other, 0, 4, 2, 6);
+        row[i + 1] = LANES_OF_BOTH(one, other, 1, 5, 3, 7);
 #endif
     }
 #pragma GCC unroll 8
     for (int i = 0; i < LANES; i += i % 2 == 0 ? 1 : 3) {
         const lane_words one = row[i], other = row[i + 2];
 #if defined(__AVX2__)
-        row[i] = CHOSEN_WORDS(one, other, 0, 1, 8, 9, 4, 5, 12, 13);
-        row[i + 2] = CHOSEN_WORDS(one, other, 2, 3, 10, 11, 6, 7, 14, 15);
+        row[i] = LANES_OF_BOTH(one, other, 0, 1, 8, 9, 4, 5, 12, 13);
+        row[i + 2] = LANES_OF_BOTH(one, other, 2, 3, 10, 11, 6, 7, 14, 15);
 #else
-        row[i] = CHOSEN_WORDS(one, other, 0, 1, 4, 5);
-        row[i + 2] = CHOSEN_WORDS(one, other, 2, 3, 6, 7);
+        row[i] = LANES_OF_BOTH(one, other, 0, 1, 4, 5);
+        row[i + 2] = LANES_OF_BOTH(one, other, 2, 3, 6, 7);
 #endif
     }
 #if defined(__AVX2__)
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         const lane_words one = row[i], other = row[i + 4];
-        row[i] = CHOSEN_WORDS(one, other, 0, 1, 2, 3, 8, 9, 10, 11);
-        row[i + 4] = CHOSEN_WORDS(one, other, 4, 5, 6, 7, 12, 13, 14, 15);
+        row[i] = LANES_OF_BOTH(one, other, 0, 1, 2, 3, 8, 9, 10, 11);
+        row[i + 4] = LANES_OF_BOTH(one, other, 4, 5, 6, 7, 12, 13, 14, 15);
     }
 #endif
 }

@@ -49,7 +49,7 @@ static void measure_shape(const struct pickle_tensor *tensor, struct torch_view 
 }
 
 // Computes the number of elements and the end of the last one in the storage; 0 on overflow.
-// Without elements it is nowhere: a part of an empty tensor has an offset beyond its storage.
+// A tensor without elements ends at 0: a slice of an empty tensor may begin beyond its storage.
 static int measure_extent(const struct pickle_tensor *tensor, int64_t *elements, int64_t *end) {
     int overflow = 0;
     int64_t last = tensor->offset, reach;
