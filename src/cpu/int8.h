@@ -74,6 +74,8 @@ extern const struct int8_kernels int8_avx512vnni;
 extern const struct int8_kernels int8_avx512bf16;
 extern const struct int8_kernels int8_amx;
 extern const struct int8_kernels int8_amx_emulated;
+#elif defined(__aarch64__)
+extern const struct int8_kernels int8_dotprod;
 #endif
 
 // The fastest table that this processor supports and whose vectors are no wider than those of

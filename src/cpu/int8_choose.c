@@ -41,6 +41,13 @@ static int has_amx(void) {
     return has_avx512bf16() && supports("amx") && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
            (d >> 25 & 1);
 }
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+static int has_dotprod(void) {
+    enum { DOT_PRODUCTS = 1 << 20 }; // HWCAP_ASIMDDP
+    return (getauxval(AT_HWCAP) & DOT_PRODUCTS) != 0;
+}
 #endif
 
 struct candidate {
@@ -59,6 +66,8 @@ static const struct candidate candidates[] = {
     {&int8_avx512vnni, AVX512_BF16 " avx512", has_avx512vnni},
     {&int8_avxvnni, AVX512_BF16 " avx512 avx2", has_avxvnni},
     {&int8_avx2, AVX512_BF16 " avx512 avx2", has_avx2},
+#elif defined(__aarch64__)
+    {&int8_dotprod, "neonbf16 generic", has_dotprod},
 #endif
     {&int8_generic, AVX512_BF16 " avx512 avx2 neonbf16 generic", is_there},
 };

@@ -46,4 +46,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set_source_files_properties(${kernel_dir}/kernels_neonbf16.c PROPERTIES
     COMPILE_OPTIONS "${kernel_flags};-march=armv8.2-a+bf16")
+  set_source_files_properties(${kernel_dir}/kernels_int8_dotprod.c PROPERTIES
+    COMPILE_OPTIONS "${int8_flags};-march=armv8.2-a+dotprod")
 endif()

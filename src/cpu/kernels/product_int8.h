@@ -9,6 +9,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_DOTPROD)
+#include <arm_neon.h>
 #endif
 
 // --- sums ---------------------------------------------------------------------------------------
@@ -123,6 +125,49 @@ ALWAYS_INLINE void add_scaled(float *to, vector_sums sums, const float *scales) 
     add_scaled_8(to, _mm256_hadd_epi32(sums.low, sums.high), scales);
 }
 #endif
+#elif defined(__ARM_FEATURE_DOTPROD)
+// UDOT multiplies unsigned bytes: the columns are those of b plus 128.
+enum { LANES_OF_SUM = 4, ROWS_TOGETHER = 4, VECTORS_MOST = 4 };
+typedef uint32x4_t vector_sums;
+typedef uint8x16_t vector_columns;
+typedef uint8x8_t vector_word; // its first four bytes
+
+ALWAYS_INLINE vector_sums no_sums(void) {
+    return vdupq_n_u32(0);
+}
+
+ALWAYS_INLINE vector_columns columns_at(const signed char *from) {
+    return veorq_u8(vld1q_u8((const unsigned char *)from), vdupq_n_u8(128));
+}
+
+ALWAYS_INLINE vector_word word_at(const unsigned char *from) {
+    uint32_t word;
+    memcpy(&word, from, sizeof word);
+    return vcreate_u8(word);
+}
+
+ALWAYS_INLINE vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+    return vdotq_lane_u32(sums, columns, word, 0);
+}
+
+// Minus what the 128 add to the sums of a row.
+ALWAYS_INLINE vector_sums sums_before(const unsigned char *row, int64_t count) {
+    const vector_columns added = vdupq_n_u8(128);
+    vector_sums words = no_sums(), vectors = no_sums();
+    for (; count >= 16; count -= 16, row += 16) {
+        vectors = vdotq_u32(vectors, vld1q_u8(row), added);
+    }
+    for (; count > 0; count -= INT8_STEP, row += INT8_STEP) {
+        words = add_products(words, word_at(row), added);
+    }
+    return vsubq_u32(vdupq_n_u32(0u - vaddvq_u32(vectors)), words);
+}
+#define SUMS_BEFORE sums_before
+
+ALWAYS_INLINE void add_scaled(float *to, vector_sums sums, const float *scales) {
+    const float32x4_t values = vcvtq_f32_s32(vreinterpretq_s32_u32(sums));
+    vst1q_f32(to, vaddq_f32(vld1q_f32(to), vmulq_f32(values, vld1q_f32(scales))));
+}
 #else
 // The compiler's 16-byte vectors, which every 64-bit processor has. Bytes are widened to 16 bits,
 // which hold a product, those at even and those at odd positions separately.
@@ -170,6 +215,11 @@ ALWAYS_INLINE void add_scaled(float *to, vector_sums sums, const float *scales) 
 }
 #endif
 
+// What the sums of a row of a group begin with.
+#if !defined(SUMS_BEFORE)
+#define SUMS_BEFORE(row, count) no_sums()
+#endif
+
 // Adds the sums of a group, a range of the depth. Those of ROWS_TOGETHER rows and `vectors` vectors
 // of columns stay in registers.
 ALWAYS_INLINE void add_group(struct block *block, int first_row, int64_t column, int vectors,
@@ -184,9 +234,10 @@ ALWAYS_INLINE void add_group(struct block *block, int first_row, int64_t column,
     }
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS_TOGETHER; i++) {
-#pragma GCC unroll 3
+        const vector_sums before = SUMS_BEFORE(row[i] + first, end - first);
+#pragma GCC unroll 4
         for (int j = 0; j < vectors; j++) {
-            sums[i][j] = no_sums();
+            sums[i][j] = before;
         }
     }
     for (int64_t at = first; at < end; at += INT8_STEP, b += stride) {
