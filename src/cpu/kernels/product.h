@@ -206,7 +206,7 @@ ALWAYS_INLINE void block_of(const struct product *p, const struct block *block,
                             int vectors, int pairs) {
     __m512 sum[PRODUCT_ROWS][VECTORS];
     if (!p->result_cached) {
-        prefetch_block_of_c(p, row, column, vectors * VECTOR);
+        prefetch_block_of_c(p, row, column, PRODUCT_ROWS, vectors * VECTOR);
     }
     begin_sums(p, sum, column, block, vectors);
     block_sums(sum, block, deferred, p->prefetches, vectors, pairs);

@@ -9,15 +9,22 @@
 #include "cpu/kernels.h"
 #include "cpu/kernels/activations.h"
 
-// A block of the sums of a product, side by side.
+// A block of a matrix, its rows one after the other.
 struct block_values {
     float value[PRODUCT_ROWS * PRODUCT_COLUMNS];
     int64_t rows, columns, width; // columns rounded up to whole vectors
 };
 
-ALWAYS_INLINE void load_block(struct block_values *to, struct mat m, int64_t row, int64_t column) {
-    for (int64_t i = 0; i < to->rows; i++) {
-        load(to->value + i * to->width, m, row + i, column, to->columns);
+// Not an initializer, which would clear all values.
+ALWAYS_INLINE void load_block(struct block_values *to, struct mat m, int64_t row, int64_t column,
+                              int64_t rows, int64_t columns) {
+    to->rows = rows;
+    to->columns = columns;
+    to->width = lanes_of(columns);
+    for (int64_t i = 0; i < rows; i++) {
+        float *values = to->value + i * to->width;
+        load(values, m, row + i, column, columns);
+        memset(values + columns, 0, (size_t)(to->width - columns) * sizeof *values);
     }
 }
 
@@ -47,16 +54,16 @@ ALWAYS_INLINE int has_epilogue(const struct product *p) {
     return !mat_is_empty(p->epilogue.y) || !mat_is_empty(p->epilogue.u);
 }
 
-// Prefetches what a block of c will read and write; the compiler knows its columns.
+// Prefetches what a block of c will read and write; the compiler knows its rows and columns.
 ALWAYS_INLINE void prefetch_block_of_c(const struct product *p, int64_t row, int64_t column,
-                                       int columns) {
+                                       int rows, int columns) {
     const struct mat y = p->epilogue.y, u = p->epilogue.u;
-    prefetch_block(p->c, row, column, PRODUCT_ROWS, columns, 1);
+    prefetch_block(p->c, row, column, rows, columns, 1);
     if (!mat_is_empty(y) && y.data != p->c.data) {
-        prefetch_block(y, row, column, PRODUCT_ROWS, columns, 1);
+        prefetch_block(y, row, column, rows, columns, 1);
     }
     if (!mat_is_empty(u)) {
-        prefetch_block(u, row, column, PRODUCT_ROWS, columns, 0);
+        prefetch_block(u, row, column, rows, columns, 0);
     }
 }
 
@@ -65,17 +72,16 @@ static void epilogue_block(const struct product *p, int64_t row, int64_t column,
                            int64_t columns) {
     const struct product_epilogue *epilogue = &p->epilogue;
     const struct activation_row *f = &activation_rows[epilogue->activation];
-    struct block_values x = {.rows = rows, .columns = columns, .width = lanes_of(columns)};
-    const int64_t count = rows * x.width;
+    const int64_t count = rows * lanes_of(columns);
+    struct block_values x, g;
     if (!mat_is_empty(epilogue->y)) {
-        load_block(&x, p->c, row, column);
+        load_block(&x, p->c, row, column, rows, columns);
         f->value(x.value, count);
         store_block_values(epilogue->y, row, column, &x);
         return;
     }
-    struct block_values g = {.rows = rows, .columns = columns, .width = x.width};
-    load_block(&x, epilogue->u, row, column);
-    load_block(&g, p->c, row, column);
+    load_block(&x, epilogue->u, row, column, rows, columns);
+    load_block(&g, p->c, row, column, rows, columns);
     f->slope(g.value, x.value, count);
     for (int64_t i = 0; i < rows; i++) {
         add(epilogue->sums + column, g.value + i * g.width, columns);

@@ -198,9 +198,13 @@ ALWAYS_INLINE void multiply_block(const struct product *p, const struct part *pa
         block->row[i] = (const char *)p->a + own / PRODUCT_ROWS * p->a_strip +
                         own % PRODUCT_ROWS * p->a_row + part->first * p->a_step;
     }
+    const int is_last = part->last == p->last;
+    if (is_last && !p->result_cached) {
+        prefetch_block_of_c(p, row, part->column, BLOCK_ROWS, PANEL);
+    }
     add_block(block);
     block->next += (block->steps + FETCHED_STEPS - 1) / FETCHED_STEPS * block->next_lines * 64;
-    if (part->last == p->last) {
+    if (is_last) {
         prefetch_next_rows(p->prefetches);
         write_block(p, block->sums, row, part->column, rows);
     }
