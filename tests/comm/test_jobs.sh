@@ -85,6 +85,20 @@ for mpi in $mpis; do
     once "resumed from $work/$mpi-resumed/checkpoint-3"
     same alone-fp32 "$mpi-resumed"
 
+    # Each process has another path of the output folder.
+    what="$mpi, two paths of the output folder"
+    mkdir -p "$work/$mpi-paths" "$work/elsewhere"
+    cp -r "$work/$mpi-resumed/checkpoint-3" "$work/$mpi-paths"
+    (cd "$work" && timeout 300 $(launcher_of "$mpi") -n 2 bash -c '
+        output=$1 && shift
+        [ "${OMPI_COMM_WORLD_RANK-$PMI_RANK}" -eq 0 ] || { cd elsewhere && output=../$output; }
+        exec "$0" "$@" --output "$output"' "$BERTH" "$mpi-paths" finetune squad $settings --precision fp32 --virtual_ranks 4 \
+        --resume_from_checkpoint auto >"$out" 2>"$err" </dev/null)
+    code=$?
+    expect_code 0
+    once "resumed from $mpi-paths/checkpoint-3"
+    same alone-fp32 "$mpi-paths"
+
     # The second process has another model.
     what="$mpi, two models"
     timeout 300 $(launcher_of "$mpi") -n 2 bash -c \

@@ -655,7 +655,7 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(comm_settle(peers, settle(job, error), error));
     TRY(compare_settings(job, error));
     TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
-    TRY(resume_broadcast(&job->resume, job->comm, error));
+    TRY(resume_broadcast(&job->resume, job->comm, job->config.output_dir, error));
     TRY(comm_settle(peers, prepare(job, error), error));
     TRY(comm_settle(peers, job_measure_plan(job, error), error));
     TRY(job_settle_saving(job, error));
