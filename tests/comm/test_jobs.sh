@@ -99,6 +99,13 @@ for mpi in $mpis; do
     once "resumed from $mpi-paths/checkpoint-3"
     same alone-fp32 "$mpi-paths"
 
+    # The second process has another output folder.
+    mkdir -p "$work/apart"
+    unlike "$mpi" finetune squad $settings --output "$work/$mpi-apart" -- --output "$work/apart"
+    expect_code 73
+    once "rank 1: --output_dir $work/apart on host $(hostname) is not the output folder of rank 0"
+    [ -z "$(ls "$work/apart")" ] && [ -z "$(find "$work/$mpi-apart" -name '.tmp*')" ] || fail "files are left"
+
     # The second process has another model.
     what="$mpi, two models"
     timeout 300 $(launcher_of "$mpi") -n 2 bash -c \

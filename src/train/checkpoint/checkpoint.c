@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint/checkpoint.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -657,4 +658,37 @@ enum berth_status output_lock(const struct berth_config *config, struct file_loc
                     config->output_dir);
     }
     return BERTH_OK;
+}
+
+static enum berth_status look_for(const char *path, const struct comm *comm, const char *output_dir,
+                                  struct berth_error *error) {
+    return file_exists(path)
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "--output_dir %s on host %s is not the output folder of rank 0, on host "
+                           "%s, in which all processes write checkpoints and the model; name a "
+                           "folder on a file system that all hosts share, by its absolute path",
+                           output_dir, comm->host_names[comm->rank], comm->host_names[0]);
+}
+
+enum berth_status output_compare_ranks(struct comm *comm, const char *output_dir,
+                                       struct berth_error *error) {
+    int64_t number = (int64_t)(clock_now() * 1e6); // not that of a file that a killed run left
+    if (comm->size == 1) {
+        return BERTH_OK;
+    }
+    comm->broadcast(comm, &number, sizeof number, 0);
+    char *path = temporary_path(output_dir, number, "seen");
+    enum berth_status status = path == NULL      ? path_no_memory(error)
+                               : comm->rank == 0 ? file_write(path, "", 0, error)
+                                                 : BERTH_OK;
+    status = comm_settle(comm, status, error);
+    if (status == BERTH_OK) {
+        status = comm_settle(comm, look_for(path, comm, output_dir, error), error);
+    }
+    if (comm->rank == 0 && path != NULL) {
+        (void)file_remove(path, NULL);
+    }
+    memory_free(path);
+    return status;
 }

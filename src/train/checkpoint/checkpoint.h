@@ -159,4 +159,9 @@ enum berth_status output_check_summary(const struct berth_config *config,
 enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,
                               const struct berth_log *log, struct berth_error *error);
 
+// BERTH_CANT_CREATE unless `output_dir`, which each rank may know by another path, is one folder
+// for all ranks: each writes its part of a checkpoint there. All succeed or all fail.
+enum berth_status output_compare_ranks(struct comm *comm, const char *output_dir,
+                                       struct berth_error *error);
+
 #endif

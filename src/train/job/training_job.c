@@ -667,7 +667,8 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(state_compare_ranks(&job->state, job->comm,
                             job->resume.folder != NULL ? job->resume.folder : job->model_folder,
                             error));
-    return comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error);
+    TRY(comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error));
+    return output_compare_ranks(job->comm, job->config.output_dir, error);
 }
 
 enum berth_status training_job_open(const struct training_job_args *args,
