@@ -91,6 +91,7 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
     worker->config.seed = given->seed + comm->rank;
     worker->config.output_dir = worker->folder;
     worker->config.report = NULL; // one for all, at the end
+    worker->config.profile_output = is_first(worker) ? given->profile_output : NULL;
     own_row(worker)->seed = worker->config.seed;
     gethostname(own_row(worker)->host, sizeof own_row(worker)->host - 1);
     return BERTH_OK;
