@@ -478,12 +478,19 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
     return job->task->write(&job->evaluation.set, &results, error);
 }
 
+// The mean over the updates since the last report, which an early stop and steps_this_run may
+// leave.
+static double final_loss(const struct progress *progress) {
+    return progress->loss_count > 0 ? progress->loss_sum / (double)progress->loss_count
+                                    : progress->last_loss;
+}
+
 static void fill_outcome(const struct training_job *job, const struct training_result *loop,
                          struct training_outcome *outcome) {
     double seconds = loop->seconds > 0 ? loop->seconds : NAN;
     outcome->result = (struct berth_run_result){
         .steps = job->progress.step,
-        .final_loss = job->progress.last_loss,
+        .final_loss = final_loss(&job->progress),
         .metric_count = loop->score.count,
         .eval_loss = loop->score.loss,
         .samples_per_second = (double)loop->sequences / seconds,
