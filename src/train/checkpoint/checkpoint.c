@@ -423,10 +423,12 @@ static enum berth_status remove_oldest(const char *output_dir, const int64_t *st
     return first;
 }
 
-// Of the listed steps, leaves those up to `newest` whose checkpoints are not the Trainer's: its
-// user did not set this limit for them.
-static enum berth_status keep_own(const char *output_dir, int64_t newest, int64_t *steps,
-                                  size_t *count, struct berth_error *error) {
+// Of the listed steps, leaves those of this phase up to the newest whose checkpoints are not the
+// Trainer's: its user did not set this limit for them.
+static enum berth_status keep_own(const char *output_dir, const struct checkpoint_limits *limits,
+                                  int64_t *steps, size_t *count, struct berth_error *error) {
+    const int64_t newest = limits->newest;
+    const int64_t first = limits->phase_start > 0 ? limits->phase_start + 1 : 0;
     size_t kept = 0;
     for (size_t i = 0; i < *count && steps[i] <= newest; i++) {
         int64_t trainers;
@@ -435,7 +437,7 @@ static enum berth_status keep_own(const char *output_dir, int64_t newest, int64_
             path != NULL ? trainer_find_step(path, &trainers, error) : path_no_memory(error);
         memory_free(path);
         TRY(status);
-        if (trainers < 0) {
+        if (trainers < 0 && steps[i] >= first) {
             steps[kept++] = steps[i];
         }
     }
@@ -448,7 +450,7 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
     int64_t *steps;
     size_t count, limit = (size_t)limits->limit;
     TRY(checkpoint_list(output_dir, &steps, &count, error));
-    enum berth_status status = keep_own(output_dir, limits->newest, steps, &count, error);
+    enum berth_status status = keep_own(output_dir, limits, steps, &count, error);
     if (status == BERTH_OK && limit > 0 && count > limit) {
         status = verify_step(output_dir, limits->newest, error);
         status = status == BERTH_IO ? BERTH_BAD_DATA : status; // unreadable is as bad as damaged
@@ -457,9 +459,9 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
         }
     }
     memory_free(steps);
-    const struct original_limits originals = {limits->originals_after, limits->newest,
-                                              limits->limit, limits->best};
-    return status == BERTH_OK && limit > 0 && limits->originals_after >= 0
+    const struct original_limits originals = {limits->phase_start, limits->newest, limits->limit,
+                                              limits->best};
+    return status == BERTH_OK && limit > 0 && limits->originals
                ? original_rotate(output_dir, &originals, error)
                : status;
 }

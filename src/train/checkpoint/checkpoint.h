@@ -68,8 +68,8 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
 // (-1: none) is one of them, or is kept in addition if limit is 1.
 struct checkpoint_limits {
     int64_t newest, limit, best;
-    int64_t originals_after; // if not -1: also for files of original_write.h with higher steps than
-                             // this
+    int64_t phase_start; // > 0: those up to this step are of an earlier phase, and stay
+    int originals;       // the same for files of original_write.h
 };
 // Removes the others, but nothing unless checkpoint `newest` verifies (BERTH_BAD_DATA). One that
 // cannot be removed does not keep the others; the first such error is returned. Leaves checkpoints
