@@ -85,6 +85,27 @@ for mpi in $mpis; do
     once "resumed from $work/$mpi-resumed/checkpoint-3"
     same alone-fp32 "$mpi-resumed"
 
+    # Each process has another path of the output folder.
+    what="$mpi, two paths of the output folder"
+    mkdir -p "$work/$mpi-paths" "$work/elsewhere"
+    cp -r "$work/$mpi-resumed/checkpoint-3" "$work/$mpi-paths"
+    (cd "$work" && timeout 300 $(launcher_of "$mpi") -n 2 bash -c '
+        output=$1 && shift
+        [ "${OMPI_COMM_WORLD_RANK-$PMI_RANK}" -eq 0 ] || { cd elsewhere && output=../$output; }
+        exec "$0" "$@" --output "$output"' "$BERTH" "$mpi-paths" finetune squad $settings --precision fp32 --virtual_ranks 4 \
+        --resume_from_checkpoint auto >"$out" 2>"$err" </dev/null)
+    code=$?
+    expect_code 0
+    once "resumed from $mpi-paths/checkpoint-3"
+    same alone-fp32 "$mpi-paths"
+
+    # The second process has another output folder.
+    mkdir -p "$work/apart"
+    unlike "$mpi" finetune squad $settings --output "$work/$mpi-apart" -- --output "$work/apart"
+    expect_code 73
+    once "rank 1: --output_dir $work/apart on host $(hostname) is not the output folder of rank 0"
+    [ -z "$(ls "$work/apart")" ] && [ -z "$(find "$work/$mpi-apart" -name '.tmp*')" ] || fail "files are left"
+
     # The second process has another model.
     what="$mpi, two models"
     timeout 300 $(launcher_of "$mpi") -n 2 bash -c \

@@ -140,6 +140,11 @@ expect_code 0
 grep -q '"best_worker": 0' equal/workers.json || fail "not the first of equal ones"
 [ -s equal/test_results.tsv ] && [ ! -e equal/worker-0/test_results.tsv ] || fail "no prediction of the best"
 
+# Only the first worker writes the profile that was named, the others their own ones.
+several 2 $table --output profiled --seed 5 --workers independent --profile 2:3 --profile_output trace.json
+expect_code 0
+[ -s trace.json ] && [ ! -e profiled/worker-0/profile.json ] && [ -s profiled/worker-1/profile.json ] || fail "other profiles"
+
 # Without a model that was chosen, nothing is converted.
 several 2 pretrain --config_file config.json --vocab_file model/vocab.txt --input_dir "$shards" --eval_dir "$shards" --do_eval \
     $common --max_seq_length 32 --output unscored --seed 5 --workers independent --steps_this_run 1 --save_format torch
@@ -162,6 +167,14 @@ for i in 0 1 2; do
 done
 same_files resumed squad model.safetensors predictions.json
 once "resumed from again/worker-0/checkpoint-6"
+
+# The old result stays if the workers cannot work together.
+mkdir -p older apart
+cp squad-5/*.* older
+unlike "${mpis[0]}" $questions --output older --workers independent --overwrite_output_dir -- --output apart
+expect_code 73
+once "rank 1: --output_dir apart on host $(hostname) is not the output folder of rank 0"
+same_files older squad-5 model.safetensors eval_results.json
 
 several 2 $questions --output squad --seed 5 --workers independent
 expect_code 73

@@ -100,8 +100,7 @@ static void make_checkpoints(void) {
 }
 
 static enum berth_status rotate(int64_t newest, int64_t limit, struct berth_error *error) {
-    const struct checkpoint_limits limits = {
-        .newest = newest, .limit = limit, .best = -1, .originals_after = -1};
+    const struct checkpoint_limits limits = {.newest = newest, .limit = limit, .best = -1};
     return checkpoint_rotate(scratch_folder, &limits, error);
 }
 

@@ -209,6 +209,10 @@ static void test_best_model_of_another_folder(void **state) {
     run.config.output_dir = fixture_keep("on");
     fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
     assert_same_file(in_folder("best/model.safetensors"), in_folder("on/model.safetensors"));
+    assert_int_equal(symlink("best/checkpoint-7", in_folder("latest")), 0); // a link to it
+    assert_int_equal(dir_remove(in_folder("on"), NULL), BERTH_OK);
+    run.config.resume_from_checkpoint = fixture_keep("latest");
+    fixture_expect(&run, BERTH_OK, "the result is the best model, that of update 1");
     assert_int_equal(dir_remove(in_folder("best/checkpoint-1"), NULL), BERTH_OK);
     assert_int_equal(dir_remove(in_folder("on"), NULL), BERTH_OK);
     fixture_expect(&run, BERTH_OK, "has no checkpoint-1 of this run: the result is the last model");

@@ -2,11 +2,13 @@
 // Tests pre-training runs on small shards: stopped, killed and resumed in either phase they end
 // with the same bytes as an uninterrupted run (RELIABILITY 1, 14, 15); also phases, bad shards, and
 // the resulting model.
+#include "core/memory.h"
 #include "core/options.h"
 #include "data/synthetic_shards.h"
 #include "fixture.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/progress/progress.h"
 
 #include <errno.h>
@@ -122,6 +124,22 @@ static void test_resume_everywhere_in_the_second_phase(void **state) {
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run straight = second_phase("straight", fixture_keep("first/checkpoint-6"));
     resume_everywhere(&straight, 7, 9);
+}
+
+// In the folder of the first phase, whose checkpoints stay.
+static void test_a_second_phase_in_the_same_folder(void **state) {
+    struct fixture_run first = default_run("both");
+    first.config.save_total_limit = 1;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    struct fixture_run second = second_phase("both", fixture_keep("both/checkpoint-6"));
+    second.config.save_total_limit = 1;
+    assert_int_equal(fixture_execute(&second), BERTH_OK);
+    int64_t *steps;
+    size_t count;
+    assert_int_equal(checkpoint_list(in_folder("both"), &steps, &count, NULL), BERTH_OK);
+    assert_int_equal(count, 2);
+    assert_true(steps[0] == 6 && steps[1] == 10);
+    memory_free(steps);
 }
 
 // Resumes from the newest intact checkpoint, if any, without faults.
@@ -442,6 +460,7 @@ int main(void) {
         PRETRAIN_TEST(test_resume_everywhere),
         PRETRAIN_TEST(test_resume_everywhere_in_bf16_by_tokens),
         PRETRAIN_TEST(test_resume_everywhere_in_the_second_phase),
+        PRETRAIN_TEST(test_a_second_phase_in_the_same_folder),
         PRETRAIN_TEST(test_kills_in_the_first_phase),
         PRETRAIN_TEST(test_kills_in_the_second_phase),
         PRETRAIN_TEST(test_a_full_disk_anywhere),

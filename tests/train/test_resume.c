@@ -353,6 +353,17 @@ static void test_finished_run(void **state) {
                      fixture_path("before", "model.safetensors"));
 }
 
+// The number after the last `key` in the log.
+static double logged_number(const char *key) {
+    char *log = fixture_text(in_folder("log"));
+    double number = NAN;
+    for (const char *at = strstr(log, key); at != NULL; at = strstr(at + 1, key)) {
+        number = strtod(at + strlen(key), NULL);
+    }
+    memory_free(log);
+    return number;
+}
+
 // An evaluation after every update, none of which gains enough: the run ends after the second,
 // which is saved, so that nothing is trained again.
 static void test_early_stop_is_saved(void **state) {
@@ -361,8 +372,10 @@ static void test_early_stop_is_saved(void **state) {
     run.config.eval_steps = 1;
     run.config.early_stopping_patience = 1;
     run.config.early_stopping_threshold = 1000;
-    run.config.save_steps = 100;
+    run.config.save_steps = run.config.logging_steps = 100;
     fixture_expect(&run, BERTH_OK, "early stopping after update 2");
+    const double loss = fixture_number("out", "train_results.json", "train_loss");
+    assert_true(fabs(logged_number("final_loss=") - loss) < 1e-4 * loss); // of both updates
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 2);

@@ -54,8 +54,13 @@ static void test_when_to_evaluate(void **state) {
     config = settled(WITH("eval_strategy", "epoch", "eval_steps", "3", "no_progress", "true"));
     assert_true(config.evaluate_every_epoch && config.eval_steps == 0);
     assert_non_null(strstr(notes, "eval_steps has no effect with eval_strategy epoch"));
-    config = settled(WITH("eval_steps", "3")); // without a strategy, both
+    config = settled(WITH("eval_steps", "3", "eval_delay", "2")); // without a strategy, both
     assert_true(config.evaluate_every_epoch && config.eval_steps == 3);
+    assert_null(strstr(notes, "eval_delay"));
+    settled(WITH("eval_strategy", "no", "eval_delay", "2"));
+    assert_non_null(strstr(notes, "eval_delay has no effect with eval_strategy no"));
+    settled(WITH("evaluate_every_epoch", "false", "eval_delay", "2"));
+    assert_non_null(strstr(notes, "eval_delay has no effect with evaluate_every_epoch false"));
 }
 
 // Fractions of the updates, rounded up as the Trainer rounds them.

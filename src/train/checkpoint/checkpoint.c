@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint/checkpoint.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -422,10 +423,12 @@ static enum berth_status remove_oldest(const char *output_dir, const int64_t *st
     return first;
 }
 
-// Of the listed steps, leaves those up to `newest` whose checkpoints are not the Trainer's: its
-// user did not set this limit for them.
-static enum berth_status keep_own(const char *output_dir, int64_t newest, int64_t *steps,
-                                  size_t *count, struct berth_error *error) {
+// Of the listed steps, leaves those of this phase up to the newest whose checkpoints are not the
+// Trainer's: its user did not set this limit for them.
+static enum berth_status keep_own(const char *output_dir, const struct checkpoint_limits *limits,
+                                  int64_t *steps, size_t *count, struct berth_error *error) {
+    const int64_t newest = limits->newest;
+    const int64_t first = limits->phase_start > 0 ? limits->phase_start + 1 : 0;
     size_t kept = 0;
     for (size_t i = 0; i < *count && steps[i] <= newest; i++) {
         int64_t trainers;
@@ -434,7 +437,7 @@ static enum berth_status keep_own(const char *output_dir, int64_t newest, int64_
             path != NULL ? trainer_find_step(path, &trainers, error) : path_no_memory(error);
         memory_free(path);
         TRY(status);
-        if (trainers < 0) {
+        if (trainers < 0 && steps[i] >= first) {
             steps[kept++] = steps[i];
         }
     }
@@ -447,7 +450,7 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
     int64_t *steps;
     size_t count, limit = (size_t)limits->limit;
     TRY(checkpoint_list(output_dir, &steps, &count, error));
-    enum berth_status status = keep_own(output_dir, limits->newest, steps, &count, error);
+    enum berth_status status = keep_own(output_dir, limits, steps, &count, error);
     if (status == BERTH_OK && limit > 0 && count > limit) {
         status = verify_step(output_dir, limits->newest, error);
         status = status == BERTH_IO ? BERTH_BAD_DATA : status; // unreadable is as bad as damaged
@@ -456,9 +459,9 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
         }
     }
     memory_free(steps);
-    const struct original_limits originals = {limits->originals_after, limits->newest,
-                                              limits->limit, limits->best};
-    return status == BERTH_OK && limit > 0 && limits->originals_after >= 0
+    const struct original_limits originals = {limits->phase_start, limits->newest, limits->limit,
+                                              limits->best};
+    return status == BERTH_OK && limit > 0 && limits->originals
                ? original_rotate(output_dir, &originals, error)
                : status;
 }
@@ -657,4 +660,37 @@ enum berth_status output_lock(const struct berth_config *config, struct file_loc
                     config->output_dir);
     }
     return BERTH_OK;
+}
+
+static enum berth_status look_for(const char *path, const struct comm *comm, const char *output_dir,
+                                  struct berth_error *error) {
+    return file_exists(path)
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "--output_dir %s on host %s is not the output folder of rank 0, on host "
+                           "%s, in which all processes write checkpoints and the model; name a "
+                           "folder on a file system that all hosts share, by its absolute path",
+                           output_dir, comm->host_names[comm->rank], comm->host_names[0]);
+}
+
+enum berth_status output_compare_ranks(struct comm *comm, const char *output_dir,
+                                       struct berth_error *error) {
+    int64_t number = (int64_t)(clock_now() * 1e6); // not that of a file that a killed run left
+    if (comm->size == 1) {
+        return BERTH_OK;
+    }
+    comm->broadcast(comm, &number, sizeof number, 0);
+    char *path = temporary_path(output_dir, number, "seen");
+    enum berth_status status = path == NULL      ? path_no_memory(error)
+                               : comm->rank == 0 ? file_write(path, "", 0, error)
+                                                 : BERTH_OK;
+    status = comm_settle(comm, status, error);
+    if (status == BERTH_OK) {
+        status = comm_settle(comm, look_for(path, comm, output_dir, error), error);
+    }
+    if (comm->rank == 0 && path != NULL) {
+        (void)file_remove(path, NULL);
+    }
+    memory_free(path);
+    return status;
 }

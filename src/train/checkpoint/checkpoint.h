@@ -68,8 +68,8 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
 // (-1: none) is one of them, or is kept in addition if limit is 1.
 struct checkpoint_limits {
     int64_t newest, limit, best;
-    int64_t originals_after; // if not -1: also for files of original_write.h with higher steps than
-                             // this
+    int64_t phase_start; // > 0: those up to this step are of an earlier phase, and stay
+    int originals;       // the same for files of original_write.h
 };
 // Removes the others, but nothing unless checkpoint `newest` verifies (BERTH_BAD_DATA). One that
 // cannot be removed does not keep the others; the first such error is returned. Leaves checkpoints
@@ -158,5 +158,10 @@ enum berth_status output_check_summary(const struct berth_config *config,
 // Warns if the file system has no locks.
 enum berth_status output_lock(const struct berth_config *config, struct file_lock *lock,
                               const struct berth_log *log, struct berth_error *error);
+
+// BERTH_CANT_CREATE unless `output_dir`, which each rank may know by another path, is one folder
+// for all ranks: each writes its part of a checkpoint there. All succeed or all fail.
+enum berth_status output_compare_ranks(struct comm *comm, const char *output_dir,
+                                       struct berth_error *error);
 
 #endif

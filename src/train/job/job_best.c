@@ -61,22 +61,43 @@ static enum berth_status locate_best(struct training_job *job, const char *paren
     return comm->status(comm, error);
 }
 
+// The folders beside the checkpoint that the run was resumed from, whose path may be a link: that
+// of its path, then the one that it is really in; NULL: out of memory.
+static void find_parents(const char *checkpoint, char *parents[2]) {
+    char *real = file_resolve(checkpoint); // NULL if the run has removed it
+    parents[0] = file_parent(checkpoint);
+    parents[1] = file_parent(real != NULL ? real : checkpoint);
+    memory_free(real);
+}
+
+static enum berth_status locate_in_parents(struct training_job *job, char *const parents[2],
+                                           char **folder, struct berth_error *error) {
+    const int is_complete = parents[0] != NULL && parents[1] != NULL;
+    TRY(comm_settle(job->comm, is_complete ? BERTH_OK : path_no_memory(error), error));
+    for (int i = 0; i < 2 && *folder == NULL; i++) {
+        int is_searched = path_is_same(parents[i], job->config.output_dir) ||
+                          (i > 0 && path_is_same(parents[i], parents[0]));
+        job->comm->broadcast(job->comm, &is_searched, sizeof is_searched, 0);
+        TRY(job->comm->status(job->comm, error));
+        if (!is_searched) {
+            TRY(locate_best(job, parents[i], folder, error));
+        }
+    }
+    return BERTH_OK;
+}
+
 // Looks in the output folder, then next to the checkpoint that the run was resumed from.
 static enum berth_status locate_best_anywhere(struct training_job *job, char **folder,
                                               struct berth_error *error) {
+    char *parents[2];
     TRY(locate_best(job, job->config.output_dir, folder, error));
     if (*folder != NULL || job->resume.folder == NULL) {
         return BERTH_OK;
     }
-    char *parent = file_parent(job->resume.folder);
-    int is_searched = parent != NULL && path_is_same(parent, job->config.output_dir);
-    job->comm->broadcast(job->comm, &is_searched, sizeof is_searched, 0);
-    enum berth_status status =
-        comm_settle(job->comm, parent != NULL ? BERTH_OK : path_no_memory(error), error);
-    if (status == BERTH_OK && !is_searched) {
-        status = locate_best(job, parent, folder, error);
-    }
-    memory_free(parent);
+    find_parents(job->resume.folder, parents);
+    const enum berth_status status = locate_in_parents(job, parents, folder, error);
+    memory_free(parents[0]);
+    memory_free(parents[1]);
     return status;
 }
 

@@ -78,7 +78,8 @@ static struct checkpoint_limits limits_of(const struct run *run, int64_t newest)
         .newest = newest,
         .limit = config->save_total_limit,
         .best = is_wanted && !isnan(run->progress->best.value) ? run->progress->best_step : -1,
-        .originals_after = original_is_written(config) ? run->progress->phase_start : -1};
+        .phase_start = run->progress->phase_start,
+        .originals = original_is_written(config)};
 }
 
 static enum berth_status rotate(const struct run *run, struct berth_error *error) {

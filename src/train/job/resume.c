@@ -75,6 +75,7 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     }
     char **found = &resume->folder;
     int64_t *step = &resume->original_step;
+    resume->is_in_output = name == NULL;
     enum berth_status status =
         dir_exists(folder) ? trainer_find_step(folder, step, error)
         : name != NULL     ? original_locate(name, found, step, error)
@@ -97,6 +98,7 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
 static enum berth_status find_newest(struct resume *resume, const struct berth_config *config,
                                      const struct berth_log *log, struct berth_error *error) {
     const char *folder = config->output_dir;
+    resume->is_in_output = 1;
     TRY(checkpoint_find(folder, log, &resume->folder, error));
     return resume->folder != NULL
                ? trainer_find_step(resume->folder, &resume->original_step, error)
@@ -149,26 +151,42 @@ enum berth_status resume_find(struct resume *resume, const struct berth_config *
     return resume->folder != NULL ? BERTH_OK : find_start(resume, config, log, error);
 }
 
-enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,
+// Sets *text to rank 0's `own`, of `length` bytes with its NUL; newly allocated, also after a
+// failure.
+static enum berth_status send_text(struct comm *comm, const char *own, uint64_t length, char **text,
                                    struct berth_error *error) {
-    const int is_first = comm->rank == 0;
+    *text = memory_new(length);
+    TRY(comm_settle(comm, *text != NULL ? BERTH_OK : path_no_memory(error), error));
+    if (comm->rank == 0) {
+        memcpy(*text, own, length);
+    }
+    comm->broadcast(comm, *text, length, 0);
+    return comm->status(comm, error);
+}
+
+enum berth_status resume_broadcast(struct resume *resume, struct comm *comm, const char *output_dir,
+                                   struct berth_error *error) {
+    char *text = NULL;
+    const char *own =
+        resume->folder != NULL && resume->is_in_output ? path_name(resume->folder) : resume->folder;
     struct {
-        int64_t original_step;
-        uint64_t length; // of the folder's name with its NUL; 0: there is none
-    } found = {.original_step = resume->original_step};
-    found.length = resume->folder != NULL ? strlen(resume->folder) + 1 : 0;
+        int64_t original_step, is_in_output;
+        uint64_t length; // of the path or name with its NUL; 0: there is none
+    } found = {resume->original_step, resume->is_in_output, own != NULL ? strlen(own) + 1 : 0};
     comm->broadcast(comm, &found, sizeof found, 0);
+    TRY(comm->status(comm, error));
     resume->original_step = found.original_step;
-    enum berth_status status = comm->status(comm, error);
-    if (status == BERTH_OK && found.length > 0 && !is_first) {
-        resume->folder = memory_new(found.length);
+    resume->is_in_output = found.is_in_output != 0;
+    if (found.length == 0) {
+        return BERTH_OK;
+    }
+    enum berth_status status = send_text(comm, own, found.length, &text, error);
+    if (status == BERTH_OK && comm->rank > 0) {
+        resume->folder = resume->is_in_output ? path_join(output_dir, text) : memory_string(text);
         status = resume->folder != NULL ? BERTH_OK : path_no_memory(error);
     }
-    TRY(comm_settle(comm, status, error));
-    if (found.length > 0) {
-        comm->broadcast(comm, resume->folder, found.length, 0);
-    }
-    return comm->status(comm, error);
+    memory_free(text);
+    return comm_settle(comm, status, error);
 }
 
 enum berth_status resume_saved_step(const struct resume *resume, struct comm *comm,

@@ -12,6 +12,7 @@
 
 struct resume {
     char *folder;          // NULL: start from the beginning; a file if it is that of a script
+    int is_in_output;      // it was found in the output folder, not named by its path
     int64_t original_step; // step of an original program's checkpoint; -1: it is Berth's
 };
 
@@ -37,8 +38,9 @@ enum berth_status resume_check_unfinished(const struct berth_config *config,
 enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
                               const struct berth_log *log, struct berth_error *error);
 
-// Sends rank 0's *resume to all ranks. All succeed or all fail.
-enum berth_status resume_broadcast(struct resume *resume, struct comm *comm,
+// Sends rank 0's *resume to all ranks, of which each may have another path of the output folder.
+// All succeed or all fail.
+enum berth_status resume_broadcast(struct resume *resume, struct comm *comm, const char *output_dir,
                                    struct berth_error *error);
 
 // Sets *saved to `step`, at which the run begins, if rank 0 sees that the run resumes from the

@@ -478,12 +478,19 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
     return job->task->write(&job->evaluation.set, &results, error);
 }
 
+// The mean over the updates since the last report, which an early stop and steps_this_run may
+// leave.
+static double final_loss(const struct progress *progress) {
+    return progress->loss_count > 0 ? progress->loss_sum / (double)progress->loss_count
+                                    : progress->last_loss;
+}
+
 static void fill_outcome(const struct training_job *job, const struct training_result *loop,
                          struct training_outcome *outcome) {
     double seconds = loop->seconds > 0 ? loop->seconds : NAN;
     outcome->result = (struct berth_run_result){
         .steps = job->progress.step,
-        .final_loss = job->progress.last_loss,
+        .final_loss = final_loss(&job->progress),
         .metric_count = loop->score.count,
         .eval_loss = loop->score.loss,
         .samples_per_second = (double)loop->sequences / seconds,
@@ -655,7 +662,7 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(comm_settle(peers, settle(job, error), error));
     TRY(compare_settings(job, error));
     TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
-    TRY(resume_broadcast(&job->resume, job->comm, error));
+    TRY(resume_broadcast(&job->resume, job->comm, job->config.output_dir, error));
     TRY(comm_settle(peers, prepare(job, error), error));
     TRY(comm_settle(peers, job_measure_plan(job, error), error));
     TRY(job_settle_saving(job, error));
@@ -667,7 +674,8 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(state_compare_ranks(&job->state, job->comm,
                             job->resume.folder != NULL ? job->resume.folder : job->model_folder,
                             error));
-    return comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error);
+    TRY(comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error));
+    return output_compare_ranks(job->comm, job->config.output_dir, error);
 }
 
 enum berth_status training_job_open(const struct training_job_args *args,

@@ -91,6 +91,7 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
     worker->config.seed = given->seed + comm->rank;
     worker->config.output_dir = worker->folder;
     worker->config.report = NULL; // one for all, at the end
+    worker->config.profile_output = is_first(worker) ? given->profile_output : NULL;
     own_row(worker)->seed = worker->config.seed;
     gethostname(own_row(worker)->host, sizeof own_row(worker)->host - 1);
     return BERTH_OK;
@@ -119,10 +120,14 @@ static void announce(const struct worker *worker) {
 static enum berth_status lock_output(struct worker *worker, struct berth_error *error) {
     const struct berth_config *given = worker->given;
     TRY(output_lock(given, &worker->lock, NULL, error));
-    TRY(checkpoint_clean(given->output_dir, &worker->args.log, error));
+    return checkpoint_clean(given->output_dir, &worker->args.log, error);
+}
+
+// Rank 0 only.
+static enum berth_status remove_leftovers(const struct worker *worker, struct berth_error *error) {
     const int is_stopped = worker->request != NULL && *worker->request != 0;
-    return overwrites(given) && !is_stopped
-               ? leftovers_remove(given->output_dir, &worker->args.log, error)
+    return overwrites(worker->given) && !is_stopped
+               ? leftovers_remove(worker->given->output_dir, &worker->args.log, error)
                : BERTH_OK;
 }
 
@@ -130,10 +135,13 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
     TRY(comm_settle(worker->comm, settle(worker, error), error));
     announce(worker);
     TRY(training_job_open(&worker->args, &worker->job, error));
-    return worker->given->dry_run
-               ? BERTH_OK
-               : comm_settle(worker->comm, is_first(worker) ? lock_output(worker, error) : BERTH_OK,
-                             error);
+    if (worker->given->dry_run) {
+        return BERTH_OK;
+    }
+    TRY(comm_settle(worker->comm, is_first(worker) ? lock_output(worker, error) : BERTH_OK, error));
+    TRY(output_compare_ranks(worker->comm, worker->given->output_dir, error));
+    return comm_settle(worker->comm, is_first(worker) ? remove_leftovers(worker, error) : BERTH_OK,
+                       error);
 }
 
 // --- training -----------------------------------------------------------------------------------

@@ -40,6 +40,16 @@ static void settle_evaluations(struct berth_config *config, const struct berth_l
     }
 }
 
+// The evaluation at the end is never delayed.
+static void note_unused_delay(const struct berth_config *config, const struct berth_log *log) {
+    if (!config->evaluate_every_epoch && config->eval_steps == 0) {
+        note_unused(config, "eval_delay",
+                    is(config->eval_strategy, "no") ? "eval_strategy no"
+                                                    : "evaluate_every_epoch false",
+                    log);
+    }
+}
+
 // The interval of reports may also be that of evaluations.
 static void settle_reports(struct berth_config *config, const struct berth_log *log) {
     if (config->logging_strategy == NULL) {
@@ -121,6 +131,7 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
     TRY(option_check_choice(config, "logging_strategy", error));
     settle_reports(config, log);
     settle_evaluations(config, log);
+    note_unused_delay(config, log);
     settle_checkpoints(config, log);
     note_unused_failures(config, log);
     if (config->steps_this_run == 0) {
