@@ -160,5 +160,9 @@ struct input_rules {
 // if inputs are not made as BERT's.
 enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,
                                      struct input_rules *rules, struct berth_error *error);
+// Notes settings of the tokenizer that transformers obeys and this library does not: padding at the
+// left, and a Python class of the folder's own.
+enum berth_status folder_note_inputs(const char *folder, const struct vocabulary_file *file,
+                                     const struct berth_log *log, struct berth_error *error);
 
 #endif
