@@ -367,6 +367,14 @@ static void names_the_nearest_column(void **state) {
     assert_says(error.message,
                 "the file has \"text;label\"; expected commas between the columns of a .csv file");
     table_done(&table);
+    // As a file of a task of GLUE is read.
+    static const char csv_text[] = "text,label\na,1\n";
+    assert_int_equal(table_read_memory("t.csv", csv_text, strlen(csv_text), &tsv, &table, &error),
+                     BERTH_OK);
+    assert_int_equal(table_column(&table, "text_column", "text", &index, &error), BERTH_BAD_DATA);
+    assert_says(error.message, "the file has \"text,label\"; expected tabs between the columns, as "
+                               "in GLUE's files; without --task_name");
+    table_done(&table);
 }
 
 static void shortens_long_names(void **state) {

@@ -161,6 +161,7 @@ static enum berth_status read_owned(const char *name, char *bytes, size_t length
                                 .json_columns = reader.json_columns,
                                 .lines = reader.lines};
     *table = (struct table){.name = storage->name,
+                            .format = options->format,
                             .columns = reader.columns.items,
                             .column_count = reader.columns.count,
                             .row_count = reader.row_count,
@@ -257,9 +258,19 @@ static const char *nearest_column(const struct table *table, const char *column)
     return nearest != NULL && option_is_near(column, min_distance) ? nearest : NULL;
 }
 
-// A header that was not split into columns.
-static int has_other_separators(const struct table *table) {
-    return table->column_count == 1 && strpbrk(table->columns[0], ",;\t|") != NULL;
+// What to say of a header that was not split into columns. The files of GLUE have tabs, whatever
+// their names.
+static const char *separators(const struct table *table) {
+    enum table_format by_name;
+    if (table->column_count != 1 || strpbrk(table->columns[0], ",;\t|") == NULL) {
+        return "";
+    }
+    return table->format == TABLE_TSV && table_format_of(table->name, &by_name, NULL) == BERTH_OK &&
+                   by_name != TABLE_TSV
+               ? "; expected tabs between the columns, as in GLUE's files; without --task_name, "
+                 "the "
+                 "ending of the name decides"
+               : "; expected commas between the columns of a .csv file, tabs otherwise";
 }
 
 enum berth_status table_column(const struct table *table, const char *setting, const char *column,
@@ -277,10 +288,7 @@ enum berth_status table_column(const struct table *table, const char *setting, c
     label_names_list(&all, columns, sizeof columns);
     return error_set(error, BERTH_BAD_DATA,
                      "%s: line 1: %s: no column \"%.*s\"; %sthe file has %s%s", table->name,
-                     setting, UTF8_SHOWN(column, TABLE_SHOWN), hint, columns,
-                     has_other_separators(table)
-                         ? "; expected commas between the columns of a .csv file, tabs otherwise"
-                         : "");
+                     setting, UTF8_SHOWN(column, TABLE_SHOWN), hint, columns, separators(table));
 }
 
 enum berth_status table_error(const struct table *table, size_t row, size_t column,
