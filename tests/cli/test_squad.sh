@@ -106,6 +106,14 @@ for key in exact HasAns_f1 NoAns_exact best_exact best_exact_thresh best_f1 best
     awk "BEGIN { exit !($value - $number < 1e-4 && $number - $value < 1e-4) }" ||
         fail "$key: the file says $value, the run $number"
 done
+expect_no "$err" null_threshold
+run evaluate squad "$work/v2.json" "$work/v2-answers/predictions.json" --null_threshold 0.5
+expect_code 0
+expect_err 'note: --null_threshold has no effect without --null_odds'
+run evaluate squad "$work/v2.json" "$work/v2-answers/predictions.json" --null_threshold -1
+expect_code 0
+expect_no "$err" null_threshold
+expect_out '"HasAns_exact": 0.0'
 run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v1-answers" $small \
     --null_score_diff_threshold -1
 expect_code 0
