@@ -450,6 +450,11 @@ static void knows_formats_by_name(void **state) {
     assert_int_equal(table_format_of("train.xlsx", &format, &error), BERTH_USAGE);
     assert_says(error.message, "train.xlsx: unknown file format");
     assert_int_equal(table_format_of("train", &format, &error), BERTH_USAGE);
+    scratch_write("train.csv.gz", "\x1f\x8b\x08 and so on");
+    assert_int_equal(table_format_of(scratch("train.csv.gz"), &format, &error), BERTH_BAD_DATA);
+    assert_says(error.message, "train.csv.gz: compressed with gzip; decompress it first (gunzip)");
+    scratch_write("train.csv.old", "a,b\n");
+    assert_int_equal(table_format_of(scratch("train.csv.old"), &format, &error), BERTH_USAGE);
 }
 
 // A prefix is refused, or gives its complete rows.
@@ -555,7 +560,7 @@ int main(void) {
         cmocka_unit_test(shortens_long_names),
         cmocka_unit_test(checks_many_columns),
         cmocka_unit_test(cuts_names_between_characters),
-        cmocka_unit_test(knows_formats_by_name),
+        SCRATCH_TEST(knows_formats_by_name),
         cmocka_unit_test(reads_every_prefix),
         cmocka_unit_test(survives_missing_memory),
         SCRATCH_TEST(reads_files),

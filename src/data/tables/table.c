@@ -4,6 +4,7 @@
 #include "data/tables/table.h"
 
 #include "core/caseless.h"
+#include "core/compressed.h"
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -206,20 +207,33 @@ void table_done(struct table *table) {
 
 // --- looking things up --------------------------------------------------------------------------
 
-enum berth_status table_format_of(const char *path, enum table_format *format,
-                                  struct berth_error *error) {
+// By the ending of the first `length` bytes of the path; 0: it is unknown.
+static int find_format(const char *path, size_t length, enum table_format *format) {
     static const struct {
         const char *extension;
         enum table_format format;
     } extensions[] = {{".tsv", TABLE_TSV},           {".txt", TABLE_TSV},
                       {".csv", TABLE_CSV},           {".jsonl", TABLE_JSON_LINES},
                       {".ndjson", TABLE_JSON_LINES}, {".json", TABLE_JSON_LINES}};
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof extensions / sizeof *extensions; i++) {
-        if (caseless_equal(dot, extensions[i].extension)) {
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
+        const size_t own = strlen(extensions[i].extension);
+        if (length >= own &&
+            caseless_equal_bytes(path + length - own, extensions[i].extension, own)) {
             *format = extensions[i].format;
-            return BERTH_OK;
+            return 1;
         }
+    }
+    return 0;
+}
+
+enum berth_status table_format_of(const char *path, enum table_format *format,
+                                  struct berth_error *error) {
+    const char *dot = strrchr(path, '.');
+    if (find_format(path, strlen(path), format)) {
+        return BERTH_OK;
+    }
+    if (dot != NULL && find_format(path, (size_t)(dot - path), format)) { // train.csv.gz
+        TRY(compressed_refuse_file(path, error));
     }
     return error_set(error, BERTH_USAGE,
                      "%s: unknown file format; expected a name that ends in .tsv, .txt (tabs), "
