@@ -27,6 +27,7 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
                        error));
     TRY(squad_input_feature_options(config, &model->features, error));
+    squad_input_note_unused(config, source->log);
     model->answers = squad_input_answer_options(config);
     model->answers.all_spans = 1;
     inference_set_extent(inference);

@@ -48,6 +48,19 @@ expect_code 0
 run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sample 1 --num-test-samples 4
 expect_code 0
 shown_of 4 '^─* Example [1-4] '
+expect_no "$err" "has no effect"
+# The recipe has no windows.
+for verb in "predict squad --model $work/keras --input $work/data.json --output $work/unused" \
+    "finetune squad --model $work/model --train $work/data.json --dev $work/data.json --output $work/unused2 --max_steps 1" \
+    "answer --model $work/keras --question Where? --context Oslo." \
+    "show squad --model $work/keras --input $work/data.json --num-test-samples 1" \
+    "features squad --vocab $work/model/vocab.txt --input $work/data.json --count"; do
+    run $verb $keras --doc_stride 16 --max_query_length 16
+    expect_code 0
+    for setting in doc_stride max_query_length; do
+        [ "$(grep -c "$setting has no effect with features keras" "$err")" -eq 1 ] || fail "$setting is noted once"
+    done
+done
 run show squad --model "$work/keras" --input "$work/data.json" $keras --keras_answers all --num-test-samples 8
 expect_code 0
 shown=$(grep -c '^❓' "$out")

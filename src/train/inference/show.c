@@ -127,6 +127,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
         return error_set(error, BERTH_USAGE, "--predict_file is missing");
     }
     TRY(squad_input_feature_options(config, &show->rules, error));
+    squad_input_note_unused(config, args->log);
     show->rules.threads = machine_threads(config);
     TRY(machine_start_threads(show->rules.threads, error));
     TRY(squad_read(config->predict_file, 0, &show->dataset, error));
