@@ -61,6 +61,12 @@ for verb in "predict squad --model $work/keras --input $work/data.json --output 
         [ "$(grep -c "$setting has no effect with features keras" "$err")" -eq 1 ] || fail "$setting is noted once"
     done
 done
+run show squad --model "$work/keras" --input "$work/data.json" $keras --num-test-samples 1 --n_best_size 3 \
+    --max_answer_length 9 --null_score_diff_threshold 1
+expect_code 0
+expect_err 'n_best_size has no effect with features keras'
+expect_err 'max_answer_length has no effect with features keras'
+expect_err 'null_score_diff_threshold has no effect without version_2_with_negative'
 run show squad --model "$work/keras" --input "$work/data.json" $keras --keras_answers all --num-test-samples 8
 expect_code 0
 shown=$(grep -c '^❓' "$out")
