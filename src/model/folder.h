@@ -155,6 +155,7 @@ enum berth_status folder_text_rules(const char *folder, const struct vocabulary_
 struct input_rules {
     int one_type;      // tokens of a pair's second text have type 0, too
     int split_special; // special tokens in a text are ordinary characters
+    int cleans_up;     // decoded text, of blanks (text/decode.h)
 };
 // `file` is the folder's vocabulary, or NULL if another one is used. BERTH_CONFIG, naming the key,
 // if inputs are not made as BERT's.

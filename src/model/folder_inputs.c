@@ -187,6 +187,7 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
     *rules = (struct input_rules){0};
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
     const json *whole = file != NULL ? file->object : NULL;
+    rules->cleans_up = json_truth(json_member(settings, "clean_up_tokenization_spaces"));
     enum berth_status status = check_truncation(settings, whole, error);
     if (status == BERTH_OK) {
         status = read_split(settings, file, &rules->split_special, error);

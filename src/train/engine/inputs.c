@@ -77,6 +77,7 @@ static struct tokenizer_options options_of(const struct berth_config *config,
         .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
                                                                    : (int)config->max_word_length,
         .one_type = inputs->one_type,
+        .cleans_up = inputs->cleans_up,
         .split_special = by_rules                    ? inputs->split_special
                          : config->split_special > 0 ? 1
                                                      : -1,
