@@ -80,6 +80,24 @@ class Answers(unittest.TestCase):
                 for answer in answers:
                     self.assertEqual(answer["answer"], own["context"][answer["start"]:answer["end"]])
 
+    def test_answers_of_whole_words(self):
+        """As transformers' align_to_words: runs of letters and digits, or one punctuation mark."""
+        words = re.compile(r"\w+|[^\w\s]")
+        inputs = {"question": "Where?", "context": "Xylophones (e.g. \u00c9rard's) don't rust; 42km of quartz, vexed."}
+        edges = [word.span() for word in words.finditer(inputs["context"])]
+        starts, ends = {start for start, _ in edges}, {end for _, end in edges}
+        within = {}
+        for name, value in (("align_to_words", True), ("alignToWords", False), ("align_to_words", None)):
+            parameters = {"top_k": 40, "max_answer_len": 2, name: value}
+            found = self.server.json("/models/qa", {"inputs": inputs, "parameters": parameters})
+            within[value] = [answer for answer in found if answer["start"] not in starts or answer["end"] not in ends]
+            for answer in found:
+                self.assertEqual(answer["answer"], inputs["context"][answer["start"]:answer["end"]])
+            self.assertEqual(len({answer["answer"] for answer in found}), len(found))
+        self.assertEqual(within[True], [])
+        self.assertGreater(len(within[False]), 0)
+        self.assertEqual(within[False], within[None])
+
     def test_as_many_answers_as_are_asked_for(self):
         inputs = {"question": "Where did Ada live?", "context": " ".join(f"Rita lived in Rome {i}." for i in range(40))}
         for top in (21, 100):
@@ -113,7 +131,7 @@ class Answers(unittest.TestCase):
     def test_parameters_that_would_have_no_effect(self):
         for parameters, words in [({"top_k": 0}, "from 1"), ({"docStride": 7}, "--doc_stride"),
                                   ({"maxAnswerLen": 0}, "from 1"), ({"max_seq_len": 7}, "--max_seq_length"),
-                                  ({"maxQuestionLen": 7}, "--max_query_length"), ({"alignToWords": False}, "only true"),
+                                  ({"maxQuestionLen": 7}, "--max_query_length"), ({"alignToWords": 1}, "true or false"),
                                   ({"colour": 1}, "colour"), ({"offset_unit": "words"}, "code_points"),
                                   ({"handleImpossibleAnswer": 1}, "true or false"), ([], "object")]:
             self.refused("/models/qa", {"inputs": QUESTION, "parameters": parameters}, words)
