@@ -7,7 +7,7 @@
 #include <string.h>
 
 static int is_special(const struct tokenizer_special *special, int32_t id) {
-    return id == special->cls || id == special->sep || id == special->pad || id == special->mask ||
+    return id == special->cls || id == special->sep || id == special->mask ||
            id == special->unknown;
 }
 
@@ -55,7 +55,8 @@ char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t 
     int is_first = 1;
     for (size_t i = 0; i < count; i++) {
         const char *piece = tokenizer_piece(tokenizer, ids[i]);
-        if (piece == NULL || (skips_special && is_special(&special, ids[i]))) {
+        if (piece == NULL || ids[i] == special.pad ||
+            (skips_special && is_special(&special, ids[i]))) {
             continue;
         }
         const int continues = !is_first && strncmp(piece, "##", 2) == 0;

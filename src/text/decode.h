@@ -8,8 +8,8 @@
 
 #include "text/tokenizer.h"
 
-// The text of ids[count], newly allocated (memory_free); NULL: out of memory. Ids outside
-// the vocabulary are skipped; with `skips_special` so are [CLS], [SEP], [PAD], [MASK] and [UNK].
+// The text of ids[count], newly allocated (memory_free); NULL: out of memory. Ids outside the
+// vocabulary and [PAD] are skipped; with `skips_special` so are [CLS], [SEP], [MASK] and [UNK].
 char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
                   int skips_special);
 

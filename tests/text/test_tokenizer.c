@@ -531,6 +531,7 @@ static void test_decoded_texts(void **state) {
         {"'a'b", "[CLS] ' a ' b [SEP]", "[CLS]'a'b [SEP]"},
         {"x'n't, a's.", "[CLS] x ' n ' t, a ' s. [SEP]", "[CLS] x'n't, a's. [SEP]"},
         {"xve '", "[CLS] xve ' [SEP]", "[CLS] xve'[SEP]"},
+        {"[MASK][PAD] a", "[CLS] [MASK] a [SEP]", "[CLS] [MASK] a [SEP]"},
     };
     (void)state;
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
