@@ -132,6 +132,7 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
     rules.threads = machine_threads(config);
     TRY(machine_start_threads(rules.threads, error));
     struct berth_log log = cli_log(call);
+    squad_input_note_unused(config, &log);
     TRY(inputs_find_tokenizer(config, &job->tokenizer, error));
     TRY(squad_read(config->predict_file, 0, &job->dataset, error));
     if (config->strict_answers) {

@@ -606,6 +606,8 @@ struct berth_question {
     int64_t max_answer_length; /* tokens; 0: as the model was opened */
     int with_no_answer;        /* whether "no answer" is a candidate (version_2_with_negative); -1:
                                   as the model was opened */
+    int whole_words;           /* 1: answers begin and end with words, as transformers' pipeline
+                                  aligns them; 0: with tokens, also within a word */
 };
 
 /* The answers to one question of several. */

@@ -27,6 +27,7 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
                        error));
     TRY(squad_input_feature_options(config, &model->features, error));
+    squad_input_note_unused(config, source->log);
     model->answers = squad_input_answer_options(config);
     model->answers.all_spans = 1;
     inference_set_extent(inference);
@@ -91,6 +92,10 @@ static enum berth_status check_question(const struct berth_question *question,
                          "max_answer_length: expected a number of tokens or 0, found %lld",
                          (long long)question->max_answer_length);
     }
+    if (question->whole_words != 0 && question->whole_words != 1) {
+        return error_set(error, BERTH_USAGE, "whole_words: expected 0 or 1, found %d",
+                         question->whole_words);
+    }
     return question->with_no_answer >= -1 && question->with_no_answer <= 1
                ? BERTH_OK
                : error_set(error, BERTH_USAGE, "with_no_answer: expected -1, 0 or 1, found %d",
@@ -117,6 +122,10 @@ static enum berth_status make_features(const struct berth_model *model,
                                        const struct berth_question *question, struct asked *asked,
                                        struct berth_error *error) {
     TRY(check_question(question, error));
+    if (question->whole_words && model->features.rules == SQUAD_RULES_KERAS) {
+        return error_set(error, BERTH_USAGE,
+                         "answers of whole words are not supported with features keras");
+    }
     asked->example = (struct squad_example){.id = question->question, // for messages
                                             .title = "",
                                             .question = question->question,
@@ -172,6 +181,7 @@ static struct squad_answer_options options_of(const struct berth_model *model,
     if (question->max_answer_length > 0) {
         options.max_answer_length = question->max_answer_length;
     }
+    options.whole_words = question->whole_words;
     if (question->with_no_answer >= 0) {
         options.version_2_with_negative = question->with_no_answer != 0;
     }

@@ -2,6 +2,8 @@
 // The signatures of compressed files.
 #include "core/compressed.h"
 
+#include "core/file.h"
+
 #include <string.h>
 
 static const struct {
@@ -28,4 +30,19 @@ enum berth_status compressed_refuse(const char *path, const char *head, size_t l
         }
     }
     return BERTH_OK;
+}
+
+enum berth_status compressed_refuse_file(const char *path, struct berth_error *error) {
+    char head[COMPRESSED_HEAD];
+    struct file_reader file;
+    // Of a FIFO, whoever opens it to read takes the content.
+    if (path_is_fifo(path) || file_reader_open(&file, path, NULL) != BERTH_OK) {
+        return BERTH_OK;
+    }
+    const size_t length = file.size < sizeof head ? (size_t)file.size : sizeof head;
+    const enum berth_status status = file_reader_at(&file, 0, head, length, NULL) == BERTH_OK
+                                         ? compressed_refuse(path, head, length, error)
+                                         : BERTH_OK;
+    file_reader_close(&file);
+    return status;
 }

@@ -13,5 +13,7 @@ enum { COMPRESSED_HEAD = 10 };
 // decompress it. `head` are its first bytes, COMPRESSED_HEAD or all.
 enum berth_status compressed_refuse(const char *path, const char *head, size_t length,
                                     struct berth_error *error);
+// The same of a file that has not been read. BERTH_OK if it cannot be.
+enum berth_status compressed_refuse_file(const char *path, struct berth_error *error);
 
 #endif

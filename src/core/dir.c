@@ -31,6 +31,11 @@ int path_is_link(const char *path) {
     return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
 }
 
+int path_is_fifo(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
 struct kind {
     const char *name;
     int is_file, is_folder; // what it may be

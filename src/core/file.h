@@ -128,6 +128,8 @@ int file_exists(const char *path);
 int dir_exists(const char *path);
 // Whether `path` itself is a symbolic link, wherever it leads.
 int path_is_link(const char *path);
+// Whether `path` leads to a FIFO, such as a shell's <(command), which can be read only once.
+int path_is_fifo(const char *path);
 // BERTH_OK if `path` names a file, a folder, or either. Otherwise an error, usually BERTH_NO_INPUT,
 // that says what was found (nothing, the other type, or a path that cannot be searched) and
 // `expected`.

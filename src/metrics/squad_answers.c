@@ -279,6 +279,7 @@ static enum berth_status add_answer(struct search *search, const struct span *sp
         .example = &search->outcome->dataset->examples[span->feature->example],
         .set = search->outcome->set,
         .tokenizer = search->outcome->tokenizer,
+        .whole_words = search->outcome->options->whole_words,
         .memo = &search->memo};
     const char *context = source.example->context;
     TRY(squad_text_of_span(&source, span->feature, span->start, span->end, &answer, search->error));

@@ -23,6 +23,7 @@ struct squad_answer_options {
     // best span between one of the n best starts and one of the n best ends, and if there is none,
     // the word "empty".
     int all_spans;
+    int whole_words; // 1: answers consist of whole words of the tokenizer
 };
 
 struct squad_candidate {

@@ -289,6 +289,17 @@ static struct squad_text_range range_of_tokens(const struct token_list *tokens,
     return range.begin < range.end && range.end <= words.end ? range : words;
 }
 
+// Widens tokens [*start, *end] to the words that they are part of.
+static void widen(const struct token_list *tokens, size_t *start, size_t *end) {
+    const struct token *items = tokens->items;
+    while (*start > 0 && *end < tokens->count && items[*start - 1].word == items[*start].word) {
+        --*start;
+    }
+    while (*end + 1 < tokens->count && items[*end + 1].word == items[*end].word) {
+        ++*end;
+    }
+}
+
 static enum berth_status cut_at_tokens(const struct squad_text_source *source,
                                        const struct span *span, struct squad_text_range *range,
                                        struct berth_error *error) {
@@ -299,8 +310,11 @@ static enum berth_status cut_at_tokens(const struct squad_text_source *source,
         TRY(tokenizer_encode(source->tokenizer, example->context, example->context_length, tokens,
                              error));
     }
-    *range =
-        range_of_tokens(tokens, *range, (size_t)(span->start + shift), (size_t)(span->end + shift));
+    size_t start = (size_t)(span->start + shift), end = (size_t)(span->end + shift);
+    if (source->whole_words) {
+        widen(tokens, &start, &end);
+    }
+    *range = range_of_tokens(tokens, *range, start, end);
     return BERTH_OK;
 }
 
@@ -330,7 +344,8 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
     struct squad_text_range range = {set->word_begin[span.first], set->word_end[span.last]};
     *answer = (struct squad_text){.text = NULL};
     if (set->rules == SQUAD_RULES_GOOGLE) { // by Keras's rules tokens are words
-        if (tokenizer_rules_of(source->tokenizer)->rules == TOKENIZER_GOOGLE) {
+        if (tokenizer_rules_of(source->tokenizer)->rules == TOKENIZER_GOOGLE &&
+            !source->whole_words) {
             return cut_as_google(source, &span, answer, error);
         }
         TRY(cut_at_tokens(source, &span, &range, error));

@@ -33,6 +33,7 @@ struct squad_text_source {
     const struct squad_example *example;
     const struct squad_feature_set *set;
     const struct tokenizer *tokenizer;
+    int whole_words;              // the text is not cut within a word of the tokenizer
     struct squad_text_memo *memo; // of this example
 };
 

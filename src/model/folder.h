@@ -155,10 +155,15 @@ enum berth_status folder_text_rules(const char *folder, const struct vocabulary_
 struct input_rules {
     int one_type;      // tokens of a pair's second text have type 0, too
     int split_special; // special tokens in a text are ordinary characters
+    int cleans_up;     // decoded text, of blanks (text/decode.h)
 };
 // `file` is the folder's vocabulary, or NULL if another one is used. BERTH_CONFIG, naming the key,
 // if inputs are not made as BERT's.
 enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,
                                      struct input_rules *rules, struct berth_error *error);
+// Notes settings of the tokenizer that transformers obeys and this library does not: padding at the
+// left, and a Python class of the folder's own.
+enum berth_status folder_note_inputs(const char *folder, const struct vocabulary_file *file,
+                                     const struct berth_log *log, struct berth_error *error);
 
 #endif

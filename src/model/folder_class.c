@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CONFIG_FILE "config.json"
-
 const struct special_token special_tokens[SPECIAL_TOKENS] = {{"unk_token", "[UNK]"},
                                                              {"sep_token", "[SEP]"},
                                                              {"pad_token", "[PAD]"},

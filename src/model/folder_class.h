@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "format/json/json.h"
 
+#define CONFIG_FILE "config.json"
 #define SETTINGS_FILE "tokenizer_config.json"
 #define SPECIALS_FILE "special_tokens_map.json"
 #define VOCAB_FILE "vocab.txt"

@@ -135,21 +135,33 @@ static enum berth_status check_processor(const char *folder, const json *setting
 
 // --- settings -----------------------------------------------------------------------------------
 
-// As in transformers, tokenizer.json says it where the settings do not.
+// The side of texts that a setting names, and where that is. As in transformers, tokenizer.json
+// says it where the settings do not.
+struct side {
+    const char *file, *key;
+    int is_left;
+};
+
+static struct side find_side(const json *settings, const char *key, const json *whole,
+                             const char *whole_key) {
+    const json *own = json_member(settings, key);
+    const char *text = own != NULL
+                           ? json_text(own)
+                           : json_text(json_member(json_member(whole, whole_key), "direction"));
+    return (struct side){.file = own != NULL ? SETTINGS_FILE : TOKENIZER_FILE,
+                         .key = own != NULL ? key : whole_key,
+                         .is_left = text != NULL && caseless_equal(text, "left")};
+}
+
 static enum berth_status check_truncation(const json *settings, const json *whole,
                                           struct berth_error *error) {
-    static const char key[] = "truncation_side";
-    const json *own = json_member(settings, key);
-    const char *side = own != NULL
-                           ? json_text(own)
-                           : json_text(json_member(json_member(whole, "truncation"), "direction"));
-    return side == NULL || !caseless_equal(side, "left")
+    const struct side side = find_side(settings, "truncation_side", whole, "truncation");
+    return !side.is_left
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "%s: key \"%s\": expected \"right\", found \"left\"; to keep the "
                            "beginning of long texts, not their end, remove the key",
-                           own != NULL ? SETTINGS_FILE : TOKENIZER_FILE,
-                           own != NULL ? key : "truncation");
+                           side.file, side.key);
 }
 
 // Added tokens that are not special would still be found in texts.
@@ -175,6 +187,7 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
     *rules = (struct input_rules){0};
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
     const json *whole = file != NULL ? file->object : NULL;
+    rules->cleans_up = json_truth(json_member(settings, "clean_up_tokenization_spaces"));
     enum berth_status status = check_truncation(settings, whole, error);
     if (status == BERTH_OK) {
         status = read_split(settings, file, &rules->split_special, error);
@@ -187,4 +200,59 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
     }
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
+}
+
+// --- settings without effect --------------------------------------------------------------------
+
+static void note_padding(const char *folder, const json *settings, const json *whole,
+                         const struct berth_log *log) {
+    const struct side side = find_side(settings, "padding_side", whole, "padding");
+    if (side.is_left) {
+        log_note(
+            log,
+            "%s: %s: key \"%s\": \"left\" has no effect: texts are not padded; in transformers "
+            "it moves the shorter texts of a batch to other positions, and so changes their "
+            "results",
+            folder, side.file, side.key);
+    }
+}
+
+// The folder's own class of tokenizer, as transformers finds it: in an object of classes, or in the
+// list that older versions wrote for the tokenizer alone. A list has the slow class, then the fast
+// one. NULL: none.
+static const char *own_class(const json *object) {
+    const json *map = json_member(object, "auto_map");
+    const json *names = json_is_object_value(map) ? json_member(map, "AutoTokenizer") : map;
+    const char *fast = json_text(json_at(names, 1));
+    return json_text(names) != NULL ? json_text(names)
+           : fast != NULL           ? fast
+                                    : json_text(json_at(names, 0));
+}
+
+static void note_class(const char *folder, const char *file, const json *object,
+                       const struct berth_log *log) {
+    const char *name = own_class(object);
+    if (name != NULL) {
+        log_note(log,
+                 "%s: %s: key \"auto_map\": the folder's own tokenizer %.*s is not run: texts are "
+                 "read by BERT's; if its tokens are others, `berth tokenize` shows it",
+                 folder, file, UTF8_SHOWN(name, 60));
+    }
+}
+
+enum berth_status folder_note_inputs(const char *folder, const struct vocabulary_file *file,
+                                     const struct berth_log *log, struct berth_error *error) {
+    json *settings, *config;
+    TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
+    note_padding(folder, settings, file != NULL ? file->object : NULL, log);
+    if (own_class(settings) != NULL) {
+        note_class(folder, SETTINGS_FILE, settings, log);
+        json_free(settings);
+        return BERTH_OK;
+    }
+    json_free(settings);
+    TRY(folder_read_object(folder, CONFIG_FILE, &config, error));
+    note_class(folder, CONFIG_FILE, config, log);
+    json_free(config);
+    return BERTH_OK;
 }

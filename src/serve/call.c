@@ -250,13 +250,6 @@ enum berth_status call_read_truncation(struct call *call, const char *where, con
     return BERTH_OK;
 }
 
-enum berth_status call_read_true(struct call *call, const char *where, const json *value,
-                                 struct berth_error *error) {
-    int truth = 0;
-    TRY(call_read_boolean(where, value, &truth, error));
-    return truth ? BERTH_OK : error_set(error, BERTH_USAGE, "%s: only true is supported", where);
-}
-
 enum berth_status call_read_right(struct call *call, const char *where, const json *value,
                                   struct berth_error *error) {
     const char *name = json_text(value);

@@ -70,7 +70,6 @@ typedef enum berth_status call_reader(struct call *call, const char *where, cons
 call_reader call_read_normalize;  // true or false, of embeddings
 call_reader call_read_dimensions; // of embeddings, at least 1
 call_reader call_read_truncation; // true, or false for texts that must fit
-call_reader call_read_true;       // true
 call_reader call_read_right;      // "right", in any letter case
 // A number from 1 to `most`; INT64_MAX: any.
 enum berth_status call_read_number(const char *where, const json *value, int64_t most, int64_t *to,

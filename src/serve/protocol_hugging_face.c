@@ -26,6 +26,11 @@ static enum berth_status read_impossible(struct call *call, const char *key, con
     return call_read_boolean(key, value, &call->parameters.with_no_answer, error);
 }
 
+static enum berth_status read_alignment(struct call *call, const char *key, const json *value,
+                                        struct berth_error *error) {
+    return call_read_boolean(key, value, &call->parameters.whole_words, error);
+}
+
 static enum berth_status read_unit(struct call *call, const char *key, const json *value,
                                    struct berth_error *error) {
     static const char *const names[] = {"code_points", "utf16", "bytes"};
@@ -112,7 +117,7 @@ static const struct parameter {
     {{"max_seq_len", "maxSeqLen"}, "question-answering", read_length},
     {{"max_question_len", "maxQuestionLen"}, "question-answering", read_question_length},
     {{"handle_impossible_answer", "handleImpossibleAnswer"}, "question-answering", read_impossible},
-    {{"align_to_words", "alignToWords"}, "question-answering", call_read_true},
+    {{"align_to_words", "alignToWords"}, "question-answering", read_alignment},
     {{"offset_unit", "offsetUnit"}, "question-answering", read_unit},
     {{"top_k", "topK"}, "text-classification", read_top},
     {{"function_to_apply", "functionToApply"}, "text-classification", read_score},

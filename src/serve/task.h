@@ -18,6 +18,7 @@ struct parameters {
     int64_t top;           // most results of an item; 0: not said
     int64_t answer_length; // most tokens of an answer; 0: as the model was opened
     int with_no_answer;    // -1: as the model was opened
+    int whole_words;       // an answer is not cut within a word
     int normalize;         // embeddings of length 1; -1: as the model says
     int64_t dimensions;    // first numbers of an embedding; 0: all
     int must_fit;          // a text longer than the model reads is refused, not truncated

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text classification: classes and their scores, the most likely first.
+#include "core/memory.h"
 #include "serve/task_rows.h"
+
+#include <stdlib.h>
 
 static enum berth_status open(struct instance *instance, struct berth_log log,
                               struct berth_error *error) {
@@ -36,42 +39,62 @@ static enum berth_status run_classes(const struct instance *instance, struct ite
     return task_run_texts(&work, instance, items, count, error);
 }
 
-// The class that follows `last` in descending order of scores; equal scores are ordered by index.
-static size_t next_class(const struct item *item, size_t last, int is_first) {
-    size_t best = item->number_count;
-    for (size_t i = 0; i < item->number_count; i++) {
-        const float value = item->numbers[i];
-        const int follows_last =
-            is_first || value < item->numbers[last] || (value == item->numbers[last] && i > last);
-        if (follows_last && (best == item->number_count || value > item->numbers[best])) {
-            best = i;
-        }
+// --- results -------------------------------------------------------------------------------------
+
+struct scored {
+    float score;
+    size_t index;
+};
+
+// In descending order of scores; equal scores are ordered by index.
+static int compare_scored(const void *left, const void *right) {
+    const struct scored *a = left, *b = right;
+    return a->score != b->score ? (a->score < b->score ? 1 : -1)
+                                : (a->index > b->index) - (a->index < b->index);
+}
+
+static size_t best_class(const struct item *item) {
+    size_t best = 0;
+    for (size_t i = 1; i < item->number_count; i++) {
+        best = item->numbers[i] > item->numbers[best] ? i : best;
     }
     return best;
 }
 
-// All classes unless fewer were requested, the most likely first.
-static void write_classes(struct json_line *line, const struct instance *instance,
-                          const struct item *item) {
+static void write_sorted(struct json_line *line, const struct instance *instance,
+                         const struct scored *sorted, size_t count) {
     const struct berth_classes classes = berth_classifier_classes(instance->handle.classifier);
-    const size_t asked = (size_t)item->parameters.top, all = item->number_count;
-    size_t last = 0;
     json_line_open(line, NULL, '[');
-    for (size_t i = 0; i < (asked > 0 && asked < all ? asked : all); i++) {
-        last = next_class(item, last, i == 0);
+    for (size_t i = 0; i < count; i++) {
         json_line_open(line, NULL, '{');
-        json_line_text(line, "label", classes.names[last]);
-        json_line_float(line, "score", item->numbers[last]);
+        json_line_text(line, "label", classes.names[sorted[i].index]);
+        json_line_float(line, "score", sorted[i].score);
         json_line_close(line, '}');
     }
     json_line_close(line, ']');
 }
 
+// All classes unless fewer were requested, the most likely first.
+static void write_classes(struct json_line *line, const struct instance *instance,
+                          const struct item *item) {
+    const size_t asked = (size_t)item->parameters.top, all = item->number_count;
+    struct scored *sorted = memory_array(all, sizeof *sorted);
+    if (sorted == NULL) {
+        line->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < all; i++) {
+        sorted[i] = (struct scored){.score = item->numbers[i], .index = i};
+    }
+    qsort(sorted, all, sizeof *sorted, compare_scored);
+    write_sorted(line, instance, sorted, asked > 0 && asked < all ? asked : all);
+    memory_free(sorted);
+}
+
 static void put_best_class(struct tensor_writer *writer, const struct instance *instance,
                            const struct item *item) {
-    tensor_put_text(
-        writer,
-        berth_classifier_classes(instance->handle.classifier).names[next_class(item, 0, 1)]);
+    const struct berth_classes classes = berth_classifier_classes(instance->handle.classifier);
+    tensor_put_text(writer, classes.names[best_class(item)]);
 }
 
 static size_t class_width(const struct instance *instance) {

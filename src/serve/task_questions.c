@@ -22,7 +22,8 @@ static struct berth_question question_of(const struct item *item) {
         .context = item->texts[1],
         .capacity = (size_t)(item->parameters.top > 0 ? item->parameters.top : 1),
         .max_answer_length = item->parameters.answer_length,
-        .with_no_answer = item->parameters.with_no_answer};
+        .with_no_answer = item->parameters.with_no_answer,
+        .whole_words = item->parameters.whole_words};
 }
 
 // Moves the answers to the item.

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static int is_special(const struct tokenizer_special *special, int32_t id) {
-    return id == special->cls || id == special->sep || id == special->pad || id == special->mask ||
+    return id == special->cls || id == special->sep || id == special->mask ||
            id == special->unknown;
 }
 
@@ -22,6 +22,32 @@ static int is_joined(const char *piece) {
     return 0;
 }
 
+// Replaces each `from` by its own bytes without a blank at its beginning and, if it has one, at its
+// end.
+static void drop_blanks(char *text, const char *from) {
+    const size_t length = strlen(from), kept = length - 1 - (from[length - 1] == ' ');
+    char *to = text;
+    for (const char *at = text; *at != '\0';) {
+        if (strncmp(at, from, length) == 0) {
+            memcpy(to, from + 1, kept);
+            to += kept;
+            at += length;
+        } else {
+            *to++ = *at++;
+        }
+    }
+    *to = '\0';
+}
+
+// In the order of transformers, one after the other.
+static void clean_up(char *text) {
+    static const char *const before[] = {" .",   " ?",  " !",  " ,",   " ' ",
+                                         " n't", " 'm", " 's", " 've", " 're"};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        drop_blanks(text, before[i]);
+    }
+}
+
 char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
                   int skips_special) {
     const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
@@ -29,7 +55,8 @@ char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t 
     int is_first = 1;
     for (size_t i = 0; i < count; i++) {
         const char *piece = tokenizer_piece(tokenizer, ids[i]);
-        if (piece == NULL || (skips_special && is_special(&special, ids[i]))) {
+        if (piece == NULL || ids[i] == special.pad ||
+            (skips_special && is_special(&special, ids[i]))) {
             continue;
         }
         const int continues = !is_first && strncmp(piece, "##", 2) == 0;
@@ -43,6 +70,8 @@ char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t 
     buffer_put_byte(&text, '\0');
     if (text.failed) {
         buffer_done(&text);
+    } else if (tokenizer_rules_of(tokenizer)->cleans_up) {
+        clean_up(text.bytes);
     }
     return text.bytes;
 }

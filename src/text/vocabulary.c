@@ -3,6 +3,7 @@
 // bytes.
 #include "text/vocabulary.h"
 
+#include "core/compressed.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 
@@ -29,6 +30,7 @@ static enum berth_status check_bytes(const char *name, const char *bytes, size_t
                          "token; save the vocabulary as UTF-8 without a byte order mark",
                          name);
     }
+    TRY(compressed_refuse(name, bytes, length, error));
     const size_t bad = utf8_text_prefix(bytes, length);
     return bad == length
                ? BERTH_OK

@@ -38,6 +38,13 @@ expect_code 0
 expect_err "text.csv: lines 3 to 40"
 [ "$(grep -c 'text.csv: text_column text, chosen by name; to choose another, set this option' "$err")" -eq 1 ] ||
     fail "the column is noted once"
+# A FIFO can be read only once, so nothing can be held out of it.
+short="--objective mlm --model model --max_seq_length 16 --max_steps 1"
+run pretrain $short --train <(cat text.txt) --output piped
+expect_code 2
+expect_err "is a FIFO, which can be read only once"
+run pretrain $short --train <(cat text.txt) --validation_file text.txt --output piped
+expect_code 0
 # A run in parts ends as one run. Notes name the objective, and each stands once.
 part="--model model --train text.txt --max_seq_length 16 --max_steps 3 --precision fp32 --threads 1"
 run pretrain --objective mlm $part --output whole --text_column text --phase1_end_step 3
@@ -94,6 +101,14 @@ assert words[0]["score"] >= words[1]["score"] > 0, words
 assert words[0]["sequence"].replace(" ##", "").endswith("sat on mat"), words
 assert words[0]["token_str"] in words[0]["sequence"], words
 END
+# As transformers, the folder's tokenizer may clean the texts up.
+run fill --model out --top_k 1 --text "the cat's [MASK]"
+expect_out "\"the cat ' s"
+cp out/tokenizer_config.json kept.json
+sed -i 's/^{/{ "clean_up_tokenization_spaces": true,/' out/tokenizer_config.json
+run fill --model out --top_k 1 --text "the cat's [MASK]"
+expect_out "\"the cat's"
+mv kept.json out/tokenizer_config.json
 printf 'the [MASK] sat\n[MASK] and [MASK]\n' >masked.txt
 "$BERTH" fill --model out masked.txt --quiet >from-file && "$BERTH" fill --model out --quiet <masked.txt >from-input
 cmp from-file from-input || fail "file and standard input"

@@ -48,6 +48,25 @@ expect_code 0
 run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sample 1 --num-test-samples 4
 expect_code 0
 shown_of 4 '^─* Example [1-4] '
+expect_no "$err" "has no effect"
+# The recipe has no windows.
+for verb in "predict squad --model $work/keras --input $work/data.json --output $work/unused" \
+    "finetune squad --model $work/model --train $work/data.json --dev $work/data.json --output $work/unused2 --max_steps 1" \
+    "answer --model $work/keras --question Where? --context Oslo." \
+    "show squad --model $work/keras --input $work/data.json --num-test-samples 1" \
+    "features squad --vocab $work/model/vocab.txt --input $work/data.json --count"; do
+    run $verb $keras --doc_stride 16 --max_query_length 16
+    expect_code 0
+    for setting in doc_stride max_query_length; do
+        [ "$(grep -c "$setting has no effect with features keras" "$err")" -eq 1 ] || fail "$setting is noted once"
+    done
+done
+run show squad --model "$work/keras" --input "$work/data.json" $keras --num-test-samples 1 --n_best_size 3 \
+    --max_answer_length 9 --null_score_diff_threshold 1
+expect_code 0
+expect_err 'n_best_size has no effect with features keras'
+expect_err 'max_answer_length has no effect with features keras'
+expect_err 'null_score_diff_threshold has no effect without version_2_with_negative'
 run show squad --model "$work/keras" --input "$work/data.json" $keras --keras_answers all --num-test-samples 8
 expect_code 0
 shown=$(grep -c '^❓' "$out")
@@ -106,6 +125,14 @@ for key in exact HasAns_f1 NoAns_exact best_exact best_exact_thresh best_f1 best
     awk "BEGIN { exit !($value - $number < 1e-4 && $number - $value < 1e-4) }" ||
         fail "$key: the file says $value, the run $number"
 done
+expect_no "$err" null_threshold
+run evaluate squad "$work/v2.json" "$work/v2-answers/predictions.json" --null_threshold 0.5
+expect_code 0
+expect_err 'note: --null_threshold has no effect without --null_odds'
+run evaluate squad "$work/v2.json" "$work/v2-answers/predictions.json" --null_threshold -1
+expect_code 0
+expect_no "$err" null_threshold
+expect_out '"HasAns_exact": 0.0'
 run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v1-answers" $small \
     --null_score_diff_threshold -1
 expect_code 0

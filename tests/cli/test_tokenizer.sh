@@ -49,6 +49,28 @@ expect_err "second texts have the token type 0"
 sed -i 's/"input_ids"/"token_type_ids", "input_ids"/' classifier/tokenizer_config.json
 classify again
 cmp again/test_results.tsv two/test_results.tsv || fail "token_type_ids"
+# Settings that transformers obeys and Berth does not: a note.
+noted() { # FILE JSON NOTE
+    cp "classifier/$1" kept.json
+    python3 - "classifier/$1" "$2" <<'END'
+import json, sys
+settings = json.load(open(sys.argv[1])) | json.loads(sys.argv[2])
+json.dump(settings, open(sys.argv[1], "w"))
+END
+    classify noted
+    if [ -n "$3" ]; then expect_err "$3"; else expect_no "$err" tokenizer_config.json; fi
+    cmp noted/test_results.tsv two/test_results.tsv || fail "$2 has an effect"
+    mv kept.json "classifier/$1"
+    rm -r noted
+}
+settings=tokenizer_config.json
+noted $settings '{"padding_side": "left"}' 'classifier: tokenizer_config.json: key "padding_side": "left" has no effect'
+noted $settings '{"padding_side": "right", "auto_map": {"AutoModel": "own.Model"}}' ''
+noted $settings '{"auto_map": {"AutoTokenizer": ["own.Slow", null]}}' "own tokenizer own.Slow is not run"
+noted $settings '{"auto_map": {"AutoTokenizer": "own.One"}}' "own tokenizer own.One is not run"
+noted $settings '{"auto_map": ["own.Slow", "own.Fast"]}' "own tokenizer own.Fast is not run"
+noted config.json '{"auto_map": {"AutoTokenizer": [null, "own.Fast"]}}' \
+    'classifier: config.json: key "auto_map": the folder'\''s own tokenizer own.Fast is not run'
 # Some published models have more rows than their own vocabulary has words; another vocabulary must fit.
 sed 's/"vocab_size": 128/"vocab_size": 100/' "$work/config.json" >rows.json
 run init --config rows.json --output rows --seed 7 --quiet

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The labels of a table beside the classes of a model: by name, by number or in order; the classes
 // in config.json.
+#include "core/clock.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/pairs_fixture.h"
+#include "data/tables/label_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,8 +187,43 @@ static void refuses_broken_configurations(void **state) {
     json_free(config);
 }
 
+// Many classes are matched in a fraction of a second; comparing each label with each class would
+// take a minute.
+static void matches_many_names(void **state) {
+    enum { MANY = 200000 };
+    char(*texts)[16] = memory_array(2 * MANY, sizeof *texts);
+    const char **names = memory_array(2 * MANY, sizeof *names);
+    int32_t *numbers = memory_array(MANY, sizeof *numbers);
+    enum label_match match;
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(texts[i], sizeof texts[i], "Class %zu", i);
+        snprintf(texts[MANY + i], sizeof texts[i], i % 2 == 0 ? "Class %zu" : "cLASS %zu",
+                 MANY - 1 - i);
+        names[i] = texts[i];
+        names[MANY + i] = texts[MANY + i];
+    }
+    names[MANY - 1] = names[7]; // of two classes with a name, the first counts
+    const struct label_names classes = {names, MANY}, labels = {names + MANY, MANY};
+    const double begin = clock_now();
+    for (int in_any_case = 0; in_any_case < 2; in_any_case++) {
+        assert_int_equal(label_names_match(&classes, &labels, in_any_case, numbers, &match, NULL),
+                         BERTH_OK);
+        assert_int_equal(match, LABELS_BY_NAME);
+        assert_int_equal(numbers[0], -1);
+        assert_int_equal(numbers[MANY - 8], 7);
+        for (size_t i = 1; i < MANY; i++) {
+            assert_int_equal(numbers[i], i % 2 == 0 || in_any_case ? (int)(MANY - 1 - i) : -1);
+        }
+    }
+    assert_true(clock_now() - begin < 20);
+    memory_free(texts);
+    memory_free((void *)names);
+    memory_free(numbers);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matches_many_names),
         cmocka_unit_test(matches_placeholders_by_name_and_number),
         cmocka_unit_test(takes_the_order_of_a_model),
         cmocka_unit_test(labels_that_become_one_count_once),

@@ -367,6 +367,14 @@ static void names_the_nearest_column(void **state) {
     assert_says(error.message,
                 "the file has \"text;label\"; expected commas between the columns of a .csv file");
     table_done(&table);
+    // As a file of a task of GLUE is read.
+    static const char csv_text[] = "text,label\na,1\n";
+    assert_int_equal(table_read_memory("t.csv", csv_text, strlen(csv_text), &tsv, &table, &error),
+                     BERTH_OK);
+    assert_int_equal(table_column(&table, "text_column", "text", &index, &error), BERTH_BAD_DATA);
+    assert_says(error.message, "the file has \"text,label\"; expected tabs between the columns, as "
+                               "in GLUE's files; without --task_name");
+    table_done(&table);
 }
 
 static void shortens_long_names(void **state) {
@@ -442,6 +450,11 @@ static void knows_formats_by_name(void **state) {
     assert_int_equal(table_format_of("train.xlsx", &format, &error), BERTH_USAGE);
     assert_says(error.message, "train.xlsx: unknown file format");
     assert_int_equal(table_format_of("train", &format, &error), BERTH_USAGE);
+    scratch_write("train.csv.gz", "\x1f\x8b\x08 and so on");
+    assert_int_equal(table_format_of(scratch("train.csv.gz"), &format, &error), BERTH_BAD_DATA);
+    assert_says(error.message, "train.csv.gz: compressed with gzip; decompress it first (gunzip)");
+    scratch_write("train.csv.old", "a,b\n");
+    assert_int_equal(table_format_of(scratch("train.csv.old"), &format, &error), BERTH_USAGE);
 }
 
 // A prefix is refused, or gives its complete rows.
@@ -547,7 +560,7 @@ int main(void) {
         cmocka_unit_test(shortens_long_names),
         cmocka_unit_test(checks_many_columns),
         cmocka_unit_test(cuts_names_between_characters),
-        cmocka_unit_test(knows_formats_by_name),
+        SCRATCH_TEST(knows_formats_by_name),
         cmocka_unit_test(reads_every_prefix),
         cmocka_unit_test(survives_missing_memory),
         SCRATCH_TEST(reads_files),

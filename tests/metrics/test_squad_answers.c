@@ -57,7 +57,7 @@ static void writes_the_same_files_as_python(const char *name, int version_2) {
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     struct squad_dataset dataset = fixture_dataset(fixture_source(set_path));
     struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 1);
-    struct squad_answer_options options = {5, 8, version_2, 0.0, 0};
+    struct squad_answer_options options = {5, 8, version_2, 0.0, 0, 0};
     struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 2);
     assert_int_equal(squad_answers_write(scratch_folder, &dataset, results, &options, &error),
                      BERTH_OK);
@@ -135,7 +135,7 @@ static void check_real(const char *key, struct tokenizer *tokenizer) {
         snprintf(path, sizeof path, "squad/%s.json", walk.key);
         struct squad_dataset dataset = fixture_dataset(data_path(path));
         struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 2);
-        struct squad_answer_options options = {20, 30, dataset.version_2, 0.0, 0};
+        struct squad_answer_options options = {20, 30, dataset.version_2, 0.0, 0, 0};
         struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 3);
         uint32_t crc = 0;
         for (size_t i = 0; i < dataset.count; i++) {
@@ -408,7 +408,7 @@ static void finds_a_span_where_the_best_rows_make_none(void **state) {
     question.logits[2 * OLD] = 2.0f;
     question.logits[2 * BRIDGE + 1] = 2.0f;
     question.logits[2 * STONE + 1] = 1.0f;
-    question.options = (struct squad_answer_options){2, 1, 1, 100.0, 0};
+    question.options = (struct squad_answer_options){2, 1, 1, 100.0, 0, 0};
     assert_int_equal(answer(&question, NULL), BERTH_OK);
     assert_string_equal(question.result.candidates[0].text, "empty");
     question.options.all_spans = 1;
@@ -476,7 +476,7 @@ static void searches_all_spans(void **state) {
     assert_true(question.set.count > 5);
     for (int64_t longest = 1; longest < 60; longest += longest < 3 ? 1 : 28) {
         for (int64_t n = 1; n < 64; n = 4 * n + 1) {
-            question.options = (struct squad_answer_options){n, longest, 0, 0.0, 1};
+            question.options = (struct squad_answer_options){n, longest, 0, 0.0, 1, 0};
             finds_the_best_of_all_spans(&question, n == 1 ? 1 : (size_t)n / 3);
         }
     }

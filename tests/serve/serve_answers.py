@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 import jsonschema
@@ -79,6 +80,24 @@ class Answers(unittest.TestCase):
                 for answer in answers:
                     self.assertEqual(answer["answer"], own["context"][answer["start"]:answer["end"]])
 
+    def test_answers_of_whole_words(self):
+        """As transformers' align_to_words: runs of letters and digits, or one punctuation mark."""
+        words = re.compile(r"\w+|[^\w\s]")
+        inputs = {"question": "Where?", "context": "Xylophones (e.g. \u00c9rard's) don't rust; 42km of quartz, vexed."}
+        edges = [word.span() for word in words.finditer(inputs["context"])]
+        starts, ends = {start for start, _ in edges}, {end for _, end in edges}
+        within = {}
+        for name, value in (("align_to_words", True), ("alignToWords", False), ("align_to_words", None)):
+            parameters = {"top_k": 40, "max_answer_len": 2, name: value}
+            found = self.server.json("/models/qa", {"inputs": inputs, "parameters": parameters})
+            within[value] = [answer for answer in found if answer["start"] not in starts or answer["end"] not in ends]
+            for answer in found:
+                self.assertEqual(answer["answer"], inputs["context"][answer["start"]:answer["end"]])
+            self.assertEqual(len({answer["answer"] for answer in found}), len(found))
+        self.assertEqual(within[True], [])
+        self.assertGreater(len(within[False]), 0)
+        self.assertEqual(within[False], within[None])
+
     def test_as_many_answers_as_are_asked_for(self):
         inputs = {"question": "Where did Ada live?", "context": " ".join(f"Rita lived in Rome {i}." for i in range(40))}
         for top in (21, 100):
@@ -112,7 +131,7 @@ class Answers(unittest.TestCase):
     def test_parameters_that_would_have_no_effect(self):
         for parameters, words in [({"top_k": 0}, "from 1"), ({"docStride": 7}, "--doc_stride"),
                                   ({"maxAnswerLen": 0}, "from 1"), ({"max_seq_len": 7}, "--max_seq_length"),
-                                  ({"maxQuestionLen": 7}, "--max_query_length"), ({"alignToWords": False}, "only true"),
+                                  ({"maxQuestionLen": 7}, "--max_query_length"), ({"alignToWords": 1}, "true or false"),
                                   ({"colour": 1}, "colour"), ({"offset_unit": "words"}, "code_points"),
                                   ({"handleImpossibleAnswer": 1}, "true or false"), ([], "object")]:
             self.refused("/models/qa", {"inputs": QUESTION, "parameters": parameters}, words)
@@ -359,6 +378,23 @@ class Answers(unittest.TestCase):
         outputs = self.server.json("/v2/models/kinds/infer", {"inputs": tensors})["outputs"]
         self.assertEqual(outputs[0]["data"], [usual[0][0]["label"]])
         self.assertEqual(sorted(outputs[1]["data"], reverse=True), [part["score"] for part in usual[0]])
+
+    def test_many_classes(self):
+        """All are sorted at once: one after the other they would take 15 s, in which no other request is answered."""
+        table, count = MODELS / "many.csv", 60000
+        table.write_text("text,label\n" + "".join(f"hello,{i}\n" for i in range(count)), encoding="utf-8")
+        berth("finetune", "classify", "--model", str(MODELS / "qa"), "--train", str(table), "--text-column", "text",
+              "--label_column", "label", "--max_train_samples", "1", "--max_steps", "1", "--threads", "1", "--output",
+              str(MODELS / "many"), "--quiet")
+        with Server(models=["many"]) as server:
+            before = time.monotonic()
+            row, = server.json("/models/many", {"inputs": "hello"})
+            self.assertLess(time.monotonic() - before, 6)
+            self.assertEqual(len({part["label"] for part in row}), count)
+            scores = [part["score"] for part in row]
+            self.assertEqual(scores, sorted(scores, reverse=True))
+            for a, b in zip(row, row[1:]):
+                self.assertTrue(a["score"] > b["score"] or int(a["label"]) < int(b["label"]))
 
     def test_kserve(self):
         model = self.server.json("/v2/models/qa")

@@ -3,6 +3,7 @@
 // running out of memory.
 #include "core/harness.h"
 #include "core/memory.h"
+#include "text/decode.h"
 #include "text/tokenizer.h"
 
 #include <string.h>
@@ -519,8 +520,43 @@ static void test_text_beyond_32_bits(void **state) {
     tokenizer_close(tokenizer);
 }
 
+// The second text is what transformers' clean_up_tokenization makes of the first.
+static void test_decoded_texts(void **state) {
+    static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+                                "don\nt\n'\ns\na\nb\nx\nn\n.\n,\n##ve\n";
+    static const struct {
+        const char *text, *decoded, *cleaned;
+    } cases[] = {
+        {"don't '' s", "[CLS] don ' t ' ' s [SEP]", "[CLS] don't'' s [SEP]"},
+        {"'a'b", "[CLS] ' a ' b [SEP]", "[CLS]'a'b [SEP]"},
+        {"x'n't, a's.", "[CLS] x ' n ' t, a ' s. [SEP]", "[CLS] x'n't, a's. [SEP]"},
+        {"xve '", "[CLS] xve ' [SEP]", "[CLS] xve'[SEP]"},
+        {"[MASK][PAD] a", "[CLS] [MASK] a [SEP]", "[CLS] [MASK] a [SEP]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(cases); i++) {
+        const int cleans_up = i % 2 == 1;
+        struct tokenizer *tokenizer =
+            open_words(words, (struct tokenizer_options){.cleans_up = cleans_up});
+        const char *text = cases[i / 2].text;
+        struct token_list list = {0};
+        int32_t ids[16] = {2};
+        assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), &list, NULL), BERTH_OK);
+        for (size_t k = 0; k < list.count; k++) {
+            ids[k + 1] = list.items[k].id;
+        }
+        ids[list.count + 1] = 3;
+        char *decoded = decode_text(tokenizer, ids, list.count + 2, 0);
+        assert_string_equal(decoded, cleans_up ? cases[i / 2].cleaned : cases[i / 2].decoded);
+        memory_free(decoded);
+        token_list_done(&list);
+        tokenizer_close(tokenizer);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decoded_texts),
         cmocka_unit_test(test_pieces_and_offsets),
         cmocka_unit_test(test_encode_appends),
         cmocka_unit_test(test_ill_formed_text),

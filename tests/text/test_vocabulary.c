@@ -36,6 +36,7 @@ static void test_malformed(void **state) {
     (void)state;
     EXPECT_REFUSED("", "empty", "one token per line");
     EXPECT_REFUSED("\xEF\xBB\xBF[UNK]\n", "byte 0", "byte order mark");
+    EXPECT_REFUSED("\x1f\x8b\x08[UNK]\n", "compressed with gzip", "gunzip");
     EXPECT_REFUSED("[UNK]\nab\nc\xC3\n", "byte 10", "line 3", "UTF-8");
     EXPECT_REFUSED("[UNK]\n\xED\xA0\x80\n", "byte 6", "line 2");
     EXPECT_REFUSED("[UNK]\na\xF0\x9F\x98", "byte 7", "line 2");

@@ -71,7 +71,7 @@ class _Answer(Structure):
 
 class _Question(Structure):
     _fields_ = [("question", c_char_p), ("context", c_char_p), ("capacity", c_size_t), ("max_answer_length", c_int64),
-                ("with_no_answer", c_int)]
+                ("with_no_answer", c_int), ("whole_words", c_int)]
 
 
 class _Answers(Structure):

@@ -100,7 +100,8 @@ static enum berth_status relabel(struct pair_dataset *dataset, const struct labe
                                  int32_t *numbers, struct berth_error *error) {
     char expected[512];
     const struct label_names labels = {dataset->labels, dataset->label_count};
-    const enum label_match match = label_names_match(classes, &labels, 1, numbers);
+    enum label_match match;
+    TRY(label_names_match(classes, &labels, 1, numbers, &match, error));
     label_names_expected(classes, match, expected, sizeof expected);
     TRY(check_classes(dataset, numbers, expected, error));
     dataset->labels_in_order = match == LABELS_BY_ORDER;

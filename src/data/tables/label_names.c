@@ -2,11 +2,13 @@
 #include "data/tables/label_names.h"
 
 #include "core/caseless.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "data/tables/table_reader.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LABELS_SHOWN 20
@@ -50,18 +52,72 @@ int label_names_are_placeholders(const struct label_names *names) {
     return 1;
 }
 
-static int32_t find_name(const struct label_names *names, const char *name, int in_any_case) {
-    for (size_t i = 0; i < names->count; i++) {
-        if (strcmp(names->list[i], name) == 0) {
-            return (int32_t)i;
+struct named {
+    const char *name;
+    int32_t number;
+};
+
+static int by_number(const void *a, const void *b) {
+    const int32_t x = ((const struct named *)a)->number, y = ((const struct named *)b)->number;
+    return (x > y) - (x < y);
+}
+
+static int compare_exactly(const void *a, const void *b) {
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+static int compare_in_any_case(const void *a, const void *b) {
+    const char *x = ((const struct named *)a)->name, *y = ((const struct named *)b)->name;
+    while (*x != '\0' && caseless_lower(*x) == caseless_lower(*y)) {
+        x++;
+        y++;
+    }
+    return (unsigned char)caseless_lower(*x) - (unsigned char)caseless_lower(*y);
+}
+
+static int by_name(const void *a, const void *b) {
+    const int order = compare_exactly(a, b);
+    return order != 0 ? order : by_number(a, b);
+}
+
+static int by_name_in_any_case(const void *a, const void *b) {
+    const int order = compare_in_any_case(a, b);
+    return order != 0 ? order : by_number(a, b);
+}
+
+// How names are compared, and how they are sorted for it.
+struct comparison {
+    int (*compare)(const void *, const void *), (*order)(const void *, const void *);
+};
+
+static const struct comparison exactly = {compare_exactly, by_name},
+                               in_other_case = {compare_in_any_case, by_name_in_any_case};
+
+// The first class of that name; -1: none.
+static int32_t find_name(const struct named *sorted, size_t count, const char *name,
+                         const struct comparison *comparison) {
+    const struct named wanted = {.name = name};
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int is_before = comparison->compare(&sorted[middle], &wanted) < 0;
+        low = is_before ? middle + 1 : low;
+        high = is_before ? high : middle;
+    }
+    return low < count && comparison->compare(&sorted[low], &wanted) == 0 ? sorted[low].number : -1;
+}
+
+// Finds the classes of those labels that have none yet.
+static void match_names(struct named *classes, size_t count, const struct label_names *labels,
+                        const struct comparison *comparison, int32_t *numbers) {
+    if (count > 0) {
+        qsort(classes, count, sizeof *classes, comparison->order);
+    }
+    for (size_t i = 0; i < labels->count; i++) {
+        if (numbers[i] < 0) {
+            numbers[i] = find_name(classes, count, labels->list[i], comparison);
         }
     }
-    for (size_t i = 0; i < names->count && in_any_case; i++) {
-        if (caseless_equal(names->list[i], name)) {
-            return (int32_t)i;
-        }
-    }
-    return -1;
 }
 
 static int32_t class_of_number(const char *label, size_t count) {
@@ -71,25 +127,53 @@ static int32_t class_of_number(const char *label, size_t count) {
                : -1;
 }
 
-enum label_match label_names_match(const struct label_names *classes,
-                                   const struct label_names *labels, int in_any_case,
-                                   int32_t *numbers) {
-    int named = 0;
-    for (size_t i = 0; i < labels->count; i++) {
-        numbers[i] = find_name(classes, labels->list[i], in_any_case);
-        named |= numbers[i] >= 0;
+static enum berth_status match_by_name(const struct label_names *classes,
+                                       const struct label_names *labels, int in_any_case,
+                                       int32_t *numbers, struct berth_error *error) {
+    struct named *named = memory_array(classes->count, sizeof *named);
+    if (named == NULL) {
+        return error_no_memory(error, classes->count * sizeof *named, "the labels");
     }
-    if (named || !label_names_are_placeholders(classes)) {
-        return LABELS_BY_NAME;
-    }
-    const int by_number = are_integers(labels);
-    if (!by_number && labels->count != classes->count) {
-        return LABELS_BY_NAME;
+    for (size_t i = 0; i < classes->count; i++) {
+        named[i] = (struct named){.name = classes->list[i], .number = (int32_t)i};
     }
     for (size_t i = 0; i < labels->count; i++) {
-        numbers[i] = by_number ? class_of_number(labels->list[i], classes->count) : (int32_t)i;
+        numbers[i] = -1;
     }
-    return by_number ? LABELS_BY_NUMBER : LABELS_BY_ORDER;
+    match_names(named, classes->count, labels, &exactly, numbers);
+    if (in_any_case) {
+        match_names(named, classes->count, labels, &in_other_case, numbers);
+    }
+    memory_free(named);
+    return BERTH_OK;
+}
+
+static int has_match(const int32_t *numbers, size_t count) {
+    size_t i = 0;
+    while (i < count && numbers[i] < 0) {
+        i++;
+    }
+    return i < count;
+}
+
+enum berth_status label_names_match(const struct label_names *classes,
+                                    const struct label_names *labels, int in_any_case,
+                                    int32_t *numbers, enum label_match *match,
+                                    struct berth_error *error) {
+    *match = LABELS_BY_NAME;
+    TRY(match_by_name(classes, labels, in_any_case, numbers, error));
+    if (has_match(numbers, labels->count) || !label_names_are_placeholders(classes)) {
+        return BERTH_OK;
+    }
+    const int are_numbers = are_integers(labels);
+    if (!are_numbers && labels->count != classes->count) {
+        return BERTH_OK;
+    }
+    for (size_t i = 0; i < labels->count; i++) {
+        numbers[i] = are_numbers ? class_of_number(labels->list[i], classes->count) : (int32_t)i;
+    }
+    *match = are_numbers ? LABELS_BY_NUMBER : LABELS_BY_ORDER;
+    return BERTH_OK;
 }
 
 int label_names_are_identity(const struct label_names *classes, const struct label_names *labels,

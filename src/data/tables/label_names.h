@@ -3,6 +3,8 @@
 #ifndef BERTH_DATA_LABEL_NAMES_H
 #define BERTH_DATA_LABEL_NAMES_H
 
+#include "core/error.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,9 +32,10 @@ enum label_match {
 // Sets numbers[i] to the class of label i, -1 for none. If any label has the name of a class,
 // all are matched by name, so that no match depends on which other labels occur. Names are
 // compared exactly, then, with `in_any_case`, ignoring the case of ASCII letters.
-enum label_match label_names_match(const struct label_names *classes,
-                                   const struct label_names *labels, int in_any_case,
-                                   int32_t *numbers);
+enum berth_status label_names_match(const struct label_names *classes,
+                                    const struct label_names *labels, int in_any_case,
+                                    int32_t *numbers, enum label_match *match,
+                                    struct berth_error *error);
 
 // Whether label i is class i for all labels, and every class has a label.
 int label_names_are_identity(const struct label_names *classes, const struct label_names *labels,

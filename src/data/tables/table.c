@@ -4,6 +4,7 @@
 #include "data/tables/table.h"
 
 #include "core/caseless.h"
+#include "core/compressed.h"
 #include "core/encoding.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -161,6 +162,7 @@ static enum berth_status read_owned(const char *name, char *bytes, size_t length
                                 .json_columns = reader.json_columns,
                                 .lines = reader.lines};
     *table = (struct table){.name = storage->name,
+                            .format = options->format,
                             .columns = reader.columns.items,
                             .column_count = reader.columns.count,
                             .row_count = reader.row_count,
@@ -205,20 +207,33 @@ void table_done(struct table *table) {
 
 // --- looking things up --------------------------------------------------------------------------
 
-enum berth_status table_format_of(const char *path, enum table_format *format,
-                                  struct berth_error *error) {
+// By the ending of the first `length` bytes of the path; 0: it is unknown.
+static int find_format(const char *path, size_t length, enum table_format *format) {
     static const struct {
         const char *extension;
         enum table_format format;
     } extensions[] = {{".tsv", TABLE_TSV},           {".txt", TABLE_TSV},
                       {".csv", TABLE_CSV},           {".jsonl", TABLE_JSON_LINES},
                       {".ndjson", TABLE_JSON_LINES}, {".json", TABLE_JSON_LINES}};
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof extensions / sizeof *extensions; i++) {
-        if (caseless_equal(dot, extensions[i].extension)) {
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
+        const size_t own = strlen(extensions[i].extension);
+        if (length >= own &&
+            caseless_equal_bytes(path + length - own, extensions[i].extension, own)) {
             *format = extensions[i].format;
-            return BERTH_OK;
+            return 1;
         }
+    }
+    return 0;
+}
+
+enum berth_status table_format_of(const char *path, enum table_format *format,
+                                  struct berth_error *error) {
+    const char *dot = strrchr(path, '.');
+    if (find_format(path, strlen(path), format)) {
+        return BERTH_OK;
+    }
+    if (dot != NULL && find_format(path, (size_t)(dot - path), format)) { // train.csv.gz
+        TRY(compressed_refuse_file(path, error));
     }
     return error_set(error, BERTH_USAGE,
                      "%s: unknown file format; expected a name that ends in .tsv, .txt (tabs), "
@@ -257,9 +272,19 @@ static const char *nearest_column(const struct table *table, const char *column)
     return nearest != NULL && option_is_near(column, min_distance) ? nearest : NULL;
 }
 
-// A header that was not split into columns.
-static int has_other_separators(const struct table *table) {
-    return table->column_count == 1 && strpbrk(table->columns[0], ",;\t|") != NULL;
+// What to say of a header that was not split into columns. The files of GLUE have tabs, whatever
+// their names.
+static const char *separators(const struct table *table) {
+    enum table_format by_name;
+    if (table->column_count != 1 || strpbrk(table->columns[0], ",;\t|") == NULL) {
+        return "";
+    }
+    return table->format == TABLE_TSV && table_format_of(table->name, &by_name, NULL) == BERTH_OK &&
+                   by_name != TABLE_TSV
+               ? "; expected tabs between the columns, as in GLUE's files; without --task_name, "
+                 "the "
+                 "ending of the name decides"
+               : "; expected commas between the columns of a .csv file, tabs otherwise";
 }
 
 enum berth_status table_column(const struct table *table, const char *setting, const char *column,
@@ -277,10 +302,7 @@ enum berth_status table_column(const struct table *table, const char *setting, c
     label_names_list(&all, columns, sizeof columns);
     return error_set(error, BERTH_BAD_DATA,
                      "%s: line 1: %s: no column \"%.*s\"; %sthe file has %s%s", table->name,
-                     setting, UTF8_SHOWN(column, TABLE_SHOWN), hint, columns,
-                     has_other_separators(table)
-                         ? "; expected commas between the columns of a .csv file, tabs otherwise"
-                         : "");
+                     setting, UTF8_SHOWN(column, TABLE_SHOWN), hint, columns, separators(table));
 }
 
 enum berth_status table_error(const struct table *table, size_t row, size_t column,

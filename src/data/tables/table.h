@@ -30,6 +30,7 @@ struct table_options {
 
 struct table {
     const char *name; // the file, for messages
+    enum table_format format;
     const char **columns;
     size_t column_count;
     size_t row_count;

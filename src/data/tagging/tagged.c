@@ -77,7 +77,8 @@ static enum berth_status renumber(struct tagged_dataset *dataset, const struct l
                                   int32_t *numbers, struct berth_error *error) {
     char expected[512];
     const struct label_names tags = {dataset->tag_names, dataset->tag_count};
-    const enum label_match match = label_names_match(classes, &tags, 0, numbers);
+    enum label_match match;
+    TRY(label_names_match(classes, &tags, 0, numbers, &match, error));
     label_names_expected(classes, match, expected, sizeof expected);
     TRY(unknown_tag(dataset, numbers, expected, error));
     dataset->tags_in_order = match == LABELS_BY_ORDER;

@@ -77,6 +77,7 @@ static struct tokenizer_options options_of(const struct berth_config *config,
         .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
                                                                    : (int)config->max_word_length,
         .one_type = inputs->one_type,
+        .cleans_up = inputs->cleans_up,
         .split_special = by_rules                    ? inputs->split_special
                          : config->split_special > 0 ? 1
                                                      : -1,
@@ -220,13 +221,16 @@ enum berth_status inputs_find_tokenizer(const struct berth_config *config,
 
 static enum berth_status open_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
-                                        struct vocabulary_file *file, struct berth_error *error) {
+                                        struct vocabulary_file *file, const struct berth_log *log,
+                                        struct berth_error *error) {
     if (config->do_lower_case >= 0) {
         const struct vocabulary_file *own = config->vocab_file == NULL ? file : NULL;
         TRY(folder_text_rules(folder, own, &files->rules, error));
         TRY(check_casing(files, config, folder, error));
     }
-    return read_tokenizer(files, config, folder, file, error);
+    TRY(read_tokenizer(files, config, folder, file, error));
+    return folder_note_inputs(inputs_tokenizer_folder(config, folder),
+                              is_of_folder(config) ? file : NULL, log, error);
 }
 
 // The vocabulary of a model in `folder`; that of a new one, whose `folder` is its configuration,
@@ -379,7 +383,7 @@ static enum berth_status open_vocabulary(struct model_files *files, struct berth
     enum berth_status status = find_vocabulary(files, config, folder, &file, error);
     const int leaves_out = status == BERTH_OK && works_without_vocabulary(files, config);
     if (status == BERTH_OK && !leaves_out) {
-        status = open_tokenizer(files, config, folder, &file, error);
+        status = open_tokenizer(files, config, folder, &file, log, error);
     }
     vocabulary_file_done(&file);
     TRY(status);

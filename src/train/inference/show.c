@@ -4,6 +4,7 @@
 // By Keras's rules it shows what the CSCS demos show: the samples are the entries that training
 // would use, and the answer combines the best start and the best end, chosen independently.
 #include "core/memory.h"
+#include "core/options.h"
 #include "core/rng.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_match.h"
@@ -120,6 +121,24 @@ static enum berth_status select_samples(const struct show_args *args, struct sho
     return BERTH_OK;
 }
 
+static void note_unused(const struct show *show, const struct berth_log *log) {
+    static const char *const of_search[] = {"n_best_size", "max_answer_length"};
+    squad_input_note_unused(&show->config, log);
+    for (size_t i = 0; i < sizeof of_search / sizeof *of_search; i++) {
+        if (show->rules.rules == SQUAD_RULES_KERAS &&
+            option_name_is_chosen(&show->config, of_search[i])) {
+            log_note(log,
+                     "%s has no effect with features keras, whose samples have the best start and "
+                     "the best end",
+                     of_search[i]);
+        }
+    }
+    if (!show->config.version_2_with_negative &&
+        option_name_is_chosen(&show->config, "null_score_diff_threshold")) {
+        log_note(log, "null_score_diff_threshold has no effect without version_2_with_negative");
+    }
+}
+
 static enum berth_status choose(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
     const struct berth_config *config = &show->config;
@@ -127,6 +146,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
         return error_set(error, BERTH_USAGE, "--predict_file is missing");
     }
     TRY(squad_input_feature_options(config, &show->rules, error));
+    note_unused(show, args->log);
     show->rules.threads = machine_threads(config);
     TRY(machine_start_threads(show->rules.threads, error));
     TRY(squad_read(config->predict_file, 0, &show->dataset, error));

@@ -96,12 +96,16 @@ size_t classify_score_bytes(const struct classify *own, size_t count) {
 
 // The model's class that F1 is of: the second one of the task, which may have another index in a
 // model trained on other files. -1: it has none.
-static int32_t positive_class(const struct classify *own) {
+static enum berth_status find_positive(const struct classify *own, int32_t *positive,
+                                       struct berth_error *error) {
     const struct label_names classes = {own->names.list, own->names.count};
     const char *const names[2] = {own->task->labels[0].name, own->task->labels[1].name};
+    const struct label_names labels = {names, 2};
     int32_t numbers[2];
-    label_names_match(&classes, &(struct label_names){names, 2}, 1, numbers);
-    return numbers[1];
+    enum label_match match;
+    TRY(label_names_match(&classes, &labels, 1, numbers, &match, error));
+    *positive = numbers[1];
+    return BERTH_OK;
 }
 
 // As in transformers' run_classification: micro F1 over all decisions, and the fraction of examples
@@ -147,10 +151,11 @@ static enum berth_status score_part(struct classify *own, const struct classify_
         view.predicted_values = outcome.values;
         view.values = outcome.targets;
     }
-    if (metric_of(own) == GLUE_ACCURACY_F1) {
-        view.positive = positive_class(own);
+    enum berth_status status =
+        metric_of(own) == GLUE_ACCURACY_F1 ? find_positive(own, &view.positive, error) : BERTH_OK;
+    if (status == BERTH_OK) {
+        status = glue_score(metric_of(own), &view, &scores, error);
     }
-    enum berth_status status = glue_score(metric_of(own), &view, &scores, error);
     outcome_done(&outcome);
     for (size_t i = 0; i < scores.count && score->count < BERTH_METRICS_MAX; i++) {
         char name[64];

@@ -40,9 +40,18 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
 static enum berth_status has_validation(const struct berth_config *config, int *answer,
                                         struct berth_error *error) {
     TRY(task_has_validation(config, "text", answer, error));
-    *answer |= config->do_eval && config->validation_file == NULL &&
-               config->validation_split_percentage > 0;
-    return BERTH_OK;
+    const int holds_out = config->do_eval && config->validation_file == NULL &&
+                          config->validation_split_percentage > 0;
+    *answer |= holds_out;
+    return !holds_out || config->train_file == NULL || !path_is_fifo(config->train_file)
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_USAGE,
+                     "--train_file %s is a FIFO, which can be read only once, but it would be "
+                     "read again for the %" PRId64 " %% of its lines that are held out; name "
+                     "a file, other text with --validation_file, or use "
+                     "--validation_split_percentage 0",
+                     config->train_file, config->validation_split_percentage);
 }
 
 // --- sets ---------------------------------------------------------------------------------------

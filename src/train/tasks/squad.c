@@ -81,6 +81,9 @@ static enum berth_status open_set(struct task_set *set, const struct task_open *
                                      .config = config,
                                      .tokenizer = args->files->tokenizer,
                                      .log = args->log};
+    if (!args->after_training && args->use != TASK_VALIDATE) { // else the training set notes it
+        squad_input_note_unused(config, args->log);
+    }
     TRY(squad_input_open(&squad->input, &input, error));
     set->source = squad_input_source(&squad->input.features);
     set->examples = count_examples(&squad->input, training);

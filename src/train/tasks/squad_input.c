@@ -45,6 +45,16 @@ enum berth_status squad_input_feature_options(const struct berth_config *config,
     return BERTH_OK;
 }
 
+// Keras's recipe neither splits contexts nor cuts questions.
+void squad_input_note_unused(const struct berth_config *config, const struct berth_log *log) {
+    static const char *const of_windows[] = {"doc_stride", "max_query_length"};
+    for (size_t i = 0; i < sizeof of_windows / sizeof *of_windows; i++) {
+        if (is_set_to(config->features, "keras") && option_name_is_chosen(config, of_windows[i])) {
+            log_note(log, "%s has no effect with features keras", of_windows[i]);
+        }
+    }
+}
+
 struct squad_answer_options squad_input_answer_options(const struct berth_config *config) {
     return (struct squad_answer_options){
         .n_best_size = config->n_best_size,
