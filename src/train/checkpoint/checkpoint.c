@@ -662,9 +662,27 @@ enum berth_status output_lock(const struct berth_config *config, struct file_loc
     return BERTH_OK;
 }
 
+#define APPEARS_SECONDS 10
+
+// A host that has looked for a folder before rank 0 created it may go on missing it for seconds
+// (NFS). Listing the folder above it makes the host look again.
+static int appears(const char *path, const char *output_dir) {
+    const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+    const double deadline = clock_now() + APPEARS_SECONDS;
+    char *above = file_parent(output_dir);
+    while (!file_exists(path) && above != NULL && clock_now() < deadline) {
+        char **names = NULL;
+        (void)dir_list(above, &names, NULL);
+        memory_free(names);
+        nanosleep(&pause, NULL);
+    }
+    memory_free(above);
+    return file_exists(path);
+}
+
 static enum berth_status look_for(const char *path, const struct comm *comm, const char *output_dir,
                                   struct berth_error *error) {
-    return file_exists(path)
+    return appears(path, output_dir)
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
                            "--output_dir %s on host %s is not the output folder of rank 0, on host "
