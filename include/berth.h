@@ -374,7 +374,9 @@ void berth_config_free(struct berth_config *config);
 
 /* Sets a field by its name or one of its aliases ("learning_rate", "3e-5"). A struct made by
  * berth_config_new copies `value`; any other borrows it, and `value` must outlive it. An unknown
- * name is BERTH_USAGE; the error suggests the nearest known one. */
+ * name is BERTH_USAGE; the error suggests the nearest known one.
+ * Some jobs and recipes have defaults of their own for some fields. A field that was set by its
+ * name keeps its value; one that was assigned keeps it if it differs from berth_config_init's. */
 enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,
                                    struct berth_error *error);
 
