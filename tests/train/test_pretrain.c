@@ -323,7 +323,9 @@ static void test_what_a_phase_counts(void **state) {
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run second = second_phase("both", "auto");
     second.config.save_steps = 1;
+    second.config.rewarmup = 1;
     fixture_expect(&second, BERTH_OK, "note: second phase, after 6 updates of the first");
+    fixture_assert_logged("note: rewarmup has no effect: the schedule of the second phase begins");
     assert_true(dir_exists(fixture_path("both", "checkpoint-10")));
     json *state_file = state_of("both");
     assert_int_equal(number_of(state_file, "global_step"), 10);

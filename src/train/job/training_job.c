@@ -406,6 +406,13 @@ static void release_state(struct training_job *job) {
     }
 }
 
+static void note_unused_rewarmup(const struct training_job *job) {
+    const struct progress *progress = &job->progress;
+    if (job->config.rewarmup && job->config.phase2 && progress->step == progress->phase_start) {
+        log_note(&job->log, "rewarmup has no effect: the schedule of the second phase begins here");
+    }
+}
+
 static enum berth_status load_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
@@ -441,6 +448,7 @@ static enum berth_status load_state(struct training_job *job, struct berth_error
                              error));
         param_table_keep_head(&job->files.table); // later loads are of this run's checkpoints
     }
+    note_unused_rewarmup(job);
     log_event(&job->log, "loaded_checkpoint");
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
     TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
