@@ -683,6 +683,22 @@ static void test_from_nvidias_form_with_another_list(void **state) {
     resume_from_nvidias_form("bertadam", BERTH_FP32, "none", NULL);
 }
 
+// A finished run's result in another form is no checkpoint.
+static void test_result_in_nvidias_form(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_strategy = "no";
+    run.config.save_format = "nvidia";
+    run.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    fixture_expect(&run, BERTH_CANT_CREATE, "contains a model and no checkpoint to resume from");
+    run.config.overwrite_output_dir = 1;
+    fixture_expect(&run, BERTH_OK, "starting from the beginning");
+    run.config.overwrite_output_dir = 0;
+    run.config.resume_from_checkpoint = fixture_keep("out/ckpt_8.pt"); // named
+    run.config.num_train_epochs = 3;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
 // Refused before anything is computed.
 static void test_unknown_format(void **state) {
     struct fixture_run run = fixture_default("none");
@@ -722,6 +738,7 @@ int main(void) {
         FIXTURE_TEST(test_moved_checkpoints),
         FIXTURE_TEST(test_from_nvidias_form),
         FIXTURE_TEST(test_from_nvidias_form_with_another_list),
+        FIXTURE_TEST(test_result_in_nvidias_form),
         FIXTURE_TEST(test_unknown_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

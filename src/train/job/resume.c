@@ -94,15 +94,31 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     return status;
 }
 
+// A file of the original programs. That of a finished run without checkpoints is its result
+// (save_format), from which only a second phase goes on.
+static enum berth_status find_original(struct resume *resume, const struct berth_config *config,
+                                       struct berth_error *error) {
+    char *finished = NULL;
+    TRY(original_find(config->output_dir, -1, &resume->folder, &resume->original_step, error));
+    if (resume->folder != NULL && !config->phase2) {
+        TRY(file_find(config->output_dir, "trainer_state.json", &finished, error));
+    }
+    if (finished != NULL) {
+        memory_free(resume->folder);
+        *resume = resume_none;
+    }
+    memory_free(finished);
+    return BERTH_OK;
+}
+
 // A folder checkpoint-N, or else a file of the original programs.
 static enum berth_status find_newest(struct resume *resume, const struct berth_config *config,
                                      const struct berth_log *log, struct berth_error *error) {
     const char *folder = config->output_dir;
     resume->is_in_output = 1;
     TRY(checkpoint_find(folder, log, &resume->folder, error));
-    return resume->folder != NULL
-               ? trainer_find_step(resume->folder, &resume->original_step, error)
-               : original_find(folder, -1, &resume->folder, &resume->original_step, error);
+    return resume->folder != NULL ? trainer_find_step(resume->folder, &resume->original_step, error)
+                                  : find_original(resume, config, error);
 }
 
 int resume_is_auto(const struct berth_config *config) {
