@@ -279,11 +279,11 @@ static const char *separators(const struct table *table) {
     if (table->column_count != 1 || strpbrk(table->columns[0], ",;\t|") == NULL) {
         return "";
     }
-    return table->format == TABLE_TSV && table_format_of(table->name, &by_name, NULL) == BERTH_OK &&
-                   by_name != TABLE_TSV
+    const int has_other_name =
+        table_format_of(table->name, &by_name, NULL) == BERTH_OK && by_name != TABLE_TSV;
+    return table->format == TABLE_TSV && has_other_name
                ? "; expected tabs between the columns, as in GLUE's files; without --task_name, "
-                 "the "
-                 "ending of the name decides"
+                 "the ending of the name decides"
                : "; expected commas between the columns of a .csv file, tabs otherwise";
 }
 
