@@ -10,12 +10,17 @@ static inline char caseless_lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static inline int caseless_equal(const char *a, const char *b) {
+// As strcmp.
+static inline int caseless_compare(const char *a, const char *b) {
     while (*a != '\0' && caseless_lower(*a) == caseless_lower(*b)) {
         a++;
         b++;
     }
-    return caseless_lower(*a) == caseless_lower(*b);
+    return (unsigned char)caseless_lower(*a) - (unsigned char)caseless_lower(*b);
+}
+
+static inline int caseless_equal(const char *a, const char *b) {
+    return caseless_compare(a, b) == 0;
 }
 
 // The same for a[0, length) and b[0, length), which have no NUL.

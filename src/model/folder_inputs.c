@@ -229,8 +229,9 @@ static const char *own_class(const json *object) {
                                     : json_text(json_at(names, 0));
 }
 
-static void note_class(const char *folder, const char *file, const json *object,
-                       const struct berth_log *log) {
+// Returns whether there is one.
+static int note_class(const char *folder, const char *file, const json *object,
+                      const struct berth_log *log) {
     const char *name = own_class(object);
     if (name != NULL) {
         log_note(log,
@@ -238,6 +239,7 @@ static void note_class(const char *folder, const char *file, const json *object,
                  "read by BERT's; if its tokens are others, `berth tokenize` shows it",
                  folder, file, UTF8_SHOWN(name, 60));
     }
+    return name != NULL;
 }
 
 enum berth_status folder_note_inputs(const char *folder, const struct vocabulary_file *file,
@@ -245,14 +247,12 @@ enum berth_status folder_note_inputs(const char *folder, const struct vocabulary
     json *settings, *config;
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
     note_padding(folder, settings, file != NULL ? file->object : NULL, log);
-    if (own_class(settings) != NULL) {
-        note_class(folder, SETTINGS_FILE, settings, log);
-        json_free(settings);
-        return BERTH_OK;
-    }
+    const int is_noted = note_class(folder, SETTINGS_FILE, settings, log);
     json_free(settings);
-    TRY(folder_read_object(folder, CONFIG_FILE, &config, error));
-    note_class(folder, CONFIG_FILE, config, log);
-    json_free(config);
+    if (!is_noted) {
+        TRY(folder_read_object(folder, CONFIG_FILE, &config, error));
+        (void)note_class(folder, CONFIG_FILE, config, log);
+        json_free(config);
+    }
     return BERTH_OK;
 }

@@ -15,7 +15,7 @@ struct block_values {
     int64_t rows, columns, width; // columns rounded up to whole vectors
 };
 
-// Not an initializer, which would clear all values.
+// The fields are assigned, because an initializer would clear all values first.
 ALWAYS_INLINE void load_block(struct block_values *to, struct mat m, int64_t row, int64_t column,
                               int64_t rows, int64_t columns) {
     to->rows = rows;

@@ -242,14 +242,14 @@ ALWAYS_INLINE void add_group(struct block *block, int first_row, int64_t column,
     }
     for (int64_t at = first; at < end; at += INT8_STEP, b += stride) {
         vector_columns columns[VECTORS_MOST];
-#pragma GCC unroll 3
+#pragma GCC unroll 4
         for (int j = 0; j < vectors; j++) {
             columns[j] = columns_at(b + j * LANES_OF_SUM * INT8_STEP);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < ROWS_TOGETHER; i++) {
             const vector_word word = word_at(row[i] + at);
-#pragma GCC unroll 3
+#pragma GCC unroll 4
             for (int j = 0; j < vectors; j++) {
                 sums[i][j] = add_products(sums[i][j], word, columns[j]);
             }
@@ -258,7 +258,7 @@ ALWAYS_INLINE void add_group(struct block *block, int first_row, int64_t column,
     const float *scales = block->scales + group * block->width + column;
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS_TOGETHER; i++) {
-#pragma GCC unroll 3
+#pragma GCC unroll 4
         for (int j = 0; j < vectors; j++) {
             const int64_t at = j * LANES_OF_SUM;
             add_scaled(block->sums[first_row + i] + column + at, sums[i][j], scales + at);

@@ -67,12 +67,7 @@ static int compare_exactly(const void *a, const void *b) {
 }
 
 static int compare_in_any_case(const void *a, const void *b) {
-    const char *x = ((const struct named *)a)->name, *y = ((const struct named *)b)->name;
-    while (*x != '\0' && caseless_lower(*x) == caseless_lower(*y)) {
-        x++;
-        y++;
-    }
-    return (unsigned char)caseless_lower(*x) - (unsigned char)caseless_lower(*y);
+    return caseless_compare(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
 static int by_name(const void *a, const void *b) {
