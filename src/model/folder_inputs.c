@@ -236,7 +236,7 @@ static int note_class(const char *folder, const char *file, const json *object,
     if (name != NULL) {
         log_note(log,
                  "%s: %s: key \"auto_map\": the folder's own tokenizer %.*s is not run: texts are "
-                 "read by BERT's; if its tokens are others, `berth tokenize` shows it",
+                 "read by BERT's; compare its tokens with those of `berth tokenize`",
                  folder, file, UTF8_SHOWN(name, 60));
     }
     return name != NULL;
