@@ -187,6 +187,11 @@ int cli_launcher_has_started(void);
 enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
                                      struct berth_error *error);
 
+// Where other programs may need the same few processors: starts the program again, with an
+// environment in which threads that wait for each other soon sleep (spinning.c). Returns if that is
+// set already, or cannot be.
+void cli_spin_briefly(char **command);
+
 // bertPrep's and create_pretraining_data's options of `berth prepare` (bert_prep.c): settings,
 // after all words were read; then the input. *is_done: there is nothing to prepare.
 enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error *error);

@@ -249,6 +249,7 @@ static int skip_first(const char *word) {
 
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
+    cli_spin_briefly(words);
     command = words;
     cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a closed pipe is detected when writing (cli_flush)

@@ -34,8 +34,9 @@ static const struct cli_entry options[] = {
 
 static const struct cli_entry environment[] = {
     {"OMP_NUM_THREADS", "number of threads without --threads"},
-    {"OMP_WAIT_POLICY",
-     "passive: waiting threads sleep, for machines that are shared with other programs"},
+    {"OMP_WAIT_POLICY, GOMP_SPINCOUNT",
+     "how long threads spin that wait for each other; without either, up to 16 threads soon "
+     "sleep"},
     {"OMP_PROC_BIND, OMP_PLACES", "processors of the threads that compute (`doc/cluster.md`)"},
     {"COLUMNS", "width of help and progress, instead of the terminal's"},
     {"NO_COLOR, FORCE_COLOR, TERM",

@@ -26,6 +26,9 @@
  *   text does not wait for the end of a call with many. Threads may also work concurrently on
  *   handles of their own. A struct berth_config, a reporter, and a handle that is being closed
  *   belong to one thread at a time.
+ * - Threads that wait for each other in a computation first spin, with GCC's OpenMP for some
+ *   milliseconds, which is slow where other programs need the processors. GOMP_SPINCOUNT=1000 in
+ *   the environment, which OpenMP reads when it is loaded, prevents it; the program sets it.
  * - fork(): if no other thread is within the library, the child may use the parent's handles on the
  *   CPU and open its own. If the parent had used the library, it computes the same bits with one
  *   thread: OpenMP's are not copied. If only other code had used OpenMP, it would wait forever.
