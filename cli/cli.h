@@ -116,6 +116,7 @@ struct cli_legacy {
     const char *eval_steps;                   // Google's --max_eval_steps
     const char *predict_samples;              // transformers' --max_predict_samples
     const char *test_file;                    // of its run_qa
+    const char *input_file;                   // of Google's run_pretraining
     const char *geometry;                     // --bert_model where another flag names the weights
     int model_is_checkpoint;                  // --init_checkpoint or --model_file was given
     const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
