@@ -675,7 +675,7 @@ static enum berth_status skip_training(struct cli_call *call, struct berth_error
         TRY(choose_predicted(call, evaluates, error));
     }
     note_unused_rows(call);
-    return BERTH_OK;
+    return cli_script_set_log_format(call, error);
 }
 
 // The original programs train only if do_train is given. Berth trains unless the line is theirs, or

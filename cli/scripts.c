@@ -190,8 +190,9 @@ void cli_script_note_meanings(const struct cli_call *call) {
 // --- log lines ----------------------------------------------------------------------------------
 
 // The format in which the program would have logged: DeepSpeed's or dllogger's.
-static enum berth_status set_log_format(struct cli_call *call, struct berth_error *error) {
-    const int engine = call->config.deepspeed_config != NULL;
+enum berth_status cli_script_set_log_format(struct cli_call *call, struct berth_error *error) {
+    const int trains = (call->verb->jobs & JOB_TRAIN) != 0;
+    const int engine = trains && call->config.deepspeed_config != NULL;
     if (cli_is_given(call, "log_format") || (!engine && !call->origin.is_dllogger)) {
         return BERTH_OK;
     }
@@ -326,7 +327,7 @@ enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error 
 }
 
 enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error) {
-    TRY(set_log_format(call, error));
+    TRY(cli_script_set_log_format(call, error));
     TRY(set_recipe(call, error));
     TRY(set_training_checkpoint(call, error));
     TRY(cli_apply_experiment(call, error));
