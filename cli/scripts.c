@@ -252,6 +252,10 @@ static int is_demo_line(const struct cli_call *call) {
 }
 
 const char *cli_script_advice(const struct cli_call *call, const char *option) {
+    if (strcmp(option, "input_dir") == 0 && (call->verb->jobs & JOB_PRETRAIN) != 0) {
+        return ", a folder of shards as `berth prepare` makes them, or --objective mlm, "
+               "which trains on the text of --train_file";
+    }
     static const char *const named[] = {"model_name_or_path", "train_file", "output_dir"};
     const int is_for_demo = (call->verb->jobs & JOB_FINETUNE_SQUAD) != 0 &&
                             call->config.deepspeed_config != NULL && call->config.recipe == NULL;

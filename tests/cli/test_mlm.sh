@@ -28,6 +28,10 @@ for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-
 done
 grep -q '^perplexity = ' out/eval_results.txt || fail "eval_results.txt"
 head -n 12 text.txt >held-out.txt
+# The command without the objective says which one takes text.
+run pretrain --model_name_or_path model --train_file text.txt --do_train --output_dir none
+expect_code 2
+expect_err "--objective mlm, which trains on the text of --train_file"
 run evaluate pretrain --objective mlm --model out --dev held-out.txt --line_by_line --mlm_probability 0.2 \
     --max_seq_length 48 --seed 3 --precision fp32 --output scored
 expect_code 0
