@@ -63,8 +63,10 @@ run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto
 expect_code 0
 cmp whole/model.safetensors parts/model.safetensors || fail "other weights after a stop"
 # The default length is at most the model's.
-run pretrain --objective mlm --model model --train text.txt --output short --max_steps 1 --dev text.txt
+run pretrain --objective mlm --model model --train text.txt --output short/ --max_steps 1 --dev text.txt
 expect_code 0
+expect_err "saved short/checkpoint-1"
+grep -q '"best_model_checkpoint": "short/checkpoint-1"' short/trainer_state.json || fail "another path of the checkpoint"
 expect_err "max_seq_length: 64 instead of 512, the number of positions of model"
 grep -q '"text":"Config".*"max_seq_length":"512"' short/log.jsonl || fail "another length is logged"
 run evaluate pretrain --objective mlm --model short --dev text.txt --output short-scores
