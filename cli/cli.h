@@ -116,6 +116,7 @@ struct cli_legacy {
     const char *eval_steps;                   // Google's --max_eval_steps
     const char *predict_samples;              // transformers' --max_predict_samples
     const char *test_file;                    // of its run_qa
+    const char *input_file;                   // of Google's run_pretraining
     const char *geometry;                     // --bert_model where another flag names the weights
     int model_is_checkpoint;                  // --init_checkpoint or --model_file was given
     const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
@@ -211,6 +212,8 @@ void cli_script_note_flag(struct cli_call *call, const char *name);
 const char *cli_script_advice(const struct cli_call *call, const char *option);
 // After all words were read: the program's own settings, model and data.
 enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error);
+// The form of the log lines of a program that writes its own; also of one that does not train.
+enum berth_status cli_script_set_log_format(struct cli_call *call, struct berth_error *error);
 // Notes the given flags that mean something else in the program.
 void cli_script_note_meanings(const struct cli_call *call);
 // Settings and data from the file of a BingBert experiment, and its data's folders (experiment.c).

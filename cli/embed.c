@@ -148,6 +148,7 @@ static enum berth_status put(void *context, const float *embeddings, size_t coun
 
 static enum berth_status end(void *context, struct berth_error *error) {
     struct job *job = context;
+    TRY(check_stop(job, error));
     return job->output != NULL ? file_writer_commit(&job->writer, error) : BERTH_OK;
 }
 

@@ -2,6 +2,7 @@
 // Flags of the original scripts that are not rows of the option table (BingBertSquad, run_squad,
 // run_pretraining, run_qa). Some set a row; others have no effect (ignored.c), which a note says.
 #include "cli.h"
+#include "core/file.h"
 #include "core/number.h"
 #include "core/words.h"
 
@@ -168,6 +169,12 @@ static enum berth_status set_validation(struct cli_call *call, const struct lega
 }
 
 // Training on SQuAD predicts no file of its own.
+static enum berth_status set_input_file(struct cli_call *call, const struct legacy *legacy,
+                                        const char *value, struct berth_error *error) {
+    TRY(set_text(call, legacy, value, error));
+    return set_if_known(call, legacy, value, error);
+}
+
 static enum berth_status set_test_file(struct cli_call *call, const struct legacy *legacy,
                                        const char *value, struct berth_error *error) {
     if ((call->verb->jobs & JOB_FINETUNE_SQUAD) != 0) {
@@ -290,9 +297,11 @@ static const struct legacy legacies[] = {
                         "--predict_file FILE` predicts it"},
      .set = set_test_file},
     {.option = {CLI_TEXT("input_file", NULL), GROUP, .unit = "FILE",
-                .help = "--input_dir, of Google's run_pretraining"},
+                .offset = offsetof(struct cli_call, legacy.input_file),
+                .help = "--input_dir, of Google's run_pretraining; with --do_eval its files are "
+                        "also those to evaluate on"},
      .setting = "input_dir",
-     .set = set_if_known},
+     .set = set_input_file},
     {.option = {CLI_TEXT("dropout", NULL), GROUP, .unit = "X",
                 .help = "--hidden_dropout_prob and --attention_probs_dropout_prob"},
      .setting = "hidden_dropout_prob",
@@ -666,7 +675,7 @@ static enum berth_status skip_training(struct cli_call *call, struct berth_error
         TRY(choose_predicted(call, evaluates, error));
     }
     note_unused_rows(call);
-    return BERTH_OK;
+    return cli_script_set_log_format(call, error);
 }
 
 // The original programs train only if do_train is given. Berth trains unless the line is theirs, or
@@ -714,6 +723,22 @@ static enum berth_status follow_predict_samples(struct cli_call *call, struct be
     return BERTH_OK;
 }
 
+// Google's run_pretraining evaluates on the files that it trains on. Folders hold both kinds.
+static enum berth_status follow_input_file(struct cli_call *call, struct berth_error *error) {
+    const char *files = call->legacy.input_file;
+    const int trains = (call->verb->jobs & JOB_TRAIN) != 0;
+    const int evaluates = !trains || (cli_is_given(call, "do_eval") && call->config.do_eval);
+    if (files == NULL || !evaluates || cli_is_given(call, "eval_dir") || dir_exists(files) ||
+        !cli_row_applies(call->verb, option_find("eval_dir"))) {
+        return BERTH_OK;
+    }
+    if (trains && !skips_training(call)) {
+        cli_note(call, "--do_eval evaluates on the files of --input_file, which also train the "
+                       "model, as Google's program does; --eval_dir names others");
+    }
+    return cli_set_default(call, "eval_dir", files, error);
+}
+
 // SQuAD's scripts predict the development file; unless an option says otherwise, do_eval means the
 // same. run_qa predicts its test file.
 static enum berth_status follow_do_predict(struct cli_call *call, struct berth_error *error) {
@@ -733,6 +758,7 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     TRY(trains ? follow_do_predict(call, error) : BERTH_OK);
     TRY(cli_launcher_follow(call, error));
     TRY(follow_eval_steps(call, error));
+    TRY(follow_input_file(call, error));
     cli_script_note_meanings(call);
     if (trains && skips_training(call)) {
         TRY(skip_training(call, error));

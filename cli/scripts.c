@@ -190,8 +190,9 @@ void cli_script_note_meanings(const struct cli_call *call) {
 // --- log lines ----------------------------------------------------------------------------------
 
 // The format in which the program would have logged: DeepSpeed's or dllogger's.
-static enum berth_status set_log_format(struct cli_call *call, struct berth_error *error) {
-    const int engine = call->config.deepspeed_config != NULL;
+enum berth_status cli_script_set_log_format(struct cli_call *call, struct berth_error *error) {
+    const int trains = (call->verb->jobs & JOB_TRAIN) != 0;
+    const int engine = trains && call->config.deepspeed_config != NULL;
     if (cli_is_given(call, "log_format") || (!engine && !call->origin.is_dllogger)) {
         return BERTH_OK;
     }
@@ -251,6 +252,10 @@ static int is_demo_line(const struct cli_call *call) {
 }
 
 const char *cli_script_advice(const struct cli_call *call, const char *option) {
+    if (strcmp(option, "input_dir") == 0 && (call->verb->jobs & JOB_PRETRAIN) != 0) {
+        return ", a folder of shards as `berth prepare` makes them, or --objective mlm, "
+               "which trains on the text of --train_file";
+    }
     static const char *const named[] = {"model_name_or_path", "train_file", "output_dir"};
     const int is_for_demo = (call->verb->jobs & JOB_FINETUNE_SQUAD) != 0 &&
                             call->config.deepspeed_config != NULL && call->config.recipe == NULL;
@@ -326,7 +331,7 @@ enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error 
 }
 
 enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error) {
-    TRY(set_log_format(call, error));
+    TRY(cli_script_set_log_format(call, error));
     TRY(set_recipe(call, error));
     TRY(set_training_checkpoint(call, error));
     TRY(cli_apply_experiment(call, error));

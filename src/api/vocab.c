@@ -122,6 +122,9 @@ static enum berth_status run(struct job *job, struct berth_vocab_result *result,
     }
     TRY(status);
     result->pieces = (int64_t)job->pieces.count;
+    if (job->stop != NULL && *job->stop != 0) {
+        return error_set(error, BERTH_INTERRUPTED, "interrupted; nothing was written");
+    }
     return write(&job->pieces, settings->output, error);
 }
 

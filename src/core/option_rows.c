@@ -201,7 +201,9 @@ const struct option_row option_rows[] = {
                        "512, or the number of positions of the model if that is less"}}},
     {INTEGER("features", doc_stride, "128"), KEPT, .jobs = WINDOW_JOBS | TOKENS_JOBS,
      BETWEEN(1, 65536), .unit = "N",
-     .help = "distance in tokens between the starts of successive windows of a context",
+     .help =
+         "distance in tokens between the starts of successive windows of a context, at most the "
+         "length of a window",
      .job_defaults = {{TOKENS_JOBS, NULL, "half of max_seq_length"}}},
     {INTEGER("features", max_query_length, "64"), KEPT, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
      .unit = "N", .help = "truncate questions to N tokens"},

@@ -293,6 +293,67 @@ static void numbers_and_names_are_checked(void **state) {
     REFUSED("found \"test\"", berth_find_data("squad", "test", &path, &error));
 }
 
+// --- stopping ------------------------------------------------------------------------------------
+
+struct late_stop {
+    const char *phase;
+    volatile int stop;
+};
+
+static void stop_at_the_end(void *context, const struct berth_record *record) {
+    struct late_stop *late = context;
+    if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, late->phase) == 0 &&
+        record->fields[0].integer == record->fields[1].integer) {
+        late->stop = 1;
+    }
+}
+
+// The last batch is computed, the last piece found; what remains is to write.
+static void a_stop_before_writing_is_heeded(void **state) {
+    struct late_stop predicted = {.phase = "predict"}, trained = {.phase = "pieces"};
+    struct berth_config config;
+    struct berth_error error = {0};
+    char text[12000] = "";
+    size_t used = 0;
+    berth_config_init(&config);
+    assert_int_equal(berth_init_model(config_file, scratch("reader"), 3, &error), BERTH_OK);
+    scratch_write("questions.json",
+                  "{\"data\": [{\"title\": \"t\", \"paragraphs\": [{\"context\": \"hello world!\", "
+                  "\"qas\": [{\"id\": \"1\", \"question\": \"hello?\"}]}]}]}");
+    config.model_name_or_path = scratch("reader");
+    config.vocab_file = vocab;
+    config.predict_file = scratch("questions.json");
+    config.output_dir = scratch("answers");
+    config.max_seq_length = 16;
+    config.max_query_length = 4;
+    config.doc_stride = 4;
+    const struct berth_log log = {stop_at_the_end, &predicted};
+    assert_int_equal(berth_predict("squad", &config, log, &predicted.stop, NULL, &error),
+                     BERTH_INTERRUPTED);
+    assert_non_null(strstr(error.message, "no predictions were written"));
+    assert_false(file_exists(scratch("answers/predictions.json")));
+
+    for (unsigned i = 0; i < 1200; i++) {
+        const unsigned hash = i * 2654435761u;
+        for (unsigned k = 0; k < 6; k++) {
+            text[used++] = (char)('a' + (hash >> (4 * k)) % 26);
+        }
+        text[used++] = ' ';
+    }
+    scratch_write("words.txt", text);
+    const char *const texts[] = {scratch("words.txt")};
+    const struct berth_vocab_settings settings = {.texts = texts,
+                                                  .text_count = 1,
+                                                  .output = scratch("pieces.txt"),
+                                                  .size = 500,
+                                                  .min_frequency = 1};
+    const struct berth_log pieces = {stop_at_the_end, &trained};
+    assert_int_equal(berth_vocab_train(&config, &settings, pieces, &trained.stop, NULL, &error),
+                     BERTH_INTERRUPTED);
+    assert_non_null(strstr(error.message, "nothing was written"));
+    assert_false(file_exists(scratch("pieces.txt")));
+}
+
 static void optional_results_may_be_omitted(void **state) {
     struct berth_error error;
     struct berth_run_result result = {0};
@@ -510,6 +571,7 @@ int main(void) {
         cmocka_unit_test(missing_texts_are_named),
         cmocka_unit_test(missing_settings_of_jobs_are_named),
         cmocka_unit_test(numbers_and_names_are_checked),
+        cmocka_unit_test(a_stop_before_writing_is_heeded),
         cmocka_unit_test(optional_results_may_be_omitted),
         cmocka_unit_test(an_encoder_opens_with_any_optimizer),
         cmocka_unit_test(a_model_of_one_token_type_takes_single_texts),

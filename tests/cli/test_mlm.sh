@@ -28,6 +28,10 @@ for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-
 done
 grep -q '^perplexity = ' out/eval_results.txt || fail "eval_results.txt"
 head -n 12 text.txt >held-out.txt
+# The command without the objective says which one takes text.
+run pretrain --model_name_or_path model --train_file text.txt --do_train --output_dir none
+expect_code 2
+expect_err "--objective mlm, which trains on the text of --train_file"
 run evaluate pretrain --objective mlm --model out --dev held-out.txt --line_by_line --mlm_probability 0.2 \
     --max_seq_length 48 --seed 3 --precision fp32 --output scored
 expect_code 0
@@ -59,8 +63,10 @@ run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto
 expect_code 0
 cmp whole/model.safetensors parts/model.safetensors || fail "other weights after a stop"
 # The default length is at most the model's.
-run pretrain --objective mlm --model model --train text.txt --output short --max_steps 1 --dev text.txt
+run pretrain --objective mlm --model model --train text.txt --output short/ --max_steps 1 --dev text.txt
 expect_code 0
+expect_err "saved short/checkpoint-1"
+grep -q '"best_model_checkpoint": "short/checkpoint-1"' short/trainer_state.json || fail "another path of the checkpoint"
 expect_err "max_seq_length: 64 instead of 512, the number of positions of model"
 grep -q '"text":"Config".*"max_seq_length":"512"' short/log.jsonl || fail "another length is logged"
 run evaluate pretrain --objective mlm --model short --dev text.txt --output short-scores

@@ -73,6 +73,23 @@ expect_code 0
 expect_err "without --do_train these have no effect: --train_batch_size"
 diff scored/eval_results.txt only_scored/eval_results.txt ||
     fail "other scores without training"
+# Its --input_file names what is evaluated, too, also with training; of a folder that is the held-out part.
+run pretrain --do_train=False --do_eval=True --bert_config_file model/config.json --init_checkpoint phase1 \
+    --input_file "$short/corpus_test_0.hdf5" --max_eval_samples 10000 --output_dir named_once
+expect_code 0
+diff scored/eval_results.txt named_once/eval_results.txt || fail "other scores of --input_file"
+run evaluate pretrain --model phase1 --input_file "$short/corpus_test_?.hdf5" --max_eval_samples 10000 --output by_verb
+expect_code 0
+diff scored/eval_results.txt by_verb/eval_results.txt || fail "other scores of a pattern"
+run pretrain --do_train=False --do_eval=True --bert_config_file model/config.json --init_checkpoint phase1 \
+    --input_file "$short" --max_eval_samples 10000 --output_dir of_folder
+diff scored/eval_results.txt of_folder/eval_results.txt || fail "not the held-out part of the folder"
+run pretrain --do_train=True --do_eval=True --bert_config_file model/config.json --vocab_file model/vocab.txt \
+    --input_file "$short/corpus_training_0.hdf5" --num_train_steps 1 --train_batch_size 4 --max_seq_length 32 \
+    --max_predictions_per_seq 4 --max_eval_samples 5 --output_dir trained_and_scored
+expect_code 0
+expect_err "do_eval evaluates on the files of --input_file, which also train the model"
+grep -q "^masked_lm_accuracy = " trained_and_scored/eval_results.txt || fail "nothing was evaluated"
 run pretrain --do_train False --model phase1 --input_dir "$short" --output none
 expect_code 2
 expect_err "berth evaluate pretrain"

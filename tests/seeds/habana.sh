@@ -292,8 +292,10 @@ rm results/squad/predictions.json
 original "Habana: \`run_squad.py" berth finetune squad --config_file=bare/bert_config.json --use_habana --do_predict \
     --init_checkpoint=results/squad/model.safetensors --vocab_file=bare-vocab.txt --predict_file=data/dev-v1.1.json \
     --output_dir=results/squad --use_torch_compile --compiled_autograd --log_memory_usage True --tensorboard_logdir= \
-    --train_file=data/train-v1.1.json
+    --train_file=data/train-v1.1.json --json-summary=results/inference.json
 expect_file results/squad/predictions.json
+grep -q '^DLLL .*"inference_sequences_per_second".*"e2e_inference_time"' results/inference.json ||
+    fail "not dllogger's lines: $(tail -n 1 results/inference.json)"
 expect_err '--tensorboard_logdir "" has no effect: it means none'
 
 # --- the page about them ----------------------------------------------------------------------------

@@ -148,6 +148,16 @@ static enum berth_status write_results(const struct predict_job *job,
                : BERTH_OK;
 }
 
+// After a request to stop nothing is written, also if it came during the last batch.
+static enum berth_status check_stop(const struct predict_job *job, int stopped,
+                                    struct berth_error *error) {
+    stopped = stopped || (job->stop != NULL && *job->stop != 0);
+    TRY(comm_settle_stop(job->comm, BERTH_OK, &stopped, error));
+    return stopped ? error_set(error, BERTH_INTERRUPTED, "stopped on request; no %s were written",
+                               job->use == TASK_PREDICT ? "predictions" : "scores")
+                   : BERTH_OK;
+}
+
 static enum berth_status predict_set(struct predict_job *job, struct berth_run_result *result,
                                      struct berth_error *error) {
     double begin = clock_now();
@@ -158,10 +168,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
                                  .log = &job->log,
                                  .stop = job->stop};
     TRY(evaluation_predict(&job->evaluation, &how, &timing, &score, error));
-    if (timing.stopped) {
-        return error_set(error, BERTH_INTERRUPTED, "stopped on request; no %s were written",
-                         job->use == TASK_PREDICT ? "predictions" : "scores");
-    }
+    TRY(check_stop(job, timing.stopped, error));
     struct task_results results = {.use = job->use,
                                    .folder = job->config.output_dir,
                                    .score = &score,

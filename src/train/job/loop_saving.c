@@ -2,6 +2,7 @@
 // When a training loop saves checkpoints, in the background or between updates, and what it does if
 // one cannot be written. train/checkpoint writes them.
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/number.h"
 #include "core/options.h"
 #include "train/checkpoint/leftovers.h"
@@ -101,7 +102,8 @@ static void report_saved(struct run *run, int64_t step) {
     const size_t count = sizeof facts / sizeof facts[0];
     run->saved_step = step;
     run->rollbacks = 0;
-    log_note(loop->log, "saved %s/checkpoint-%" PRId64, loop->config->output_dir, step);
+    const char *folder = loop->config->output_dir;
+    log_note(loop->log, "saved %.*s/checkpoint-%" PRId64, (int)path_length(folder), folder, step);
     log_facts(loop->log, facts, loop->saver != NULL ? count : count - 1);
 }
 

@@ -162,7 +162,8 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
 static json *best_checkpoint(const struct progress *progress, const struct berth_config *config) {
     char folder[4096 + 64];
     const char *output = config->output_dir != NULL ? config->output_dir : ".";
-    snprintf(folder, sizeof folder, "%s/checkpoint-%" PRId64, output, progress->best_step);
+    snprintf(folder, sizeof folder, "%.*s/checkpoint-%" PRId64, (int)path_length(output), output,
+             progress->best_step);
     const int is_saved = !isnan(progress->best.value) && strategy_has_checkpoints(config) &&
                          (progress->best_step == progress->step || dir_exists(folder));
     return is_saved ? json_new_path(folder) : json_new_null();
