@@ -108,7 +108,7 @@ const struct cli_verb *cli_without_training(const struct cli_verb *verb);
 // --- the command line ----------------------------------------------------------------------------
 
 // Flags of the original programs that are not settings; they take effect after all words were read
-// (legacy.c, scripts.c). NULL: not given.
+// (legacy_finish.c, scripts.c). NULL: not given.
 struct cli_legacy {
     int do_train;                             // -1: not given
     int do_predict;                           // of SQuAD's scripts; -1: not given
@@ -268,7 +268,7 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
                                  struct berth_error *error);
 // Replaces another program's word for a value by Berth's; 0: it means that none is given.
 int cli_legacy_value(const char *name, const char **value);
-// Combines the original scripts' flags, after all words were read.
+// Combines the original scripts' flags, after all words were read (legacy_finish.c).
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error);
 
 // --- messages ------------------------------------------------------------------------------------
