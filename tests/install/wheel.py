@@ -204,6 +204,17 @@ def check_modules():
     expect(numpy.allclose(rows, berth.Model(MODEL).embed(TEXTS), atol=1e-5), "other numbers on the device")
 
 
+def check_waiting():
+    """OpenMP shows what it has read: briefly where there are few processors, unless the environment says otherwise."""
+    ours = "1000" if len(os.sched_getaffinity(0)) <= 16 else "300000"
+    own = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    for given, expected in (({}, ours), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "0")):
+        done = subprocess.run([sys.executable, "-c", "import berth, os; print(os.environ.get('GOMP_SPINCOUNT'))"],
+                              env={**own, **given, "OMP_DISPLAY_ENV": "verbose"}, capture_output=True, text=True)
+        expect(f"GOMP_SPINCOUNT = '{expected}'" in done.stderr, f"with {given} OpenMP has: {done.stderr}")
+        expect(done.stdout.strip() == str(given.get("GOMP_SPINCOUNT")), f"importing left GOMP_SPINCOUNT {done.stdout}")
+
+
 def check_threads(model: berth.Model):
     """Other threads of Python run while the library computes, and get the same numbers from it."""
     texts, expected = TEXTS * 2000, model.embed(TEXTS)
@@ -368,6 +379,7 @@ def main():
     check_warnings()
     if "--modules" in sys.argv:
         check_modules()
+    check_waiting()
     check_threads(model)
     check_training()
     check_interrupt()

@@ -150,9 +150,25 @@ _SIGNATURES = {  # name: what it returns, what it takes
 _SONAME = "libberth.so.0.1"  # of the version whose structs are above
 
 
+@contextlib.contextmanager
+def _spinning_briefly() -> Iterator[None]:
+    """Up to 16 threads soon sleep when they wait for each other, as the program's (cli/spinning.c): OpenMP reads its
+    variables when it is loaded. If NumPy or another package has loaded it before, nothing changes."""
+    variable = "GOMP_SPINCOUNT"
+    if len(os.sched_getaffinity(0)) > 16 or variable in os.environ or "OMP_WAIT_POLICY" in os.environ:
+        yield
+        return
+    os.environ[variable] = "1000"
+    try:
+        yield
+    finally:
+        del os.environ[variable]
+
+
 def _load() -> ctypes.CDLL:
     packed = pathlib.Path(__file__).parent / "bin" / _SONAME
-    library = ctypes.CDLL(os.environ.get("BERTH_LIBRARY") or (str(packed) if packed.exists() else _SONAME))
+    with _spinning_briefly():
+        library = ctypes.CDLL(os.environ.get("BERTH_LIBRARY") or (str(packed) if packed.exists() else _SONAME))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
