@@ -205,5 +205,6 @@ const struct cli_verb cli_embed = {
     .required = "model_name_or_path",
     .arguments_max = 1,
     .processes = CLI_DIVIDED,
+    .streams_output = 1,
     .run = run,
 };
