@@ -488,7 +488,7 @@ enum berth_status cli_check_output(const struct cli_call *call, const char *name
 }
 
 static enum berth_status check_outputs(const struct cli_call *call, struct berth_error *error) {
-    static const char *const names[] = {"--output", "--output_dir", "--output_file", "--report",
+    static const char *const names[] = {"--output", "--output_dir", "--output_file",
                                         "--profile_output"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         TRY(cli_check_output(call, names[i], text_of(call, names[i] + strlen("--")), error));
