@@ -467,6 +467,35 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
     return BERTH_OK;
 }
 
+static const char *text_of(const struct cli_call *call, const char *name) {
+    const struct option_row *row = option_find(name);
+    return find_own(call->verb, name) >= 0 ? cli_value(call, name)
+           : row != NULL && option_is_given(&call->config, row)
+               ? *(const char *const *)((const char *)&call->config + row->offset)
+               : NULL;
+}
+
+enum berth_status cli_check_output(const struct cli_call *call, const char *name, const char *value,
+                                   struct berth_error *error) {
+    char words[64];
+    if (value == NULL || strcmp(value, "-") != 0 || call->verb->streams_output) {
+        return BERTH_OK;
+    }
+    cli_verb_words(call->verb, " ", words, sizeof words);
+    return error_set(error, BERTH_USAGE,
+                     "%s -: `berth %s` does not write this to standard output; give it a name",
+                     name, words);
+}
+
+static enum berth_status check_outputs(const struct cli_call *call, struct berth_error *error) {
+    static const char *const names[] = {"--output", "--output_dir", "--output_file",
+                                        "--profile_output"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TRY(cli_check_output(call, names[i], text_of(call, names[i] + strlen("--")), error));
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status read_words(struct cli_call *call, struct reader *reader,
                                     struct berth_error *error) {
     int only_arguments = 0;
@@ -500,6 +529,7 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
     }
     TRY(verb->settle != NULL ? verb->settle(call, error) : BERTH_OK);
     TRY(cli_legacy_finish(call, error));
+    TRY(check_outputs(call, error));
     return check_required(call, error);
 }
 

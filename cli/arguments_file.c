@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "core/words.h"
 #include "format/json/json.h"
 
 #include <string.h>
@@ -84,9 +85,7 @@ static enum berth_status make_word(const char *path, const struct json_walk *wal
 }
 
 int cli_is_arguments_file(const struct cli_verb *verb, const char *word) {
-    const size_t length = strlen(word);
-    return verb->arguments_max == 0 && length > 5 && word[0] != '-' &&
-           strcmp(word + length - 5, ".json") == 0;
+    return verb->arguments_max == 0 && word[0] != '-' && name_has_extension(word, ".json");
 }
 
 enum berth_status cli_read_arguments_file(const char *path, int *count, char ***words,

@@ -70,7 +70,8 @@ struct cli_verb {
     size_t option_count;
     const char *required; // required options, separated by spaces; NULL: none
     size_t arguments_min, arguments_max;
-    size_t models; // number of leading positional arguments that are models
+    size_t models;      // number of leading positional arguments that are models
+    int streams_output; // the output "-" is standard output
     const char *(*argument_at)(size_t index); // the values of the first argument one by one, NULL
                                               // at the end; or NULL: files
     enum cli_processes processes;
@@ -234,6 +235,11 @@ void cli_free_owned(void);
 int cli_is_data_set(const char *name);
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
+
+// BERTH_USAGE if the output `name` is called "-" by a verb that does not write it to standard
+// output: nobody means a file or folder of that name.
+enum berth_status cli_check_output(const struct cli_call *call, const char *name, const char *value,
+                                   struct berth_error *error);
 
 // Whether an option of the verb was given.
 int cli_is_given(const struct cli_call *call, const char *name);

@@ -55,6 +55,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         strcmp(settings.to, "deepspeed") != 0) {
         cli_note(call, "--step has no effect with --to %s", settings.to);
     }
+    TRY(cli_check_output(call, "OUT", output, error));
     TRY(convert_until(call->arguments[0], output, &settings, cli_log(call),
                       cli_stop_on_signals("nothing will be written"), error));
     cli_note(call, "%s contains the model as %s", output, settings.to);

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
+#include "core/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,8 +72,7 @@ static void read_options(struct job *job) {
     job->embed.pooling = read_pooling(cli_value(call, "pooling"));
     job->embed.normalize = cli_flag(call, "normalize");
     job->output = output;
-    job->npy =
-        output != NULL && strlen(output) > 4 && strcmp(output + strlen(output) - 4, ".npy") == 0;
+    job->npy = output != NULL && name_has_extension(output, ".npy");
 }
 
 // --- texts --------------------------------------------------------------------------------------
@@ -206,5 +206,6 @@ const struct cli_verb cli_embed = {
     .required = "model_name_or_path",
     .arguments_max = 1,
     .processes = CLI_DIVIDED,
+    .streams_output = 1,
     .run = run,
 };

@@ -58,6 +58,10 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
                          legacy->option.name, value);
     }
     for (size_t i = trains ? 0 : 2; i < (trains ? 2 : 3); i++) {
+        if (cli_is_given(call, rows[i])) {
+            cli_note(call, "--%s %s has no effect beside --%s", legacy->option.name, value,
+                     rows[i]);
+        }
         TRY(cli_set_default(call, rows[i], value, error));
     }
     return BERTH_OK;

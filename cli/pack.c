@@ -91,6 +91,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct berth_reporter *reporter;
     struct berth_pack_result result;
     call->config.no_progress |= !terminal_is(STDERR_FILENO);
+    TRY(cli_check_output(call, "OUT", call->arguments[1], error));
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     enum berth_status status = berth_pack(
         &call->config, call->arguments[0], call->arguments[1], berth_reporter_log(reporter),

@@ -37,6 +37,7 @@ const struct cli_verb cli_report = {
     .arguments_min = 1,
     .arguments_max = CLI_ARGUMENTS_MAX,
     .processes = CLI_FIRST,
+    .streams_output = 1,
     .run = run_report,
 };
 

@@ -1029,7 +1029,8 @@ struct berth_difference {
                        NaN if the values were not compared */
     double cosine;  /* cosine similarity of the two tensors as vectors; NaN if the values were
                        not compared */
-    int differs;    /* values were not compared, or `largest` exceeds the tolerance */
+    int differs;    /* `largest` exceeds the tolerance, or the values were not compared and are not
+                       the same bytes of the same type */
 };
 
 struct berth_comparison {

@@ -211,7 +211,8 @@ static int explain_mismatch(const struct weight *a, const struct weight *b, char
         tensor_print_shape(shapes[1], sizeof shapes[1], b->shape, b->rank);
         snprintf(remark, size, "shapes %s and %s", shapes[0], shapes[1]);
     } else if (a->entry->dtype == TENSOR_OTHER || b->entry->dtype == TENSOR_OTHER) {
-        snprintf(remark, size, "types %s and %s", a->entry->dtype_name, b->entry->dtype_name);
+        snprintf(remark, size, "types %s and %s, whose numbers are not read", a->entry->dtype_name,
+                 b->entry->dtype_name);
     } else {
         return 0;
     }
@@ -229,13 +230,38 @@ static void add_to_total(struct berth_comparison *total,
     }
 }
 
+// Sets *equal to whether both are entries of one type, whose numbers are not read, with the same
+// bytes.
+static enum berth_status compare_bytes(struct job *job, const struct weight *a,
+                                       const struct weight *b, int *equal,
+                                       struct berth_error *error) {
+    const uint64_t bytes = a->entry->end - a->entry->begin;
+    *equal = strcmp(a->entry->dtype_name, b->entry->dtype_name) == 0 &&
+             b->entry->end - b->entry->begin == bytes;
+    for (uint64_t at = 0; *equal && at < bytes; at += 8 * CHUNK) {
+        const size_t length = bytes - at < 8 * CHUNK ? (size_t)(bytes - at) : 8 * CHUNK;
+        TRY(job->a.file.format->read(&job->a.file, a->entry, at, length, job->a_bytes, error));
+        TRY(job->b.file.format->read(&job->b.file, b->entry, at, length, job->b_bytes, error));
+        *equal = memcmp(job->a_bytes, job->b_bytes, length) == 0;
+    }
+    return BERTH_OK;
+}
+
 // One of the two is NULL if only the other model has the name.
 static enum berth_status compare_pair(struct job *job, const struct weight *a,
                                       const struct weight *b, struct berth_error *error) {
     char remark[256];
     struct berth_difference difference = {
         .name = a != NULL ? a->name : b->name, .largest = NAN, .cosine = NAN, .differs = 1};
-    if (explain_mismatch(a, b, remark, sizeof remark)) {
+    int equal = 0;
+    if (a != NULL && b != NULL && same_shape(a, b) && a->entry->dtype == TENSOR_OTHER) {
+        TRY(compare_bytes(job, a, b, &equal, error));
+    }
+    if (equal) {
+        snprintf(remark, sizeof remark, "type %s, the same bytes", a->entry->dtype_name);
+        difference.remark = remark;
+        difference.differs = 0;
+    } else if (explain_mismatch(a, b, remark, sizeof remark)) {
         difference.remark = remark;
     } else {
         TRY(compare_numbers(job, a, b, &difference, error));

@@ -67,7 +67,7 @@ static enum berth_status add_file(const char *path, struct berth_data_info *info
                                   struct berth_error *error) {
     int is_hdf5;
     TRY(hdf5_recognise(path, &is_hdf5, error));
-    if (is_hdf5 || name_has_suffix(path, ".hdf5") || name_has_suffix(path, ".h5")) {
+    if (is_hdf5 || name_has_extension(path, ".hdf5") || name_has_extension(path, ".h5")) {
         return add_hdf5(path, info, error);
     }
     return pretraining_is_file(path_name(path)) ? add_tfrecord(path, info, error) : BERTH_OK;

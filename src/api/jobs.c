@@ -2,7 +2,6 @@
 // The public jobs: train, predict, evaluate, show.
 #include "api/arguments.h"
 #include "api/save_formats.h"
-#include "core/launcher.h"
 #include "core/memory.h"
 #include "core/words.h"
 #include "metrics/squad_metrics.h"
@@ -89,17 +88,18 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
                               struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
     struct berth_run_result ignored;
+    int rank;
     result = clear_result(result, &ignored);
     REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
     TRY(save_formats_check(config->save_format, error));
-    TRY(workers_train(found, config, log, stop, result, error));
+    TRY(workers_train(found, config, log, stop, result, &rank, error));
     if (config->dry_run || result->best_worker < 0) {
         return BERTH_OK; // there is no model
     }
     const enum berth_status status =
-        launch_find().rank == 0 ? save_formats(config, result->steps, &log, error) : BERTH_OK;
+        rank == 0 ? save_formats(config, result->steps, &log, error) : BERTH_OK;
     return found->predicts_separately && task_predicts(config)
                ? predict_trained(found, config, log, stop, status, error)
                : status;

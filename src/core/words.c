@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/words.h"
 
+#include "core/caseless.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +29,11 @@ int text_ends_with(const char *text, const char *end) {
 
 int name_has_suffix(const char *name, const char *suffix) {
     return text_ends_with(name, suffix) && strcmp(name, suffix) != 0;
+}
+
+int name_has_extension(const char *name, const char *extension) {
+    const size_t length = strlen(name), own = strlen(extension);
+    return length > own && caseless_equal(name + length - own, extension);
 }
 
 int hex_digit(char c) {

@@ -15,6 +15,8 @@ void words_add(char *text, size_t size, const char *word);
 int text_ends_with(const char *text, const char *end);
 // The same for a file name, which must be more than its suffix: ".txt" is no text file.
 int name_has_suffix(const char *name, const char *suffix);
+// The same whatever the case of ASCII letters: what users call x.NPY is what ends in ".npy".
+int name_has_extension(const char *name, const char *extension);
 
 // The value of a hexadecimal digit, -1 for any other character.
 int hex_digit(char c);

@@ -156,6 +156,8 @@ struct input_rules {
     int one_type;      // tokens of a pair's second text have type 0, too
     int split_special; // special tokens in a text are ordinary characters
     int cleans_up;     // decoded text, of blanks (text/decode.h)
+    int keeps_blanks;  // decoded text has blanks before . , ? ! n't and the like
+    int keeps_pieces;  // decoded text is the tokens, separated by blanks
 };
 // `file` is the folder's vocabulary, or NULL if another one is used. BERTH_CONFIG, naming the key,
 // if inputs are not made as BERT's.

@@ -133,6 +133,20 @@ static enum berth_status check_processor(const char *folder, const json *setting
                      type != NULL ? "another" : "none");
 }
 
+// BERT's class replaces the decoder by its own, which joins words and their punctuation.
+static enum berth_status read_decoder(const char *folder, const json *settings, const json *object,
+                                      struct input_rules *rules, struct berth_error *error) {
+    const json *decoder = json_member(object, "decoder"),
+               *cleanup = json_member(decoder, "cleanup");
+    struct folder_class class;
+    TRY(folder_find_class(folder, settings, &class, error));
+    if (object != NULL && class.kind != CLASS_OF_BERT) {
+        rules->keeps_pieces = !json_is_object_value(decoder);
+        rules->keeps_blanks = json_is_boolean(cleanup) && !json_truth(cleanup);
+    }
+    return BERTH_OK;
+}
+
 // --- settings -----------------------------------------------------------------------------------
 
 // The side of texts that a setting names, and where that is. As in transformers, tokenizer.json
@@ -197,6 +211,9 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
     }
     if (status == BERTH_OK) {
         status = check_processor(folder, settings, whole, rules->one_type, error);
+    }
+    if (status == BERTH_OK) {
+        status = read_decoder(folder, settings, whole, rules, error);
     }
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);

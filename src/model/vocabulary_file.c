@@ -16,7 +16,7 @@ const struct text_rules text_rules_default = {
     .lower_case = 1, .strip_accents = -1, .tokenize_chinese_chars = 1};
 
 int vocabulary_file_is_json(const char *path) {
-    return text_ends_with(path, ".json");
+    return name_has_extension(path, ".json");
 }
 
 static enum berth_status refuse(const char *path, const char *part, const char *expected,

@@ -33,7 +33,8 @@ static const char *spec_path(const char *spec) {
 
 // "." and ".." have another meaning in a path.
 static int is_name(const char *name) {
-    return *name != '\0' && name[strspn(name, NAME_CHARACTERS)] == '\0' && strcmp(name, ".") != 0 &&
+    return *name != '\0' && strlen(name) < MODEL_NAME_SIZE &&
+           name[strspn(name, NAME_CHARACTERS)] == '\0' && strcmp(name, ".") != 0 &&
            strcmp(name, "..") != 0;
 }
 
@@ -52,8 +53,9 @@ static enum berth_status parse_spec(struct model *model, const char *spec,
     return is_name(model->name)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "--model %s: \"%s\" cannot be a model's name; write --model NAME=DIR",
-                           spec, model->name);
+                           "--model %s: \"%s\" cannot be a model's name; write --model NAME=DIR, "
+                           "with a NAME of up to %d letters, digits, \"-\", \"_\" and \".\"",
+                           spec, model->name, MODEL_NAME_SIZE - 1);
 }
 
 static enum berth_status parse_specs(struct models *models, const char *const *specs,

@@ -6,11 +6,13 @@
 
 #include "serve/task.h"
 
+enum { MODEL_NAME_SIZE = 256 }; // of a model's name, with its NUL
+
 struct models;
 
 // `specs` are "NAME=DIR" or "DIR", whose name is the folder's; DIR may also be a name on the hub.
-// BERTH_USAGE: two have the same name, or a name has characters other than letters, digits, "-",
-// "_" and ".". Borrows specs and config.
+// BERTH_USAGE: two have the same name, or a name is too long or has characters other than letters,
+// digits, "-", "_" and ".". Borrows specs and config.
 enum berth_status models_open(const char *const *specs, size_t count,
                               const struct berth_config *config, struct models **models,
                               struct berth_error *error);

@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#define NAME_SIZE 256
 #define NO_NAME "several models are served, but the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
 #define NO_TASK "this path is for %s%s, but no model has that task; /v1/models lists them"
@@ -236,7 +235,7 @@ static const struct route routes[] = {
 };
 
 // Whether the path matches the pattern; the component at "*" is copied to `name`.
-static int matches(const char *pattern, const char *path, char name[NAME_SIZE]) {
+static int matches(const char *pattern, const char *path, char name[MODEL_NAME_SIZE]) {
     while (*pattern != '\0' && *pattern != '*' && *pattern == *path) {
         pattern++;
         path++;
@@ -245,7 +244,7 @@ static int matches(const char *pattern, const char *path, char name[NAME_SIZE]) 
         return *pattern == *path;
     }
     const size_t length = strcspn(path, "/");
-    if (length == 0 || length >= NAME_SIZE || strcmp(pattern + 1, path + length) != 0) {
+    if (length == 0 || length >= MODEL_NAME_SIZE || strcmp(pattern + 1, path + length) != 0) {
         return 0;
     }
     memcpy(name, path, length);
@@ -260,8 +259,8 @@ static int is_method(const char *wanted, const char *method) {
 
 // The row of the request. NULL: none; *allow then lists the methods of the path, or is NULL if
 // there is no such path.
-static const struct route *find_route(const struct http_request *request, char name[NAME_SIZE],
-                                      const char **allow) {
+static const struct route *find_route(const struct http_request *request,
+                                      char name[MODEL_NAME_SIZE], const char **allow) {
     int gets = 0, posts = 0;
     name[0] = '\0';
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
@@ -326,7 +325,7 @@ static int refuse(const struct http_request *request, struct http_reply *reply, 
 
 int routes_admit(void *context, const struct http_request *request, struct http_reply *reply) {
     struct server *server = context;
-    char name[NAME_SIZE];
+    char name[MODEL_NAME_SIZE];
     const char *message, *allow = NULL;
     int status = access_check_site(&server->access, request, &message);
     if (status != 0) {
@@ -449,7 +448,7 @@ static void submit(struct server *server, const struct route *route, const char 
 
 void routes_handle(void *context, struct http_request *request) {
     struct server *server = context;
-    char name[NAME_SIZE];
+    char name[MODEL_NAME_SIZE];
     const char *allow;
     const struct route *route = find_route(request, name, &allow);
     const size_t model = *name != '\0' ? models_find(server->models, name) : 0;

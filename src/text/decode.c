@@ -51,6 +51,8 @@ static void clean_up(char *text) {
 char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
                   int skips_special) {
     const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+    const struct tokenizer_options *rules = tokenizer_rules_of(tokenizer);
+    const int keeps_blanks = rules->keeps_blanks || rules->keeps_pieces;
     struct buffer text = {0};
     int is_first = 1;
     for (size_t i = 0; i < count; i++) {
@@ -59,8 +61,8 @@ char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t 
             (skips_special && is_special(&special, ids[i]))) {
             continue;
         }
-        const int continues = !is_first && strncmp(piece, "##", 2) == 0;
-        if (!is_first && !continues && !is_joined(piece)) {
+        const int continues = !is_first && !rules->keeps_pieces && strncmp(piece, "##", 2) == 0;
+        if (!is_first && !continues && (keeps_blanks || !is_joined(piece))) {
             buffer_put_byte(&text, ' ');
         }
         piece += continues ? 2 : 0;
@@ -70,7 +72,7 @@ char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t 
     buffer_put_byte(&text, '\0');
     if (text.failed) {
         buffer_done(&text);
-    } else if (tokenizer_rules_of(tokenizer)->cleans_up) {
+    } else if (rules->cleans_up) {
         clean_up(text.bytes);
     }
     return text.bytes;

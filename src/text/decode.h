@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts token ids to text like the WordPiece decoder of Hugging Face's `tokenizers`: tokens are
 // separated by blanks, except before continuations ("##ing", whose ## is dropped) and before . , ?
-// ! n't 'm 's 've 're. The original spelling and spacing are lost. If the tokenizer cleans up, the
-// text is then what transformers' clean_up_tokenization makes of it.
+// ! n't 'm 's 've 're. The original spelling and spacing are lost. If the tokenizer keeps blanks,
+// these are separated, too; if it keeps pieces, so are continuations, with their ##. If it cleans
+// up, the text is then what transformers' clean_up_tokenization makes of it.
 #ifndef BERTH_TEXT_DECODE_H
 #define BERTH_TEXT_DECODE_H
 

@@ -39,6 +39,8 @@ struct tokenizer_options {
     int max_word_length; // characters; 0: the rule set's own (100 or 200)
     int one_type;        // 1: inputs made of the tokens give both texts of a pair the type 0
     int cleans_up;       // 1: decoded text is cleaned of some blanks (decode.h)
+    int keeps_blanks;    // 1: decoded text has blanks before . , ? ! n't and the like
+    int keeps_pieces;    // 1: decoded text is the tokens, separated by blanks
     int split_special;   // 1: [CLS] and the like are ordinary characters of a text; -1: they are
                          // tokens, by Hugging Face's rules anywhere, by Google's only as separate
                          // words, as in NVIDIA's copy; 0: the default of the rule set (-1 or 1).

@@ -245,6 +245,22 @@ rm words
 
 # --- other types --------------------------------------------------------------------------------
 
+# Their numbers are not read, so they are compared by their bytes.
+python3 - <<'END'
+import json, struct
+for name, second in ("one", 1.0), ("other", 2.0):
+    header = json.dumps({"w": {"dtype": "C64", "shape": [1], "data_offsets": [0, 8]}}).encode()
+    with open(name + ".safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + struct.pack("<ff", 1.0, second))
+END
+run compare one.safetensors one.safetensors
+expect_code 0
+expect_out "w (type C64, the same bytes)"
+run compare one.safetensors other.safetensors
+[ "$code" -ne 0 ] || fail "other bytes are no difference"
+expect_out "w (types C64 and C64, whose numbers are not read)"
+rm one.safetensors other.safetensors
+
 for type in f16 bf16; do
     run convert squad-minilm narrow --dtype $type
     expect_code 78

@@ -28,6 +28,8 @@ expect_code 0
 head -c 128 "$work/e.npy" | grep -aqF "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 24), }" ||
     fail "the header of an .npy file"
 [ "$(stat -c %s "$work/e.npy")" -eq $((128 + 4 * 24 * 4)) ] || fail "the size of an .npy file"
+run embed --model "$golden" $small -o "$work/E.NPY" "$work/texts.txt"
+cmp "$work/e.npy" "$work/E.NPY" || fail "another format for .NPY"
 first=$(tail -c +129 "$work/e.npy" | od -An -tf4 -N4 | tr -d ' ')
 json=$(sed -n '1s/.*"embedding":\[\([^,]*\),.*/\1/p' "$work/expected.jsonl")
 [ "$(printf '%.5f' "$first")" = "$(printf '%.5f' "$json")" ] || fail "first number $first, in JSON $json"

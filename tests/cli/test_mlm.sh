@@ -55,13 +55,22 @@ run pretrain --objective mlm $part --output whole --text_column text --phase1_en
 expect_code 0
 expect_err "--phase1_end_step has no effect in \`berth pretrain --objective mlm\`"
 [ "$(grep -c 'text_column has no effect: text.txt is not a table' "$err")" -eq 1 ] || fail "a note twice"
-run pretrain --objective mlm $part --output parts --steps_this_run 2
+run pretrain --objective mlm $part --output parts --steps_this_run 2 --save_format tensorflow
 expect_code 0
+expect_err "steps_this_run ends this part of the run after update 2 of 3; the result is the model of this update"
+[ -s parts/model.ckpt-2.index ] || fail "no result of the part as tensorflow"
 [ -s parts/checkpoint-2/model.safetensors ] || fail "no checkpoint"
 [ ! -e parts/checkpoint-3 ] || fail "more than two updates"
-run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto
+run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto --save_format tensorflow
 expect_code 0
+expect_no "$err" "ends this part"
 cmp whole/model.safetensors parts/model.safetensors || fail "other weights after a stop"
+# Each format has the newest result; what TensorFlow's own training wrote, with moments, stays.
+[ "$(cd parts && echo model.ckpt-*)" = "model.ckpt-3.data-00000-of-00001 model.ckpt-3.index" ] || fail "two results"
+echo moments >>parts/model.ckpt-3.data-00000-of-00001
+run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto --save_format tensorflow --max_steps 4
+expect_code 0
+[ "$(cd parts && echo *.index)" = "model.ckpt-3.index model.ckpt-4.index" ] || fail "another program's checkpoint is gone"
 # The default length is at most the model's.
 run pretrain --objective mlm --model model --train text.txt --output short/ --max_steps 1 --dev text.txt
 expect_code 0

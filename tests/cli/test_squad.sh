@@ -201,6 +201,12 @@ for n in 1 2 3; do
 done
 [ "$(ls -A "$work/shared" | wc -l)" -eq 1 ] || fail "one file, and nothing half-written"
 
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/uncached" $small $train \
+    --max_steps 3 --skip_cache --overwrite_cache --dry-run
+for setting in skip_cache overwrite_cache; do
+    [ "$(grep -c "$setting has no effect without cache_dir" "$out")" -eq 1 ] || fail "$setting is noted once"
+done
+
 # Contradictory settings.
 run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --keras_end exclusive --count
 expect_code 78

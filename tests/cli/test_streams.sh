@@ -266,4 +266,17 @@ run tokenize --vocab "$vocab" "$work/endless"
 expect_code 65
 expect_err 'a line is longer than 268435456 bytes'
 rm "$work/endless"
+
+# Verbs that write a file or folder do not make one called "-".
+mkdir "$work/here"
+cd "$work/here" || exit 1
+for words in "vocab --text $vocab --size 60 --output" "init --config none --output" "convert none" "pack none" \
+    "prepare --text $vocab --vocab $vocab --output" "prepare --input_file $vocab --vocab $vocab --output_file" \
+    "finetune squad --model none --train none --output"; do
+    # shellcheck disable=SC2086
+    run $words -
+    expect_code 2
+    expect_err "does not write this to standard output; give it a name"
+done
+[ -z "$(ls -A)" ] || fail "something was written: $(ls -A)"
 finish

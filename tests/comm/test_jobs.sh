@@ -123,6 +123,11 @@ for mpi in $mpis; do
     refused "train_batch_size is 4, but 8"
     unlike "$mpi" $train --deepspeed_config "$work/one.json" -- --deepspeed_config "$work/two.json"
     refused "max_grad_norm is 0.25, but 0.5"
+    long=$(printf '1.5,%.0s' {1..90})
+    unlike "$mpi" finetune classify --model "$work/model" --train "$work/table.csv" --output "$work/unlike" \
+        --class_weights "${long}1" -- --class_weights "${long}2"
+    expect_code 78
+    once "rank 1 (host $(hostname)): class_weights is 1.5,1.5,"
     what="$mpi, two jobs"
     timeout 120 $(launcher_of "$mpi") -n 1 "$BERTH" $train : -n 1 "$BERTH" doctor >"$out" 2>"$err" </dev/null
     code=$?

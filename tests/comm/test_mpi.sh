@@ -90,6 +90,14 @@ for mpi in $mpis; do
         export OMP_NUM_THREADS=1
     fi
 
+    # The program's own MPI knows the ranks where the launcher is unknown: one of them writes the result.
+    [ -d "$work/model" ] || make_model "$work/model"
+    [ -f "$work/data.json" ] || make_questions "$work/data.json" 8
+    launch_program "$mpi" 2 env BERTH_MODULE_PATH="$modules" "$MPI_PROGRAM" "$modules/berth-comm-$mpi.so" "$work/model" \
+        "$work/data.json" "$work/trained-$mpi"
+    expect_code 0
+    expect_lines 1 "^$work/trained-$mpi also contains the result as torch\$"
+
     # Launches that cannot work.
     launch_program "$mpi" 2 "$BERTH" doctor --comm self
     expect_code 78

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/harness.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 // Of jansson, whose header has macros with the names of format/json/json.h.
@@ -15,11 +16,15 @@ void json_set_alloc_funcs(void *(*malloc_fn)(size_t), void (*free_fn)(void *));
 static size_t json_memory_calls, json_memory_failing;
 
 static inline void *json_memory_new(size_t size) {
-    return ++json_memory_calls == json_memory_failing ? NULL : malloc(size);
+    if (++json_memory_calls == json_memory_failing) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return malloc(size);
 }
 
 // Runs `act` once for each of its allocations, which fails, and returns how often it did not
-// succeed: for lack of memory, or because jansson calls a text invalid within which it ran out.
+// succeed: for lack of memory, or because jansson left out a byte of a text that could not grow.
 static inline size_t json_memory_fail_each(enum berth_status (*act)(void)) {
     size_t failed = 0;
     json_memory_failing = 0;

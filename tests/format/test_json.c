@@ -408,6 +408,23 @@ static void test_text_without_memory_is_no_other_text(void **state) {
     assert_non_null(strstr(error.message, "a.json"));
 }
 
+static enum berth_status read_values(void) {
+    static const char text[] =
+        "{\"a\": [1, 2.5, null, true], \"b\": {\"c\": \"text\"}, \"d\": \"\\u00e9\"}";
+    json *value = NULL;
+    const enum berth_status status =
+        json_read_memory("a.json", text, sizeof text - 1, &value, NULL);
+    json_free(value);
+    assert_int_not_equal(status, BERTH_BAD_DATA);
+    return status;
+}
+
+// Where jansson has no memory, the text is not called invalid.
+static void test_missing_memory_is_no_wrong_text(void **state) {
+    assert_int_equal(read_values(), BERTH_OK);
+    assert_true(json_memory_fail_each(read_values) > 10);
+}
+
 static enum berth_status build_and_copy(void) {
     json *inner = JSON_OBJECT({"one", json_new_integer(1)}, {NULL, json_new_text("left out")});
     json *built = JSON_OBJECT({"inner", inner}, {"text", json_new_path("a/b")},
@@ -461,6 +478,7 @@ int main(void) {
         SCRATCH_TEST(test_members_one_by_one),
         SCRATCH_TEST(test_missing_memory_passes_through),
         cmocka_unit_test(test_text_without_memory_is_no_other_text),
+        SCRATCH_TEST(test_missing_memory_is_no_wrong_text),
         SCRATCH_TEST(test_values_are_whole_or_missing),
         SCRATCH_TEST(test_locale_does_not_matter),
     };

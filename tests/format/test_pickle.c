@@ -275,6 +275,13 @@ static void test_unknown_names(void **state) {
                    "was run. If the file is a pickled module, save its state_dict instead");
     assert_refused(filled, PICKLE_OBJECTS,
                    "REDUCE: refused: checkpoints do not need to call os.system");
+    assert_refused((struct raw)RAW(PROTO "ctorch._utils\n_rebuild_sparse_tensor\nU\1x\x85R."),
+                   PICKLE_OBJECTS,
+                   "_rebuild_sparse_tensor; nothing was run. Save sparse tensors "
+                   "by their to_dense()");
+    assert_refused((struct raw)RAW(PROTO "(U\7storagectorch\nQInt8Storage\nU\1"
+                                         "0U\3cpuK\1tQ."),
+                   PICKLE_OBJECTS, "of quantized numbers: save the tensors by their dequantize()");
     struct pickle pickle = read_good(name, PICKLE_OBJECTS);
     assert_string_equal(pickle_text(&pickle, pickle.root), "os.system");
     assert_true(pickle_is(pickle.root, PICKLE_NAME));

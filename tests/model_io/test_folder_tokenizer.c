@@ -633,6 +633,44 @@ static void test_input_rules(void **state) {
     }
 }
 
+// As transformers decodes: BERT's class has a decoder of its own, others have that of
+// tokenizer.json.
+static void test_decoders(void **state) {
+    static const struct {
+        const char *class, *decoder;
+        int keeps_blanks, keeps_pieces;
+    } cases[] = {
+        {"BertTokenizer", ", \"decoder\": {\"type\": \"WordPiece\", \"cleanup\": false}", 0, 0},
+        {"BertTokenizer", "", 0, 0},
+        {"TokenizersBackend", "", 0, 1},
+        {"TokenizersBackend", ", \"decoder\": null", 0, 1},
+        {"TokenizersBackend", ", \"decoder\": {\"type\": \"WordPiece\", \"cleanup\": true}", 0, 0},
+        {"TokenizersBackend", ", \"decoder\": {\"type\": \"WordPiece\", \"cleanup\": false}", 1, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct vocabulary_file file = {0};
+        struct input_rules rules;
+        char text[2000];
+        snprintf(text, sizeof text, "{" CLASS("%s") "}", cases[i].class);
+        scratch_write("tokenizer_config.json", text);
+        snprintf(text, sizeof text,
+                 "{\"post_processor\": {\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 3], "
+                 "\"cls\": [\"[CLS]\", 2]}, \"normalizer\": " NORMALIZER(
+                     "") ", \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}, \"model\": "
+                         "{\"type\": \"WordPiece\", \"vocab\": {\"[PAD]\": 0, \"[UNK]\": 1, "
+                         "\"[CLS]\": 2, \"[SEP]\": 3, \"a\": 4}}%s}",
+                 cases[i].decoder);
+        scratch_write("tokenizer.json", text);
+        assert_int_equal(read_words(scratch_folder, &file, NULL), BERTH_OK);
+        assert_int_equal(folder_input_rules(scratch_folder, &file, &rules, NULL), BERTH_OK);
+        assert_int_equal(rules.keeps_blanks, cases[i].keeps_blanks);
+        assert_int_equal(rules.keeps_pieces, cases[i].keeps_pieces);
+        vocabulary_file_done(&file);
+        (void)file_remove(scratch("tokenizer.json"), NULL);
+    }
+}
+
 // The copy's class is BERT's, which would give a pair two types.
 static void test_one_type_is_copied(void **state) {
     (void)state;
@@ -851,6 +889,7 @@ int main(void) {
         SCRATCH_TEST(test_lines_of_added_tokens),
         SCRATCH_TEST(test_refused_tokens),
         SCRATCH_TEST(test_input_rules),
+        SCRATCH_TEST(test_decoders),
         SCRATCH_TEST(test_one_type_is_copied),
         SCRATCH_TEST(test_no_vocabulary),
         SCRATCH_TEST(test_added_tokens_with_other_rules),

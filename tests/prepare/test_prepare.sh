@@ -310,6 +310,8 @@ done
 # shellcheck disable=SC2086
 run 0 --input_file plain.txt --output_file tf_examples.tfrecord $one
 # shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file TF_EXAMPLES.TFRECORD $one
+cmp tf_examples.tfrecord TF_EXAMPLES.TFRECORD || die "a name that ends in .TFRECORD is not TFRecord"
 run 0 --input_file plain.txt --output_file asked.hdf5 --format tfrecord $one
 cmp tf_examples.tfrecord asked.hdf5 || die "a name that ends in .tfrecord is not TFRecord"
 # shellcheck disable=SC2086

@@ -48,6 +48,8 @@ expect_err '`berth fetch squad` downloads it'
 HF_HOME=$work/nothing run finetune squad --model_name_or_path "$work/base" --dataset_name squad_v2 --output_dir none
 expect_code 66
 expect_err '`berth fetch squad_v2` downloads it'
+run finetune squad --model_name_or_path "$work/base" --train_file none.json --dataset_name squad --output_dir none
+expect_err '--dataset_name squad has no effect beside --train_file'
 run finetune squad --model_name_or_path "$work/base" --dataset_name trivia_qa --output_dir none
 expect_code 2
 expect_err '"trivia_qa" is not available'

@@ -554,9 +554,31 @@ static void test_decoded_texts(void **state) {
     }
 }
 
+// What the tokenizers library decodes with cleanup false, and without a decoder.
+static void test_decoded_texts_with_blanks(void **state) {
+    static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n.\n'\n##b\n";
+    static const struct {
+        struct tokenizer_options options;
+        const char *decoded;
+    } cases[] = {{{.keeps_blanks = 0}, "ab ' a."},
+                 {{.keeps_blanks = 1}, "ab ' a ."},
+                 {{.keeps_pieces = 1}, "a ##b ' a ."},
+                 {{.keeps_pieces = 1, .cleans_up = 1}, "a ##b'a."}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        static const int32_t ids[] = {5, 8, 7, 5, 6};
+        struct tokenizer *tokenizer = open_words(words, cases[i].options);
+        char *decoded = decode_text(tokenizer, ids, COUNT(ids), 0);
+        assert_string_equal(decoded, cases[i].decoded);
+        memory_free(decoded);
+        tokenizer_close(tokenizer);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decoded_texts),
+        cmocka_unit_test(test_decoded_texts_with_blanks),
         cmocka_unit_test(test_pieces_and_offsets),
         cmocka_unit_test(test_encode_appends),
         cmocka_unit_test(test_ill_formed_text),

@@ -77,7 +77,8 @@ static void test_rules_of_the_number_of_updates(void **state) {
         {"run", 0, 3, 0, 8, 8},      {"epochs", 0, 0, 0, 20, 20}, {"epochs", 7, 0, 0, 7, 20},
         {"epochs", 0, 3, 0, 8, 20},  {"epochs", 0, 0, 1, 18, 18}, {"epochs", 7, 0, 1, 7, 18},
         {"examples", 0, 0, 0, 7, 7}, {"examples", 9, 0, 0, 9, 9}, // 7.8
-        {"examples", 0, 0, 1, 7, 7},
+        {"examples", 0, 0, 1, 7, 7}, {"examples", 0, 2, 0, 5, 5}, {"examples", 9, 2, 0, 9, 9},
+        {"examples", 0, 3, 0, 7, 7},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct berth_config config = make(32, 0, 0);

@@ -139,6 +139,7 @@ static void test_no_model_without_checkpoints_either(void **state) {
     run.config.skip_checkpoint = 1;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
+    fixture_assert_logged("adam_epsilon 0: as in PyTorch, weights without a gradient");
     fixture_assert_logged("is not finite");
     assert_false(file_exists(in_folder("out/model.safetensors")));
     assert_int_equal(fixture_temporaries("out"), 0);

@@ -64,7 +64,7 @@ int pretraining_is_file(const char *name) {
         return 0;
     }
     for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
-        if (name_has_suffix(name, extensions[i])) {
+        if (name_has_extension(name, extensions[i])) {
             return 1;
         }
     }

@@ -468,7 +468,8 @@ static enum berth_status read_texts(const struct instance_stage *request, const 
 }
 
 static int is_tfrecord(const struct instance_stage *stage, const char *path) {
-    const int is_named = text_ends_with(path, ".tfrecord") || text_ends_with(path, ".tf_record");
+    const int is_named =
+        name_has_extension(path, ".tfrecord") || name_has_extension(path, ".tf_record");
     return stage->tfrecord || (stage->follows_name && is_named);
 }
 

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -132,6 +133,7 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
     }
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
     json_error_t problem = {0};
+    errno = 0;
     *value = json_loadb(bytes, length, flags, &problem);
     if (*value == NULL && json_error_code(&problem) == json_error_numeric_overflow) {
         // Tokenizer settings use integers such as 1000000000000000019884624838656 for "no limit".
@@ -140,7 +142,8 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
     if (*value != NULL) {
         return BERTH_OK;
     }
-    if (problem.text[0] == '\0') { // jansson gives no reason when an allocation fails
+    // When an allocation fails, jansson gives no reason, or calls the text invalid.
+    if (problem.text[0] == '\0' || errno == ENOMEM) {
         return error_no_memory(error, length, name);
     }
     return error_set(error, BERTH_BAD_DATA, "%s: line %d, column %d (byte %d): not valid JSON: %s",

@@ -339,6 +339,27 @@ static enum berth_status pop_call(struct machine *machine, uint32_t *called, uin
     return BERTH_OK;
 }
 
+// What to do instead of calling a function, by how its name begins.
+static const char *remedy_of(const char *name) {
+    static const struct {
+        const char *start, *remedy;
+    } rows[] = {
+        {"torch._utils._rebuild_meta_tensor",
+         "A tensor of the device \"meta\" has no numbers: load "
+         "the weights before saving them"},
+        {"torch._utils._rebuild_sparse", "Save sparse tensors by their to_dense()"},
+        {"torch.serialization._get_layout", "Save sparse tensors by their to_dense()"},
+        {"torch._utils._rebuild_nested", "Save nested tensors by their unbind()"},
+        {"torch._utils._rebuild_qtensor", "Save quantized tensors by their dequantize()"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strncmp(name, rows[i].start, strlen(rows[i].start)) == 0) {
+            return rows[i].remedy;
+        }
+    }
+    return "If the file is a pickled module, save its state_dict instead";
+}
+
 // Handles a call of a name that is not in the table, or not callable.
 static enum berth_status call_unknown(struct machine *machine, uint32_t called, uint32_t arguments,
                                       enum pickle_trust needed) {
@@ -349,9 +370,8 @@ static enum berth_status call_unknown(struct machine *machine, uint32_t called, 
     const char *name =
         value->kind == PICKLE_NAME ? machine->pickle->texts + value->index : "an opaque value";
     return machine_error(machine,
-                         "refused: checkpoints do not need to call %s; nothing was run. If the "
-                         "file is a pickled module, save its state_dict instead",
-                         name);
+                         "refused: checkpoints do not need to call %s; nothing was run. %s", name,
+                         remedy_of(name));
 }
 
 static enum berth_status (*const calls[])(struct machine *, uint32_t) = {

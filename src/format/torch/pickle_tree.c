@@ -94,6 +94,12 @@ static int is_name_text(const struct pickle *pickle, const struct pickle_value *
     return pickle_is(value, PICKLE_TEXT) && strlen(pickle->texts + value->index) == value->count;
 }
 
+// torch.QInt8Storage, torch.QUInt4x2Storage, ...
+static int is_quantized(const char *name) {
+    static const char start[] = "torch.Q";
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
 // ("storage", type, key, device, numel[, None]); the sixth field is that of the older format.
 const char *pickle_check_storage(const struct pickle *pickle, const struct pickle_value *id) {
     const char *kind = is_sequence(id) ? pickle_text(pickle, pickle_item(pickle, id, 0)) : NULL;
@@ -109,7 +115,9 @@ const char *pickle_check_storage(const struct pickle *pickle, const struct pickl
     }
     if (!pickle_is(type, PICKLE_NAME) ||
         pickle_names[type->detail].meaning != PICKLE_MEANS_STORAGE) {
-        return "of a storage of unknown type";
+        return pickle_is(type, PICKLE_NAME) && is_quantized(pickle->texts + type->index)
+                   ? "of quantized numbers: save the tensors by their dequantize()"
+                   : "of a storage of unknown type";
     }
     if (!is_name_text(pickle, slot(pickle, id, 2)) || !is_size(slot(pickle, id, 4))) {
         return "without a key or a number of elements";

@@ -197,11 +197,14 @@ static int64_t whole_epochs(const struct batching *b, const struct berth_config 
 }
 
 // The number of updates by the rule of Google's programs: int(examples / train_batch_size *
-// num_train_epochs).
+// num_train_epochs). These have no max_steps_per_epoch, which ends each epoch earlier.
 static int64_t whole_updates(const struct batching *b, const struct berth_config *config,
                              int64_t examples) {
-    const int64_t steps =
-        (int64_t)((double)examples / (double)b->update_sequences * config->num_train_epochs);
+    const int64_t limit = config->max_steps_per_epoch > 0
+                              ? (int64_t)updates_of_epochs(config, b->updates_per_epoch)
+                              : INT64_MAX;
+    const double all = (double)examples / (double)b->update_sequences * config->num_train_epochs;
+    const int64_t steps = (int64_t)all < limit ? (int64_t)all : limit;
     return steps > 0 || config->num_train_epochs <= 0 ? steps : 1;
 }
 

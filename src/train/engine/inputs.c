@@ -78,6 +78,8 @@ static struct tokenizer_options options_of(const struct berth_config *config,
                                                                    : (int)config->max_word_length,
         .one_type = inputs->one_type,
         .cleans_up = inputs->cleans_up,
+        .keeps_blanks = inputs->keeps_blanks,
+        .keeps_pieces = inputs->keeps_pieces,
         .split_special = by_rules                    ? inputs->split_special
                          : config->split_special > 0 ? 1
                                                      : -1,

@@ -328,6 +328,30 @@ static enum berth_status check_head(const struct training_job *job, struct berth
                            job->resume.folder, job->train.path);
 }
 
+static void warn_of_useless_training(const struct training_job *job) {
+    const struct berth_config *config = &job->config;
+    const int64_t updates = job->batching.total_steps;
+    if ((float)config->adam_epsilon == 0) {
+        log_warning(&job->log,
+                    "adam_epsilon %g: as in PyTorch, weights without a gradient, such as those of "
+                    "words that are not in the texts, become NaN, because 0 is divided by 0; "
+                    "1e-8 is usual",
+                    config->adam_epsilon);
+    }
+    if (updates == 0) {
+        log_warning(&job->log,
+                    "num_train_epochs %g: no update is done, and the result is the model that the "
+                    "run starts from",
+                    config->num_train_epochs);
+    } else if (schedule_is_zero(&job->schedule, updates)) {
+        log_warning(&job->log,
+                    "the learning rate of every update is 0, so nothing will be trained: schedule "
+                    "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
+                    ", learning_rate %g; --schedule constant has no warm-up",
+                    config->schedule, updates, job->schedule.warmup_steps, config->learning_rate);
+    }
+}
+
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     const struct optimizer optimizer = optimizer_of(config);
@@ -363,14 +387,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     TRY(batching_apply_steps_rule(&job->batching, config, job->train.examples, error));
     strategy_resolve_ratios(config, job->batching.total_steps, &job->log);
     TRY(schedule_init(&job->schedule, config, job->batching.schedule_steps, error));
-    if (schedule_is_zero(&job->schedule, job->batching.total_steps)) {
-        log_warning(&job->log,
-                    "the learning rate of every update is 0, so nothing will be trained: schedule "
-                    "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
-                    ", learning_rate %g; --schedule constant has no warm-up",
-                    config->schedule, job->batching.total_steps, job->schedule.warmup_steps,
-                    config->learning_rate);
-    }
+    warn_of_useless_training(job);
     return BERTH_OK;
 }
 

@@ -488,6 +488,20 @@ static int evaluates_start(const struct run *run) {
            run->progress->step == run->first_step;
 }
 
+static enum berth_status end_here(struct run *run, struct berth_error *error) {
+    const struct training_loop *loop = run->loop;
+    TRY(loop_continue_saving(run, 1, error));
+    if (run->progress->step == run->pause_step) {
+        log_note(loop->log,
+                 "steps_this_run ends this part of the run after update %" PRId64 " of %" PRId64
+                 "; the result is the model of this update%s",
+                 run->pause_step, loop_end(loop),
+                 loop->config->skip_checkpoint ? ""
+                                               : ", and --resume_from_checkpoint auto continues");
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status run_all(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct progress *progress = run->progress;
@@ -504,7 +518,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
             return stop_here(run, error);
         }
         if (progress->step >= run->last_step) {
-            return loop_continue_saving(run, 1, error);
+            return end_here(run, error);
         }
         TRY(begin_updates(run, error));
         TRY(do_update(run, error));

@@ -362,12 +362,15 @@ static enum berth_status is_worker_0(const struct berth_config *config, int *ans
 
 enum berth_status workers_train(const struct task *task, const struct berth_config *config,
                                 struct berth_log log, const volatile int *stop,
-                                struct berth_run_result *result, struct berth_error *error) {
+                                struct berth_run_result *result, int *rank,
+                                struct berth_error *error) {
     struct training_job_args args = {.task = task, .config = config, .log = log};
     char job[64];
+    *rank = 0;
     snprintf(job, sizeof job, "train %s", task->name);
     TRY(machine_comm_open(job, config, &args.log, &args.comm, error));
     args.peers = args.comm;
+    *rank = args.comm->rank;
     int is_worker = option_is_independent(config) && args.comm->size > 1;
     if (option_is_independent(config) && !is_worker) {
         const enum berth_status status = is_worker_0(config, &is_worker, error);

@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/machine/rank_settings.h"
 
+#include "core/checksum.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/utf8.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_SIZE = 256 };
+enum { TEXT_SIZE = 256, SHOWN = 200 }; // bytes of a value, and of a longer one in messages
+
+// The value as text; a longer one ends with its checksum.
+static void print_value(const struct berth_config *config, const struct option_row *row,
+                        char text[TEXT_SIZE]) {
+    const int is_text = row->type == OPTION_TEXT || row->type == OPTION_LIST;
+    const char *value = is_text ? *(const char *const *)((const char *)config + row->offset) : NULL;
+    if (value == NULL || strlen(value) < TEXT_SIZE) {
+        option_print(config, row, text, TEXT_SIZE);
+        return;
+    }
+    snprintf(text, TEXT_SIZE, "%.*s... (checksum %016" PRIx64 ")", UTF8_SHOWN(value, SHOWN),
+             checksum_bytes(value, strlen(value)));
+}
 
 static enum berth_status report_mismatch(const struct comm *comm, const char *what, const char *own,
                                          const char *first, struct berth_error *error) {
@@ -39,7 +55,7 @@ static enum berth_status compare(const struct comm *comm, const struct berth_con
                                  char (*first)[TEXT_SIZE], struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {
         char own[TEXT_SIZE];
-        option_print(config, &option_rows[i], own, sizeof own);
+        print_value(config, &option_rows[i], own);
         if (!option_rows[i].local && strcmp(own, first[i]) != 0) {
             return report_mismatch(comm, option_rows[i].name, own, first[i], error);
         }
@@ -50,7 +66,7 @@ static enum berth_status compare(const struct comm *comm, const struct berth_con
 static enum berth_status broadcast_settings(struct comm *comm, const struct berth_config *config,
                                             char (*first)[TEXT_SIZE], struct berth_error *error) {
     for (size_t i = 0; i < option_row_count; i++) {
-        option_print(config, &option_rows[i], first[i], TEXT_SIZE);
+        print_value(config, &option_rows[i], first[i]);
     }
     comm->broadcast(comm, first, option_row_count * TEXT_SIZE, 0);
     return comm->status(comm, error);

@@ -48,9 +48,15 @@ enum berth_status squad_input_feature_options(const struct berth_config *config,
 // Keras's recipe neither splits contexts nor cuts questions.
 void squad_input_note_unused(const struct berth_config *config, const struct berth_log *log) {
     static const char *const of_windows[] = {"doc_stride", "max_query_length"};
+    static const char *const of_cache[] = {"overwrite_cache", "skip_cache"};
     for (size_t i = 0; i < sizeof of_windows / sizeof *of_windows; i++) {
         if (is_set_to(config->features, "keras") && option_name_is_chosen(config, of_windows[i])) {
             log_note(log, "%s has no effect with features keras", of_windows[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof of_cache / sizeof *of_cache; i++) {
+        if (config->cache_dir == NULL && option_name_is_chosen(config, of_cache[i])) {
+            log_note(log, "%s has no effect without cache_dir", of_cache[i]);
         }
     }
 }
