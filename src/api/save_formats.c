@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_SIZE = 96, FILES_MAX = 4, STEP_SIZE = 32 };
+enum { NAME_SIZE = 96, FILES_MAX = 4 };
 
 // The files that berth_convert writes, and their names in the result; %s is the step.
 static const struct format {
@@ -80,77 +80,19 @@ static enum berth_status move_files(const struct format *format, const char *fro
     return BERTH_OK;
 }
 
-// --- TensorFlow's newest checkpoint -------------------------------------------------------------
-
-static const char newest_format[] =
-    "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: \"model.ckpt-%s\"\n";
-
-// The step of the earlier result that FOLDER/checkpoint names; "" if there is none, or the file is
-// that of another program, which keeps several checkpoints.
-static void find_earlier(const char *path, char step[STEP_SIZE]) {
-    char *text, expected[2 * NAME_SIZE];
-    size_t length;
-    step[0] = '\0';
-    if (file_read(path, sizeof expected, &text, &length, NULL) != BERTH_OK) {
-        return;
-    }
-    const int found = sscanf(text, "model_checkpoint_path: \"model.ckpt-%31[0-9]\"", step);
-    snprintf(expected, sizeof expected, newest_format, step, step);
-    if (found != 1 || strcmp(text, expected) != 0) {
-        step[0] = '\0';
-    }
-    memory_free(text);
-}
-
-static int same_size(const char *one, const char *other) {
-    struct file_reader reader;
-    if (file_reader_open(&reader, one, NULL) != BERTH_OK) {
-        return 0;
-    }
-    const uint64_t size = reader.size;
-    file_reader_close(&reader);
-    return file_check_size(other, size, NULL) == BERTH_OK;
-}
-
-// A result has the weights alone: the checkpoint of a training program, which has moments too, is
-// larger and stays.
-static enum berth_status remove_earlier(const struct format *format, const char *folder,
-                                        const char *step, const char *earlier,
-                                        struct berth_error *error) {
-    char *data = result_path(folder, format->files[0].to, step);
-    char *old_data = result_path(folder, format->files[0].to, earlier);
-    char *old_index = result_path(folder, format->files[1].to, earlier);
+// TensorFlow's programs find their newest checkpoint by this file.
+static enum berth_status write_newest(const char *folder, const char *step,
+                                      struct berth_error *error) {
+    char text[2 * NAME_SIZE], *path = path_join(folder, "checkpoint");
+    snprintf(text, sizeof text,
+             "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: "
+             "\"model.ckpt-%s\"\n",
+             step, step);
     enum berth_status status =
-        data != NULL && old_data != NULL && old_index != NULL ? BERTH_OK : path_no_memory(error);
-    if (status == BERTH_OK && same_size(data, old_data)) {
-        status = file_remove(old_index, error);
-        status = status == BERTH_OK ? file_remove(old_data, error) : status;
-    }
-    memory_free(data);
-    memory_free(old_data);
-    memory_free(old_index);
-    return status;
-}
-
-// TensorFlow's programs find their newest checkpoint by this file. An earlier result is removed, as
-// in the other formats, whose files have the same names each time.
-static enum berth_status write_newest(const struct format *format, const char *folder,
-                                      const char *step, struct berth_error *error) {
-    char text[2 * NAME_SIZE], earlier[STEP_SIZE], *path = path_join(folder, "checkpoint");
-    if (path == NULL) {
-        return path_no_memory(error);
-    }
-    find_earlier(path, earlier);
-    snprintf(text, sizeof text, newest_format, step, step);
-    enum berth_status status = file_write(path, text, strlen(text), error);
-    if (status == BERTH_OK && earlier[0] != '\0' && strcmp(earlier, step) != 0) {
-        status = remove_earlier(format, folder, step, earlier, error);
-    }
+        path != NULL ? file_write(path, text, strlen(text), error) : path_no_memory(error);
     memory_free(path);
     return status;
 }
-
-// --- writing ------------------------------------------------------------------------------------
 
 static enum berth_status save(const struct format *format, const char *output, const char *step,
                               struct berth_error *error) {
@@ -168,7 +110,7 @@ static enum berth_status save(const struct format *format, const char *output, c
         status = move_files(format, folder, output, step, error);
     }
     if (status == BERTH_OK && strcmp(format->name, "tensorflow") == 0) {
-        status = write_newest(format, output, step, error);
+        status = write_newest(output, step, error);
     }
     if (folder != NULL) {
         (void)dir_remove(folder, NULL);
@@ -219,7 +161,7 @@ static void note_last(const struct berth_config *config, const char *step,
 enum berth_status save_formats_write(const struct berth_config *config, int64_t steps,
                                      const struct berth_log *log, struct berth_error *error) {
     const char *list = config->save_format;
-    char step[STEP_SIZE];
+    char step[32];
     snprintf(step, sizeof step, "%" PRId64, steps);
     while (list != NULL && *list != '\0') {
         const struct format *format;

@@ -65,12 +65,9 @@ run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto 
 expect_code 0
 expect_no "$err" "ends this part"
 cmp whole/model.safetensors parts/model.safetensors || fail "other weights after a stop"
-# Each format has the newest result; what TensorFlow's own training wrote, with moments, stays.
-[ "$(cd parts && echo model.ckpt-*)" = "model.ckpt-3.data-00000-of-00001 model.ckpt-3.index" ] || fail "two results"
-echo moments >>parts/model.ckpt-3.data-00000-of-00001
-run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto --save_format tensorflow --max_steps 4
-expect_code 0
-[ "$(cd parts && echo *.index)" = "model.ckpt-3.index model.ckpt-4.index" ] || fail "another program's checkpoint is gone"
+# TensorFlow's programs keep several checkpoints beside a file that names the newest.
+[ "$(cd parts && echo *.index)" = "model.ckpt-2.index model.ckpt-3.index" ] || fail "not both results"
+grep -q '^model_checkpoint_path: "model.ckpt-3"$' parts/checkpoint || fail "another is the newest"
 # The default length is at most the model's.
 run pretrain --objective mlm --model model --train text.txt --output short/ --max_steps 1 --dev text.txt
 expect_code 0
