@@ -67,6 +67,10 @@ expect_code 0
 expect_err 'n_best_size has no effect with features keras'
 expect_err 'max_answer_length has no effect with features keras'
 expect_err 'null_score_diff_threshold has no effect without version_2_with_negative'
+run show squad --model "$work/model" --input "$work/data.json" $keras --num-test-samples 8
+cp "$out" "$work/shown"
+run show squad --model "$work/model" --input "$work/data.json" $keras --num-test-samples 8 --max_answer_length 1
+cmp -s "$out" "$work/shown" || fail "max_answer_length has an effect"
 run show squad --model "$work/keras" --input "$work/data.json" $keras --keras_answers all --num-test-samples 8
 expect_code 0
 shown=$(grep -c '^❓' "$out")
