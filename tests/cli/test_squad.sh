@@ -138,8 +138,10 @@ expect_code 0
 expect_no "$err" null_threshold
 expect_out '"HasAns_exact": 0.0'
 run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v1-answers" $small \
-    --null_score_diff_threshold -1
+    --null_score_diff_threshold -1 --json
 expect_code 0
+expect_out '"NoAns_f1"'
+expect_no "$out" best_
 expect_err 'null_score_diff_threshold has no effect without version_2_with_negative'
 expect_err '2 of 8 questions have no answer, but every one will be given one'
 [ ! -e "$work/v1-answers/null_odds.json" ] || fail "null odds without version 2"
