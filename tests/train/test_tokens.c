@@ -364,6 +364,8 @@ static void what_does_not_fit_is_reported(void **state) {
     struct fixture_run run = tag_run("out");
     run.config.class_weights = "1,2";
     fixture_expect(&run, BERTH_USAGE, "4 numbers above 0, one for each class (\"B-COL\" first)");
+    run.config.class_weights = "1,2,3,4,5"; // too many are not stored
+    fixture_expect(&run, BERTH_USAGE, "expected \"balanced\" or 4 numbers above 0");
     run.config.class_weights = "1,2,3,0";
     fixture_expect(&run, BERTH_USAGE, "numbers above 0");
     run.config.class_weights = NULL;
