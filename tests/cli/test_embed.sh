@@ -241,7 +241,8 @@ head -n 1 "$work/said/predict_results.txt" | grep -q "^index	prediction$" || fai
     echo '{"text": "Nobody.", "label": []}'
 } >"$work/several.jsonl"
 run finetune classify --model "$work/model" --train "$work/several.jsonl" --dev "$work/several.jsonl" \
-    --text-column text --label-column label --output "$work/several" --epochs 2 --batch_size 4 --threads 1
+    --text-column text --label-column label --output "$work/several" --epochs 30 --learning_rate 5e-3 --precision fp32 \
+    --batch_size 4 --threads 1 --no_evaluate_every_epoch
 expect_code 0
 grep -q '"problem_type": "multi_label_classification"' "$work/several/config.json" || fail "the problem's type"
 grep -q "f1 = " "$work/several/eval_results.txt" || fail "F1 of several labels"
@@ -251,6 +252,25 @@ run predict classify --model "$work/several" --input "$work/several.tsv" --text-
 expect_code 0
 [ "$(awk -F'\t' 'NF == 3 { n++ } END { print n }' "$work/said_several/test_results.tsv")" = 2 ] ||
     fail "three sigmoids for each text"
+# Scores of several labels, from the sigmoids: micro F1, and the share of texts with all decisions right.
+run predict classify --model "$work/several" --input "$work/several.jsonl" --text-column text \
+    --label-column label --output "$work/scored_several"
+expect_code 0
+python3 - "$work/several.jsonl" "$work/scored_several" <<'END' || fail "scores of several labels"
+import json, sys
+classes = ["cold", "north", "south"]
+with open(sys.argv[1]) as file:
+    labels = [json.loads(line)["label"] for line in file]
+with open(sys.argv[2] + "/test_results.tsv") as file:
+    found = [{name for name, chance in zip(classes, line.split()) if float(chance) > 0.5} for line in file]
+with open(sys.argv[2] + "/predict_results.json") as file:
+    scores = json.load(file)
+both, total = sum(len(f & set(w)) for f, w in zip(found, labels)), sum(len(f) + len(w) for f, w in zip(found, labels))
+right = sum(f == set(w) for f, w in zip(found, labels))
+assert len(found) == len(labels) and right > 0 and both > 0, (found, scores)
+assert abs(scores["predict_f1"] - 2 * both / total) < 1e-9, (both, total, scores)
+assert abs(scores["predict_accuracy"] - right / len(labels)) < 1e-9, (right, scores)
+END
 printf 'text\tlabel\nAda.\twarm\n' >"$work/several.tsv"
 run predict classify --model "$work/several" --input "$work/several.tsv" --text-column text \
     --label-column label --output "$work/said_none"
