@@ -382,6 +382,13 @@ static void what_does_not_fit_is_reported(void **state) {
         &odd, BERTH_BAD_DATA,
         "line 2: the model has no label \"B-HUE\"; expected one of \"B-COL\", \"B-PER\", "
         "\"I-COL\", \"O\"");
+    // A class without words has no balanced weight.
+    write_file("few.txt", "anna B-PER\nis O\n\nben B-PER\nwas O\n");
+    struct fixture_run few = tag_run("few");
+    few.config.model_name_or_path = fixture_keep("out");
+    few.config.train_file = fixture_keep("few.txt");
+    few.config.class_weights = "balanced";
+    fixture_expect(&few, BERTH_BAD_DATA, "balanced: the class \"B-COL\" does not occur");
     // A smoothed regression has no meaning.
     write_file("numbers.csv", "text,label\nthe ball,1.5\nthe book,2\n");
     struct fixture_run numbers = tag_run("numbers");
