@@ -59,6 +59,25 @@ expect_no "$err" "max_seq_length"
 expect_err "evaluate pretrain"
 diff <(grep -v global_step phase1/eval_results.txt) scored/eval_results.txt ||
     fail "other scores than the run's own"
+# A model that is sure of one answer for every pair is right where that is the pair's label; 1 is a random second part.
+run inspect "$long/corpus_training_0.hdf5" --json
+expect_code 0
+share=$(sed 's/.*"instances":\([0-9]*\).*"random_next":\([0-9]*\).*/\2 \1/' "$out")
+cp -r phase1 sure
+for label in 0 1; do
+    set_number sure/model.safetensors cls.seq_relationship.bias 100 $label
+    set_number sure/model.safetensors cls.seq_relationship.bias -100 $((1 - label))
+    run evaluate pretrain --model sure --eval_dir "$long/corpus_training_0.hdf5" --max_eval_samples 10000 \
+        --output "sure-$label"
+    expect_code 0
+    awk -v counts="$share" -v label=$label '{ found[$1] = $3 } END {
+        split(counts, of)
+        right = (label ? of[1] : of[2] - of[1]) / of[2]
+        accuracy = found["next_sentence_accuracy"] - right
+        loss = found["next_sentence_loss"] - 200 * (1 - right)
+        exit !(of[1] > 0 && of[1] < of[2] && accuracy^2 < 1e-12 && loss^2 < 4)
+    }' "sure-$label/eval_results.txt" || fail "next sentences, $share: $(cat "sure-$label/eval_results.txt")"
+done
 run evaluate pretrain --model phase1 --output none
 expect_code 2
 expect_err "missing option --eval_dir"
