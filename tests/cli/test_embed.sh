@@ -242,8 +242,18 @@ head -n 1 "$work/said/predict_results.txt" | grep -q "^index	prediction$" || fai
 } >"$work/several.jsonl"
 run finetune classify --model "$work/model" --train "$work/several.jsonl" --dev "$work/several.jsonl" \
     --text-column text --label-column label --output "$work/several" --epochs 30 --learning_rate 5e-3 --precision fp32 \
-    --batch_size 4 --threads 1 --no_evaluate_every_epoch
+    --batch_size 4 --threads 1 --no_evaluate_every_epoch --json_summary "$work/several.log"
 expect_code 0
+grep -q '"from":7,"to":7,"sequences":8,"tokens":56,"longest":9,' "$work/several.log" || fail "texts of 7 tokens"
+grep -q '"from":9,"to":9,"sequences":1,"tokens":9,"longest":9,' "$work/several.log" || fail "texts of 9 tokens"
+for limit in 8 2; do # 5 checkpoints: all stay, or 2, with a third while the oldest is removed
+    run finetune classify --model "$work/model" --train "$work/several.jsonl" --text-column text --label-column label \
+        --output "$work/planned" --max_steps 10 --save_steps 2 --save_total_limit $limit --dry-run --threads 1 \
+        --json_summary "$work/planned.log"
+    expect_code 0
+    size=$(sed -n 's/.*"checkpoint_bytes":\([0-9]*\).*/\1/p' "$work/planned.log")
+    grep -q "\"disk_bytes\":$((size * (limit == 2 ? 3 : 5) + size / 3))[,}]" "$work/planned.log" || fail "disk, limit $limit"
+done
 grep -q '"problem_type": "multi_label_classification"' "$work/several/config.json" || fail "the problem's type"
 grep -q "f1 = " "$work/several/eval_results.txt" || fail "F1 of several labels"
 printf 'text\tlabel\nAda lived in Oslo.\tcold, north\nNobody.\t\n' >"$work/several.tsv"
