@@ -287,6 +287,16 @@ expect_code 0
 run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed,$exchanged"
 expect_code 78
 expect_err "$exchanged/instances.json: these shards were made with another vocabulary than model/vocab.txt"
+# A run has 1000 updates unless max_steps or else num_train_epochs says otherwise.
+updates_of() { # WORDS...: of the plan
+    run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --train_batch_size 8 \
+        --output none --dry-run --json_summary plan.json "$@"
+    expect_code 0
+    sed -n 's/.*"total_steps":\([0-9]*\),"epochs":\([0-9]*\)[,}].*/\1 \2/p; s/.*"total_steps":\([0-9]*\),"epochs".*/\1/p' plan.json
+}
+[ "$(updates_of)" = 1000 ] || fail "updates by default: $(updates_of)"
+[[ $(updates_of --num_train_epochs 2) == *" 2" ]] || fail "updates of two epochs: $(updates_of --num_train_epochs 2)"
+[ "$(updates_of --num_train_epochs 2 --max_steps 7)" = 7 ] || fail "max_steps besides num_train_epochs"
 run evaluate pretrain --model phase1 --eval_dir "$exchanged" --output none
 expect_code 78
 expect_err "these shards were made with another vocabulary than phase1/vocab.txt"
