@@ -166,6 +166,7 @@ for key in Config SEED train_start batch_size_per_pu learning_rate average_loss 
     training_sequences_per_second raw_train_time; do
     grep -q "^DLLL {.*\"type\":\"LOG\".*\"$key\":" dll.json || fail "no $key in dllogger's file"
 done
+[ "$(grep -c '^DLLL {.*"type":"LOG".*"final_loss":' dll.json)" -eq 2 ] || fail "final_loss: the last update's and the summary's"
 
 # A recipe's values, and what overrides them.
 run pretrain --recipe nvidia-phase1 --config_file model/config.json --vocab_file model/vocab.txt \
