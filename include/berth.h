@@ -114,7 +114,7 @@ struct berth_config {
     const char *vocab_file;         /* overrides the model's vocab.txt; or, except in
                                        berth_prepare, a folder, whose rules and added tokens then
                                        apply */
-    int pre_layer_norm;             /* -1: accept either kind; 0 or 1: refuse the other */
+    int pre_layer_norm;             /* -1: either; 0 or 1: a new model has it, another is refused */
     const char *train_file;
     const char *validation_file;
     const char *predict_file;

@@ -424,6 +424,8 @@ static int set_values(const struct bert_config *config, json *object) {
     }
     if (config->pre_layer_norm) { // our own key: models of other programs have no such norms
         failed |= json_set(object, "pre_layer_norm", json_new_boolean(1));
+    } else {
+        json_remove(object, "pre_layer_norm");
     }
     return failed;
 }

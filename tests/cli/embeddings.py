@@ -289,6 +289,13 @@ def check_files():
         expect(content("again", name) == content("case-cosine_cls_normalized", name), f"again: {name}")
     with open("again/config_sentence_transformers.json", encoding="utf-8") as file:
         expect(json.load(file) == prompts, "again: the prompt")
+    # Without a length it cuts where the positions end.
+    with open("again/sentence_bert_config.json", "w", encoding="utf-8") as file:
+        file.write('{"max_seq_length": null}')
+    done = berth("finetune", "embed", "--model", "again", "--train", "pairs.jsonl", "--output", "longest", *PLAIN, *UPDATES)
+    expect("max_seq_length" not in done.stderr, f"longest: {done.stderr}")
+    with open("longest/sentence_bert_config.json", encoding="utf-8") as file:
+        expect(json.load(file)["max_seq_length"] == 32, "longest: the length")
 
 
 def check_errors():

@@ -243,8 +243,19 @@ head -n 1 "$work/said/predict_results.txt" | grep -q "^index	prediction$" || fai
     echo '{"text": "Nobody.", "label": []}'
 } >"$work/several.jsonl"
 run finetune classify --model "$work/model" --train "$work/several.jsonl" --dev "$work/several.jsonl" \
-    --text-column text --label-column label --output "$work/several" --epochs 2 --batch_size 4 --threads 1
+    --text-column text --label-column label --output "$work/several" --epochs 30 --learning_rate 5e-3 --precision fp32 \
+    --batch_size 4 --threads 1 --no_evaluate_every_epoch --json_summary "$work/several.log"
 expect_code 0
+grep -q '"from":7,"to":7,"sequences":8,"tokens":56,"longest":9,' "$work/several.log" || fail "texts of 7 tokens"
+grep -q '"from":9,"to":9,"sequences":1,"tokens":9,"longest":9,' "$work/several.log" || fail "texts of 9 tokens"
+for limit in 8 2; do # 5 checkpoints: all stay, or 2, with a third while the oldest is removed
+    run finetune classify --model "$work/model" --train "$work/several.jsonl" --text-column text --label-column label \
+        --output "$work/planned" --max_steps 10 --save_steps 2 --save_total_limit $limit --dry-run --threads 1 \
+        --json_summary "$work/planned.log"
+    expect_code 0
+    size=$(sed -n 's/.*"checkpoint_bytes":\([0-9]*\).*/\1/p' "$work/planned.log")
+    grep -q "\"disk_bytes\":$((size * (limit == 2 ? 3 : 5) + size / 3))[,}]" "$work/planned.log" || fail "disk, limit $limit"
+done
 grep -q '"problem_type": "multi_label_classification"' "$work/several/config.json" || fail "the problem's type"
 grep -q "f1 = " "$work/several/eval_results.txt" || fail "F1 of several labels"
 printf 'text\tlabel\nAda lived in Oslo.\tcold, north\nNobody.\t\n' >"$work/several.tsv"
@@ -253,6 +264,25 @@ run predict classify --model "$work/several" --input "$work/several.tsv" --text-
 expect_code 0
 [ "$(awk -F'\t' 'NF == 3 { n++ } END { print n }' "$work/said_several/test_results.tsv")" = 2 ] ||
     fail "three sigmoids for each text"
+# Scores of several labels, from the sigmoids: micro F1, and the share of texts with all decisions right.
+run predict classify --model "$work/several" --input "$work/several.jsonl" --text-column text \
+    --label-column label --output "$work/scored_several"
+expect_code 0
+python3 - "$work/several.jsonl" "$work/scored_several" <<'END' || fail "scores of several labels"
+import json, sys
+classes = ["cold", "north", "south"]
+with open(sys.argv[1]) as file:
+    labels = [json.loads(line)["label"] for line in file]
+with open(sys.argv[2] + "/test_results.tsv") as file:
+    found = [{name for name, chance in zip(classes, line.split()) if float(chance) > 0.5} for line in file]
+with open(sys.argv[2] + "/predict_results.json") as file:
+    scores = json.load(file)
+both, total = sum(len(f & set(w)) for f, w in zip(found, labels)), sum(len(f) + len(w) for f, w in zip(found, labels))
+right = sum(f == set(w) for f, w in zip(found, labels))
+assert len(found) == len(labels) and right > 0 and both > 0, (found, scores)
+assert abs(scores["predict_f1"] - 2 * both / total) < 1e-9, (both, total, scores)
+assert abs(scores["predict_accuracy"] - right / len(labels)) < 1e-9, (right, scores)
+END
 printf 'text\tlabel\nAda.\twarm\n' >"$work/several.tsv"
 run predict classify --model "$work/several" --input "$work/several.tsv" --text-column text \
     --label-column label --output "$work/said_none"

@@ -37,6 +37,20 @@ run evaluate pretrain --objective mlm --model out --dev held-out.txt --line_by_l
 expect_code 0
 diff <(grep -v global_step out/eval_results.txt) scored/eval_results.txt ||
     fail "other scores than the run's own"
+# A model that is sure of one word is right where that is the word.
+cp -r out sure
+set_number sure/model.safetensors cls.predictions.bias 100 $(($(grep -nxF the sure/vocab.txt | cut -d : -f 1) - 1))
+for word in the in; do
+    for line in $(seq 20); do
+        echo "$word $word $word $word $word $word"
+    done >$word.txt
+    run evaluate pretrain --objective mlm --model sure --dev $word.txt --line_by_line --max_seq_length 48 --output "of-$word"
+    expect_code 0
+    awk -v word=$word '{ found[$1] = $3 } END {
+        loss = found["eval_loss"] - (word == "in" ? 100 : 0)
+        exit !(found["eval_accuracy"] == (word == "the") && loss^2 < 25)
+    }' "of-$word/eval_results.txt" || fail "sure of \"the\", found \"$word\": $(cat "of-$word/eval_results.txt")"
+done
 run pretrain --objective=mlm --model model --train text.csv --output table --max_seq_length 16 --max_steps 1
 expect_code 0
 expect_err "text.csv: lines 3 to 40"

@@ -59,6 +59,25 @@ expect_no "$err" "max_seq_length"
 expect_err "evaluate pretrain"
 diff <(grep -v global_step phase1/eval_results.txt) scored/eval_results.txt ||
     fail "other scores than the run's own"
+# A model that is sure of one answer for every pair is right where that is the pair's label; 1 is a random second part.
+run inspect "$long/corpus_training_0.hdf5" --json
+expect_code 0
+share=$(sed 's/.*"instances":\([0-9]*\).*"random_next":\([0-9]*\).*/\2 \1/' "$out")
+cp -r phase1 sure
+for label in 0 1; do
+    set_number sure/model.safetensors cls.seq_relationship.bias 100 $label
+    set_number sure/model.safetensors cls.seq_relationship.bias -100 $((1 - label))
+    run evaluate pretrain --model sure --eval_dir "$long/corpus_training_0.hdf5" --max_eval_samples 10000 \
+        --output "sure-$label"
+    expect_code 0
+    awk -v counts="$share" -v label=$label '{ found[$1] = $3 } END {
+        split(counts, of)
+        right = (label ? of[1] : of[2] - of[1]) / of[2]
+        accuracy = found["next_sentence_accuracy"] - right
+        loss = found["next_sentence_loss"] - 200 * (1 - right)
+        exit !(of[1] > 0 && of[1] < of[2] && accuracy^2 < 1e-12 && loss^2 < 4)
+    }' "sure-$label/eval_results.txt" || fail "next sentences, $share: $(cat "sure-$label/eval_results.txt")"
+done
 run evaluate pretrain --model phase1 --output none
 expect_code 2
 expect_err "missing option --eval_dir"
@@ -164,6 +183,7 @@ for key in Config SEED train_start batch_size_per_pu learning_rate average_loss 
     training_sequences_per_second raw_train_time; do
     grep -q "^DLLL {.*\"type\":\"LOG\".*\"$key\":" dll.json || fail "no $key in dllogger's file"
 done
+[ "$(grep -c '^DLLL {.*"type":"LOG".*"final_loss":' dll.json)" -eq 2 ] || fail "final_loss: the last update's and the summary's"
 
 # A recipe's values, and what overrides them.
 run pretrain --recipe nvidia-phase1 --config_file model/config.json --vocab_file model/vocab.txt \
@@ -285,6 +305,16 @@ expect_code 0
 run pretrain $new --vocab_file model/vocab.txt --input_dir "$formed,$exchanged"
 expect_code 78
 expect_err "$exchanged/instances.json: these shards were made with another vocabulary than model/vocab.txt"
+# A run has 1000 updates unless max_steps or else num_train_epochs says otherwise.
+updates_of() { # WORDS...: of the plan
+    run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --train_batch_size 8 \
+        --output none --dry-run --json_summary plan.json "$@"
+    expect_code 0
+    sed -n 's/.*"total_steps":\([0-9]*\),"epochs":\([0-9]*\)[,}].*/\1 \2/p; s/.*"total_steps":\([0-9]*\),"epochs".*/\1/p' plan.json
+}
+[ "$(updates_of)" = 1000 ] || fail "updates by default: $(updates_of)"
+[[ $(updates_of --num_train_epochs 2) == *" 2" ]] || fail "updates of two epochs: $(updates_of --num_train_epochs 2)"
+[ "$(updates_of --num_train_epochs 2 --max_steps 7)" = 7 ] || fail "max_steps besides num_train_epochs"
 run evaluate pretrain --model phase1 --eval_dir "$exchanged" --output none
 expect_code 78
 expect_err "these shards were made with another vocabulary than phase1/vocab.txt"

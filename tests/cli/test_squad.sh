@@ -67,6 +67,10 @@ expect_code 0
 expect_err 'n_best_size has no effect with features keras'
 expect_err 'max_answer_length has no effect with features keras'
 expect_err 'null_score_diff_threshold has no effect without version_2_with_negative'
+run show squad --model "$work/model" --input "$work/data.json" $keras --num-test-samples 8
+cp "$out" "$work/shown"
+run show squad --model "$work/model" --input "$work/data.json" $keras --num-test-samples 8 --max_answer_length 1
+cmp -s "$out" "$work/shown" || fail "max_answer_length has an effect"
 run show squad --model "$work/keras" --input "$work/data.json" $keras --keras_answers all --num-test-samples 8
 expect_code 0
 shown=$(grep -c '^❓' "$out")
@@ -134,8 +138,10 @@ expect_code 0
 expect_no "$err" null_threshold
 expect_out '"HasAns_exact": 0.0'
 run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v1-answers" $small \
-    --null_score_diff_threshold -1
+    --null_score_diff_threshold -1 --json
 expect_code 0
+expect_out '"NoAns_f1"'
+expect_no "$out" best_
 expect_err 'null_score_diff_threshold has no effect without version_2_with_negative'
 expect_err '2 of 8 questions have no answer, but every one will be given one'
 [ ! -e "$work/v1-answers/null_odds.json" ] || fail "null odds without version 2"

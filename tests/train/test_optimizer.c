@@ -196,6 +196,12 @@ static void google(struct tensor *x) {
     uncorrected(x, 1e-6);
 }
 
+static void google_both(struct tensor *x) {
+    scale(x->g, x->count, google_clip(x->global_norm));
+    scale(x->g, x->count, google_clip(norm_of(x->g, x->count)));
+    uncorrected(x, 1e-6);
+}
+
 static void bertadam(struct tensor *x) {
     scale(x->g, x->count, torch_clip(norm_of(x->g, x->count)));
     uncorrected(x, 1e-6);
@@ -277,10 +283,15 @@ static void no_decay(struct berth_config *config) {
 }
 
 static const struct optimizer_case cases[] = {
-    {"adamw", deepspeed_adamw, 0.01, NULL}, {"adam", deepspeed_adamw, 0.01, NULL},
-    {"adam", deepspeed_adam_l2, 0.01, l2},  {"adam_weight_decay", google, 0.01, NULL},
-    {"bertadam", bertadam, 0.01, NULL},     {"bertadam", bertadam_both, 0.01, both},
-    {"nvlamb", nvlamb, 0.01, NULL},         {"nvlamb", nvlamb, 0, no_decay},
+    {"adamw", deepspeed_adamw, 0.01, NULL},
+    {"adam", deepspeed_adamw, 0.01, NULL},
+    {"adam", deepspeed_adam_l2, 0.01, l2},
+    {"adam_weight_decay", google, 0.01, NULL},
+    {"adam_weight_decay", google_both, 0.01, both},
+    {"bertadam", bertadam, 0.01, NULL},
+    {"bertadam", bertadam_both, 0.01, both},
+    {"nvlamb", nvlamb, 0.01, NULL},
+    {"nvlamb", nvlamb, 0, no_decay},
     {"lamb", deepspeed_lamb, 0.01, bing},
 };
 enum { CASES = sizeof cases / sizeof *cases };

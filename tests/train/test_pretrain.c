@@ -288,15 +288,65 @@ static void test_resume_with_a_padded_vocabulary(void **state) {
     fixture_expect(&second, BERTH_OK, "note: resume: config_file has no effect: the shape is");
 }
 
-// --- phases -------------------------------------------------------------------------------------
-
-static void read_bias(const char *path, const char *name, float values[WORDS]) {
+static void read_numbers(const char *path, const char *name, float *values, int64_t count) {
     struct safetensors file;
     assert_int_equal(safetensors_open(&file, path, NULL), BERTH_OK);
     const struct tensor_entry *entry = safetensors_find(&file, name);
     assert_non_null(entry);
-    assert_int_equal(safetensors_read_f32(&file, entry, 0, WORDS, values, NULL), BERTH_OK);
+    assert_int_equal(safetensors_read_f32(&file, entry, 0, count, values, NULL), BERTH_OK);
     safetensors_close(&file);
+}
+
+// Whether a model of this rule begins with values beyond two deviations.
+static int exceeds_two_deviations(const char *initializer) {
+    struct fixture_run run = default_run(initializer);
+    run.config.initializer = initializer;
+    run.config.max_steps = 1;
+    run.config.learning_rate = 1e-12;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    const double range = fixture_number(initializer, "config.json", "initializer_range");
+    float words[WORDS * 16];
+    read_numbers(fixture_path(initializer, "model.safetensors"),
+                 "bert.embeddings.word_embeddings.weight", words, WORDS * 16);
+    int count = 0;
+    for (int i = 0; i < WORDS * 16; i++) {
+        count += fabs((double)words[i]) > 2.0001 * range;
+    }
+    return count > 0;
+}
+
+static void test_initial_values(void **state) {
+    assert_true(exceeds_two_deviations("normal"));
+    assert_false(exceeds_two_deviations("truncated_normal"));
+}
+
+// --pre_layer_norm decides for a new model, whatever its configuration says, and again when the run
+// is resumed.
+static void test_norms_of_a_new_model(void **state) {
+    struct fixture_run run = default_run("before");
+    run.config.pre_layer_norm = 1;
+    fixture_expect(&run, BERTH_OK, "result: 0");
+    fixture_assert_holds(fixture_path("before", "config.json"), "\"pre_layer_norm\": true");
+    fixture_make_pre_layer_norm();
+    run.config.output_dir = fixture_keep("after");
+    run.config.pre_layer_norm = 0;
+    run.config.steps_this_run = 3;
+    fixture_expect(&run, BERTH_OK, "result: 0");
+    char *written = fixture_text(fixture_path("after", "config.json"));
+    assert_null(strstr(written, "pre_layer_norm"));
+    memory_free(written);
+    run.config.resume_from_checkpoint = "auto";
+    run.config.steps_this_run = 1;
+    fixture_expect(&run, BERTH_OK, "result: 0");
+    fixture_assert_not_logged("config_file has no effect");
+    run.config.pre_layer_norm = -1;
+    fixture_expect(&run, BERTH_OK, "note: resume: config_file has no effect: the shape is");
+}
+
+// --- phases -------------------------------------------------------------------------------------
+
+static void read_bias(const char *path, const char *name, float values[WORDS]) {
+    read_numbers(path, name, values, WORDS);
 }
 
 // The first update of the second phase corrects the old moments as a first update does; no trust
@@ -469,6 +519,8 @@ int main(void) {
         PRETRAIN_TEST(test_a_broken_disk_anywhere),
         PRETRAIN_TEST(test_parts_of_a_run),
         PRETRAIN_TEST(test_resume_with_a_padded_vocabulary),
+        PRETRAIN_TEST(test_initial_values),
+        PRETRAIN_TEST(test_norms_of_a_new_model),
         PRETRAIN_TEST(test_what_a_phase_counts),
         PRETRAIN_TEST(test_phases_that_cannot_be),
         PRETRAIN_TEST(test_changed_shards_are_refused),

@@ -507,6 +507,15 @@ static void test_total_flos(void **state) {
     assert_true(fixture_number("whole", "checkpoint-8/trainer_state.json", "total_flos") == total);
 }
 
+// The speeds of a run's last process are over its own updates.
+static void assert_speeds(const char *output, double updates, double sequences) {
+    const double seconds = fixture_number(output, "train_results.json", "train_runtime");
+    const double steps = fixture_number(output, "train_results.json", "train_steps_per_second");
+    const double samples = fixture_number(output, "train_results.json", "train_samples_per_second");
+    assert_true(fabs(steps * seconds - updates) < 1e-6);
+    assert_true(fabs(samples * seconds - sequences) < 1e-6);
+}
+
 // As transformers' Trainer has them: the loss is the mean over all updates, however they are logged
 // and wherever the run was resumed.
 static void test_train_loss(void **state) {
@@ -537,7 +546,8 @@ static void test_train_loss(void **state) {
     assert_true(fabs(found - sum / FIXTURE_UPDATES) < 1e-12);
     assert_true(fixture_number("parts", "train_results.json", "train_loss") == found);
     assert_true(fixture_number("parts", "train_results.json", "epoch") == 2);
-    assert_true(fixture_number("parts", "train_results.json", "train_steps_per_second") > 0);
+    assert_speeds("whole", FIXTURE_UPDATES, 70); // twice 11, 11, 11 and 2 of 35
+    assert_speeds("parts", 4, 35);               // it stopped after its fourth
 }
 
 // A run that goes back leaves a branch behind, from which it is not resumed after a kill.

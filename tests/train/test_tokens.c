@@ -289,16 +289,28 @@ static void set_key(const char *folder, const char *key, json *value) {
     json_free(config);
 }
 
-// Gives the model the names LABEL_0 to LABEL_11.
-static void set_placeholders(void) {
+// Gives the model the names LABEL_0, LABEL_1 and so on.
+static void set_placeholders(const char *folder, int count) {
     json *names = json_new_object();
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < count; i++) {
         char number[8], name[16];
         snprintf(number, sizeof number, "%d", i);
         snprintf(name, sizeof name, "LABEL_%d", i);
         json_set(names, number, json_new_text(name));
     }
-    set_key("model", "id2label", names);
+    set_key(folder, "id2label", names);
+}
+
+// The tags of a file are taken in order if those of the model have no names, which is noted.
+static void the_order_of_tags_is_noted(void **state) {
+    struct fixture_run run = tag_run("out");
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    set_placeholders("out", 4);
+    struct fixture_run predicted = prediction("out", "dev.txt", "predicted");
+    fixture_expect(&predicted, BERTH_OK,
+                   "dev.txt: the model's classes have no names; its classes, from 0 on, are "
+                   "assumed to be \"B-COL\", \"B-PER\", \"I-COL\", \"O\"; to name them");
 }
 
 // LABEL_10 and the number 10 are the class 10 of a model with such names, and its head remains.
@@ -318,7 +330,7 @@ static void placeholders_keep_their_head(void **state) {
         snprintf(output, sizeof output, "out-%d", round);
         struct fixture_run run = tag_run(output);
         if (round == 0) {
-            set_placeholders();
+            set_placeholders("model", 12);
         }
         for (int i = 0; i < 24; i++) {
             sprintf(text + strlen(text), "anna %s%d\n\n", rounds[round].before,
@@ -352,6 +364,8 @@ static void what_does_not_fit_is_reported(void **state) {
     struct fixture_run run = tag_run("out");
     run.config.class_weights = "1,2";
     fixture_expect(&run, BERTH_USAGE, "4 numbers above 0, one for each class (\"B-COL\" first)");
+    run.config.class_weights = "1,2,3,4,5"; // too many are not stored
+    fixture_expect(&run, BERTH_USAGE, "expected \"balanced\" or 4 numbers above 0");
     run.config.class_weights = "1,2,3,0";
     fixture_expect(&run, BERTH_USAGE, "numbers above 0");
     run.config.class_weights = NULL;
@@ -368,6 +382,13 @@ static void what_does_not_fit_is_reported(void **state) {
         &odd, BERTH_BAD_DATA,
         "line 2: the model has no label \"B-HUE\"; expected one of \"B-COL\", \"B-PER\", "
         "\"I-COL\", \"O\"");
+    // A class without words has no balanced weight.
+    write_file("few.txt", "anna B-PER\nis O\n\nben B-PER\nwas O\n");
+    struct fixture_run few = tag_run("few");
+    few.config.model_name_or_path = fixture_keep("out");
+    few.config.train_file = fixture_keep("few.txt");
+    few.config.class_weights = "balanced";
+    fixture_expect(&few, BERTH_BAD_DATA, "balanced: the class \"B-COL\" does not occur");
     // A smoothed regression has no meaning.
     write_file("numbers.csv", "text,label\nthe ball,1.5\nthe book,2\n");
     struct fixture_run numbers = tag_run("numbers");
@@ -463,6 +484,7 @@ int main(void) {
         FIXTURE_TEST(frozen_weights_stay),
         FIXTURE_TEST(what_is_predicted_later_is_read_before_training),
         FIXTURE_TEST(tags_with_blanks_are_refused),
+        FIXTURE_TEST(the_order_of_tags_is_noted),
         FIXTURE_TEST(placeholders_keep_their_head),
         FIXTURE_TEST(a_head_for_another_problem_starts_anew),
         FIXTURE_TEST(what_does_not_fit_is_reported),

@@ -440,7 +440,9 @@ static enum berth_status open_new(struct model_files *files, struct berth_config
     }
     TRY(open_vocabulary(files, config, path, path, log, error));
     files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
-    files->shape.pre_layer_norm |= config->pre_layer_norm > 0;
+    if (config->pre_layer_norm >= 0) {
+        files->shape.pre_layer_norm = (int)config->pre_layer_norm;
+    }
     files->shape.truncated_initializer =
         config->initializer != NULL && strcmp(config->initializer, "truncated_normal") == 0;
     return BERTH_OK;

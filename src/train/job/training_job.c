@@ -183,7 +183,8 @@ static int has_shape(const struct bert_config *one, const struct bert_config *ot
            one->type_vocab_size == other->type_vocab_size && one->hidden_act == other->hidden_act &&
            one->hidden_dropout_prob == other->hidden_dropout_prob &&
            one->attention_probs_dropout_prob == other->attention_probs_dropout_prob &&
-           one->layer_norm_eps == other->layer_norm_eps;
+           one->layer_norm_eps == other->layer_norm_eps &&
+           one->pre_layer_norm == other->pre_layer_norm;
 }
 
 // Notes a config_file that describes another model than the checkpoint's.
@@ -191,6 +192,9 @@ static void note_other_shape(const struct training_job *job, const char *config_
     struct bert_config given;
     if (config_file == NULL || bert_config_read(config_file, &given, NULL) != BERTH_OK) {
         return;
+    }
+    if (job->config.pre_layer_norm >= 0) {
+        given.pre_layer_norm = (int)job->config.pre_layer_norm;
     }
     if (!has_shape(&given, &job->files.shape)) {
         log_note(&job->log, "resume: config_file has no effect: the shape is that of %s",

@@ -114,8 +114,8 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));
 }
 
-// For a moment there is one checkpoint more than are kept, because the new one is durable before an
-// old one is removed.
+// Where checkpoints are removed there is for a moment one more than are kept, because the new one
+// is durable before an old one is removed.
 static void report_files(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
     const int64_t steps = plan->config->save_steps;
@@ -126,7 +126,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
     int64_t kept = plan->config->save_total_limit > 0 && plan->config->save_total_limit < saves
                        ? plan->config->save_total_limit
                        : saves;
-    int64_t checkpoints = checkpoint * (kept + 1);
+    int64_t checkpoints = checkpoint * (kept < saves ? kept + 1 : saves);
     if (!strategy_has_checkpoints(plan->config)) {
         every = kept = 0;
         checkpoints = plan->config->skip_checkpoint ? 0 : checkpoint; // of a stop
