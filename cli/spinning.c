@@ -22,9 +22,10 @@
 // nothing else.
 #define THREADS_MAX 16
 
-static int has_few_threads(void) {
+// Threads that are bound to places (OMP_PROC_BIND, OMP_PLACES) have a processor each.
+static int has_few_free_threads(void) {
     const int threads = omp_get_max_threads();
-    return threads > 1 && threads <= THREADS_MAX;
+    return threads > 1 && threads <= THREADS_MAX && omp_get_proc_bind() == omp_proc_bind_false;
 }
 
 // Whether the kernel started this program itself. If the dynamic loader was called by its own name,
@@ -36,7 +37,7 @@ static int was_started_directly(void) {
 // OpenMP reads its variables before main.
 void cli_spin_briefly(char **command) {
     char program[4096];
-    if (getenv("OMP_WAIT_POLICY") != NULL || getenv(VARIABLE) != NULL || !has_few_threads() ||
+    if (getenv("OMP_WAIT_POLICY") != NULL || getenv(VARIABLE) != NULL || !has_few_free_threads() ||
         !was_started_directly()) {
         return;
     }

@@ -28,6 +28,7 @@ expect_spins $brief OMP_NUM_THREADS=16
 expect_spins "" OMP_NUM_THREADS=17
 expect_spins "" OMP_NUM_THREADS=1
 expect_spins "" OMP_NUM_THREADS=2 OMP_WAIT_POLICY=active
+expect_spins "" OMP_NUM_THREADS=2 OMP_PROC_BIND=true # which binds this thread, and so the next program's, to one processor
 expect_spins 7 OMP_NUM_THREADS=2 "$variable=7"
 
 # Called by the loader, which /proc/self/exe then names.
