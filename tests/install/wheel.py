@@ -310,7 +310,7 @@ def step_log(at_first_step) -> tuple:
 
 
 def long_run(name: str) -> dict:
-    return {**training_settings(), "num_train_epochs": 100, "save_steps": 1000, "logging_steps": 1,
+    return {**training_settings(), "num_train_epochs": 10000, "save_steps": 100000, "logging_steps": 1,
             "output_dir": SCRATCH / name}
 
 
@@ -323,7 +323,8 @@ def check_handler():
     log, steps = step_log(lambda: os.kill(os.getpid(), signal.SIGTERM))
     refuses("SystemExit of a handler", SystemExit, berth.train, long_run("handler"), "squad", log)
     seen, saved = len(steps), [path.name for path in (SCRATCH / "handler").glob("checkpoint-*")]
-    expect(len(saved) == 1 and seen < 100, f"after SIGTERM: {seen} updates, {saved}")
+    # On a busy machine, hundreds of these updates pass before Python's main thread handles the signal.
+    expect(len(saved) == 1 and seen < 10000, f"after SIGTERM: {seen} updates, {saved}")
     expect(signal.signal(signal.SIGTERM, before) is leave, "train replaced a handler")
 
 
