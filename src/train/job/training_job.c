@@ -3,152 +3,17 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
-#include "core/number.h"
 #include "core/options.h"
 #include "model/folder.h"
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original.h"
-#include "train/engine/profile.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/training_report.h"
-#include "train/job/unused.h"
 #include "train/machine/machine.h"
-#include "train/machine/rank_settings.h"
-#include "train/settings/deepspeed.h"
-#include "train/settings/recipes.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-// Whether this is one of several independent workers.
-static int is_worker(const struct training_job *job) {
-    return job->comm != job->peers;
-}
-
-// --- settings -----------------------------------------------------------------------------------
-
-// A run without a checkpoint starts from a model or, except for a second phase, from random
-// weights.
-static enum berth_status require_start(const struct training_job *job, struct berth_error *error) {
-    const struct berth_config *config = &job->config;
-    const int pretrains = (job->task->jobs & JOB_FROM_SCRATCH) != 0;
-    if (config->phase2 && config->model_name_or_path == NULL) {
-        return error_set(
-            error, BERTH_CONFIG,
-            "--phase2 continues from a checkpoint of the first phase: name its folder with "
-            "--resume_from_checkpoint DIR, or auto,DIR to continue the second phase if it has a "
-            "checkpoint; or name a model to start from its weights alone");
-    }
-    return pretrains && config->config_file != NULL
-               ? BERTH_OK
-               : task_need(config->model_name_or_path, "model_name_or_path",
-                           pretrains ? ", or --config_file for random weights" : "", error);
-}
-
-// Checked before anything is loaded.
-static enum berth_status check_profile(const struct training_job *job, struct berth_error *error) {
-    const struct berth_config *config = &job->config;
-    struct profile profile;
-    TRY(profile_init(&profile, config->profile, error));
-    if (config->profile_output == NULL) {
-        return BERTH_OK;
-    }
-    if (profile.first == 0) {
-        log_note(&job->log, "profile_output has no effect without --profile");
-        return BERTH_OK;
-    }
-    const enum berth_status status =
-        job_is_first(job) ? profile_check_output(config->profile_output, error) : BERTH_OK;
-    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "profile_output");
-}
-
-static void note_phases(const struct training_job *job) {
-    const struct berth_config *config = &job->config;
-    if (config->phase1_end_step > 0 && !config->phase2) {
-        log_note(&job->log, "phase1_end_step has no effect without --phase2");
-    }
-}
-
-// As in transformers; in the programs of Google and NVIDIA such a run would hardly train.
-static void note_epochs(const struct training_job *job, const struct berth_config *typed) {
-    const struct berth_config *config = &job->config;
-    if ((job->task->jobs & JOB_PRETRAIN) != 0 && config->max_steps <= 0 &&
-        option_name_is_given(typed, "max_steps") &&
-        !option_name_is_chosen(typed, "num_train_epochs")) {
-        log_note(&job->log,
-                 "max_steps %" PRId64 ": num_train_epochs decides, which is %.10g; --max_steps N "
-                 "stops after N updates",
-                 config->max_steps, config->num_train_epochs);
-    }
-}
-
-static void note_precision(const struct training_job *job) {
-    const char *recipe = job->config.recipe;
-    if (job->config.precision == BERTH_PRECISION_AUTO && recipe_is_fp32(recipe, job->task->jobs)) {
-        log_note(&job->log,
-                 "the program of recipe %s computes in fp32; here it is bf16 if the device has "
-                 "instructions for it (--precision fp32: as in the program)",
-                 recipe);
-    }
-}
-
-// --lr_scaling: scales all rates of the schedule.
-static enum berth_status scale_rates(struct training_job *job, struct berth_error *error) {
-    struct berth_config *config = &job->config;
-    const int processes = job->peers->size;
-    const double given = config->learning_rate;
-    double factor;
-    TRY(learning_rate_factor(config, processes, &factor, error));
-    config->learning_rate *= factor;
-    config->warmup_min_lr *= factor;
-    if (factor > 1) {
-        char text[128];
-        number_format(text, sizeof text,
-                      "lr_scaling %s: learning_rate %.10g x %.10g, for %d processes: %.10g",
-                      config->lr_scaling, given, factor, processes, config->learning_rate);
-        log_note(&job->log, "%s", text);
-    } else if (config->lr_scaling != NULL && strcmp(config->lr_scaling, "none") != 0) {
-        log_note(&job->log, "lr_scaling %s has no effect in one process", config->lr_scaling);
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status settle(struct training_job *job, struct berth_error *error) {
-    struct berth_config *config = &job->config;
-    const struct berth_config typed = *config;
-    if (config->deepspeed_config != NULL) {
-        TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
-    }
-    TRY(recipe_apply(config, &typed, job->task->jobs, error));
-    note_precision(job);
-    schedule_settle_warmup(config);
-    TRY(job->task->settle(config, TASK_TRAIN, error));
-    TRY(strategy_settle(config, &job->log, error));
-    note_phases(job);
-    note_epochs(job, &typed);
-    TRY(check_profile(job, error));
-    TRY(optimizer_settle(config, error));
-    TRY(scale_rates(job, error));
-    TRY(all_reduce_sharding(config, job->comm, &job->log, &job->sharding, error));
-    TRY(loss_scale_check(config, error));
-    unused_note(&typed, config, &job->log);
-    if (!option_resumes(&job->config)) {
-        TRY(require_start(job, error));
-    }
-    return task_log_settings(job->task, config, job->task->jobs, &job->log, error);
-}
-
-// Compares again after settling, because each rank reads DeepSpeed's file on its own host. Workers
-// have different seeds.
-static enum berth_status compare_settings(const struct training_job *job,
-                                          struct berth_error *error) {
-    struct berth_config common = job->config;
-    if (is_worker(job)) {
-        common.seed -= job->peers->rank;
-    }
-    return rank_settings_compare(job->peers, &common, error);
-}
 
 // --- the output folder --------------------------------------------------------------------------
 
@@ -270,7 +135,7 @@ static enum berth_status settle_unscored(struct training_job *job, struct berth_
     const char *where = job->has_evaluation ? "the validation_file has no answers to compare with"
                         : !job->config.do_eval ? "do_eval is false"
                                                : job->task->validation_advice;
-    if (is_worker(job)) {
+    if (job_is_worker(job)) {
         return error_set(error, BERTH_CONFIG,
                          "--workers independent needs evaluations to choose the best worker, and "
                          "there is nothing to evaluate on: %s",
@@ -596,7 +461,7 @@ static enum berth_status check_output_folder(struct training_job *job, struct be
     if (job->config.rewarmup && job->resume.folder == NULL) {
         log_note(&job->log, "rewarmup has no effect: the run does not resume from a checkpoint");
     }
-    return job->resume.folder != NULL ? BERTH_OK : require_start(job, error);
+    return job->resume.folder != NULL ? BERTH_OK : job_require_start(job, error);
 }
 
 // No file of a model folder, as transformers reads it, has a place for these.
@@ -674,7 +539,7 @@ static enum berth_status make_output(struct training_job *job, struct berth_erro
 static enum berth_status open_log(struct training_job *job, struct berth_error *error) {
     const struct run_log_settings settings = {
         .next = job->log, .report = job->config.report, .report_every = job->config.report_every};
-    if (job->config.report_every > 0 && job->config.report == NULL && !is_worker(job)) {
+    if (job->config.report_every > 0 && job->config.report == NULL && !job_is_worker(job)) {
         log_note(&job->log, "report_every has no effect without --report");
     }
     if (job_is_first(job)) {
@@ -688,8 +553,8 @@ static enum berth_status open_log(struct training_job *job, struct berth_error *
 static enum berth_status open_all(struct training_job *job, struct berth_error *error) {
     struct comm *peers = job->peers;
     TRY(comm_settle(peers, open_log(job, error), error));
-    TRY(comm_settle(peers, settle(job, error), error));
-    TRY(compare_settings(job, error));
+    TRY(comm_settle(peers, job_settle(job, error), error));
+    TRY(job_compare_settings(job, error));
     TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
     TRY(resume_broadcast(&job->resume, job->comm, job->config.output_dir, error));
     TRY(comm_settle(peers, prepare(job, error), error));

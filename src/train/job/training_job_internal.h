@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job, shared by training_job.c (opening, weights, results), job_plan.c and job_best.c.
-// Nothing else includes it.
+// A training job, shared by training_job.c (opening, weights, results), job_settings.c, job_plan.c
+// and job_best.c. Nothing else includes it.
 #ifndef BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 #define BERTH_TRAIN_TRAINING_JOB_INTERNAL_H
 
@@ -48,10 +48,24 @@ static inline int job_is_first(const struct training_job *job) {
     return job->comm->rank == 0;
 }
 
+// Whether this is one of several independent workers.
+static inline int job_is_worker(const struct training_job *job) {
+    return job->comm != job->peers;
+}
+
 // Whether checkpoints are written in the background, from a copy of weights and moments.
 static inline int job_saves_in_background(const struct training_job *job) {
     return job->config.async_save && strategy_has_checkpoints(&job->config);
 }
+
+// job_settings.c: settles job->config, and logs the settings.
+enum berth_status job_settle(struct training_job *job, struct berth_error *error);
+// BERTH_USAGE or BERTH_CONFIG without a model or, except for a second phase, a shape of random
+// weights to start from.
+enum berth_status job_require_start(const struct training_job *job, struct berth_error *error);
+// Called by all ranks: compares again after settling, because each rank reads DeepSpeed's file on
+// its own host.
+enum berth_status job_compare_settings(const struct training_job *job, struct berth_error *error);
 
 // job_plan.c: what the job needs, before anything large is allocated. First the shapes of this
 // rank's batches and the compute dtype.
