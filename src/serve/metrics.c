@@ -30,7 +30,7 @@ static const int statuses[] = {200, 400, 404, 499, 503, 500};
 
 struct model_metrics {
     uint64_t requests[STATUSES];
-    uint64_t tokens;
+    uint64_t tokens, ignored;
     struct histogram seconds, batches;
 };
 
@@ -94,6 +94,12 @@ void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens) {
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_ignored(struct metrics *metrics, size_t model, size_t members) {
+    pthread_mutex_lock(&metrics->lock);
+    metrics->models[model].ignored += members;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 // --- text ----------------------------------------------------------------------------------------
 
 static void put_head(struct buffer *text, const char *name, const char *type, const char *help) {
@@ -144,6 +150,12 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
     for (size_t m = 0; m < metrics->count; m++) {
         buffer_print(text, "berth_tokens_total{model=\"%s\"} %" PRIu64 "\n",
                      source->name(source->context, m), metrics->models[m].tokens);
+    }
+    put_head(text, "berth_ignored_members_total", "counter",
+             "Members of requests that were ignored because they are unknown.");
+    for (size_t m = 0; m < metrics->count; m++) {
+        buffer_print(text, "berth_ignored_members_total{model=\"%s\"} %" PRIu64 "\n",
+                     source->name(source->context, m), metrics->models[m].ignored);
     }
 }
 

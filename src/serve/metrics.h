@@ -19,6 +19,9 @@ void metrics_request(struct metrics *metrics, size_t model, int status, double s
 // A batch of so many tokens was run.
 void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens);
 
+// So many members of a request to the model were unknown.
+void metrics_ignored(struct metrics *metrics, size_t model, size_t members);
+
 // What the text takes from elsewhere.
 struct metrics_source {
     const char *(*name)(void *context, size_t model);
