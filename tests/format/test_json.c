@@ -241,7 +241,7 @@ static void test_nulls_are_removed_from_objects(void **state) {
               " \"g\": null, \"h\": null}");
     json_remove_nulls(value);
     char *text = json_write(value, JSON_COMPACT);
-    assert_string_equal(text, "{\"b\":[null,{\"d\":{}}],\"f\":0}");
+    assert_string_equal(text, "{\"b\": [null, {\"d\": {}}], \"f\": 0}");
     memory_free(text);
     json_free(value);
 }
