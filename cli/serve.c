@@ -20,6 +20,12 @@ static const struct option_row options[] = {
      .help = "file with the accepted keys (Authorization: Bearer KEY), one per line"},
     {CLI_TEXT("allowed_hosts", NULL), .unit = "NAMES", .shown = "localhost and addresses",
      .help = "host names that the server answers to, separated by commas; * is any"},
+    {CLI_TEXT("cors_origin", NULL), .unit = "ORIGINS", .shown = "none",
+     .help = "origins, separated by commas, of other sites' pages that may send requests and read "
+             "the replies (CORS): https://app.example.org"},
+    {CLI_FLAG("strict_requests"),
+     .help = "refuse requests with members that the server does not know, instead of ignoring "
+             "them with a note"},
     {CLI_TEXT("tls_cert", NULL), .unit = "FILE", .shown = "plain HTTP",
      .help = "certificate in PEM, with those of its issuers; serves TLS"},
     {CLI_TEXT("tls_key", NULL), .unit = "FILE", .help = "private key of --tls_cert in PEM"},
@@ -28,8 +34,8 @@ static const struct option_row options[] = {
      .help = "maximum number of tokens in a batch"},
     {CLI_INTEGER("max_batch_delay_us", "0"), BETWEEN(0, 1000000), .unit = "N",
      .help = "microseconds that an idle worker waits for more texts after the first one"},
-    {CLI_INTEGER("max_queue", "1024"), BETWEEN(1, 1 << 20), .unit = "N",
-     .help = "maximum number of waiting texts; more are refused with status 503"},
+    {CLI_INTEGER("max_queue", "2048"), BETWEEN(1, 1 << 20), .unit = "N",
+     .help = "maximum number of waiting texts, and of the texts of a request; more are refused"},
     {CLI_INTEGER("max_body_bytes", "4194304"), BETWEEN(1024, 512 << 20), .unit = "N",
      .help = "maximum size of a request's body in bytes"},
     {CLI_INTEGER("max_connections", "4096"), BETWEEN(1, 1 << 20), .unit = "N",
@@ -79,6 +85,8 @@ static struct server_settings read_options(struct cli_call *call) {
                   .delay_seconds = 1e-6 * (double)cli_integer(call, "max_batch_delay_us")},
         .api_key_file = cli_value(call, "api_key_file"),
         .allowed_hosts = cli_value(call, "allowed_hosts"),
+        .cors_origin = cli_value(call, "cors_origin"),
+        .is_strict = cli_flag(call, "strict_requests"),
         .drain_seconds = cli_real(call, "drain_seconds"),
         .grace_seconds = cli_real(call, "grace_seconds"),
         .log = cli_log(call)};

@@ -2,8 +2,8 @@
 // Fuzzes the bodies of requests, in each protocol and for each task, up to where a model is needed;
 // and the escaping of texts for the page.
 //
-// The settings choose the protocol (modulo their number), the task, and whether binary tensors
-// follow the JSON.
+// The settings choose the protocol (modulo their number), the task, whether binary tensors follow
+// the JSON, and whether unknown members are refused.
 #include "core/html.h"
 #include "input.h"
 #include "serve/page.h"
@@ -29,7 +29,7 @@ static void check_item(const struct served_task *task, const struct item *item) 
     for (size_t i = 0; i < 2; i++) {
         const char *text = item->texts[i];
         require(text != NULL || (i == 1 && !task->is_pair));
-        require(text == NULL || text[strspn(text, " \t\n\v\f\r")] != '\0');
+        require(text == NULL || *text != '\0');
     }
 }
 
@@ -59,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     buffer_put_byte(&body, '\0');
     struct http_request request = {
         .method = "POST", .path = "/", .body = body.bytes, .body_length = input.size};
+    struct unknown_members unknown = {.are_refused = input.settings / (2 * PROTOCOLS * TASKS) % 2};
     struct instance instance = {
         .task = task_find(architectures[input.settings / PROTOCOLS % TASKS]), .max_tokens = 384};
     struct call *call = memory_array_zeroed(1, sizeof *call);
@@ -67,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     call->request = &request;
     call->protocol = protocols[input.settings % PROTOCOLS];
     call->instance = &instance;
+    call->unknown = &unknown;
     call->model_name = "model";
     call->max_items = 100;
     call->json_length = length_of_json(&input);

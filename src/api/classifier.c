@@ -13,14 +13,11 @@
 
 struct berth_classifier {
     struct inference inference;
-    struct class_names names; // of the classes; empty: a regression
+    struct class_names names; // of the classes, or of a regression's number
 };
 
 // Texts are read as far as BERT reads, not only as far as training read them to save time.
 #define TEXT_LENGTH 512
-
-// Of a regression, as transformers calls it.
-static const char *const regression_names[] = {"LABEL_0"};
 
 static enum berth_status load(void *handle, const struct inference_source *source,
                               struct berth_error *error) {
@@ -31,7 +28,7 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
                        error));
     TRY(classify_check_outputs(files, error));
-    TRY(classify_read_names(&classifier->names, files, error));
+    TRY(class_names_read(&classifier->names, files, error));
     inference_set_extent(inference);
     return inference_load(inference, source->log, error);
 }
@@ -68,12 +65,12 @@ struct berth_classes berth_classifier_classes(const struct berth_classifier *cla
         return (struct berth_classes){.count = 0};
     }
     const struct bert_config *shape = &classifier->inference.predictor.files.shape;
-    return (struct berth_classes){
-        .problem = shape->problem == BERT_REGRESSION    ? BERTH_REGRESSION
-                   : shape->problem == BERT_MULTI_LABEL ? BERTH_MULTI_LABEL
-                                                        : BERTH_SINGLE_LABEL,
-        .count = (size_t)shape->num_labels,
-        .names = classifier->names.list != NULL ? classifier->names.list : regression_names};
+    return (struct berth_classes){.problem = shape->problem == BERT_REGRESSION ? BERTH_REGRESSION
+                                             : shape->problem == BERT_MULTI_LABEL
+                                                 ? BERTH_MULTI_LABEL
+                                                 : BERTH_SINGLE_LABEL,
+                                  .count = (size_t)shape->num_labels,
+                                  .names = classifier->names.list};
 }
 
 int64_t berth_classifier_max_length(const struct berth_classifier *classifier) {

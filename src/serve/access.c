@@ -13,11 +13,11 @@
 #define NAME_SIZE 256
 #define BLANKS " \t"
 
-enum berth_status access_open(struct access *access, const char *key_file, const char *hosts,
+enum berth_status access_open(struct access *access, const char *key_file,
                               struct berth_error *error) {
     size_t length;
     char *text;
-    *access = (struct access){.hosts = hosts != NULL ? hosts : ""};
+    *access = (struct access){.hosts = "", .origins = ""};
     if (key_file == NULL) {
         return BERTH_OK;
     }
@@ -46,6 +46,93 @@ static const char *trim(const char *entry, size_t *length) {
     return entry;
 }
 
+// Whether a comma-separated list has the entry, in any letter case.
+static int is_listed(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    while (*list != '\0') {
+        const size_t whole = strcspn(list, ",");
+        size_t own = whole;
+        const char *entry = trim(list, &own);
+        if (own == length && caseless_equal_bytes(entry, name, own)) {
+            return 1;
+        }
+        list += whole + (list[whole] == ',');
+    }
+    return 0;
+}
+
+// --- origins -------------------------------------------------------------------------------------
+
+#define SCHEME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-."
+
+// Whether a browser sends such an Origin: a scheme, a host and perhaps a port. "null", which it
+// sends for files and for pages in a sandbox, could be any page.
+static int is_origin(const char *text, size_t length) {
+    const size_t host = strspn(text, SCHEME_CHARACTERS) + 3;
+    return length > host && host > 3 && strncmp(text + host - 3, "://", 3) == 0 &&
+           strcspn(text + host, "/?#@* \t,") == length - host;
+}
+
+enum berth_status access_allow(struct access *access, const char *hosts, const char *origins,
+                               struct berth_error *error) {
+    access->hosts = hosts != NULL ? hosts : "";
+    access->origins = origins != NULL ? origins : "";
+    for (const char *list = access->origins; *list != '\0';) {
+        const size_t whole = strcspn(list, ",");
+        size_t length = whole;
+        const char *entry = trim(list, &length);
+        if (!is_origin(entry, length)) {
+            return error_set(error, BERTH_USAGE,
+                             "--cors_origin: expected origins such as https://app.example.org or "
+                             "http://localhost:3000, found \"%.*s\"",
+                             (int)length, entry);
+        }
+        list += whole + (list[whole] == ',');
+    }
+    return BERTH_OK;
+}
+
+// The request's Origin if it is one of the origins, else NULL.
+static const char *allowed_origin(const struct access *access, const struct http_request *request) {
+    const char *origin = http_header(request, "Origin");
+    return origin != NULL && is_listed(access->origins, origin) ? origin : NULL;
+}
+
+int access_is_preflight(const struct access *access, const struct http_request *request) {
+    return strcmp(request->method, "OPTIONS") == 0 && allowed_origin(access, request) != NULL &&
+           http_header(request, "Access-Control-Request-Method") != NULL;
+}
+
+static void put_header(struct http_reply *reply, const char *name, const char *value) {
+    size_t i = 0;
+    while (reply->more[i].name != NULL) {
+        i++;
+    }
+    reply->more[i].name = name;
+    reply->more[i].value = value;
+}
+
+// No credentials: a page sends its key itself, as Authorization, which "*" does not include.
+void access_put_headers(const struct access *access, const struct http_request *request,
+                        struct http_reply *reply) {
+    const char *origin = allowed_origin(access, request);
+    if (*access->origins != '\0') {
+        put_header(reply, "Vary", "Origin");
+    }
+    if (origin == NULL) {
+        return;
+    }
+    put_header(reply, "Access-Control-Allow-Origin", origin);
+    if (access_is_preflight(access, request)) {
+        put_header(reply, "Access-Control-Allow-Methods", "GET, HEAD, POST");
+        put_header(reply, "Access-Control-Allow-Headers", "*, Authorization");
+        put_header(reply, "Access-Control-Max-Age", "600");
+    } else {
+        put_header(reply, "Access-Control-Expose-Headers",
+                   "Inference-Header-Content-Length, Retry-After");
+    }
+}
+
 // --- sites ---------------------------------------------------------------------------------------
 
 // The name in "name", "name:8080", "[::1]:8080"; 0 if it is too long.
@@ -66,21 +153,6 @@ static int is_address(const char *name) {
     return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-static int is_listed(const char *list, const char *name) {
-    const size_t length = strlen(name);
-    while (*list != '\0') {
-        const size_t whole = strcspn(list, ",");
-        size_t own = whole;
-        const char *entry = trim(list, &own);
-        if ((own == 1 && *entry == '*') ||
-            (own == length && caseless_equal_bytes(entry, name, own))) {
-            return 1;
-        }
-        list += whole + (list[whole] == ',');
-    }
-    return 0;
-}
-
 static int check_host(const struct access *access, const char *host, const char **message) {
     char name[NAME_SIZE];
     *message = "the request has no valid Host";
@@ -88,7 +160,8 @@ static int check_host(const struct access *access, const char *host, const char 
         return 400;
     }
     *message = "this Host is not served; add its name to --allowed_hosts";
-    return is_address(name) || caseless_equal(name, "localhost") || is_listed(access->hosts, name)
+    return is_address(name) || caseless_equal(name, "localhost") || is_listed(access->hosts, "*") ||
+                   is_listed(access->hosts, name)
                ? 0
                : 403;
 }
@@ -102,8 +175,11 @@ int access_check_site(const struct access *access, const struct http_request *re
         return status;
     }
     const char *site = origin != NULL && host != NULL ? strstr(origin, "://") : NULL;
-    *message = "requests from other sites are refused (Origin)";
-    return origin == NULL || (site != NULL && caseless_equal(site + 3, host)) ? 0 : 403;
+    *message = "requests from other sites' pages are refused (Origin); --cors_origin allows them";
+    return origin == NULL || allowed_origin(access, request) != NULL ||
+                   (site != NULL && caseless_equal(site + 3, host))
+               ? 0
+               : 403;
 }
 
 // --- keys ----------------------------------------------------------------------------------------

@@ -9,13 +9,23 @@ struct access {
     char *keys; // one per line; NULL: none is needed
     // Comma-separated names that are served besides addresses and localhost; "*": any.
     const char *hosts;
+    const char *origins; // comma-separated, whose pages may read replies (CORS)
 };
 
 // Reads the file of keys; NULL is no file. BERTH_CONFIG: it has no key; BERTH_BAD_DATA: it is
 // not text in UTF-8 or UTF-16.
-enum berth_status access_open(struct access *access, const char *key_file, const char *hosts,
+enum berth_status access_open(struct access *access, const char *key_file,
                               struct berth_error *error);
+// Sets hosts and origins, which are borrowed; NULL: none. BERTH_USAGE: an origin is none.
+enum berth_status access_allow(struct access *access, const char *hosts, const char *origins,
+                               struct berth_error *error);
 void access_done(struct access *access);
+
+// Whether a browser asks if a page of one of the origins may send a request. It sends no key.
+int access_is_preflight(const struct access *access, const struct http_request *request);
+// Adds the headers of CORS to a reply; none if there are no origins.
+void access_put_headers(const struct access *access, const struct http_request *request,
+                        struct http_reply *reply);
 
 // The two checks return the HTTP status that a refused request gets, with a message, else 0.
 //

@@ -110,8 +110,7 @@ static enum berth_status check_structure(const struct call *call, struct berth_e
 }
 
 const json *call_member(const struct call *call, const char *key) {
-    const json *value = json_member(call->document, key);
-    return json_is_null_value(value) ? NULL : value;
+    return json_member(call->document, key);
 }
 
 enum berth_status call_read(struct call *call, struct berth_error *error) {
@@ -137,6 +136,7 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
         }
         return BERTH_USAGE;
     }
+    json_remove_nulls(call->document);
     const json *model = call_member(call, "model");
     return !json_is_object_value(call->document)
                ? error_set(error, BERTH_USAGE, "the request is not a JSON object")
@@ -195,19 +195,29 @@ static int is_among(const char *key, const char *const *names) {
     return *names != NULL;
 }
 
-enum berth_status call_check_members(const struct call *call, const struct call_members *known,
+enum berth_status call_check_members(struct call *call, const struct call_members *known,
                                      struct berth_error *error) {
     struct json_walk walk = {.object = call->document};
     while (json_walk_next(&walk)) {
-        if (is_among(walk.key, known->refused) && !json_is_null_value(walk.value)) {
-            return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", walk.key);
+        if (is_among(walk.key, known->refused)) {
+            return call_refuse_unsupported(walk.key, error);
         }
-        if (!is_among(walk.key, known->read) && !is_among(walk.key, known->refused)) {
-            return error_set(error, BERTH_USAGE, "%.*s: unknown at this path",
-                             UTF8_SHOWN(walk.key, 60));
+        if (!is_among(walk.key, known->read)) {
+            TRY(call_ignore(call, "", walk.key, error));
         }
     }
     return BERTH_OK;
+}
+
+enum berth_status call_ignore(struct call *call, const char *parent, const char *key,
+                              struct berth_error *error) {
+    TRY(unknown_member(call->unknown, call->request->path, parent, key, error));
+    call->ignored++;
+    return BERTH_OK;
+}
+
+enum berth_status call_refuse_unsupported(const char *where, struct berth_error *error) {
+    return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", where);
 }
 
 enum berth_status call_read_boolean(const char *where, const json *value, int *to,
@@ -301,8 +311,8 @@ enum berth_status call_set_bytes(struct item *item, size_t which, const char *by
     if (strlen(bytes) != length) {
         return error_set(error, BERTH_USAGE, "%s: the text contains a NUL character", where);
     }
-    if (bytes[strspn(bytes, " \t\n\v\f\r")] == '\0') {
-        return error_set(error, BERTH_USAGE, "%s: the text is blank", where);
+    if (length == 0) {
+        return error_set(error, BERTH_USAGE, "%s: the text is empty", where);
     }
     if (which == 0 && length > QUESTION_BYTES_MAX && item->texts[1] != NULL) {
         return error_set(error, BERTH_USAGE, "%s: more than 64 KiB", where);

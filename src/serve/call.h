@@ -6,6 +6,7 @@
 #include "core/buffer.h"
 #include "serve/http.h"
 #include "serve/task.h"
+#include "serve/unknown.h"
 
 struct call;
 
@@ -27,9 +28,11 @@ struct call {
     const struct protocol *protocol;
     const struct instance *instance; // the model when the request arrived
     const char *model_name;
-    size_t model; // its index; models_count: there is none of that name
-    int is_named; // by the path
-    json *document;
+    size_t model;   // its index; models_count: there is none of that name
+    int is_named;   // by the path
+    json *document; // without members that are null, which count as absent
+    struct unknown_members *unknown;
+    size_t ignored; // number of members that were ignored
     struct item *items;
     size_t count, max_items; // of which max_items are allowed
     struct parameters parameters;
@@ -51,18 +54,23 @@ struct call {
 enum berth_status call_read(struct call *call, struct berth_error *error);
 enum berth_status call_make(struct call *call, struct berth_error *error);
 void call_free(struct call *call);
-// A member of the document; NULL: absent, or null.
+// A member of the document; NULL: absent.
 const json *call_member(const struct call *call, const char *key);
 // Whether the model is one that the protocol is for.
 int protocol_suits(const struct protocol *protocol, const struct instance *instance);
-// The known members of a document. Others are refused, because they would have no effect.
+// The members of a document that an API has. Those that are not read would change the reply, so
+// they are refused.
 struct call_members {
-    const char *read[9];    // those that are read, and "model"
-    const char *refused[3]; // those that may only be null
+    const char *read[9];    // including "model"
+    const char *refused[3]; // not supported
 };
-// BERTH_USAGE: a member is unknown or refused.
-enum berth_status call_check_members(const struct call *call, const struct call_members *known,
+// BERTH_USAGE: a member is refused.
+enum berth_status call_check_members(struct call *call, const struct call_members *known,
                                      struct berth_error *error);
+// A member that the API does not have, of `parent` (unknown.h). BERTH_USAGE: --strict_requests.
+enum berth_status call_ignore(struct call *call, const char *parent, const char *key,
+                              struct berth_error *error);
+enum berth_status call_refuse_unsupported(const char *where, struct berth_error *error);
 // Reads a value of a request, which `where` names in messages. BERTH_USAGE: it is not a supported
 // one.
 typedef enum berth_status call_reader(struct call *call, const char *where, const json *value,
@@ -76,12 +84,13 @@ enum berth_status call_read_number(const char *where, const json *value, int64_t
                                    struct berth_error *error);
 enum berth_status call_read_boolean(const char *where, const json *value, int *to,
                                     struct berth_error *error);
-// Reads a member of the document, unless it is absent or null.
+// Reads a member of the document, unless it is absent.
 enum berth_status call_read_member(struct call *call, const char *key, call_reader *read,
                                    struct berth_error *error);
 // Allocates `count` items, all zero. BERTH_USAGE: there are more than max_items.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
-// Sets a text of an item; `where` names the JSON value in messages. Blank texts are refused.
+// Sets a text of an item; `where` names the JSON value in messages. An empty text is refused, as
+// OpenAI's and text-embeddings-inference do; a blank one is read, as [CLS] [SEP].
 enum berth_status call_set_text(struct item *item, size_t which, const json *text,
                                 const char *where, struct berth_error *error);
 // The same of `length` bytes and a NUL.

@@ -182,10 +182,14 @@ static void add_headers(struct MHD_Response *response, const struct http_reply *
     add_header(response, "WWW-Authenticate", reply->status == 401 ? "Bearer" : NULL);
     add_header(response, "Retry-After", reply->retry_after > 0 ? seconds : NULL);
     add_header(response, "Connection", closes ? "close" : NULL);
+    for (size_t i = 0; i < HTTP_MORE_HEADERS && reply->more[i].name != NULL; i++) {
+        add_header(response, reply->more[i].name, reply->more[i].value);
+    }
 }
 
 static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *reply) {
-    const int closes = reply->closes || atomic_load(&exchange->server->is_stopping);
+    struct http_server *server = exchange->server;
+    const int closes = reply->closes || atomic_load(&server->is_stopping);
     char *body = reply->body != NULL ? reply->body : memory_string("");
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback(reply->length, body, memory_free);
@@ -193,9 +197,9 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *
         memory_free(body);
         return MHD_NO;
     }
+    server->application.complete(server->application.context, &exchange->request, reply);
     add_headers(response, reply, closes);
-    set_deadline(exchange->server, exchange->connection, 0,
-                 exchange->server->settings.limits.body_seconds);
+    set_deadline(server, exchange->connection, 0, server->settings.limits.body_seconds);
     enum MHD_Result result = MHD_queue_response(exchange->mhd, (unsigned)reply->status, response);
     MHD_destroy_response(response);
     return result;

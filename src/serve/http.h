@@ -37,6 +37,8 @@ struct http_request {
     double arrived;  // when its headers were complete (clock_now)
 };
 
+enum { HTTP_MORE_HEADERS = 5 };
+
 // Zero-initialise unused members.
 struct http_reply {
     int status;         // 200, 404, ...
@@ -48,6 +50,9 @@ struct http_reply {
     char policy[320];   // Content-Security-Policy; empty: none
     int retry_after;    // seconds; 0: none
     int closes;         // the connection ends after this reply
+    struct {
+        const char *name, *value; // constants, or of the request's headers
+    } more[HTTP_MORE_HEADERS];    // the name NULL: after the last
 };
 
 // What a server does with requests. The functions run in the threads of the server, possibly at the
@@ -61,6 +66,8 @@ struct http_application {
     // An error of the protocol, as a reply in the application's form.
     struct http_reply (*refuse)(void *context, const struct http_request *request, int status,
                                 const char *message);
+    // Called before each reply is sent, to add headers that depend on those of the request.
+    void (*complete)(void *context, const struct http_request *request, struct http_reply *reply);
     void *context;
 };
 
@@ -86,7 +93,7 @@ size_t http_busy(const struct http_server *server);
 // Every request must have been answered.
 void http_stop(struct http_server *server);
 
-// A header of the request, or NULL. Only in admit and handle.
+// A header of the request, or NULL. Only in admit, handle and complete.
 const char *http_header(const struct http_request *request, const char *name);
 // Whether the client has closed the connection, or its sending side; from any thread, before
 // http_answer.

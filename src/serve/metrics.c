@@ -29,6 +29,7 @@ static const int statuses[] = {200, 400, 404, 499, 503, 500};
 #define STATUSES (sizeof statuses / sizeof *statuses)
 
 struct model_metrics {
+    uint64_t ignored; // members of requests
     uint64_t requests[STATUSES];
     uint64_t tokens;
     struct histogram seconds, batches;
@@ -87,6 +88,12 @@ void metrics_request(struct metrics *metrics, size_t model, int status, double s
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_ignored(struct metrics *metrics, size_t model, size_t members) {
+    pthread_mutex_lock(&metrics->lock);
+    metrics->models[model].ignored += members;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens) {
     pthread_mutex_lock(&metrics->lock);
     observe(&metrics->models[model].batches, token_bounds, (double)tokens);
@@ -123,6 +130,12 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
                          source->name(source->context, m), statuses[i],
                          metrics->models[m].requests[i]);
         }
+    }
+    put_head(text, "berth_ignored_members_total", "counter",
+             "Members of requests that were ignored because they are unknown.");
+    for (size_t m = 0; m < metrics->count; m++) {
+        buffer_print(text, "berth_ignored_members_total{model=\"%s\"} %" PRIu64 "\n",
+                     source->name(source->context, m), metrics->models[m].ignored);
     }
     put_head(text, "berth_request_seconds", "histogram",
              "Seconds from the headers of a request to its result, of requests with status 200.");

@@ -16,6 +16,8 @@ void metrics_close(struct metrics *metrics);
 
 // A request to a model was answered with this HTTP status after so many seconds.
 void metrics_request(struct metrics *metrics, size_t model, int status, double seconds);
+// So many members of a request to the model were unknown.
+void metrics_ignored(struct metrics *metrics, size_t model, size_t members);
 // A batch of so many tokens was run.
 void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens);
 

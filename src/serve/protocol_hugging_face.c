@@ -4,9 +4,9 @@
 //
 // Parameters may also be beside the inputs, where Hugging Face's client for Python has those of
 // feature-extraction. A parameter that is fixed when a model is opened must have the same value
-// here; another value is refused, because it would have no effect.
+// here; another value is refused, because it would have no effect. So is a parameter of Hugging
+// Face's that is not supported, because the reply would be another with it.
 #include "core/options.h"
-#include "core/utf8.h"
 #include "serve/protocols.h"
 
 #include <stdio.h>
@@ -109,7 +109,7 @@ static enum berth_status read_strategy(struct call *call, const char *key, const
 static const struct parameter {
     const char *names[3];
     const char *task;
-    call_reader *read;
+    call_reader *read; // NULL: not supported
 } parameter_rows[] = {
     {{"top_k", "topK", "topk"}, "question-answering", read_top},
     {{"doc_stride", "docStride"}, "question-answering", read_stride},
@@ -122,14 +122,19 @@ static const struct parameter {
     {{"top_k", "topK"}, "text-classification", read_top},
     {{"function_to_apply", "functionToApply"}, "text-classification", read_score},
     {{"truncate", "truncation"}, "text-classification", call_read_truncation},
+    {{"candidate_labels", "candidateLabels"}, "text-classification", NULL},
     {{"aggregation_strategy", "aggregationStrategy"}, "token-classification", read_strategy},
     {{"offset_unit", "offsetUnit"}, "token-classification", read_unit},
+    {{"ignore_labels", "ignoreLabels"}, "token-classification", NULL},
+    {{"stride"}, "token-classification", NULL},
     {{"top_k", "topK"}, "fill-mask", read_top},
     {{"truncate", "truncation"}, "fill-mask", call_read_truncation},
+    {{"targets"}, "fill-mask", NULL},
     {{"normalize"}, "feature-extraction", call_read_normalize},
     {{"dimensions"}, "feature-extraction", call_read_dimensions},
     {{"truncate", "truncation"}, "feature-extraction", call_read_truncation},
     {{"truncation_direction"}, "feature-extraction", call_read_right},
+    {{"prompt_name"}, "feature-extraction", NULL},
 };
 
 static const struct parameter *find_parameter(const char *key, const struct served_task *task) {
@@ -144,26 +149,27 @@ static const struct parameter *find_parameter(const char *key, const struct serv
     return NULL;
 }
 
-static enum berth_status read_parameter(struct call *call, const char *where, const char *key,
+// `parent` is "parameters." or "".
+static enum berth_status read_parameter(struct call *call, const char *parent, const char *key,
                                         const json *value, struct berth_error *error) {
-    const struct served_task *task = call->instance->task;
-    const struct parameter *row = find_parameter(key, task);
+    const struct parameter *row = find_parameter(key, call->instance->task);
+    char where[64];
     if (row == NULL) {
-        return error_set(error, BERTH_USAGE, "%s: unknown in %s", where, task->name);
+        return call_ignore(call, parent, key, error);
     }
-    return json_is_null_value(value) ? BERTH_OK : row->read(call, where, value, error);
+    snprintf(where, sizeof where, "%s%s", parent, key);
+    return row->read != NULL ? row->read(call, where, value, error)
+                             : call_refuse_unsupported(where, error);
 }
 
 static enum berth_status read_parameters(struct call *call, struct berth_error *error) {
     const json *parameters = call_member(call, "parameters");
     struct json_walk walk = {.object = parameters};
-    char where[80];
     if (parameters != NULL && !json_is_object_value(parameters)) {
         return error_set(error, BERTH_USAGE, "parameters: expected an object");
     }
     while (json_walk_next(&walk)) {
-        snprintf(where, sizeof where, "parameters.%.*s", UTF8_SHOWN(walk.key, 60));
-        TRY(read_parameter(call, where, walk.key, walk.value, error));
+        TRY(read_parameter(call, "parameters.", walk.key, walk.value, error));
     }
     return BERTH_OK;
 }
@@ -177,17 +183,14 @@ static int is_request_member(const struct call *call, const char *key) {
             return 1;
         }
     }
-    return json_member(call->document, "inputs") == NULL &&
-           task_has_field(call->instance->task, key);
+    return call_member(call, "inputs") == NULL && task_has_field(call->instance->task, key);
 }
 
 static enum berth_status read_parameters_beside(struct call *call, struct berth_error *error) {
     struct json_walk walk = {.object = call->document};
-    char where[64];
     while (json_walk_next(&walk)) {
-        snprintf(where, sizeof where, "%.*s", UTF8_SHOWN(walk.key, 60));
         if (!is_request_member(call, walk.key)) {
-            TRY(read_parameter(call, where, walk.key, walk.value, error));
+            TRY(read_parameter(call, "", walk.key, walk.value, error));
         }
     }
     return BERTH_OK;
@@ -211,14 +214,14 @@ static enum berth_status read_fields(const struct served_task *task, struct item
     return BERTH_OK;
 }
 
-// Refuses misspelt names, which would have no effect.
-static enum berth_status check_fields(const struct served_task *task, const json *value,
-                                      const char *where, struct berth_error *error) {
+static enum berth_status check_fields(struct call *call, const json *value, const char *where,
+                                      struct berth_error *error) {
     struct json_walk walk = {.object = value};
+    char parent[72];
+    snprintf(parent, sizeof parent, "%s.", where);
     while (json_walk_next(&walk)) {
-        if (!task_has_field(task, walk.key)) {
-            return error_set(error, BERTH_USAGE, "%s.%.*s: unknown in %s", where,
-                             UTF8_SHOWN(walk.key, 60), task->name);
+        if (!task_has_field(call->instance->task, walk.key)) {
+            TRY(call_ignore(call, parent, walk.key, error));
         }
     }
     return BERTH_OK;
@@ -235,20 +238,29 @@ static enum berth_status read_item(const struct served_task *task, struct item *
                                       where, task->fields[0], task->fields[1]);
 }
 
+// A cosine does not depend on lengths, so "normalize" is ignored, too.
+static enum berth_status check_similarity(struct call *call, const json *inputs,
+                                          struct berth_error *error) {
+    struct json_walk walk = {.object = inputs};
+    while (json_walk_next(&walk)) {
+        if (strcmp(walk.key, "source_sentence") != 0 && strcmp(walk.key, "sentences") != 0) {
+            TRY(call_ignore(call, "inputs.", walk.key, error));
+        }
+    }
+    return call->parameters.normalize >= 0 ? call_ignore(call, "", "normalize", error) : BERTH_OK;
+}
+
 // The task sentence-similarity, of a model for embeddings. The first item is the source.
 static enum berth_status read_similarity(struct call *call, const json *inputs,
                                          struct berth_error *error) {
     const json *source = json_member(inputs, "source_sentence");
     const json *sentences = json_member(inputs, "sentences");
     char where[64];
-    if (json_length(inputs) != 2 || !json_is_array_value(sentences) ||
-        json_length(sentences) == 0) {
+    if (!json_is_array_value(sentences) || json_length(sentences) == 0) {
         return error_set(error, BERTH_USAGE,
-                         "inputs: expected source_sentence and sentences, a list, alone");
+                         "inputs: expected source_sentence and sentences, a list");
     }
-    if (call->parameters.normalize >= 0) {
-        return error_set(error, BERTH_USAGE, "normalize: unknown in sentence-similarity");
-    }
+    TRY(check_similarity(call, inputs, error));
     call->is_similarity = 1;
     call->parameters.normalize = 1; // products of such vectors are cosines
     TRY(call_make_items(call, 1 + json_length(sentences), error));
@@ -288,7 +300,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
         }
         const json *input = call->is_list ? json_at(inputs, i) : inputs;
         if (!is_unwrapped) {
-            TRY(check_fields(task, input, where, error));
+            TRY(check_fields(call, input, where, error));
         }
         TRY(read_item(task, &call->items[i], input, where, error));
     }

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MODEL_VERSION "1" // the only one, as in routes.c
+
 static const json *find_tensor(const json *inputs, const char *name) {
     for (size_t i = 0; i < json_length(inputs); i++) {
         const char *own = json_text(json_member(json_at(inputs, i), "name"));
@@ -207,6 +209,7 @@ static void write(struct json_line *line, struct call *call) {
     const char *id = json_text(json_member(call->document, "id"));
     json_line_open(line, NULL, '{');
     json_line_text(line, "model_name", call->model_name);
+    json_line_text(line, "model_version", MODEL_VERSION);
     if (id != NULL) {
         json_line_text(line, "id", id);
     }
@@ -247,6 +250,7 @@ void kserve_put_model(struct json_line *line, const char *name, const struct ins
     json_line_open(line, NULL, '{');
     json_line_text(line, "name", name);
     json_line_open(line, "versions", '[');
+    json_line_text(line, NULL, MODEL_VERSION);
     json_line_close(line, ']');
     json_line_text(line, "platform", "berth");
     put_tensors(line, instance);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenAI's embeddings: {"input": one or a list, "model": NAME, "encoding_format": ...}.
+// OpenAI's embeddings: {"input": one or a list, "model": NAME, "encoding_format": ...}. They have
+// length 1 whatever the model says: clients compare them by their products.
 #include "core/base64.h"
 #include "serve/protocols.h"
 
@@ -37,6 +38,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     char where[64] = "input";
     TRY(call_check_members(call, &known, error));
     TRY(read_format(call, error));
+    call->parameters.normalize = 1;
     TRY(call_read_member(call, "dimensions", call_read_dimensions, error));
     if (user != NULL && !json_is_text(user)) {
         return error_set(error, BERTH_USAGE, "user: expected a string");

@@ -3,6 +3,7 @@
 #include "core/caseless.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 #include "serve/page.h"
 #include "serve/pages.h"
 #include "serve/protocols.h"
@@ -12,6 +13,10 @@
 
 #define NO_NAME "several models are served, but the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
+#define NO_VERSION "no such path; each model has the single version 1"
+#define NO_KSERVE_1                                                                                \
+    "KServe's version 1 (:predict, :explain) is not supported; version 2 is at "                   \
+    "/v2/models/NAME/infer"
 #define NO_TASK "this path is for %s%s, but no model has that task; /v1/models lists them"
 
 struct route {
@@ -223,6 +228,9 @@ static const struct route routes[] = {
     {"GET", "/v2/models/*", .reply = get_model},
     {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_public = 1},
     {"POST", "/v2/models/*/infer", .protocol = &protocol_kserve},
+    {"GET", "/v2/models/*/versions/1", .reply = get_model},
+    {"GET", "/v2/models/*/versions/1/ready", .reply = get_model_ready, .is_public = 1},
+    {"POST", "/v2/models/*/versions/1/infer", .protocol = &protocol_kserve},
     {"POST", "/embed", .protocol = &protocol_tei_embed},
     {"POST", "/predict", .protocol = &protocol_tei_predict},
     {"POST", "/rerank", .protocol = &protocol_tei_rerank},
@@ -243,7 +251,7 @@ static int matches(const char *pattern, const char *path, char name[MODEL_NAME_S
     if (*pattern != '*') {
         return *pattern == *path;
     }
-    const size_t length = strcspn(path, "/");
+    const size_t length = strcspn(path, "/:"); // ":predict" is no part of a name
     if (length == 0 || length >= MODEL_NAME_SIZE || strcmp(pattern + 1, path + length) != 0) {
         return 0;
     }
@@ -278,11 +286,27 @@ static const struct route *find_route(const struct http_request *request,
     return NULL;
 }
 
+// Why there is no such path.
+static const char *missing_path(const char *path) {
+    const int is_of_model = strncmp(path, "/v1/models/", strlen("/v1/models/")) == 0;
+    if (is_of_model && (text_ends_with(path, ":predict") || text_ends_with(path, ":explain"))) {
+        return NO_KSERVE_1;
+    }
+    return strncmp(path, "/v2/models/", strlen("/v2/models/")) == 0 &&
+                   strstr(path, "/versions/") != NULL
+               ? NO_VERSION
+               : "no such path";
+}
+
 // --- requests ------------------------------------------------------------------------------------
 
 struct http_reply routes_refuse(void *context, const struct http_request *request, int status,
                                 const char *message) {
     return reply_error(request, status, message);
+}
+
+void routes_complete(void *context, const struct http_request *request, struct http_reply *reply) {
+    access_put_headers(&((const struct server *)context)->access, request, reply);
 }
 
 // Ignores parameters of the media type.
@@ -332,9 +356,13 @@ int routes_admit(void *context, const struct http_request *request, struct http_
         return refuse(request, reply, status, message);
     }
     const struct route *route = find_route(request, name, &allow);
+    if (route == NULL && allow != NULL && access_is_preflight(&server->access, request)) {
+        return 1;
+    }
     if (route == NULL) {
         refuse(request, reply, allow != NULL ? 405 : 404,
-               allow != NULL ? "this path does not support the method" : "no such path");
+               allow != NULL ? "this path does not support the method"
+                             : missing_path(request->path));
         reply->allow = allow;
         return 0;
     }
@@ -393,6 +421,7 @@ static void enqueue_call(struct server *server, struct call *call) {
     enum berth_status status =
         call->instance != NULL ? call_make(call, &error)
                                : error_set(&error, BERTH_UNAVAILABLE, "the model is being loaded");
+    metrics_ignored(server->metrics, call->model, call->ignored);
     if (status == BERTH_OK) {
         status = queue_put(server->queue, call, &error);
     }
@@ -435,6 +464,7 @@ static void submit(struct server *server, const struct route *route, const char 
     }
     call->request = request;
     call->protocol = route->protocol;
+    call->unknown = &server->unknown;
     call->json_length = length_of_json(request, route->protocol);
     call->max_items = server->settings->queue.items;
     call->is_named = *name != '\0';
@@ -452,7 +482,9 @@ void routes_handle(void *context, struct http_request *request) {
     const char *allow;
     const struct route *route = find_route(request, name, &allow);
     const size_t model = *name != '\0' ? models_find(server->models, name) : 0;
-    if (route->protocol != NULL) {
+    if (route == NULL) {
+        http_answer(request, (struct http_reply){.status = 204}); // a preflight
+    } else if (route->protocol != NULL) {
         submit(server, route, name, request);
     } else if (model == models_count(server->models)) {
         http_answer(request, reply_error(request, 404, NO_MODEL));

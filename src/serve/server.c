@@ -235,8 +235,11 @@ static void log_address(const struct server *server, int is_passed) {
 
 static enum berth_status open_http(struct server *server, struct berth_error *error) {
     const struct server_settings *settings = server->settings;
-    const struct http_application application = {
-        .admit = routes_admit, .handle = routes_handle, .refuse = routes_refuse, .context = server};
+    const struct http_application application = {.admit = routes_admit,
+                                                 .handle = routes_handle,
+                                                 .refuse = routes_refuse,
+                                                 .complete = routes_complete,
+                                                 .context = server};
     struct http_settings http = settings->http;
     char *certificate = NULL, *key = NULL;
     size_t length;
@@ -265,7 +268,8 @@ static enum berth_status open_http(struct server *server, struct berth_error *er
 
 static enum berth_status open_parts(struct server *server, struct berth_error *error) {
     const struct server_settings *settings = server->settings;
-    TRY(access_open(&server->access, settings->api_key_file, settings->allowed_hosts, error));
+    TRY(access_open(&server->access, settings->api_key_file, error));
+    TRY(access_allow(&server->access, settings->allowed_hosts, settings->cors_origin, error));
     TRY(models_open(settings->models, settings->model_count, settings->config, &server->models,
                     error));
     TRY(queue_open(settings->model_count, &settings->queue, &server->queue, error));
@@ -308,7 +312,8 @@ static enum berth_status run(struct server *server, const sigset_t *set,
 }
 
 enum berth_status server_run(const struct server_settings *settings, struct berth_error *error) {
-    struct server server = {.settings = settings};
+    struct server server = {.settings = settings,
+                            .unknown = {.log = settings->log, .are_refused = settings->is_strict}};
     sigset_t set;
     file_limit_raise();
     return_large_blocks();

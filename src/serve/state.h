@@ -21,11 +21,12 @@ struct server {
     struct queue *queue;
     struct metrics *metrics;
     struct access access;
-    atomic_int is_loaded;        // all models are
-    atomic_int is_draining;      // after SIGTERM: not ready, but answering
-    atomic_int is_aborting;      // after the time of grace: what waits is refused
-    atomic_int reload_requested; // the models are to be loaded again
-    double last_trim;            // when freed memory was last given back to the system (clock_now)
+    struct unknown_members unknown; // of the reader's thread
+    atomic_int is_loaded;           // all models are
+    atomic_int is_draining;         // after SIGTERM: not ready, but answering
+    atomic_int is_aborting;         // after the time of grace: what waits is refused
+    atomic_int reload_requested;    // the models are to be loaded again
+    double last_trim; // when freed memory was last given back to the system (clock_now)
 };
 
 // What http.h calls (routes.c); the context is the server.
@@ -33,6 +34,7 @@ int routes_admit(void *context, const struct http_request *request, struct http_
 void routes_handle(void *context, struct http_request *request);
 struct http_reply routes_refuse(void *context, const struct http_request *request, int status,
                                 const char *message);
+void routes_complete(void *context, const struct http_request *request, struct http_reply *reply);
 
 // Reads a request and puts it into the queue, or answers it (routes.c); for reader.h.
 void routes_read(void *context, struct call *call);

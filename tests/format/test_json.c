@@ -234,6 +234,18 @@ static void test_entries_come_in_file_order(void **state) {
     json_free(value);
 }
 
+static void test_nulls_are_removed_from_objects(void **state) {
+    (void)state;
+    json *value =
+        parse("{\"a\": null, \"b\": [null, {\"c\": null, \"d\": {\"e\": null}}], \"f\": 0,"
+              " \"g\": null, \"h\": null}");
+    json_remove_nulls(value);
+    char *text = json_write(value, JSON_COMPACT);
+    assert_string_equal(text, "{\"b\": [null, {\"d\": {}}], \"f\": 0}");
+    memory_free(text);
+    json_free(value);
+}
+
 static void test_typed_members(void **state) {
     (void)state;
     json *value = parse("{\"i\": 5, \"r\": 0.5, \"t\": \"x\", \"b\": true, \"n\": null, \"l\": [],"
@@ -471,6 +483,7 @@ int main(void) {
         SCRATCH_TEST(test_children_and_types),
         SCRATCH_TEST(test_entries_come_in_file_order),
         SCRATCH_TEST(test_integers_beyond_64_bits),
+        SCRATCH_TEST(test_nulls_are_removed_from_objects),
         SCRATCH_TEST(test_typed_members),
         SCRATCH_TEST(test_styles),
         SCRATCH_TEST(test_reals_are_pythons),

@@ -333,6 +333,23 @@ void json_remove(json *object, const char *key) {
     json_object_del(object, key);
 }
 
+void json_remove_nulls(json *value) {
+    const char *key;
+    json_t *child;
+    void *next;
+    size_t i;
+    json_object_foreach_safe(value, next, key, child) {
+        if (json_is_null(child)) {
+            json_object_del(value, key);
+        } else {
+            json_remove_nulls(child);
+        }
+    }
+    json_array_foreach(value, i, child) {
+        json_remove_nulls(child);
+    }
+}
+
 // --- typed members ------------------------------------------------------------------------------
 
 static const char *type_name(const json *value) {

@@ -64,6 +64,8 @@ int json_walk_next(struct json_walk *walk);
 
 // Removes a member; a missing one is no error.
 void json_remove(json *object, const char *key);
+// Removes the members that are null from all objects of the value.
+void json_remove_nulls(json *value);
 
 // Typed members: when the key is absent, *result stays unchanged and the result is BERTH_OK; a
 // wrong type is BERTH_CONFIG: "<name>: key "<key>": expected an integer, found a string".
