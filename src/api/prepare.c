@@ -163,6 +163,7 @@ static void set_page_counts(struct berth_prepare_result *result,
     result->xml_bytes = counts->xml_bytes;
     result->text_bytes = counts->text_bytes;
     result->files = counts->files;
+    result->sentences_left_out = counts->sentences_left_out;
 }
 
 static enum berth_status make_text(struct job *job, struct berth_prepare_stage *done,

@@ -254,6 +254,15 @@ static const char *find_end(const char *begin, const char *end) {
     return end;
 }
 
+int sentences_may_begin(const char *text, size_t length) {
+    size_t opening;
+    while ((opening = opening_at(text, length)) > 0) {
+        text += opening;
+        length -= opening;
+    }
+    return length > 0 && ((text[0] & 0x80) != 0 ? !is_small_at(text, length) : is_capital(text[0]));
+}
+
 int sentences_next(struct sentences *sentences, const char **begin, size_t *length) {
     const char *text = sentences->text, *end = text + sentences->length,
                *at = text + sentences->offset;
