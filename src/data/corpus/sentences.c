@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/corpus/sentences.h"
 
+#include "core/utf8.h"
+#include "text/python.h"
+
 #include <string.h>
 
 // Word lists: words without their full stop, each between blanks. A sentence never ends after
@@ -260,7 +263,12 @@ int sentences_may_begin(const char *text, size_t length) {
         text += opening;
         length -= opening;
     }
-    return length > 0 && ((text[0] & 0x80) != 0 ? !is_small_at(text, length) : is_capital(text[0]));
+    if (length == 0 || (text[0] & 0x80) == 0) {
+        return length > 0 && is_capital(text[0]);
+    }
+    uint32_t first;
+    (void)utf8_decode(text, length, &first);
+    return python_is_word(first) && !is_small_at(text, length);
 }
 
 int sentences_next(struct sentences *sentences, const char **begin, size_t *length) {

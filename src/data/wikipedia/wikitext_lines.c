@@ -343,7 +343,7 @@ static int ends_sentence(const char *text, size_t length) {
 // Whether the gap at offset `gap` of the text, which has no gaps itself, is part of the sentence:
 // within it, at its end without a full stop, or before a word that begins no sentence.
 static int is_part(const char *sentence, size_t begin, size_t length, size_t gap) {
-    if (gap == begin) {
+    if (gap <= begin) { // possibly with a blank between them
         return !sentences_may_begin(sentence, length);
     }
     return gap > begin &&
