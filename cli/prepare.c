@@ -121,8 +121,8 @@ static void print_pages(const struct berth_prepare_result *result) {
            result->other_namespaces, result->empty, result->oversize, result->damaged);
     printf("%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64 " file%s\n",
            result->xml_bytes, result->text_bytes, result->files, number_plural(result->files));
-    printf("%" PRId64 " sentence%s left out because of unknown templates\n",
-           result->sentences_left_out, number_plural(result->sentences_left_out));
+    printf("%d sentence%s left out because of unknown templates\n", result->sentences_left_out,
+           number_plural(result->sentences_left_out));
 }
 
 static void print_instances(const struct berth_prepare_result *result) {

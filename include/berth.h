@@ -1158,8 +1158,7 @@ struct berth_prepare_result {
     struct berth_prepare_stage stages[BERTH_PREPARE_STAGES];
     int threads;
 
-    /* of the dump's text, because of a template whose text is not known */
-    int64_t sentences_left_out;
+    int sentences_left_out; /* of the dump's text, because of templates that are not known */
 };
 
 /* Runs the stages that config->stages names, each on the output of the previous one in

@@ -405,7 +405,7 @@ static struct buffer make_large_dump(void) {
         buffer_put_text(&dump, head);
         for (int i = 0; i < LARGE_TEXT / 40 + id; i++) {
             snprintf(head, sizeof head, "Line ''%d'' of [[page|the page]] %d.\n", i * id, id);
-            buffer_put_text(&dump, i % 97 == id ? "{{a template}}\n" : head);
+            buffer_put_text(&dump, i % 97 == id ? "One. It is {{a template}}.\n" : head);
         }
         buffer_put_text(&dump, "</text></revision></page>\n");
     }
@@ -473,6 +473,7 @@ static void test_ranks(void **state) {
     scratch_write_bytes("l.xml", dump.bytes, dump.length);
     write_bzip2("l.bz2", &dump, 250000);
     assert_int_equal(run("l.xml", "whole", 1, NULL, &counts, NULL), BERTH_OK);
+    assert_true(counts.sentences_left_out > 100);
     wanted = read_files("whole");
     for (int i = 0; i < 3; i++) {
         struct team team = team_of(i == 1 ? "l.xml" : "l.bz2", "other");
@@ -673,6 +674,7 @@ static void test_sample(void **state) {
     assert_int_equal(counts.other_namespaces, 1);
     assert_int_equal(counts.articles + counts.empty, 106);
     assert_int_equal(counts.damaged + counts.oversize, 0);
+    assert_in_range(counts.sentences_left_out, 20, 60);
     char *text;
     size_t length;
     assert_int_equal(file_read(path_of("sample", 0), 1 << 24, &text, &length, NULL), BERTH_OK);

@@ -36,7 +36,9 @@ const struct wikitext_template *wikitext_parameter(void);
 void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *template_,
                      size_t start);
 
-// A piece of the output. Text that was never given has length 0.
+// --- the arguments of a template (wikitext_call.c) ----------------------------------------------
+
+// A piece of the output. An argument that is not given has length 0.
 struct wikitext_argument {
     const char *text;
     size_t length;
