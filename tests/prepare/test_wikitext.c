@@ -64,6 +64,7 @@ static const struct {
     {"{{transl|grc|ISO|anarchos}} {{nihongo|Tokyo|x|y}} {{lang|fr|{{nowrap|un chat}}}}",
      "anarchos Tokyo (x, y) un chat\n"},
     {"{{unclosed\nText [[cat]].", "unclosed\nText cat.\n"},
+    {"{{unclosed|x. Text.\n| cell\nMore.", "unclosed x. Text.\nMore.\n"},
     {"Text}} more.", "Text more.\n"},
     {"{{{1|default}}} end.", "default end.\n"},
     {"Cats (Latin: {{r|x}}; born {{birth date|1950}}) are ({{r|x}}, {{r|y}}) big ({{r|z}}).",

@@ -483,8 +483,8 @@ static void put_headings(struct lines *lines) {
 static int is_dropped_line(const char *text, size_t length) {
     char first = text[0], end = text[length - 1];
     // Lists, remains of tables and templates, rulers, and notes in parentheses.
-    return strchr("*#;{|", first) != NULL || end == '}' || (first == '(' && end == ')') ||
-           (length >= 4 && memcmp(text, "----", 4) == 0);
+    return strchr("*#;{|", first) != NULL || first == WIKITEXT_SEPARATOR || end == '}' ||
+           (first == '(' && end == ')') || (length >= 4 && memcmp(text, "----", 4) == 0);
 }
 
 static void put_line(struct lines *lines, const char *text, size_t length) {
