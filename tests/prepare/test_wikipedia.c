@@ -24,9 +24,12 @@ static void put_page(struct buffer *dump, int id) {
              id, id == 5 ? 4 : 0, id, id == 3 ? "<redirect title=\"x\"/>" : "");
     buffer_put_text(dump, head);
     for (int i = 0; i < id; i++) {
-        buffer_put_text(dump, "'''Bold''' [[text|words]]{{cite}} of it. ");
+        buffer_put_text(dump, "'''Bold''' [[text|words]]{{efn|a}} of it. ");
     }
-    buffer_put_text(dump, id == 7 ? "\xFF" : id == 8 ? "[[Datei:x]]" : " End.");
+    buffer_put_text(dump, id == 7   ? "\xFF"
+                          : id == 8 ? "[[Datei:x]]"
+                          : id == 2 ? "It has {{unknown}} parts. End."
+                                    : " End.");
     buffer_put_text(dump, "</text></revision></page>\n");
     if (id == 9) { // no text at all
         buffer_put_text(dump, "<page><title>E</title><ns>0</ns><id>900</id><revision><text>"
@@ -131,6 +134,7 @@ static void test_text(void **state) {
     assert_int_equal(counts.damaged, 1);
     assert_int_equal(counts.empty, 1);
     assert_int_equal(counts.oversize, 0);
+    assert_int_equal(counts.sentences_left_out, 1);
     assert_true(counts.files > 3);
     buffer_put_byte(&wanted, '\0');
     static const char first[] =
@@ -177,6 +181,7 @@ static void test_full_disk(void **state) {
         assert_text("other", &wanted);
         assert_int_equal(counts.articles, PAGES - 3);
         assert_int_equal(counts.pages, PAGES + 1);
+        assert_int_equal(counts.sentences_left_out, 1);
     }
     assert_true(failures > calls / stride(USUAL) / 2);
     buffer_done(&dump);

@@ -2,6 +2,7 @@
 // Templates, parser functions and escaped markup: five and more of every family, with the text that
 // a reader of the page sees; and what is left out, and counted, where that text is not known.
 #include "core/harness.h"
+#include "core/memory.h"
 #include "data/wikipedia/wikitext.h"
 #include "data/wikipedia/wikitext_parts.h"
 
@@ -206,6 +207,38 @@ static void test_gaps(void **state) {
     wikitext_done(&wikitext);
 }
 
+// Whatever a template is given, the text has no control characters.
+static void check_damaged(struct wikitext *wikitext, const char *text, size_t length) {
+    const char *plain;
+    size_t plain_length;
+    char *copy = memory_string_of(text, length); // a sanitizer finds a read past its end
+    assert_int_equal(wikitext_clean(wikitext, copy, length, &plain, &plain_length, NULL), BERTH_OK);
+    for (size_t i = 0; i < plain_length; i++) {
+        assert_true((unsigned char)plain[i] >= ' ' || plain[i] == '\n');
+    }
+    memory_free(copy);
+}
+
+static void test_damaged(void **state) {
+    (void)state;
+    struct wikitext wikitext = {.namespace_count = 0};
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        const size_t length = strlen(shown[i].text);
+        char *text = memory_string(shown[i].text);
+        for (size_t at = 0; at < length; at++) {
+            check_damaged(&wikitext, text, at);
+            const char kept = text[at];
+            for (const char *other = "\xFF|}=9-e. "; *other != '\0'; other++) {
+                text[at] = *other;
+                check_damaged(&wikitext, text, length);
+            }
+            text[at] = kept;
+        }
+        memory_free(text);
+    }
+    wikitext_done(&wikitext);
+}
+
 // Templates are found by halving, so the table has to be sorted by the bytes of their names.
 static void test_rows(void **state) {
     (void)state;
@@ -216,6 +249,6 @@ static void test_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_shown), cmocka_unit_test(test_gaps),
-                                       cmocka_unit_test(test_rows)};
+                                       cmocka_unit_test(test_damaged), cmocka_unit_test(test_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
