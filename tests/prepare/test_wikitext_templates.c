@@ -27,7 +27,7 @@ static const struct {
      "Ancient Greek: ἀναρχία, romanized: anarkhía, lit. 'lack of rule'.\n"},
     {"{{lang-ru|Москва|Moskva}} or {{lang-es|gato|lit=cat}}.",
      "Russian: Москва, romanized: Moskva or Spanish: gato, lit. 'cat'.\n"},
-    {"{{langx|la|canis|label=none}} and {{lang|fr|un {{nowrap|gros}} chat}}.",
+    {"{{langx|la|canis|label=none|i=no}} and {{lang|fr|un {{nowrap|gros}} chat}}.",
      "canis and un gros chat.\n"},
     {"{{transl|grc|ISO|anarchos}} and {{transliteration|ar|kitāb}}.", "anarchos and kitāb.\n"},
     {"{{nihongo|Tokyo|東京|Tōkyō}} and {{nihongo|Aikido|合気道|Aikidō|lead=yes}}.",

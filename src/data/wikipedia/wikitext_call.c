@@ -27,11 +27,20 @@ struct wikitext_argument wikitext_named(const struct wikitext_call *call, const 
     return named(call, name, strlen(name));
 }
 
+static int is_listed(const struct wikitext_argument *name, const char *list) {
+    for (const char *at = list; *at != '\0';) {
+        const size_t length = strcspn(at, " ");
+        if (length > 0 && length == name->length && memcmp(at, name->text, length) == 0) {
+            return 1;
+        }
+        at += length + (at[length] == ' ');
+    }
+    return 0;
+}
+
 int wikitext_names_only(const struct wikitext_call *call, const char *known) {
     for (size_t i = 0; i < call->named_count; i++) {
-        const struct wikitext_argument *name = &call->names[i];
-        const char *at = memmem(known, strlen(known), name->text, name->length);
-        if (at == NULL || at[-1] != ' ' || at[name->length] != ' ') {
+        if (!is_listed(&call->names[i], known)) {
             return 0;
         }
     }

@@ -232,7 +232,7 @@ static int read_options(struct conversion *conversion) {
     const struct wikitext_argument significant = wikitext_named(call, "sigfig");
     int abbreviation, show, spelling, adjective, flip;
     double digits = 0;
-    if (!wikitext_names_only(call, " abbr sp adj disp order sigfig lk ") ||
+    if (!wikitext_names_only(call, "abbr sp adj disp order sigfig lk") ||
         !read_option(call, "abbr", abbreviations, &abbreviation) ||
         !read_option(call, "disp", shows, &show) ||
         !read_option(call, "sp", spellings, &spelling) ||

@@ -175,8 +175,8 @@ static int put_language(struct wikitext_call *call, const struct language *langu
                         struct wikitext_argument literal) {
     const struct wikitext_argument label = wikitext_named(call, "label");
     if ((language == NULL && label.length == 0) || text.length == 0 ||
-        !wikitext_names_only(call, " label link links lit translit translation italic italics i "
-                                   "rtl size ")) {
+        !wikitext_names_only(call, "label link links lit translit translation italic italics i "
+                                   "rtl size")) {
         return 0;
     }
     if (label.length == 0) {
@@ -297,7 +297,7 @@ int wikitext_ipac(struct wikitext_call *call) {
                  {"g", "ɡ", 0},
                  {"I", "ɪ", 0}};
     int is_open = 0;
-    if (!wikitext_names_only(call, " audio ")) {
+    if (!wikitext_names_only(call, "audio")) {
         return 0;
     }
     for (size_t i = 0; i < call->count; i++) {

@@ -179,7 +179,7 @@ int wikitext_formatnum(struct wikitext_call *call) {
     const struct wikitext_argument number = wikitext_positional(call, 0),
                                    option = wikitext_positional(call, 1);
     char text[NUMBER_MAX];
-    if (has_gap(number) || number.length == 0 || !wikitext_names_only(call, " ")) {
+    if (has_gap(number) || number.length == 0 || !wikitext_names_only(call, "")) {
         return 0;
     }
     if (!copy_number(number, text) || wikitext_is(&option, "NOSEP")) {
@@ -245,7 +245,7 @@ int wikitext_percentage(struct wikitext_call *call) {
     if (!wikitext_number(wikitext_positional(call, 0), &part) ||
         !wikitext_number(wikitext_positional(call, 1), &whole) || whole == 0 ||
         (third.length > 0 && !wikitext_number(third, &decimals)) || decimals < 0 || decimals > 9 ||
-        !wikitext_names_only(call, " ")) {
+        !wikitext_names_only(call, "")) {
         return 0;
     }
     buffer_print(call->out, "%.*f%%", (int)decimals, 100 * part / whole);
@@ -316,7 +316,7 @@ int wikitext_val(struct wikitext_call *call) {
                                    unit = wikitext_named(call, "u"),
                                    link = wikitext_named(call, "ul"),
                                    number = wikitext_positional(call, 0);
-    if (!wikitext_names_only(call, " e u ul p s fmt ") || (unit.length > 0 && link.length > 0)) {
+    if (!wikitext_names_only(call, "e u ul p s fmt") || (unit.length > 0 && link.length > 0)) {
         return 0;
     }
     wikitext_put(call, wikitext_named(call, "p"));

@@ -59,7 +59,7 @@ struct wikitext_call {
 
 struct wikitext_argument wikitext_positional(const struct wikitext_call *call, size_t index);
 struct wikitext_argument wikitext_named(const struct wikitext_call *call, const char *name);
-// Whether all named arguments are in the list of names, each between blanks.
+// Whether all named arguments are in the list of names, which has a blank between them.
 int wikitext_names_only(const struct wikitext_call *call, const char *known);
 int wikitext_is(const struct wikitext_argument *argument, const char *text);
 void wikitext_put(struct wikitext_call *call, struct wikitext_argument argument);

@@ -78,7 +78,7 @@ static int is_yes(const struct wikitext_call *call, const char *name) {
 
 int wikitext_date(struct wikitext_call *call) {
     struct date date;
-    if (call->count == 0 || call->count > 3 || !wikitext_names_only(call, " df mf ") ||
+    if (call->count == 0 || call->count > 3 || !wikitext_names_only(call, "df mf") ||
         !read_date(call, 0, &date)) {
         return 0;
     }
@@ -105,7 +105,7 @@ int wikitext_aged(struct wikitext_call *call) {
     struct date date;
     const int years = years_between(call, 3, 0);
     if (years < 0 || call->count != 6 || !read_date(call, 0, &date) ||
-        !wikitext_names_only(call, " df mf ")) {
+        !wikitext_names_only(call, "df mf")) {
         return 0;
     }
     put_date(call, date, is_yes(call, "df"));
@@ -121,7 +121,7 @@ int wikitext_as_of(struct wikitext_call *call) {
         wikitext_put(call, alt);
         return 1;
     }
-    if (!wikitext_names_only(call, " lc df since url ") || !read_date(call, 0, &date)) {
+    if (!wikitext_names_only(call, "lc df since url") || !read_date(call, 0, &date)) {
         return 0;
     }
     const int is_since = is_yes(call, "since"), is_small = is_yes(call, "lc");
@@ -191,7 +191,7 @@ int wikitext_chem(struct wikitext_call *call) {
 // {{chem2|SO4(2-)}}
 int wikitext_chem2(struct wikitext_call *call) {
     const struct wikitext_argument text = wikitext_positional(call, 0);
-    if (call->count != 1 || !wikitext_names_only(call, " link auto ")) {
+    if (call->count != 1 || !wikitext_names_only(call, "link auto")) {
         return 0;
     }
     for (size_t i = 0; i < text.length; i++) {
@@ -266,7 +266,7 @@ int wikitext_unichar(struct wikitext_call *call) {
     uint32_t point = 0;
     char bytes[4];
     if (code.length < 2 || code.length > 6 || name.length == 0 ||
-        !wikitext_names_only(call, " nlink ulink size ")) {
+        !wikitext_names_only(call, "nlink ulink size")) {
         return 0;
     }
     for (size_t i = 0; i < code.length; i++) {
