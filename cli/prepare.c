@@ -61,6 +61,7 @@ static void put_counts(struct json_line *line, const struct berth_prepare_result
                   {"xml_bytes", result->xml_bytes},
                   {"text_bytes", result->text_bytes},
                   {"files", result->files},
+                  {"sentences_left_out", result->sentences_left_out},
                   {"training_shards", result->training_shards},
                   {"test_shards", result->test_shards},
                   {"shard_articles", result->shard_articles},
@@ -120,6 +121,8 @@ static void print_pages(const struct berth_prepare_result *result) {
            result->other_namespaces, result->empty, result->oversize, result->damaged);
     printf("%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64 " file%s\n",
            result->xml_bytes, result->text_bytes, result->files, number_plural(result->files));
+    printf("%d sentence%s left out because of unknown templates\n", result->sentences_left_out,
+           number_plural(result->sentences_left_out));
 }
 
 static void print_instances(const struct berth_prepare_result *result) {

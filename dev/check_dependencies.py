@@ -35,7 +35,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "data/pairs": {"tables", "batches"},
     "data/tagging": {"tables", "batches"},
     "data/squad": set(),
-    "data/wikipedia": set(),
+    "data/wikipedia": {"corpus"},
     "data/corpus": set(),
     "data/pretraining": {"batches"},
     "data/masked": {"tables", "batches"},

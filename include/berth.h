@@ -1157,6 +1157,8 @@ struct berth_prepare_result {
 
     struct berth_prepare_stage stages[BERTH_PREPARE_STAGES];
     int threads;
+
+    int sentences_left_out; /* of the dump's text, because of templates that are not known */
 };
 
 /* Runs the stages that config->stages names, each on the output of the previous one in

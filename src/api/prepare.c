@@ -17,6 +17,7 @@
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -163,6 +164,8 @@ static void set_page_counts(struct berth_prepare_result *result,
     result->xml_bytes = counts->xml_bytes;
     result->text_bytes = counts->text_bytes;
     result->files = counts->files;
+    result->sentences_left_out =
+        counts->sentences_left_out < INT_MAX ? (int)counts->sentences_left_out : INT_MAX;
 }
 
 static enum berth_status make_text(struct job *job, struct berth_prepare_stage *done,

@@ -7,12 +7,13 @@
 
 cat >dump.xml <<'XML'
 <mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>
-<page><title>Bern</title><ns>0</ns><id>1</id><revision><text>'''Bern''' is the [[capital]].</text></revision></page>
+<page><title>Bern</title><ns>0</ns><id>1</id><revision><text>'''Bern''' is the [[capital]]. It has {{unknown|5}} rivers.</text></revision></page>
 <page><title>R</title><ns>0</ns><id>2</id><redirect title="Bern"/><revision><text/></revision></page>
 </mediawiki>
 XML
 run 0 --wikipedia dump.xml --stages text --output data
 grep -q '^2 pages: 1 article, 1 redirect, ' out || die "the counts"
+grep -q '^1 sentence left out because of unknown templates$' out || die "no count of what is left out"
 text=data/extracted/wikicorpus_en/AA/wiki_00
 printf '<doc id="1" url="https://x.org/wiki?curid=1" title="Bern">\nBern\n\nBern is the capital.\n\n</doc>\n' |
     cmp -s - $text || die "the text"
@@ -22,6 +23,7 @@ grep -qF -- '--extracted has no effect with --stages text' err || die "no note o
 before=$(stat -c %i $text)
 run 0 --wikipedia dump.xml --stages text --output data --json
 grep -q '"articles": *1,' out || die "the counts as JSON"
+grep -q '"sentences_left_out": *1,' out || die "what an earlier run left out is not counted"
 [ "$(stat -c %i $text)" = "$before" ] || die "a finished file was written again"
 
 run 2 --wikipedia dump.xml --stages text,shard --output data

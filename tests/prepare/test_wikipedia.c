@@ -24,9 +24,12 @@ static void put_page(struct buffer *dump, int id) {
              id, id == 5 ? 4 : 0, id, id == 3 ? "<redirect title=\"x\"/>" : "");
     buffer_put_text(dump, head);
     for (int i = 0; i < id; i++) {
-        buffer_put_text(dump, "'''Bold''' [[text|words]]{{cite}} of it. ");
+        buffer_put_text(dump, "'''Bold''' [[text|words]]{{efn|a}} of it. ");
     }
-    buffer_put_text(dump, id == 7 ? "\xFF" : id == 8 ? "[[Datei:x]]" : " End.");
+    buffer_put_text(dump, id == 7   ? "\xFF"
+                          : id == 8 ? "[[Datei:x]]"
+                          : id == 2 ? "It has {{unknown}} parts. End."
+                                    : " End.");
     buffer_put_text(dump, "</text></revision></page>\n");
     if (id == 9) { // no text at all
         buffer_put_text(dump, "<page><title>E</title><ns>0</ns><id>900</id><revision><text>"
@@ -131,6 +134,7 @@ static void test_text(void **state) {
     assert_int_equal(counts.damaged, 1);
     assert_int_equal(counts.empty, 1);
     assert_int_equal(counts.oversize, 0);
+    assert_int_equal(counts.sentences_left_out, 1);
     assert_true(counts.files > 3);
     buffer_put_byte(&wanted, '\0');
     static const char first[] =
@@ -177,6 +181,7 @@ static void test_full_disk(void **state) {
         assert_text("other", &wanted);
         assert_int_equal(counts.articles, PAGES - 3);
         assert_int_equal(counts.pages, PAGES + 1);
+        assert_int_equal(counts.sentences_left_out, 1);
     }
     assert_true(failures > calls / stride(USUAL) / 2);
     buffer_done(&dump);
@@ -405,7 +410,7 @@ static struct buffer make_large_dump(void) {
         buffer_put_text(&dump, head);
         for (int i = 0; i < LARGE_TEXT / 40 + id; i++) {
             snprintf(head, sizeof head, "Line ''%d'' of [[page|the page]] %d.\n", i * id, id);
-            buffer_put_text(&dump, i % 97 == id ? "{{a template}}\n" : head);
+            buffer_put_text(&dump, i % 97 == id ? "One. It is {{a template}}.\n" : head);
         }
         buffer_put_text(&dump, "</text></revision></page>\n");
     }
@@ -473,6 +478,7 @@ static void test_ranks(void **state) {
     scratch_write_bytes("l.xml", dump.bytes, dump.length);
     write_bzip2("l.bz2", &dump, 250000);
     assert_int_equal(run("l.xml", "whole", 1, NULL, &counts, NULL), BERTH_OK);
+    assert_true(counts.sentences_left_out > 100);
     wanted = read_files("whole");
     for (int i = 0; i < 3; i++) {
         struct team team = team_of(i == 1 ? "l.xml" : "l.bz2", "other");
@@ -673,6 +679,7 @@ static void test_sample(void **state) {
     assert_int_equal(counts.other_namespaces, 1);
     assert_int_equal(counts.articles + counts.empty, 106);
     assert_int_equal(counts.damaged + counts.oversize, 0);
+    assert_in_range(counts.sentences_left_out, 20, 60);
     char *text;
     size_t length;
     assert_int_equal(file_read(path_of("sample", 0), 1 << 24, &text, &length, NULL), BERTH_OK);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/corpus/sentences.h"
 
+#include "core/utf8.h"
+#include "text/python.h"
+
 #include <string.h>
 
 // Word lists: words without their full stop, each between blanks. A sentence never ends after
@@ -252,6 +255,20 @@ static const char *find_end(const char *begin, const char *end) {
         }
     }
     return end;
+}
+
+int sentences_may_begin(const char *text, size_t length) {
+    size_t opening;
+    while ((opening = opening_at(text, length)) > 0) {
+        text += opening;
+        length -= opening;
+    }
+    if (length == 0 || (text[0] & 0x80) == 0) {
+        return length > 0 && is_capital(text[0]);
+    }
+    uint32_t first;
+    (void)utf8_decode(text, length, &first);
+    return python_is_word(first) && !is_small_at(text, length);
 }
 
 int sentences_next(struct sentences *sentences, const char **begin, size_t *length) {

@@ -18,4 +18,8 @@ struct sentences {
 // Returns 0 at the end.
 int sentences_next(struct sentences *sentences, const char **begin, size_t *length);
 
+// Whether a sentence may begin with the text: after quotation marks and brackets there is a letter,
+// which is no lower-case one.
+int sentences_may_begin(const char *text, size_t length);
+
 #endif

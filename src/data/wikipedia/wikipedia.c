@@ -31,6 +31,7 @@ struct article {
     size_t title, text, length; // offsets in the batch; the title is NUL-terminated
     const char *plain;
     size_t plain_length;
+    int64_t left_out;               // sentences
     struct wikipedia_position end;  // after the page
     struct wikipedia_counts counts; // including the page
 };
@@ -65,7 +66,8 @@ struct job {
     uint64_t batch_bytes;         // of the whole batch, over all ranks
     uint64_t bytes_per_rank;      // of the batch
     struct cleaner *cleaners;     // [threads]
-    struct buffer passed; // from one rank to the others: ids and lengths of articles, then text
+    struct buffer
+        passed; // from one rank to the others: what struct passed says of articles, then text
 
     struct wikipedia_files files; // on rank 0
     struct found found;           // by rank 0
@@ -140,6 +142,7 @@ static enum berth_status clean_one(const struct job *job, struct cleaner *cleane
     const char *plain;
     TRY(wikitext_clean(&cleaner->wikitext, job->batch.bytes + article->text, article->length,
                        &plain, &article->plain_length, error));
+    article->left_out = cleaner->wikitext.left_out;
     size_t before = cleaner->plain.length;
     wikipedia_put_text(&cleaner->plain, plain, article->plain_length);
     article->plain_length = cleaner->plain.length - before;
@@ -201,6 +204,7 @@ static enum berth_status write_articles(struct job *job, size_t first, size_t co
                                                   .title = job->batch.bytes + article->title,
                                                   .text = article->plain,
                                                   .length = article->plain_length,
+                                                  .left_out = article->left_out,
                                                   .end = article->end,
                                                   .counts = article->counts};
         TRY(wikipedia_files_put(&job->files, &cleaned, error));
@@ -212,14 +216,15 @@ static enum berth_status write_articles(struct job *job, size_t first, size_t co
 
 // What a rank passes on about each article, besides the text.
 struct passed {
-    int64_t id;
+    int64_t id, left_out;
     uint64_t length;
 };
 
 static enum berth_status pack_cleaned(struct job *job, struct berth_error *error) {
     buffer_clear(&job->passed);
     for (size_t i = 0; i < job->own_count; i++) {
-        const struct passed entry = {job->articles[i].id, job->articles[i].plain_length};
+        const struct passed entry = {job->articles[i].id, job->articles[i].left_out,
+                                     job->articles[i].plain_length};
         buffer_put(&job->passed, (const char *)&entry, sizeof entry);
     }
     for (int i = 0; i < job->settings->threads; i++) { // each thread has consecutive articles
@@ -260,6 +265,7 @@ static enum berth_status assign_cleaned(struct job *job, int owner, size_t first
         same = job->articles[first + i].owner == owner && job->articles[first + i].id == entry.id;
         job->articles[first + i].plain = plain;
         job->articles[first + i].plain_length = entry.length;
+        job->articles[first + i].left_out = entry.left_out;
         plain += entry.length;
     }
     return same ? BERTH_OK

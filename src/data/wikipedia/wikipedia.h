@@ -29,6 +29,7 @@ struct wikipedia_counts {
     int64_t empty;                       // without text after cleaning
     int64_t oversize, damaged;           // skipped (mediawiki.h)
     int64_t xml_bytes, text_bytes, files;
+    int64_t sentences_left_out; // because of templates that are not known (wikitext.h)
 };
 
 #define TEXT_MANIFEST "text.json"

@@ -117,6 +117,7 @@ static enum berth_status write_article(struct wikipedia_files *files,
                                        const struct wikipedia_article *article,
                                        struct berth_error *error) {
     static const char footer[] = "\n</doc>\n";
+    files->saved.sentences_left_out += article->left_out;
     if (article->length == 0) {
         files->saved.empty++;
         return BERTH_OK;
@@ -150,6 +151,7 @@ static struct wikipedia_counts counts_at(const struct wikipedia_files *files,
     counts.empty = files->saved.empty;
     counts.text_bytes = files->saved.text_bytes;
     counts.files = files->saved.files;
+    counts.sentences_left_out = files->saved.sentences_left_out;
     return counts;
 }
 

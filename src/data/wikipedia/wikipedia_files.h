@@ -14,6 +14,7 @@ struct wikipedia_article {
     const char *title;              // NUL-terminated
     const char *text;               // from wikipedia_put_text
     size_t length;                  // 0: nothing is written
+    int64_t left_out;               // its sentences with unknown templates
     struct wikipedia_position end;  // after the page
     struct wikipedia_counts counts; // of the pages read, this one included
 };

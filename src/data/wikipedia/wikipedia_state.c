@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define FORMAT 2 // of the file and of the text: increment it when the cleaner changes
+#define FORMAT 3 // of the file and of the text: increment it when the cleaner changes
 #define HEAD_SIZE ((size_t)1 << 20)
 
 static const struct {
@@ -33,6 +33,7 @@ static const struct {
     FIELD("xml_bytes", counts.xml_bytes),
     FIELD("text_bytes", counts.text_bytes),
     FIELD("files", counts.files),
+    FIELD("sentences_left_out", counts.sentences_left_out),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 

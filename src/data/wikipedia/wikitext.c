@@ -28,11 +28,11 @@ enum frame_kind {
 
 struct wikitext_frame {
     enum frame_kind kind : 8;
-    int is_dropped : 8;                            // with all its contents
-    int is_labelled : 8;                           // a link whose target has been read
-    int tag : 8;                                   // index of the element
-    uint32_t start;                                // offset of its output
-    const struct wikitext_template *kept_template; // NULL: dropped
+    int is_dropped : 8;  // with all its contents
+    int is_labelled : 8; // a link whose target has been read
+    int tag : 8;         // index of the element
+    uint32_t start;      // offset of its output
+    const struct wikitext_template *template_;
 };
 
 struct pass {
@@ -149,14 +149,14 @@ static void open_braces(struct pass *pass) {
         }
         return;
     }
-    pass->cursor += count & 1; // {{{ is read as { and {{
+    pass->cursor += count & 1; // {{{ is read as { and {{, and its third end as a single brace
     for (size_t i = 0; i < count / 2; i++) {
         pass->cursor += 2;
-        const struct wikitext_template *kept =
-            i + 1 == count / 2
-                ? wikitext_find_template(pass->cursor, (size_t)(pass->end - pass->cursor))
-                : NULL;
-        push(pass, (struct wikitext_frame){.kind = FRAME_TEMPLATE, .kept_template = kept});
+        const struct wikitext_template *found =
+            i + 1 == count / 2 && count % 2 == 1
+                ? wikitext_parameter()
+                : wikitext_find_template(pass->cursor, (size_t)(pass->end - pass->cursor));
+        push(pass, (struct wikitext_frame){.kind = FRAME_TEMPLATE, .template_ = found});
     }
 }
 
@@ -209,11 +209,7 @@ static void close_braces(struct pass *pass) {
     }
     struct wikitext_frame closed = *frame;
     pop(pass);
-    if (closed.kept_template != NULL) {
-        wikitext_expand(pass->wikitext, closed.kept_template, closed.start);
-    } else {
-        pass->out->length = closed.start;
-    }
+    wikitext_expand(pass->wikitext, closed.template_, closed.start);
 }
 
 // |} at the start of a line ends a table, unless the bar belongs to a template.
@@ -375,7 +371,7 @@ static void handle_bar(struct pass *pass) {
         }
         frame->is_labelled = 1;
         pass->out->length = frame->start;
-    } else if (frame != NULL && frame->kind == FRAME_TEMPLATE && frame->kept_template != NULL) {
+    } else if (frame != NULL && frame->kind == FRAME_TEMPLATE) {
         buffer_put_byte(pass->out, WIKITEXT_SEPARATOR);
     } else {
         buffer_put_byte(pass->out, '|'); // a table cell, or part of a dropped construct
@@ -412,12 +408,15 @@ static void handle_raw_element(struct pass *pass, const struct wikitext_tag *tag
     if (tag->kind == TAG_FORMULA) {
         put_formula(pass);
     } else if (tag->kind == TAG_LITERAL) {
-        buffer_put(pass->out, tag->end, (size_t)(close - tag->end));
+        for (const char *at = tag->end; at < close; at++) {
+            buffer_put_byte(pass->out, wikitext_protect(*at));
+        }
     }
     pass->cursor = after;
 }
 
-static void handle_dropped_element(struct pass *pass, const struct wikitext_tag *tag) {
+// Handles an element whose content is wikitext, and is dropped, raised or lowered.
+static void handle_nested_element(struct pass *pass, const struct wikitext_tag *tag) {
     pass->cursor = tag->end;
     if (tag->closes_itself) {
         return;
@@ -428,9 +427,16 @@ static void handle_dropped_element(struct pass *pass, const struct wikitext_tag 
     }
     unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL | 1u << FRAME_VARIANT;
     struct wikitext_frame *frame = find_frame(pass, FRAME_TAG, tag->index, through);
-    if (frame != NULL) {
-        pass->out->length = frame->start;
-        pop(pass);
+    if (frame == NULL) {
+        return;
+    }
+    const size_t start = frame->start;
+    pop(pass);
+    if (tag->kind == TAG_DROP) {
+        pass->out->length = start;
+    } else {
+        wikitext_set_script(pass->wikitext, start, tag->kind == TAG_RAISED,
+                            pass->cursor < pass->end ? *pass->cursor : ' ');
     }
 }
 
@@ -440,14 +446,16 @@ static void handle_angle(struct pass *pass) {
         skip_comment(pass);
     } else if (!wikitext_read_tag(pass->cursor, pass->end, &tag)) {
         buffer_put_byte(pass->out, *pass->cursor++);
-    } else if (tag.kind == TAG_DROP) {
-        handle_dropped_element(pass, &tag);
+    } else if (tag.kind == TAG_DROP || tag.kind == TAG_RAISED || tag.kind == TAG_LOWERED) {
+        handle_nested_element(pass, &tag);
     } else if (tag.kind == TAG_RAW || tag.kind == TAG_LITERAL || tag.kind == TAG_FORMULA) {
         handle_raw_element(pass, &tag);
     } else {
-        if (tag.kind != TAG_INLINE) {
-            buffer_put_byte(pass->out, tag.kind == TAG_SPACE ? ' ' : '\n');
-        }
+        buffer_put_text(pass->out, tag.kind == TAG_SPACE   ? " "
+                                   : tag.kind == TAG_LINE  ? "\n"
+                                   : tag.kind != TAG_QUOTE ? ""
+                                   : tag.is_closing        ? "”"
+                                                           : "“");
         pass->cursor = tag.end;
     }
 }
@@ -477,10 +485,11 @@ static void strip(struct pass *pass) {
 
 // Empties the buffers and resets their failures.
 static void clear(struct wikitext *wikitext) {
-    struct buffer *const all[] = {&wikitext->stripped, &wikitext->plain, &wikitext->scratch,
-                                  &wikitext->line, &wikitext->headings};
+    struct buffer *const all[] = {&wikitext->stripped, &wikitext->plain,    &wikitext->scratch,
+                                  &wikitext->line,     &wikitext->headings, &wikitext->gaps};
     wikitext->frame_count = wikitext->formulas = 0;
     wikitext->failed = 0;
+    wikitext->left_out = 0;
     memset(wikitext->no_closing, 0, sizeof wikitext->no_closing);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         buffer_clear(all[i]);
@@ -493,7 +502,7 @@ enum berth_status wikitext_clean(struct wikitext *wikitext, const char *text, si
                                  struct berth_error *error) {
     *plain = "";
     *plain_length = 0;
-    if (length > UINT32_MAX / 2) {
+    if (length > UINT32_MAX / 8) { // the text of templates may be longer than they are
         return error_set(error, BERTH_BAD_DATA, "a page of %zu bytes is too long", length);
     }
     clear(wikitext);
@@ -505,7 +514,8 @@ enum berth_status wikitext_clean(struct wikitext *wikitext, const char *text, si
         wikitext_finish_lines(wikitext);
     }
     if (wikitext->failed || wikitext->stripped.failed || wikitext->plain.failed ||
-        wikitext->scratch.failed || wikitext->line.failed || wikitext->headings.failed) {
+        wikitext->scratch.failed || wikitext->line.failed || wikitext->headings.failed ||
+        wikitext->gaps.failed) {
         return error_no_memory(error, length, "a page's text");
     }
     if (wikitext->plain.length > 0) {
@@ -522,6 +532,7 @@ void wikitext_done(struct wikitext *wikitext) {
     buffer_done(&wikitext->scratch);
     buffer_done(&wikitext->line);
     buffer_done(&wikitext->headings);
+    buffer_done(&wikitext->gaps);
     string_index_done(&wikitext->dropped_prefixes);
     *wikitext = (struct wikitext){.frames = NULL};
 }

@@ -2,9 +2,11 @@
 // Converts wikitext to plain text: the article's prose, one paragraph per line.
 //
 // Keeps paragraphs, indented lines, quotations, the text of links, headings ("History.") of
-// sections with text, and the text of a few templates (wikitext_templates.c). Drops other
-// templates, tables, lists, references, files, categories, galleries, source code, comments and
-// tags; a formula becomes formula_1. doc/pretraining-data.md has all rules.
+// sections with text, and the text of the templates that wikitext_rows.c lists. Drops tables,
+// lists, references, files, categories, galleries, source code, comments and tags; a formula
+// becomes formula_1. What another template shows is not known, so the sentence that has one is
+// left out and counted; one alone on its line, at its beginning or between sentences is a box, and
+// is dropped. doc/pretraining-data.md has all rules.
 //
 // There are two passes. The first (wikitext.c) handles nested markup with an explicit stack, so
 // deep nesting needs memory in proportion to the page and no call stack. A construct is dropped
@@ -35,14 +37,17 @@ struct wikitext {
     int failed;             // out of memory
     struct buffer stripped; // output of the first pass
     struct buffer plain;    // output of the second pass
-    struct buffer scratch, line, headings;
+    struct buffer scratch, line, headings, gaps;
     size_t formulas;
+    int64_t left_out;           // sentences with a template that is not known
     const char *no_closing[24]; // per tag: there is no closing tag from here on
 };
 
 // Cleans text[0, length). *plain (valid until the next call, not NUL-terminated) has the non-empty
-// lines, each with its newline; it may be empty. It has no '{', '}' or '|', no "[[" or "]]", and no
-// '<' that could begin a tag. Ill-formed UTF-8 is copied.
+// lines, each with its newline; it may be empty. It has no control characters. Unless the page
+// writes them as entities, in <nowiki> or with a template, it has no '{', '}' or '|', and no "[["
+// or
+// "]]". Ill-formed UTF-8 is copied.
 enum berth_status wikitext_clean(struct wikitext *wikitext, const char *text, size_t length,
                                  const char **plain, size_t *plain_length,
                                  struct berth_error *error);

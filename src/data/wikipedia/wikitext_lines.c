@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second pass of cleaning: lines, quote marks, entities, blanks, and what dropped templates
-// leave behind, such as "(; )". It enforces the guarantees of wikitext.h on every byte that it
-// writes.
+// The second pass of cleaning: lines, quote marks, entities, blanks, what dropped templates leave
+// behind, such as "(; )", and sentences with a gap. It enforces the guarantees of wikitext.h on
+// every byte that it writes.
 #include "core/utf8.h"
+#include "data/corpus/sentences.h"
 #include "data/wikipedia/wikitext_entities.h"
 #include "data/wikipedia/wikitext_parts.h"
 
@@ -18,6 +19,24 @@ struct lines {
     struct wikitext *wikitext;
     struct span headings[LEVELS]; // headings not followed by text so far; in wikitext->headings
 };
+
+// --- protected characters -----------------------------------------------------------------------
+
+// Where a page writes these as entities or in <nowiki>, the byte at their place in `shields` stands
+// for them. All are control characters that are neither white space nor marks of the first pass.
+static const char shielded[] = "{}|[]<='*#:;";
+static const char shields[] = "\x01\x02\x03\x04\x05\x06\x07\x08\x0E\x0F\x10\x11";
+
+char wikitext_protect(char byte) {
+    const char *found = byte != '\0' ? strchr(shielded, byte) : NULL;
+    return found != NULL ? shields[found - shielded] : byte;
+}
+
+// The character for which the byte stands; '\0': for itself.
+static char unprotect(char byte) {
+    const char *found = byte != '\0' ? strchr(shields, byte) : NULL;
+    return found != NULL ? shielded[found - shields] : '\0';
+}
 
 // --- entities -----------------------------------------------------------------------------------
 
@@ -77,6 +96,10 @@ static size_t read_entity(const char *text, size_t length, char bytes[4], size_t
         return 0;
     }
     *used = name + 2;
+    if (point < 0x80) {
+        bytes[0] = point < ' ' ? ' ' : wikitext_protect((char)point);
+        return 1;
+    }
     return utf8_encode(point, bytes);
 }
 
@@ -177,10 +200,6 @@ static void put(struct tidy *tidy, const char *bytes, size_t length) {
     if (tidy->blank && last(tidy) != '\0' && strchr("([", last(tidy)) == NULL) {
         buffer_put_byte(tidy->out, ' ');
     }
-    int is_letter = (bytes[0] | 32) >= 'a' && (bytes[0] | 32) <= 'z';
-    while (last(tidy) == '<' && (is_letter || bytes[0] == '/' || bytes[0] == '!')) {
-        tidy->out->length--; // the two would begin a tag
-    }
     tidy->blank = 0;
     buffer_put(tidy->out, bytes, length);
 }
@@ -257,6 +276,11 @@ static size_t tidy_special(struct tidy *tidy, const char *text, size_t left) {
     const unsigned char *bytes = (const unsigned char *)text;
     unsigned char next = left > 1 ? bytes[1] : 0;
     size_t length;
+    const char shown = unprotect(text[0]);
+    if (shown != '\0' || text[0] == WIKITEXT_GAP) {
+        put(tidy, shown != '\0' ? &shown : text, 1);
+        return 1;
+    }
     int kind = invisible(bytes, left, &length);
     if (kind > 0) {
         tidy->blank |= kind == 1;
@@ -292,11 +316,86 @@ static int has_word(const char *text, size_t length) {
     return 0;
 }
 
+// --- gaps ---------------------------------------------------------------------------------------
+
+// The length of the mark with which the text ends; 0: it ends with none of them.
+static size_t mark_at_end(const char *text, size_t length, const char *const *marks) {
+    for (; *marks != NULL; marks++) {
+        const size_t own = strlen(*marks);
+        if (length >= own && memcmp(text + length - own, *marks, own) == 0) {
+            return own;
+        }
+    }
+    return 0;
+}
+
+// Whether a full stop or the like ends the text, possibly within quotation marks or brackets.
+static int ends_sentence(const char *text, size_t length) {
+    static const char *const closing[] = {"\"", "'", ")", "]", "”", "’", "»", "」", "』", NULL};
+    static const char *const stops[] = {".", "!", "?", "。", "！", "？", "।", "؟", "۔", NULL};
+    size_t own;
+    while ((own = mark_at_end(text, length, closing)) > 0) {
+        length -= own;
+    }
+    return mark_at_end(text, length, stops) > 0;
+}
+
+// Whether the gap at offset `gap` of the text, which has no gaps itself, is part of the sentence:
+// within it, at its end without a full stop, or before a word that begins no sentence.
+static int is_part(const char *sentence, size_t begin, size_t length, size_t gap) {
+    if (gap <= begin) { // possibly with a blank between them
+        return !sentences_may_begin(sentence, length);
+    }
+    return gap > begin &&
+           (gap < begin + length || (gap == begin + length && !ends_sentence(sentence, length)));
+}
+
+// Removes the sentences with a gap, and all gaps, from out[start...]; returns the number of
+// sentences.
+static int64_t leave_out(struct wikitext *wikitext, struct buffer *out, size_t start) {
+    struct buffer *text = &wikitext->line, *gaps = &wikitext->gaps;
+    int64_t count = 0;
+    buffer_clear(text);
+    buffer_clear(gaps);
+    for (size_t i = start; i < out->length; i++) {
+        if (out->bytes[i] != WIKITEXT_GAP) {
+            buffer_put_byte(text, out->bytes[i]);
+            continue;
+        }
+        const size_t blank = text->length > 0 && text->bytes[text->length - 1] == ' ' &&
+                             (i + 1 == out->length || out->bytes[i + 1] == ' ');
+        text->length -= blank; // of the two around it
+        buffer_put(gaps, &text->length, sizeof text->length);
+    }
+    out->length = start;
+    struct sentences sentences = {.text = text->bytes, .length = text->length};
+    const char *begin;
+    size_t length, next = 0;
+    while (!text->failed && !gaps->failed && sentences_next(&sentences, &begin, &length)) {
+        const size_t at = (size_t)(begin - text->bytes);
+        int is_incomplete = 0;
+        for (size_t gap; next < gaps->length / sizeof gap; next++) {
+            memcpy(&gap, gaps->bytes + next * sizeof gap, sizeof gap);
+            if (gap > at + length) {
+                break;
+            }
+            is_incomplete |= is_part(begin, at, length, gap);
+        }
+        count += is_incomplete;
+        if (!is_incomplete) {
+            buffer_put_text(out, out->length > start ? " " : "");
+            buffer_put(out, begin, length);
+        }
+    }
+    return count;
+}
+
 // Appends the line buffer to `out` if it has a word; returns whether it has.
-static int tidy_line(struct buffer *out, const struct buffer *line) {
+static int tidy_line(struct wikitext *wikitext, struct buffer *out) {
+    const struct buffer *line = &wikitext->line;
     static const char special[256] = {
-        [' '] = 1, [','] = 1, ['.'] = 1, [':'] = 1, [';'] = 1,  [')'] = 1,  ['['] = 1,  [']'] = 1,
-        ['{'] = 1, ['}'] = 1, ['|'] = 1, ['<'] = 1, [0x7F] = 1, [0xC2] = 1, [0xE2] = 1, [0xEF] = 1};
+        [' '] = 1, [','] = 1, ['.'] = 1, [':'] = 1,  [';'] = 1,  [')'] = 1,  ['['] = 1, [']'] = 1,
+        ['{'] = 1, ['}'] = 1, ['|'] = 1, [0x7F] = 1, [0xC2] = 1, [0xE2] = 1, [0xEF] = 1};
     struct tidy tidy = {.out = out, .start = out->length};
     for (size_t i = 0; i < line->length && !out->failed;) {
         size_t from = i;
@@ -312,6 +411,10 @@ static int tidy_line(struct buffer *out, const struct buffer *line) {
     }
     if (out->failed) {
         return 0;
+    }
+    if (out->length > tidy.start &&
+        memchr(out->bytes + tidy.start, WIKITEXT_GAP, out->length - tidy.start) != NULL) {
+        wikitext->left_out += leave_out(wikitext, out, tidy.start);
     }
     if (out->length == tidy.start || !has_word(out->bytes + tidy.start, out->length - tidy.start)) {
         out->length = tidy.start;
@@ -349,7 +452,7 @@ static int store_heading(struct lines *lines, const char *text, size_t length) {
     struct buffer *store = &lines->wikitext->headings;
     size_t at = store->length;
     decode(&lines->wikitext->line, text + leading, length - leading - trailing);
-    if (tidy_line(store, &lines->wikitext->line)) {
+    if (tidy_line(lines->wikitext, store)) {
         char end = store->bytes[store->length - 1];
         if (strchr(".!?", end) == NULL) {
             buffer_put_byte(store, '.');
@@ -380,8 +483,8 @@ static void put_headings(struct lines *lines) {
 static int is_dropped_line(const char *text, size_t length) {
     char first = text[0], end = text[length - 1];
     // Lists, remains of tables and templates, rulers, and notes in parentheses.
-    return strchr("*#;{|", first) != NULL || end == '}' || (first == '(' && end == ')') ||
-           (length >= 4 && memcmp(text, "----", 4) == 0);
+    return strchr("*#;{|", first) != NULL || first == WIKITEXT_SEPARATOR || end == '}' ||
+           (first == '(' && end == ')') || (length >= 4 && memcmp(text, "----", 4) == 0);
 }
 
 static void put_line(struct lines *lines, const char *text, size_t length) {
@@ -403,7 +506,7 @@ static void put_line(struct lines *lines, const char *text, size_t length) {
     decode(&wikitext->line, text, length);
     struct buffer *kept = &wikitext->scratch; // if the line is kept, its headings come first
     buffer_clear(kept);
-    if (!tidy_line(kept, &wikitext->line)) {
+    if (!tidy_line(wikitext, kept)) {
         return;
     }
     put_headings(lines);

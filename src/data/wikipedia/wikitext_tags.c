@@ -45,7 +45,6 @@ static const struct element {
     {"dl", TAG_DROP},
     {"dt", TAG_DROP},
     {"dd", TAG_DROP},
-    {"small", TAG_DROP},
     {"form", TAG_DROP},
     {"select", TAG_DROP},
     {"option", TAG_DROP},
@@ -64,6 +63,53 @@ static const struct element {
     {"h4", TAG_LINE},
     {"h5", TAG_LINE},
     {"h6", TAG_LINE},
+    {"sup", TAG_RAISED},
+    {"sub", TAG_LOWERED},
+    {"q", TAG_QUOTE},
+    {"abbr", TAG_INLINE},
+    {"acronym", TAG_INLINE},
+    {"b", TAG_INLINE},
+    {"bdi", TAG_INLINE},
+    {"bdo", TAG_INLINE},
+    {"big", TAG_INLINE},
+    {"cite", TAG_INLINE},
+    {"code", TAG_INLINE},
+    {"data", TAG_INLINE},
+    {"del", TAG_INLINE},
+    {"dfn", TAG_INLINE},
+    {"em", TAG_INLINE},
+    {"font", TAG_INLINE},
+    {"i", TAG_INLINE},
+    {"ins", TAG_INLINE},
+    {"kbd", TAG_INLINE},
+    {"languages", TAG_INLINE},
+    {"link", TAG_INLINE},
+    {"mark", TAG_INLINE},
+    {"meta", TAG_INLINE},
+    {"noinclude", TAG_INLINE},
+    {"onlyinclude", TAG_INLINE},
+    {"phonos", TAG_INLINE},
+    {"rb", TAG_INLINE},
+    {"rbc", TAG_INLINE},
+    {"rp", TAG_INLINE},
+    {"rt", TAG_INLINE},
+    {"rtc", TAG_INLINE},
+    {"ruby", TAG_INLINE},
+    {"s", TAG_INLINE},
+    {"samp", TAG_INLINE},
+    {"section", TAG_INLINE},
+    {"small", TAG_INLINE},
+    {"span", TAG_INLINE},
+    {"strike", TAG_INLINE},
+    {"strong", TAG_INLINE},
+    {"templatestyles", TAG_INLINE},
+    {"time", TAG_INLINE},
+    {"translate", TAG_INLINE},
+    {"tt", TAG_INLINE},
+    {"tvar", TAG_INLINE},
+    {"u", TAG_INLINE},
+    {"var", TAG_INLINE},
+    {"wbr", TAG_INLINE},
 };
 
 static int is_letter(char byte) {
@@ -74,17 +120,16 @@ static int is_name_byte(char byte) {
     return is_letter(byte) || (byte >= '0' && byte <= '9') || byte == '-' || byte == ':';
 }
 
-static void look_up(struct wikitext_tag *tag) {
-    tag->kind = TAG_INLINE;
-    tag->index = -1;
+static int look_up(struct wikitext_tag *tag) {
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
         if (strlen(elements[i].name) == tag->name_length &&
             caseless_equal_bytes(elements[i].name, tag->name, tag->name_length)) {
             tag->kind = elements[i].kind;
             tag->index = (int)i;
-            return;
+            return 1;
         }
     }
+    return 0;
 }
 
 int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *tag) {
@@ -99,6 +144,9 @@ int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *ta
         at++;
     }
     tag->name_length = (size_t)(at - tag->name);
+    if (!look_up(tag)) {
+        return 0; // MediaWiki shows it as text
+    }
     while (at < end && *at != '>' && *at != '<') {
         at++; // attributes
     }
@@ -107,7 +155,6 @@ int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *ta
     }
     tag->closes_itself = at[-1] == '/';
     tag->end = at + 1;
-    look_up(tag);
     return 1;
 }
 
