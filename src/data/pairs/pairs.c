@@ -216,11 +216,11 @@ static enum berth_status find_regression(const struct reader *reader, int *found
     const size_t count = reader->dataset->count;
     size_t word = count, fraction = count; // the first of each
     double value;
-    int64_t integer;
     for (size_t i = count; i-- > 0;) {
-        const int is_number = number_parse_real(reader->texts[i], &value);
+        const int is_whole = number_is_whole(reader->texts[i]);
+        const int is_number = is_whole || number_parse_real(reader->texts[i], &value);
         word = is_number ? word : i;
-        fraction = is_number && !number_parse_integer(reader->texts[i], &integer) ? i : fraction;
+        fraction = is_number && !is_whole ? i : fraction;
     }
     *found = word == count && fraction < count;
     return word == count || fraction == count
