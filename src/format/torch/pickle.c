@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The opcodes (protocol 2, as torch.save writes it): one table, each a short function on the
-// machine of pickle_machine.h. pickle_tree.c has the functions on a finished pickle.
+// The opcodes (protocol 2, as torch.save writes it, and those that protocols 3 to 5 add for the
+// same values): one table, each a short function on the machine of pickle_machine.h. pickle_tree.c
+// has the functions on a finished pickle.
 #include "format/torch/pickle.h"
 
 #include "core/little_endian.h"
@@ -13,7 +14,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PROTOCOL 2
+#define FIRST_PROTOCOL 2
+#define LAST_PROTOCOL 5
 
 typedef enum berth_status operation(struct machine *machine);
 static const struct opcode {
@@ -71,7 +73,7 @@ static enum berth_status run_text(struct machine *machine) {
                                     : machine_error(machine, "a string that is not UTF-8");
 }
 
-// Python 2's str: a string, or arbitrary bytes.
+// Python 2's str, and bytes: a string, or arbitrary bytes.
 static enum berth_status run_bytes(struct machine *machine) {
     struct pickle_value value = {0};
     TRY(read_text(machine, &value));
@@ -207,10 +209,8 @@ static enum berth_status run_set_items(struct machine *machine) {
 
 // Indices count up from 0 or 1, one per put, so an index beyond the number of bytes read so far is
 // hostile.
-static enum berth_status run_put(struct machine *machine) {
-    uint64_t index = 0;
+static enum berth_status put_at(struct machine *machine, uint64_t index) {
     uint32_t value = 0;
-    TRY(machine_read_number(machine, opcodes[machine->opcode].argument, &index));
     TRY(machine_top(machine, &value));
     if (index >= PICKLE_MAX_MEMO || index > machine->at - machine->source.begin) {
         return machine_error(machine, "memo index %" PRIu64 " is out of range", index);
@@ -226,8 +226,19 @@ static enum berth_status run_put(struct machine *machine) {
         machine->memo = memo;
         machine->memo_count = capacity;
     }
+    machine->memoized += machine->memo[index] == 0;
     machine->memo[index] = value + 1;
     return BERTH_OK;
+}
+
+static enum berth_status run_put(struct machine *machine) {
+    uint64_t index = 0;
+    TRY(machine_read_number(machine, opcodes[machine->opcode].argument, &index));
+    return put_at(machine, index);
+}
+
+static enum berth_status run_memoize(struct machine *machine) {
+    return put_at(machine, machine->memoized);
 }
 
 static enum berth_status run_get(struct machine *machine) {
@@ -257,13 +268,7 @@ static enum berth_status read_line(struct machine *machine, char *text, size_t *
     return machine_error(machine, "a name longer than %u bytes", PICKLE_MAX_NAME);
 }
 
-static enum berth_status run_name(struct machine *machine) {
-    char name[2 * PICKLE_MAX_NAME + 8];
-    size_t length = 0;
-    TRY(read_line(machine, name, &length));
-    name[length++] = '.';
-    TRY(read_line(machine, name, &length));
-    name[length] = '\0';
+static enum berth_status push_name(struct machine *machine, const char *name, size_t length) {
     unsigned row = pickle_find_name(name);
     if (row == 0 && machine->trust == PICKLE_KNOWN_NAMES) {
         return machine_error(machine,
@@ -274,6 +279,48 @@ static enum berth_status run_name(struct machine *machine) {
     TRY(new_text(machine, length, &value.index));
     memcpy(machine->pickle->texts + value.index, name, length);
     return machine_push_value(machine, value);
+}
+
+static enum berth_status run_name(struct machine *machine) {
+    char name[2 * PICKLE_MAX_NAME + 8];
+    size_t length = 0;
+    TRY(read_line(machine, name, &length));
+    name[length++] = '.';
+    TRY(read_line(machine, name, &length));
+    name[length] = '\0';
+    return push_name(machine, name, length);
+}
+
+// Appends the string on the stack to name[*length], if it could be a line of run_name.
+static enum berth_status pop_line(struct machine *machine, char *name, size_t *length) {
+    uint32_t index = 0;
+    TRY(machine_pop(machine, &index));
+    const struct pickle_value *value = machine_value(machine, index);
+    const char *text = machine->pickle->texts + value->index;
+    if (value->kind != PICKLE_TEXT || value->count > PICKLE_MAX_NAME) {
+        return machine_error(machine, "expected names of at most %u bytes", PICKLE_MAX_NAME);
+    }
+    for (size_t i = 0; i < value->count; i++) {
+        if (text[i] <= ' ' || text[i] >= 0x7F) {
+            return machine_error(machine, "a name with byte 0x%02x", (unsigned char)text[i]);
+        }
+    }
+    memcpy(name + *length, text, value->count);
+    *length += value->count;
+    return BERTH_OK;
+}
+
+// A module and a name in it, from the stack.
+static enum berth_status run_stacked_name(struct machine *machine) {
+    char module[PICKLE_MAX_NAME + 1], name[2 * PICKLE_MAX_NAME + 8];
+    size_t own = 0, length = 0;
+    TRY(pop_line(machine, module, &own));
+    TRY(pop_line(machine, name, &length));
+    name[length++] = '.';
+    memcpy(name + length, module, own);
+    length += own;
+    name[length] = '\0';
+    return push_name(machine, name, length);
 }
 
 static enum berth_status call_tensor(struct machine *machine, uint32_t arguments) {
@@ -430,9 +477,21 @@ static enum berth_status run_storage(struct machine *machine) {
 static enum berth_status run_protocol(struct machine *machine) {
     uint64_t protocol = 0;
     TRY(machine_read_number(machine, 1, &protocol));
-    return protocol == PROTOCOL
+    return protocol >= FIRST_PROTOCOL && protocol <= LAST_PROTOCOL
                ? BERTH_OK
-               : machine_error(machine, "expected protocol %d, found %" PRIu64, PROTOCOL, protocol);
+               : machine_error(machine, "expected protocol %d to %d, found %" PRIu64,
+                               FIRST_PROTOCOL, LAST_PROTOCOL, protocol);
+}
+
+// The length of the opcodes that follow, for readers of streams.
+static enum berth_status run_frame(struct machine *machine) {
+    uint64_t bytes = 0;
+    TRY(machine_read_number(machine, 8, &bytes));
+    return bytes <= machine_bytes_left(machine)
+               ? BERTH_OK
+               : machine_error(machine,
+                               "truncated: a frame of %" PRIu64 " bytes, %" PRIu64 " are left",
+                               bytes, machine_bytes_left(machine));
 }
 
 static enum berth_status run_stop(struct machine *machine) {
@@ -480,6 +539,18 @@ static const struct opcode opcodes[256] = {
     [0x81] = {"NEWOBJ", run_new_object, 0},
     ['b'] = {"BUILD", run_build, 0},
     ['Q'] = {"BINPERSID", run_storage, 0},
+    // Of protocols 3 to 5.
+    ['B'] = {"BINBYTES", run_bytes, 4},
+    ['C'] = {"SHORT_BINBYTES", run_bytes, 1},
+    [0x8c] = {"SHORT_BINUNICODE", run_text, 1},
+    [0x8d] = {"BINUNICODE8", run_text, 8},
+    [0x8e] = {"BINBYTES8", run_bytes, 8},
+    [0x90] = {"ADDITEMS", run_appends, 0},
+    [0x91] = {"FROZENSET", run_tuple_of_mark, 0},
+    [0x93] = {"STACK_GLOBAL", run_stacked_name, 0},
+    [0x94] = {"MEMOIZE", run_memoize, 0},
+    [0x95] = {"FRAME", run_frame, 0},
+    [0x96] = {"BYTEARRAY8", run_bytes, 8},
     // Refused, with the name in the message.
     ['0'] = {"POP", NULL, 0},
     ['1'] = {"POP_MARK", NULL, 0},
@@ -501,20 +572,9 @@ static const struct opcode opcodes[256] = {
     [0x83] = {"EXT2", NULL, 0},
     [0x84] = {"EXT4", NULL, 0},
     [0x8b] = {"LONG4", NULL, 0},
-    [0x8c] = {"SHORT_BINUNICODE", NULL, 0},
-    [0x8d] = {"BINUNICODE8", NULL, 0},
-    [0x8e] = {"BINBYTES8", NULL, 0},
-    [0x90] = {"ADDITEMS", NULL, 0},
-    [0x91] = {"FROZENSET", NULL, 0},
     [0x92] = {"NEWOBJ_EX", NULL, 0},
-    [0x93] = {"STACK_GLOBAL", NULL, 0},
-    [0x94] = {"MEMOIZE", NULL, 0},
-    [0x95] = {"FRAME", NULL, 0},
-    [0x96] = {"BYTEARRAY8", NULL, 0},
     [0x97] = {"NEXT_BUFFER", NULL, 0},
     [0x98] = {"READONLY_BUFFER", NULL, 0},
-    ['B'] = {"BINBYTES", NULL, 0},
-    ['C'] = {"SHORT_BINBYTES", NULL, 0},
 };
 
 static enum berth_status run(struct machine *machine) {

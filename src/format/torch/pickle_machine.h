@@ -21,9 +21,9 @@ struct machine {
     size_t depth, stack_capacity;
     size_t marks[PICKLE_MAX_MARKS]; // depths
     size_t mark_count;
-    uint32_t *memo; // value + 1; 0: never put
-    size_t memo_count;
-    uint32_t object_class; // value + 1; 0: no object of an unknown class
+    uint32_t *memo;              // value + 1; 0: never put
+    size_t memo_count, memoized; // the room of `memo`, and how many were put
+    uint32_t object_class;       // value + 1; 0: no object of an unknown class
     size_t value_capacity, item_capacity, text_capacity;
     uint64_t opcode_at;
     unsigned char opcode;
