@@ -392,6 +392,22 @@ static void takes_whole_numbers_as_classes(void **state) {
     pair_dataset_done(&set);
 }
 
+// In JSON only those in quotes are what the file says.
+static void refuses_rounded_numbers(void **state) {
+    const struct pair_settings settings = {
+        .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
+    (void)state;
+    assert_says(
+        failure("{\"a\":\"x\",\"l\":1}\n{\"a\":\"x\",\"l\":18446744073709551615}\n", &settings),
+        "t: line 2, column \"l\": 1.8446744073709552e+19 is beyond 64 bits, where numbers are "
+        "rounded; write it in quotes");
+    struct pair_dataset set = read_text("{\"a\":\"x\",\"l\":\"18446744073709551614\"}\n"
+                                        "{\"a\":\"x\",\"l\":\"18446744073709551615\"}\n",
+                                        &settings);
+    assert_int_equal(set.label_count, 2);
+    pair_dataset_done(&set);
+}
+
 // One word must not make each of many fractions a class.
 static void refuses_fractions_beside_words(void **state) {
     static const char *const words[] = {"N/A", "nan", "inf", "x"};
@@ -689,6 +705,7 @@ int main(void) {
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(takes_several_labels),
         cmocka_unit_test(refuses_fractions_beside_words),
+        cmocka_unit_test(refuses_rounded_numbers),
         cmocka_unit_test(takes_whole_numbers_as_classes),
         cmocka_unit_test(refuses_vectors),
         cmocka_unit_test(guesses_columns),
