@@ -57,6 +57,7 @@ static const struct name_rule rules_to_ours[] = {
     {"^module.", "", EVERYWHERE},             // torch's DataParallel, DeepSpeed, or both
     {"^model.", "", ONCE},                    // training scripts that wrap the model
     {"^0.auto_model.", "", ONCE},             // the first module of sentence-transformers
+    {"^0.model.", "", ONCE},                  // the same in its version 6
     {"embeddings.position_ids$", "embeddings.position_ids", BUFFER},
     {".gamma$", ".weight", ONCE},     // layer norms of TensorFlow, converted ones too
     {".beta$", ".bias", ONCE},        //

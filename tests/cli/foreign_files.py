@@ -160,6 +160,7 @@ def test_wrappers():
         "_forward_module.": lambda name: "_forward_module." + name,
         "module.module.": lambda name: "module.module." + name,
         "0.auto_model.": lambda name: "0.auto_model." + name.removeprefix("bert."),
+        "0.model.": lambda name: "0.model." + name.removeprefix("bert."),
         "module.0.auto_model.": lambda name: "module.0.auto_model." + name.removeprefix("bert."),
         "layers": lambda name: name.replace(".attention.", "._checkpoint_wrapped_module.attention."),
         "all": lambda name: "_fsdp_wrapped_module." + name.replace(
