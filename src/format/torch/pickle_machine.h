@@ -44,6 +44,9 @@ enum berth_status machine_read(struct machine *machine, void *to, size_t bytes);
 // Reads an unsigned little-endian number of up to 8 bytes.
 enum berth_status machine_read_number(struct machine *machine, unsigned bytes, uint64_t *number);
 
+// Appends room for a string of `bytes` bytes and its NUL; *offset is its start in `texts`.
+enum berth_status machine_new_text(struct machine *machine, size_t bytes, uint64_t *offset);
+
 struct pickle_value *machine_value(const struct machine *machine, uint32_t index);
 enum berth_status machine_push(struct machine *machine, uint32_t index);
 enum berth_status machine_push_value(struct machine *machine, struct pickle_value value);
