@@ -106,6 +106,7 @@ struct input {
     const char *name;
     char head[COMPRESSED_HEAD]; // the first bytes
     size_t head_length, at;     // how many, and how many of them were taken
+    int after_cr;               // the line before ended in CR: an LF belongs to its end
     struct encoding_reader reader;
 };
 
@@ -136,8 +137,16 @@ static void put_byte(struct input *input, char byte, struct buffer *line) {
     }
 }
 
-static int has_end(const struct buffer *line) {
-    return line->length > 0 && line->bytes[line->length - 1] == '\n';
+// Whether the line has its end, which is LF, CR LF or CR. An LF after the CR of the line before is
+// dropped: a reader of a terminal must not wait for it.
+static int has_end(struct input *input, struct buffer *line) {
+    const char last = line->length > 0 ? line->bytes[line->length - 1] : ' ';
+    if (last == '\n' && line->length == 1 && input->after_cr) {
+        input->after_cr = 0;
+        buffer_clear(line);
+        return 0;
+    }
+    return last == '\n' || last == '\r';
 }
 
 // Reads the next line without its line end; `*found` is 0 after the last one.
@@ -145,7 +154,7 @@ static enum berth_status read_line(struct input *input, struct buffer *line, int
                                    struct berth_error *error) {
     int byte = 0;
     buffer_clear(line);
-    while (!has_end(line) && !line->failed && (byte = next_byte(input)) != EOF) {
+    while (!has_end(input, line) && !line->failed && (byte = next_byte(input)) != EOF) {
         if (line->length == LINE_LIMIT) {
             return error_set(error, BERTH_BAD_DATA, "a line is longer than %zu bytes", LINE_LIMIT);
         }
@@ -161,7 +170,9 @@ static enum berth_status read_line(struct input *input, struct buffer *line, int
         return error_set_errno(error, BERTH_IO, errno, "cannot read the input");
     }
     *found = line->length > 0;
-    line->length -= (size_t)has_end(line);
+    if (has_end(input, line)) {
+        input->after_cr = line->bytes[--line->length] == '\r';
+    }
     return BERTH_OK;
 }
 

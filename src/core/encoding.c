@@ -108,6 +108,15 @@ enum berth_status encoding_normalise(const char *name, const char **bytes, size_
     return BERTH_OK;
 }
 
+void encoding_end_lines(char *text, size_t length) {
+    char *const end = text + length;
+    for (char *at = text; at < end && (at = memchr(at, '\r', (size_t)(end - at))) != NULL; at++) {
+        if (at + 1 == end || at[1] != '\n') {
+            *at = '\n';
+        }
+    }
+}
+
 enum berth_status encoding_normalise_owned(const char *name, char **bytes, char **text,
                                            size_t *length, struct berth_error *error) {
     struct buffer own = {0};
@@ -115,6 +124,7 @@ enum berth_status encoding_normalise_owned(const char *name, char **bytes, char 
     TRY(encoding_normalise(name, &at, length, &own, error));
     if (own.bytes == NULL) {
         *text = *bytes + (at - *bytes);
+        encoding_end_lines(*text, *length);
         return BERTH_OK;
     }
     buffer_put_byte(&own, '\0');
@@ -124,6 +134,7 @@ enum berth_status encoding_normalise_owned(const char *name, char **bytes, char 
     }
     memory_free(*bytes);
     *bytes = *text = own.bytes;
+    encoding_end_lines(*text, *length);
     return BERTH_OK;
 }
 

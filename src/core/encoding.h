@@ -34,8 +34,13 @@ void encoding_end(struct encoding_reader *reader, struct buffer *to);
 enum berth_status encoding_normalise(const char *name, const char **bytes, size_t *length,
                                      struct buffer *own, struct berth_error *error);
 
-// The same for a text on the heap that ends with a NUL: where a conversion is needed, *bytes
-// (memory_free) becomes the new text. *text points into *bytes and ends with a NUL.
+// Makes an LF of every CR that no LF follows. Lines then end where Python's text files end them: at
+// LF, CR LF or CR, and at no other character.
+void encoding_end_lines(char *text, size_t length);
+
+// As encoding_normalise for a text on the heap that ends with a NUL, with encoding_end_lines: where
+// a conversion is needed, *bytes (memory_free) becomes the new text. *text points into *bytes and
+// ends with a NUL.
 enum berth_status encoding_normalise_owned(const char *name, char **bytes, char **text,
                                            size_t *length, struct berth_error *error);
 

@@ -34,6 +34,26 @@ int number_parse_integer(const char *text, int64_t *value) {
     return 1;
 }
 
+int number_is_whole(const char *text) {
+    const char *first = skip_sign(text);
+    return *first != '\0' && first[strspn(first, "0123456789")] == '\0';
+}
+
+static const char *skip_zeros(const char *digits) {
+    return digits + strspn(digits, "0");
+}
+
+int number_compare_whole(const char *a, const char *b) {
+    const char *x = skip_zeros(skip_sign(a)), *y = skip_zeros(skip_sign(b));
+    const int below_x = *a == '-' && *x != '\0', below_y = *b == '-' && *y != '\0';
+    if (below_x != below_y) {
+        return below_y - below_x;
+    }
+    const size_t long_x = strlen(x), long_y = strlen(y);
+    const int order = long_x != long_y ? (long_x > long_y) - (long_x < long_y) : strcmp(x, y);
+    return below_x ? -order : order;
+}
+
 int number_parse_digits(const char *text, size_t length, int64_t *value) {
     enum { MOST = 18 }; // of which every number fits
     int64_t parsed = 0;

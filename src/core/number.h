@@ -16,7 +16,12 @@
 int number_parse_integer(const char *text, int64_t *value);
 int number_parse_real(const char *text, double *value);
 
-// The same for 1 to 18 bytes that must all be digits.
+// Whether the text is a sign, if any, and digits: a whole number of any size, and how two of them
+// compare, as for qsort.
+int number_is_whole(const char *text);
+int number_compare_whole(const char *a, const char *b);
+
+// number_parse_integer for 1 to 18 bytes that must all be digits.
 int number_parse_digits(const char *text, size_t length, int64_t *value);
 
 // Accepts "true", "yes", "on", "1" and "false", "no", "off", "0" in any case. 1 on success.

@@ -9,6 +9,7 @@
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
+#include "model/adapter.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,9 +84,27 @@ static char *home_of(const char *path) {
     return home;
 }
 
+// The file of the model that an adapter's folder names, in place of `file`, which that folder
+// lacks; `file` itself if there is no such model or file. Whoever opens the weights reports why
+// there is no such model.
+static char *file_of_base(const char *home, const char *name, char *file) {
+    char *base;
+    struct berth_error unused;
+    const enum berth_status status = adapter_find_base(home, &base, &unused);
+    char *other = base != NULL ? path_join(base, name) : NULL;
+    const int failed = status == BERTH_NO_MEMORY || (base != NULL && other == NULL);
+    const int use_other = other != NULL && file_exists(other);
+    memory_free(base);
+    memory_free(use_other || failed ? file : other);
+    return use_other || failed ? other : file;
+}
+
 char *folder_file(const char *path, const char *name) {
     char *home = home_of(path);
     char *file = home != NULL ? path_join(home, name) : NULL;
+    if (file != NULL && !file_exists(file)) {
+        file = file_of_base(home, name, file);
+    }
     memory_free(home);
     return file;
 }
@@ -233,17 +252,32 @@ static enum berth_status check_shape(const struct reading *reading, const struct
                      reading->weights.file.path, weight->entry->name, wanted, found);
 }
 
-// The tensor that the file has instead of a parameter: one whose name has the same suffix, or NULL.
+// How many of their last components two names share.
+static size_t shared_end(const char *a, const char *b) {
+    size_t i = strlen(a), k = strlen(b), shared = 0;
+    while (i > 0 && k > 0 && a[i - 1] == b[k - 1]) {
+        i--;
+        k--;
+        shared += a[i] == '.';
+    }
+    return shared + (i == 0 && k > 0 && b[k - 1] == '.') + (k == 0 && i > 0 && a[i - 1] == '.');
+}
+
+// The tensor that the file has instead of a parameter: of those that are no parameters, the one
+// whose name ends most like it. NULL: there are none.
 static const char *name_instead(const struct reading *reading, const struct param *param) {
     const char *inner = strchr(param->name, '.') + 1; // without "bert."
+    const struct weight *best = NULL;
+    size_t most = 0;
     for (size_t i = 0; i < reading->weights.count; i++) {
         const struct weight *weight = &reading->weights.list[i];
-        if (param_table_find(reading->table, weight->name) == NULL &&
-            text_ends_with(weight->name, inner)) {
-            return weight_shown_name(weight);
+        const size_t shared = shared_end(weight->name, inner) + 1;
+        if (param_table_find(reading->table, weight->name) == NULL && shared > most) {
+            most = shared;
+            best = weight;
         }
     }
-    return NULL;
+    return best != NULL ? weight_shown_name(best) : NULL;
 }
 
 static enum berth_status refuse_body(const struct reading *reading, const struct param *first,

@@ -69,16 +69,17 @@ static enum berth_status apply_settings(const json *settings, struct text_rules 
 static enum berth_status read_normalizer(const char *folder, const struct vocabulary_file *file,
                                          struct text_rules *rules, int *found,
                                          struct berth_error *error) {
-    if (file != NULL && file->has_rules) {
-        *rules = file->rules;
-        *found = 1;
-        return BERTH_OK;
-    }
+    const int is_read = file != NULL && file->has_rules;
     char *path = folder_file(folder, TOKENIZER_FILE);
     enum berth_status status = path != NULL ? BERTH_OK : path_no_memory(error);
-    *found = path != NULL && file_exists(path);
-    if (*found) {
+    *found = is_read || (path != NULL && file_exists(path));
+    if (status == BERTH_OK && is_read) {
+        *rules = file->rules;
+    } else if (status == BERTH_OK && *found) {
         status = vocabulary_file_rules(path, rules, error);
+    }
+    if (status == BERTH_OK && *found) {
+        status = vocabulary_check_rules(path, rules, error);
     }
     memory_free(path);
     return status;

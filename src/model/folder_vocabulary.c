@@ -134,22 +134,18 @@ static const json *next_token(struct token_walk *walk) {
                                                                               : NULL;
 }
 
-static enum berth_status add_lists(struct vocabulary_file *file, const char *name,
-                                   const json *object, struct berth_error *error) {
-    for (size_t i = 0; i < OTHER_TOKEN_KEYS; i++) {
-        const struct source source = {.file = name, .key = other_token_keys[i], .object = object};
-        struct token_walk walk = walk_tokens(object, other_token_keys[i]);
-        const json *token;
-        while ((token = next_token(&walk)) != NULL) {
-            TRY(add_token(file, &source, token, -1, error));
-        }
+static enum berth_status add_key(struct vocabulary_file *file, const struct source *source,
+                                 struct berth_error *error) {
+    struct token_walk walk = walk_tokens(source->object, source->key);
+    const json *token;
+    while ((token = next_token(&walk)) != NULL) {
+        TRY(add_token(file, source, token, -1, error));
     }
     return BERTH_OK;
 }
 
-// Whether the key has the token.
-static int lists(const json *object, const char *key, const char *text) {
-    struct token_walk walk = walk_tokens(object, key);
+static int lists_token(const struct source *source, const char *text) {
+    struct token_walk walk = walk_tokens(source->object, source->key);
     const json *token;
     while ((token = next_token(&walk)) != NULL) {
         const char *other = text_of(token);
@@ -215,11 +211,71 @@ struct token_files {
     json *settings, *specials, *added;
 };
 
+// --- special tokens beside BERT's ---------------------------------------------------------------
+
+#define EXTRA "extra_special_tokens"
+#define ADDITIONAL "additional_special_tokens" // the list's name before transformers 5
+#define LISTS 2
+
+static struct source in_settings(const struct token_files *files, const char *key) {
+    return (struct source){.file = SETTINGS_FILE, .key = key, .object = files->settings};
+}
+
+static struct source in_specials(const struct token_files *files, const char *key) {
+    return (struct source){.file = SPECIALS_FILE, .key = key, .object = files->specials};
+}
+
+// The lists of both files; a key that is NULL: none. In the settings the older name counts only if
+// the newer one is absent or empty.
+static void find_lists(const struct token_files *files, struct source lists[LISTS]) {
+    const json *own = json_member(files->settings, EXTRA);
+    const int is_old = json_length(own) == 0 && json_member(files->settings, ADDITIONAL) != NULL;
+    const int is_new = own != NULL && !json_is_object_value(own);
+    lists[0] = in_settings(files, is_old ? ADDITIONAL : is_new ? EXTRA : NULL);
+    lists[1] =
+        in_specials(files, json_is_array_value(json_member(files->specials, EXTRA)) ? EXTRA : NULL);
+}
+
+// special_tokens_map.json's value of a key, else that of the settings.
+static struct source find_key(const struct token_files *files, const char *key) {
+    return json_member(files->specials, key) != NULL ? in_specials(files, key)
+                                                     : in_settings(files, key);
+}
+
+// In the order of their ids in transformers 5: single tokens, objects of names and tokens, then
+// lists. A list of the older name alone is the last resort.
+static enum berth_status add_specials(struct vocabulary_file *file, const struct token_files *files,
+                                      struct berth_error *error) {
+    const struct source singles[] = {find_key(files, "bos_token"), find_key(files, "eos_token")};
+    const struct source objects[] = {in_settings(files, EXTRA), in_specials(files, EXTRA)};
+    struct source lists[LISTS];
+    find_lists(files, lists);
+    if (lists[0].key == NULL && lists[1].key == NULL) {
+        lists[0] = find_key(files, ADDITIONAL);
+    }
+    for (size_t i = 0; i < sizeof singles / sizeof *singles; i++) {
+        TRY(add_key(file, &singles[i], error));
+    }
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
+        if (json_is_object_value(json_member(objects[i].object, EXTRA))) {
+            TRY(add_key(file, &objects[i], error));
+        }
+    }
+    for (size_t i = 0; i < LISTS; i++) {
+        if (lists[i].key != NULL) {
+            TRY(add_key(file, &lists[i], error));
+        }
+    }
+    return BERTH_OK;
+}
+
 static int is_special(const struct token_files *files, const char *text) {
-    int found = 0;
-    for (size_t i = 0; i < OTHER_TOKEN_KEYS; i++) {
-        found |= lists(files->settings, other_token_keys[i], text);
-        found |= lists(files->specials, other_token_keys[i], text);
+    const struct source bos = find_key(files, "bos_token"), eos = find_key(files, "eos_token");
+    struct source lists[LISTS];
+    int found = lists_token(&bos, text) || lists_token(&eos, text);
+    find_lists(files, lists);
+    for (size_t i = 0; i < LISTS; i++) {
+        found |= lists[i].key != NULL && lists_token(&lists[i], text);
     }
     return found;
 }
@@ -272,8 +328,9 @@ static enum berth_status add_tokens(struct vocabulary_file *file, const struct t
         TRY(check_names(SPECIALS_FILE, files->specials, error));
         TRY(add_all_numbered(file, files, &by_text, error));
     }
-    TRY(add_lists(file, SETTINGS_FILE, files->settings, error));
-    return has_ids ? BERTH_OK : add_lists(file, SPECIALS_FILE, files->specials, error);
+    const struct token_files known = {.settings = files->settings,
+                                      .specials = has_ids ? NULL : files->specials};
+    return add_specials(file, &known, error);
 }
 
 static enum berth_status read_additions(const char *folder, struct vocabulary_file *file,

@@ -5,6 +5,7 @@
 #include "core/words.h"
 #include "format/containers/containers.h"
 #include "format/containers/shards.h"
+#include "model/adapter.h"
 #include "model/folder.h"
 
 #include <string.h>
@@ -13,13 +14,16 @@
 static const char *const weights_files[] = {FOLDER_WEIGHTS, (FOLDER_WEIGHTS SHARDS_ENDING),
                                             "pytorch_model.bin",
                                             ("pytorch_model.bin" SHARDS_ENDING)};
+// Names that training scripts give, where there is nothing else: torch's tutorials, and Lightning's
+// newest checkpoint.
+static const char *const script_files[] = {"model.pt", "last.ckpt"};
+#define COUNT(list) (sizeof(list) / sizeof *(list))
 
-// The path of the weights: a file of the list, or else one whose format has no fixed file name;
-// NULL if there are none.
-static enum berth_status find_weights(const char *folder, char **path, struct berth_error *error) {
-    enum { COUNT = sizeof weights_files / sizeof *weights_files };
-    for (size_t i = 0; i < COUNT; i++) {
-        *path = path_join(folder, weights_files[i]);
+// The path of the first file of the list that exists; NULL: none.
+static enum berth_status find_file(const char *folder, const char *const *list, size_t count,
+                                   char **path, struct berth_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        *path = path_join(folder, list[i]);
         if (*path == NULL) {
             return path_no_memory(error);
         }
@@ -28,7 +32,31 @@ static enum berth_status find_weights(const char *folder, char **path, struct be
         }
         memory_free(*path);
     }
-    return tensor_file_find_in(folder, path, error);
+    *path = NULL;
+    return BERTH_OK;
+}
+
+// The path of the weights: a file of the first list, or else one whose format has no fixed file
+// name, or else one of the other list; NULL if there are none.
+static enum berth_status find_own(const char *folder, char **path, struct berth_error *error) {
+    TRY(find_file(folder, weights_files, COUNT(weights_files), path, error));
+    if (*path == NULL) {
+        TRY(tensor_file_find_in(folder, path, error));
+    }
+    return *path != NULL ? BERTH_OK
+                         : find_file(folder, script_files, COUNT(script_files), path, error);
+}
+
+// The same; those of an adapter's model may be in the folder that the adapter names.
+static enum berth_status find_weights(const char *folder, char **path, struct berth_error *error) {
+    char *base = NULL;
+    TRY(find_own(folder, path, error));
+    enum berth_status status = *path == NULL ? adapter_find_base(folder, &base, error) : BERTH_OK;
+    if (base != NULL) {
+        status = find_own(base, path, error);
+    }
+    memory_free(base);
+    return status;
 }
 
 enum berth_status folder_holds_weights(const char *folder, int *found, struct berth_error *error) {
@@ -51,9 +79,9 @@ static const struct foreign_row {
     {"flax_model.msgpack", "a file of weights for Flax",
      "load it with from_pretrained(..., from_flax=True) of transformers 4 and save_pretrained"},
     {"adapter_model.safetensors", "an adapter of PEFT without its model",
-     "merge both with merge_and_unload and save_pretrained"},
+     "name its folder, with its adapter_config.json"},
     {"adapter_model.bin", "an adapter of PEFT without its model",
-     "merge both with merge_and_unload and save_pretrained"},
+     "name its folder, with its adapter_config.json"},
     {"*.distcp", "a shard of torch.distributed.checkpoint (FSDP)",
      "join the shards: python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER "
      "FOLDER/pytorch_model.bin"},
@@ -82,6 +110,33 @@ static enum berth_status refuse_foreign(const char *path, void *context,
     return BERTH_OK;
 }
 
+// --- weights under other names ------------------------------------------------------------------
+
+// Whether a file of that name may hold a model's weights.
+static int may_be_weights(const char *name) {
+    static const char *const endings[] = {".safetensors", ".bin", ".pt", ".pth", ".ckpt"};
+    static const char *const others[] = {"optimizer", "scheduler",     "scaler",
+                                         "rng_state", "training_args", "random_states"};
+    int may = 0;
+    for (size_t i = 0; i < COUNT(endings); i++) {
+        may |= name_has_suffix(name, endings[i]);
+    }
+    for (size_t i = 0; i < COUNT(others); i++) {
+        may &= strncmp(name, others[i], strlen(others[i])) != 0;
+    }
+    return may;
+}
+
+static enum berth_status refuse_renamed(const char *path, void *context,
+                                        struct berth_error *error) {
+    return !may_be_weights(path_name(path)) || !file_exists(path)
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_INPUT,
+                           "%s: no weights under a usual name in this folder; if they are in "
+                           "\"%s\", name that file instead of the folder: %s",
+                           (const char *)context, path_name(path), path);
+}
+
 static enum berth_status open_path(const char *path, struct tensor_file *file,
                                    struct berth_error *error) {
     if (file_exists(path)) {
@@ -96,9 +151,19 @@ enum berth_status folder_open_weights(const char *path, struct tensor_file *file
     if (!dir_exists(path)) {
         return open_path(path, file, error);
     }
+    int is_adapter;
+    TRY(adapter_is_in(path, &is_adapter, error));
     TRY(find_weights(path, &found, error));
+    if (found == NULL && is_adapter) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: this adapter's model is neither in the folder nor, by the name in "
+                         "\"base_model_name_or_path\" of its " ADAPTER_CONFIG
+                         ", a folder or a model in the cache; write the model's folder there",
+                         path);
+    }
     if (found == NULL) {
         TRY(dir_each(path, refuse_foreign, NULL, error));
+        TRY(dir_each(path, refuse_renamed, (void *)path, error));
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no weights in this folder: expected " FOLDER_WEIGHTS
                          ", pytorch_model.bin, an index of either split into several files, a "
@@ -107,5 +172,11 @@ enum berth_status folder_open_weights(const char *path, struct tensor_file *file
     }
     enum berth_status status = tensor_file_open(file, found, error);
     memory_free(found);
+    if (status == BERTH_OK && is_adapter) {
+        status = adapter_merge(path, file, error);
+        if (status != BERTH_OK) {
+            tensor_file_close(file);
+        }
+    }
     return status;
 }

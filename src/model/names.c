@@ -39,19 +39,25 @@ static const struct name_rule rules_to_ours[] = {
     {"/layer_", "/layer/", ONCE},
     {"/", ".", EVERYWHERE},
 
-    {"_orig_mod.", "", EVERYWHERE},           // torch.compile
-    {"^optimizer.", NULL, ONCE},              // of checkpoints: moments and copies
-    {"^optimizer_state_dict.", NULL, ONCE},   //
-    {"^master params.", NULL, ONCE},          //
-    {"^optimizer_states.", NULL, ONCE},       // of Lightning's checkpoints
-    {"^callbacks.", NULL, ONCE},              //
+    {"_orig_mod.", "", EVERYWHERE},                  // torch.compile
+    {"_forward_module.", "", EVERYWHERE},            // Lightning's Fabric
+    {"_fsdp_wrapped_module.", "", EVERYWHERE},       // torch's FSDP
+    {"_checkpoint_wrapped_module.", "", EVERYWHERE}, // torch's activation checkpointing
+    {"^optimizer.", NULL, ONCE},                     // of checkpoints: moments and copies
+    {"^optimizer_state_dict.", NULL, ONCE},          //
+    {"^master params.", NULL, ONCE},                 //
+    {"^optimizer_states.", NULL, ONCE},              // of Lightning's checkpoints
+    {"^callbacks.", NULL, ONCE},                     //
     {"^frozen_param_fragments.", NULL, ONCE}, // of DeepSpeed's: its copies of frozen parameters
     {"^berth.", NULL, ONCE},                  // Berth's own part of ckpt_N.pt
+    {"^base_model.model.", "", ONCE},         // adapters of PEFT
     {"^model_state_dict.", "", ONCE},         // of checkpoints: the model
     {"^state_dict.", "", ONCE},               //
     {"^model.", "", ONCE},                    //
-    {"^module.", "", ONCE},                   // torch's DataParallel, DeepSpeed
+    {"^module.", "", EVERYWHERE},             // torch's DataParallel, DeepSpeed, or both
     {"^model.", "", ONCE},                    // training scripts that wrap the model
+    {"^0.auto_model.", "", ONCE},             // the first module of sentence-transformers
+    {"^0.model.", "", ONCE},                  // the same in its version 6
     {"embeddings.position_ids$", "embeddings.position_ids", BUFFER},
     {".gamma$", ".weight", ONCE},     // layer norms of TensorFlow, converted ones too
     {".beta$", ".bias", ONCE},        //

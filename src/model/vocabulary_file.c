@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/vocabulary_file.h"
 
+#include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -50,7 +51,14 @@ static enum berth_status read_rules(const json *object, const char *path, struct
         TRY(json_get_boolean(normalizer, path, "strip_accents", &strip, error));
     }
     rules->strip_accents = strip;
-    return clean ? BERTH_OK : refuse(path, "normalizer.clean_text", "true", "false", error);
+    rules->keeps_controls = !clean;
+    return BERTH_OK;
+}
+
+enum berth_status vocabulary_check_rules(const char *path, const struct text_rules *rules,
+                                         struct berth_error *error) {
+    return !rules->keeps_controls ? BERTH_OK
+                                  : refuse(path, "normalizer.clean_text", "true", "false", error);
 }
 
 enum berth_status vocabulary_file_rules(const char *path, struct text_rules *rules,
@@ -316,6 +324,7 @@ enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file 
     if (!vocabulary_file_is_json(path)) {
         file->rules = text_rules_default;
         TRY(file_read(path, FILE_LIMIT, &file->bytes, &file->length, error));
+        encoding_end_lines(file->bytes, file->length);
         trim_lines(file);
         return BERTH_OK;
     }
@@ -339,20 +348,18 @@ void vocabulary_file_done(struct vocabulary_file *file) {
 
 // --- adding tokens ------------------------------------------------------------------------------
 
-// The number of the line that is the token, or of all lines.
+// The number of the last line that is the token, or of all lines.
 static size_t find_line(const struct vocabulary_file *file, const char *text) {
     const size_t length = strlen(text);
-    size_t line = 0;
+    size_t line = 0, found = SIZE_MAX;
     for (size_t at = 0; at < file->length; line++) {
         const char *start = file->bytes + at, *end = memchr(start, '\n', file->length - at);
         size_t size = end != NULL ? (size_t)(end - start) : file->length - at;
         at += size + 1;
         size -= size > 0 && start[size - 1] == '\r';
-        if (size == length && memcmp(start, text, length) == 0) {
-            return line;
-        }
+        found = size == length && memcmp(start, text, length) == 0 ? line : found;
     }
-    return line;
+    return found != SIZE_MAX ? found : line;
 }
 
 // Appends a line that ends as the first one does.

@@ -19,6 +19,7 @@ struct text_rules {
     int lower_case;
     int strip_accents;          // -1: as lower_case
     int tokenize_chinese_chars; // each ideograph is a word
+    int keeps_controls;         // control characters are not dropped: not supported
 };
 extern const struct text_rules text_rules_default; // the rules of an uncased BERT
 
@@ -64,6 +65,10 @@ const char *vocabulary_file_first_added(const struct vocabulary_file *file);
 enum berth_status vocabulary_added_flags(const json *token, const char *name, unsigned *flags,
                                          struct berth_error *error);
 
+// BERTH_CONFIG if the rules of that file are not supported. Ask it where they are used: BERT's
+// class of tokenizer has its own rules.
+enum berth_status vocabulary_check_rules(const char *path, const struct text_rules *rules,
+                                         struct berth_error *error);
 // Reads the rules from the normalizer of the tokenizer.json at `path`; BERTH_CONFIG if it is not
 // BERT's.
 enum berth_status vocabulary_file_rules(const char *path, struct text_rules *rules,

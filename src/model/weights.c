@@ -297,13 +297,17 @@ static int have_one_shape(const struct weight *a, const struct weight *b) {
     return a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
-static void mark_ties(struct weights *weights) {
+// A copy without its source is the parameter itself, as for Hugging Face, which ties both.
+static void settle_ties(struct weights *weights) {
     for (size_t i = 0; i < WEIGHT_TIES; i++) {
         struct weight *copy = (struct weight *)weights_find(weights, weight_ties[i].copy);
         const struct weight *source = weights_find(weights, weight_ties[i].source);
         if (copy != NULL && source != NULL) {
             const struct tensor_entry *a = copy->entry, *b = source->entry;
             copy->tied = a->begin == b->begin && a->end == b->end && have_one_shape(copy, source);
+        } else if (copy != NULL) {
+            snprintf(copy->name, sizeof copy->name, "%s", weight_ties[i].source);
+            sort(weights);
         }
     }
 }
@@ -359,7 +363,7 @@ enum berth_status weights_open(struct weights *weights, const char *path, int64_
     }
     TRY_DONE(check_names(weights, error));
     TRY_DONE(check_architecture(weights, error));
-    mark_ties(weights);
+    settle_ties(weights);
     if (vocab_size > 0) {
         hide_padding(weights, vocab_size);
     }

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIGHT_NAME_SIZE 128
+#define WEIGHT_NAME_SIZE 256
 
 struct weight {
     char name[WEIGHT_NAME_SIZE];           // our name; truncated if it could not be translated

@@ -76,7 +76,7 @@ void token_list_done(struct token_list *list);
 // Reads a vocabulary: one token per line, whose number from 0 is its id; lines end in LF, or all in
 // CR LF.
 // Errors: missing file (BERTH_NO_INPUT), empty file, invalid UTF-8 with its offset, byte order
-// mark, NUL, duplicate tokens, no [UNK] (BERTH_BAD_DATA).
+// mark, NUL, no [UNK] (BERTH_BAD_DATA).
 enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_options *options,
                                  struct tokenizer **tokenizer, struct berth_error *error);
 // As tokenizer_open for a vocabulary in memory; messages call it `name`.

@@ -74,24 +74,21 @@ static int compare(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static enum berth_status check_duplicates(const char *name, const struct trie_string *strings,
-                                          size_t count, struct berth_error *error) {
-    for (size_t i = 1; i < count; i++) {
-        if (strings[i].length == strings[i - 1].length &&
-            memcmp(strings[i].bytes, strings[i - 1].bytes, strings[i].length) == 0) {
-            return error_set(
-                error, BERTH_BAD_DATA,
-                "%s: line %d: duplicate of the token in line %d, so its id is ambiguous; "
-                "replace one of them with a new placeholder, such as [unused9999], so that the "
-                "other tokens keep their ids",
-                name, strings[i].id + 1, strings[i - 1].id + 1);
-        }
+// Keeps the last line of each token, as transformers does, which reads the lines into a dictionary;
+// returns the number of tokens.
+static size_t drop_duplicates(struct trie_string *strings, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int is_same =
+            i > 0 && strings[i].length == strings[kept - 1].length &&
+            memcmp(strings[i].bytes, strings[kept - 1].bytes, strings[i].length) == 0;
+        kept -= (size_t)is_same;
+        strings[kept++] = strings[i];
     }
-    return BERTH_OK;
+    return kept;
 }
 
-static enum berth_status build_trie(struct vocabulary *vocabulary, const char *name,
-                                    struct berth_error *error) {
+static enum berth_status build_trie(struct vocabulary *vocabulary, struct berth_error *error) {
     struct trie_string *strings = memory_array(vocabulary->count, sizeof *strings);
     if (strings == NULL) {
         return error_no_memory(error, vocabulary->count * sizeof *strings, "the vocabulary");
@@ -102,11 +99,12 @@ static enum berth_status build_trie(struct vocabulary *vocabulary, const char *n
                                           vocabulary->starts[i + 1] - start - 1, (int32_t)i};
     }
     qsort(strings, vocabulary->count, sizeof *strings, compare);
-    enum berth_status status = check_duplicates(name, strings, vocabulary->count, error);
-    if (status == BERTH_OK && !trie_build(&vocabulary->trie, strings, vocabulary->count)) {
-        status = error_no_memory(error, vocabulary->starts[vocabulary->count],
-                                 "the vocabulary's search tree");
-    }
+    const size_t tokens = drop_duplicates(strings, vocabulary->count);
+    const enum berth_status status =
+        trie_build(&vocabulary->trie, strings, tokens)
+            ? BERTH_OK
+            : error_no_memory(error, vocabulary->starts[vocabulary->count],
+                              "the vocabulary's search tree");
     memory_free(strings);
     return status;
 }
@@ -128,7 +126,7 @@ enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *nam
             error_no_memory(error, length + lines * sizeof *vocabulary->starts, "the vocabulary");
     } else {
         cut_lines(vocabulary, bytes, length);
-        status = build_trie(vocabulary, name, error);
+        status = build_trie(vocabulary, error);
     }
     if (status != BERTH_OK) {
         vocabulary_done(vocabulary);

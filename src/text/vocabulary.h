@@ -14,8 +14,8 @@ struct vocabulary {
 };
 
 // Reads the bytes of a vocabulary file; messages call it `name`. Lines end in LF, or all of them in
-// CR LF; nothing else is stripped. Errors (BERTH_BAD_DATA): no lines, a byte order mark, ill-formed
-// UTF-8, a NUL byte, a duplicate token.
+// CR LF; nothing else is stripped. Of equal lines the last is the token's. Errors (BERTH_BAD_DATA):
+// no lines, a byte order mark, ill-formed UTF-8, a NUL byte.
 enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *name,
                                   const char *bytes, size_t length, struct berth_error *error);
 void vocabulary_done(struct vocabulary *vocabulary);

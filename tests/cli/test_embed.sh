@@ -23,6 +23,13 @@ cmp -s "$out" "$work/expected.jsonl" || fail "- is standard output"
 what="berth embed < texts"
 "$BERTH" embed --model "$golden" $small <"$work/texts.txt" >"$out" 2>"$err"
 cmp -s "$out" "$work/expected.jsonl" || fail "standard input is read like a file"
+# Lines end as in Python's text files.
+printf 'the red ball of anna is blue .\r\r\nwho has a coat ?\rben' >"$work/ends.txt"
+run embed --model "$golden" $small "$work/ends.txt"
+cmp -s "$out" "$work/expected.jsonl" || fail "a lone CR does not end a line"
+printf 'the\x0bred\fball\342\200\250of\342\200\251anna\302\205is\n' >"$work/inside.txt"
+run embed --model "$golden" $small "$work/inside.txt"
+[ "$(wc -l <"$out")" -eq 1 ] || fail "another character than LF and CR ends a line"
 run embed --model "$golden" $small -o "$work/e.npy" "$work/texts.txt"
 expect_code 0
 head -c 128 "$work/e.npy" | grep -aqF "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 24), }" ||

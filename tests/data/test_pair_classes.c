@@ -95,6 +95,16 @@ static void takes_the_order_of_a_model(void **state) {
     assert_int_equal(pairs_relabel(&set, order + 1, 2, &error), BERTH_BAD_DATA);
     assert_string_equal(error.message, "t: line 3: the model has no label \"dog\"; expected "
                                        "one of \"bee\", \"CAT\"");
+    static const char *const numbers[] = {"1", "2"};
+    struct pair_settings as_classes = plain;
+    as_classes.target = PAIR_CLASS;
+    struct pair_dataset fractions = read_text("a\tl\nx\t2\nx\t0.5\n", &as_classes);
+    assert_int_equal(pairs_relabel(&fractions, numbers, 2, &error), BERTH_BAD_DATA);
+    assert_string_equal(error.message,
+                        "t: line 3: the model has no label \"0.5\"; expected one of \"1\", \"2\"; "
+                        "if the labels are numbers, not classes, train with problem_type "
+                        "regression");
+    pair_dataset_done(&fractions);
     assert_int_equal(set.label_count, 3); // as it was
     assert_int_equal(set.examples[0].label, 1);
     assert_int_equal(pairs_relabel(&set, order, 5, &error), BERTH_OK);

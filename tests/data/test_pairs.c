@@ -373,6 +373,41 @@ static void takes_several_labels(void **state) {
     assert_says(failure("{\"a\":\"x\",\"l\":[]}\n", &settings), "t: no example has a label");
 }
 
+// Whole numbers are classes in the order of numbers, however large: ids and hashes do not fit into
+// 64 bits.
+static void takes_whole_numbers_as_classes(void **state) {
+    static const char *const names[] = {
+        "-18446744073709551617", "-3", "0", "007", "7", "10", "18446744073709551614",
+        "18446744073709551615"};
+    static const char text[] =
+        "a\tl\nx\t18446744073709551615\nx\t10\nx\t7\nx\t-3\nx\t18446744073709551614\nx\t007\n"
+        "x\t0\nx\t-18446744073709551617\n";
+    (void)state;
+    struct pair_dataset set = read_text(text, &plain);
+    assert_int_equal(set.target, PAIR_CLASS);
+    assert_int_equal(set.label_count, sizeof names / sizeof *names);
+    for (size_t i = 0; i < set.label_count; i++) {
+        assert_string_equal(set.labels[i], names[i]);
+    }
+    pair_dataset_done(&set);
+}
+
+// In JSON only those in quotes are what the file says.
+static void refuses_rounded_numbers(void **state) {
+    const struct pair_settings settings = {
+        .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
+    (void)state;
+    assert_says(
+        failure("{\"a\":\"x\",\"l\":1}\n{\"a\":\"x\",\"l\":18446744073709551615}\n", &settings),
+        "t: line 2, column \"l\": 1.8446744073709552e+19 is beyond 64 bits, where numbers are "
+        "rounded; write it in quotes");
+    struct pair_dataset set = read_text("{\"a\":\"x\",\"l\":\"18446744073709551614\"}\n"
+                                        "{\"a\":\"x\",\"l\":\"18446744073709551615\"}\n",
+                                        &settings);
+    assert_int_equal(set.label_count, 2);
+    pair_dataset_done(&set);
+}
+
 // One word must not make each of many fractions a class.
 static void refuses_fractions_beside_words(void **state) {
     static const char *const words[] = {"N/A", "nan", "inf", "x"};
@@ -670,6 +705,8 @@ int main(void) {
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(takes_several_labels),
         cmocka_unit_test(refuses_fractions_beside_words),
+        cmocka_unit_test(refuses_rounded_numbers),
+        cmocka_unit_test(takes_whole_numbers_as_classes),
         cmocka_unit_test(refuses_vectors),
         cmocka_unit_test(guesses_columns),
         SCRATCH_TEST(guesses_columns_of_embeddings),

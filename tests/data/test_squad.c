@@ -127,6 +127,7 @@ static void reads_flat_records(void **state) {
     check_flat("[" FLAT("a") "," FLAT("b") "]", 2);
     check_flat("{\"version\":\"x\",\"data\":[" FLAT("a") "," FLAT("b") "]}", 2);
     check_flat(FLAT("a") "\n" FLAT("b") "\n\n  " FLAT("c") "\r\n", 3);
+    check_flat(FLAT("a") "\r" FLAT("b") "\r\r" FLAT("c") "\r", 3); // Python's lines
     check_flat(FLAT("a"), 1);
     check_flat(" \n" FLAT("a") "\n", 1);
     struct squad_dataset set =

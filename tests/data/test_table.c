@@ -70,14 +70,16 @@ static void reads_tsv(void **state) {
     expect_cells("a\tb\n\"x, \\t\ty\"\n", &tsv,
                  "a|b|/\"x, \\t|y\"|;"); // quotes are ordinary characters
     expect_cells("\n\r\na\tb\n\n1\t2\r\n\n", &tsv, "a|b|/1|2|;");
-    expect_cells("a\tb\n1\rx\t2\n", &tsv, "a|b|/1\rx|2|;");
-    expect_cells("a\nx\n\ny\r\n", &tsv, "a|/x|;|;y|;"); // one column: an empty line is a row
+    expect_cells("a\tb\r1\t2\r\r\n3\t4\x0B\xE2\x80\xA8\xC2\x85\f", &tsv,
+                 "a|b|/1|2|;3|4\x0B\xE2\x80\xA8\xC2\x85\f|;"); // only these end lines
+    expect_cells("a\nx\n\ny\r\n", &tsv, "a|/x|;|;y|;");        // one column: an empty line is a row
     expect_cells("caf\xC3\xA9\t\xE4\xB8\x96\n1\t2\n", &tsv, "caf\xC3\xA9|\xE4\xB8\x96|/1|2|;");
 }
 
 static void reads_csv(void **state) {
     expect_cells("a,b\n1,2\n3,4", &csv, "a|b|/1|2|;3|4|;");
     expect_cells("a,b\r\n\"1\",\"2\"\r\n", &csv, "a|b|/1|2|;");
+    expect_cells("a,b\r\"1\",\"2\"\r3,4\r", &csv, "a|b|/1|2|;3|4|;");
     expect_cells("\"a,b\",\"c\"\"d\"\n\"x\ny\r\nz\",\"\"\n", &csv, "a,b|c\"d|/x\ny\r\nz||;");
     expect_cells("a,b\n\"\"\"\",\" \"\n", &csv, "a|b|/\"| |;");
     expect_cells("\xEF\xBB\xBF"
@@ -187,8 +189,8 @@ static void names_what_is_wrong(void **state) {
         {"a,b\n\xC3\xA9,x\"y\"\n", &csv, "t: line 2, column 4: a quote in an unquoted field"},
         {"a,b\n\"\xC3\xA9\"\"\xC3\xA9\",\xC3\xA9\"\n", &csv,
          "t: line 2, column 9: a quote in an unquoted"},
-        {"a,b\n1,2\r3,4\n", &csv, "t: line 2, column 4: a CR without LF"},
-        {"a,b\n1,2\r", &csv, "t: line 2, column 4: a CR without LF"},
+        {"a,b\n1,2\r3,4,5\n", &csv, "t: line 3: the row has 3 fields"},
+        {"{\"a\":1}\r{\"a\":\r", &json_lines, "t: line 2: JSON: line 1, column 5"},
         {"{\"a\":1}\n{\"a\":\n", &json_lines, "t: line 2: JSON: line 1, column 5"},
         {"{\"a\":1}\n{\"a\":1,\"a\":2}\n", &json_lines, "t: line 2: JSON: line 1, column"},
         {"{\"a\":1}\n[1]\n", &json_lines, "t: line 2, column 1: expected one JSON object per line"},

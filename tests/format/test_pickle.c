@@ -108,6 +108,33 @@ static void test_containers(void **state) {
     pickle_done(&pickle);
 }
 
+// The opcodes of protocols 3 to 5: byte strings, strings of each length, sets, names from the
+// stack, and a memo without numbers.
+static void test_later_protocols(void **state) {
+    (void)state;
+    struct pickle pickle =
+        read_good((struct raw)RAW(
+                      "\x80\4\x95\2\0\0\0\0\0\0\0}\x94(\x8c\1"
+                      "b\x94"
+                      "C\1x\x94\x8c\1"
+                      "cB\1\0\0\0\xff\x8d\1\0\0\0\0\0\0\0u\x8e\1\0\0\0\0\0\0\0y\x8c\1s\x8f(K\1\x90"
+                      "\x8c\1"
+                      "f(K\1\x91\x8c\1m\x8c\x0b"
+                      "collections\x94\x8c\x0bOrderedDict\x94\x93\x94)R\x94\x8c\1n"
+                      "h\5\x8c\1ph\2\x8c\1z\x96\1\0\0\0\0\0\0\0zu."),
+                  PICKLE_KNOWN_NAMES);
+    const struct pickle_value *root = pickle.root;
+    assert_string_equal(pickle_text(&pickle, pickle_member(&pickle, root, "b")), "x");
+    assert_true(pickle_is(pickle_member(&pickle, root, "c"), PICKLE_OPAQUE));
+    assert_string_equal(pickle_text(&pickle, pickle_member(&pickle, root, "u")), "y");
+    assert_int_equal(pickle_length(pickle_member(&pickle, root, "s")), 1);
+    assert_int_equal(pickle_length(pickle_member(&pickle, root, "f")), 1);
+    assert_true(pickle_is(pickle_member(&pickle, root, "m"), PICKLE_DICT));
+    assert_true(pickle_is(pickle_member(&pickle, root, "n"), PICKLE_NAME));
+    assert_string_equal(pickle_text(&pickle, pickle_member(&pickle, root, "p")), "x");
+    pickle_done(&pickle);
+}
+
 // Keys match as a whole, not by prefix.
 static void test_keys_are_whole(void **state) {
     (void)state;
@@ -309,7 +336,13 @@ static void test_malformed(void **state) {
     } cases[] = {
         {RAW(""), "byte 0: STOP: truncated: 1 bytes are needed, 0 are left"},
         {RAW("\x80"), "byte 0: PROTO: truncated: 1 bytes are needed"},
-        {RAW("\x80\4N."), "byte 0: PROTO: expected protocol 2, found 4"},
+        {RAW("\x80\6N."), "byte 0: PROTO: expected protocol 2 to 5, found 6"},
+        {RAW("\x80\1N."), "byte 0: PROTO: expected protocol 2 to 5, found 1"},
+        {RAW("\x80\4\x95\3\0\0\0\0\0\0\0N."), "FRAME: truncated: a frame of 3 bytes, 2 are left"},
+        {RAW("\x80\4\x94N."), "MEMOIZE: the stack is empty"},
+        {RAW("\x80\4K\1\x8c\1a\x93."), "STACK_GLOBAL: expected names of at most 255 bytes"},
+        {RAW("\x80\4\x8c\1a\x8c\3a b\x93."), "STACK_GLOBAL: a name with byte 0x20"},
+        {RAW("\x80\4\x8d\0\0\0\0\1\0\0\0."), "BINUNICODE8: a string of 4294967296 bytes"},
         {RAW(PROTO "N"), "byte 3: STOP"},
         {RAW(PROTO "."), "byte 2: STOP: 0 values and 0 marks are left"},
         {RAW(PROTO "NN."), "2 values and 0 marks"},
@@ -417,15 +450,14 @@ static void test_opcodes(void **state) {
     (void)state;
     static const char known[] = "\x80.(N\x88\x89KMJ\x8aGXU)\x85\x86\x87t]\x8f"
                                 "ae}suqrhjcR\x81"
-                                "bQ";
+                                "bQBC\x8c\x8d\x8e\x90\x91\x93\x94\x95\x96";
     static const struct {
         unsigned char code;
         const char *name;
-    } named[] = {{'i', "INST"},        {'o', "OBJ"},    {0x93, "STACK_GLOBAL"}, {0x82, "EXT1"},
-                 {0x83, "EXT2"},       {0x84, "EXT4"},  {'P', "PERSID"},        {0x92, "NEWOBJ_EX"},
-                 {'0', "POP"},         {'S', "STRING"}, {0x95, "FRAME"},        {0x94, "MEMOIZE"},
-                 {0x8b, "LONG4"},      {'I', "INT"},    {0x97, "NEXT_BUFFER"},  {'d', "DICT"},
-                 {0xff, "opcode 0xff"}};
+    } named[] = {{'i', "INST"},   {'o', "OBJ"},         {0x82, "EXT1"},      {0x83, "EXT2"},
+                 {0x84, "EXT4"},  {'P', "PERSID"},      {0x92, "NEWOBJ_EX"}, {'0', "POP"},
+                 {'S', "STRING"}, {0x8b, "LONG4"},      {'I', "INT"},        {0x97, "NEXT_BUFFER"},
+                 {'d', "DICT"},   {0xff, "opcode 0xff"}};
     size_t refused = 0;
     for (int code = 0; code < 256; code++) {
         char bytes[] = {'\x80', 2, 'N', (char)code, 'N', '.'};
@@ -517,6 +549,7 @@ int main(void) {
         SCRATCH_TEST(test_numbers),
         SCRATCH_TEST(test_containers),
         SCRATCH_TEST(test_keys_are_whole),
+        SCRATCH_TEST(test_later_protocols),
         SCRATCH_TEST(test_containers_that_grow),
         SCRATCH_TEST(test_texts),
         SCRATCH_TEST(test_memo),

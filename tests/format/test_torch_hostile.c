@@ -180,12 +180,13 @@ static const struct {
     {RAW(PROTO "(S'touch hacked'\niposix\nsystem\n."), 9}, // INST
     {RAW(PROTO "(" COMMAND "iposix\nsystem\n."), 9},       // INST
     {RAW(PROTO "(" SYSTEM COMMAND "o."), 9},               // OBJ
-    {RAW(PROTO TEXT("\5", "posix") TEXT("\6", "system") "\x93" COMMAND "\x85R."), 9},
-    {RAW("\x80\4\x8c\5posix\x8c\6system\x93\x8c\4true\x85R."), 9}, // protocol 4
-    {RAW("cposix\nsystem\n(S'true'\ntR."), 9},                     // protocol 0
-    {RAW(PROTO "\x82\1."), 9},                                     // EXT1
-    {RAW(PROTO "\x83\1\0."), 9},                                   // EXT2
-    {RAW(PROTO "\x84\1\0\0\0."), 9},                               // EXT4
+    {RAW(PROTO TEXT("\5", "posix") TEXT("\6", "system") "\x93" COMMAND "\x85R."), PICKLE_CALLS},
+    {RAW("\x80\4\x8c\5posix\x8c\6system\x93\x8c\4true\x85R."), PICKLE_CALLS}, // protocol 4
+    {RAW("\x80\4\x8c\5posix\x8c\6system\x93)}\x92."), 9},                     // NEWOBJ_EX
+    {RAW("cposix\nsystem\n(S'true'\ntR."), 9},                                // protocol 0
+    {RAW(PROTO "\x82\1."), 9},                                                // EXT1
+    {RAW(PROTO "\x83\1\0."), 9},                                              // EXT2
+    {RAW(PROTO "\x84\1\0\0\0."), 9},                                          // EXT4
     {RAW(PROTO "\x84\1\0\0\0)R."), 9},
     {RAW(PROTO "ccopyreg\n_extension_registry\nU\1aK\1s."), 9},
     {RAW(PROTO "Pposix.system\n."), 9}, // PERSID

@@ -310,8 +310,8 @@ static void test_foreign_weights(void **state) {
         const char *name, *what, *remedy;
     } cases[] = {{"tf_model.h5", "weights for Keras", "from_tf=True"},
                  {"flax_model.msgpack", "weights for Flax", "from_flax=True"},
-                 {"adapter_model.safetensors", "an adapter of PEFT", "merge_and_unload"},
-                 {"adapter_model.bin", "an adapter of PEFT", "merge_and_unload"},
+                 {"adapter_model.safetensors", "an adapter of PEFT", "its adapter_config.json"},
+                 {"adapter_model.bin", "an adapter of PEFT", "its adapter_config.json"},
                  {"__0_0.distcp", "a shard of torch.distributed.checkpoint", "dcp_to_torch"},
                  {"bert_model.ckpt", "a TensorFlow checkpoint of version 1", "version 2"},
                  {"saved_model.pb", "a SavedModel", "by name"},

@@ -22,7 +22,7 @@ static void make_source(void) {
     scratch_write("source/special_tokens_map.json", "{\"unk_token\": \"<unk>\"}");
 }
 
-static const struct text_rules cased = {0, -1, 1};
+static const struct text_rules cased = {.strip_accents = -1, .tokenize_chinese_chars = 1};
 
 static void copy(const char *source, const char *vocab, const struct text_rules *rules) {
     struct berth_error error;
@@ -432,7 +432,7 @@ static void test_added_tokens(void **state) {
         {"{" BERTS "}", "{}", "{\"<q>\": 3}", "a\n<q>\n", "<q> ", 1},
         {"{" BERTS ", \"extra_special_tokens\": [\"a\"]}", "{}", "{}", "a\n<q>\n", "<q> a ", 1},
         {"{" BERTS "}", "{\"additional_special_tokens\": [\"<y>\"]}", "{\"<y>\": 4, \"<x>\": 3}",
-         "a\n<x>\n<y>\n", "<x>~ <y> ", 0},
+         "a\n<x>\n<y>\n", "<x>~ <y>~ ", 0},
         {"{" BERTS
          ", \"added_tokens_decoder\": {\"3\": {\"content\": \"<x>\", \"normalized\": true}}}",
          "{}", "{}", "a\n<x>\n", "<x>~ ", 0},
@@ -443,11 +443,32 @@ static void test_added_tokens(void **state) {
         {"{" BERTS ", \"additional_special_tokens\": [{\"content\": \"<x>\", \"lstrip\": true}]}",
          "{}", "{}", "a\n<x>\n", "<x>< ", 0},
         {"{" BERTS "}", "{\"additional_special_tokens\": [\"<y>\", \"[MASK]\", \"<x>\"]}",
-         "{\"<y>\": 4, \"<x>\": 3}", "a\n<x>\n<y>\n", "<x> <y> ", 0},
+         "{\"<y>\": 4, \"<x>\": 3}", "a\n<x>\n<y>\n", "<x>~ <y>~ ", 0},
+        // An additional list counts only where there is no extra one.
+        {"{" BERTS
+         ", \"additional_special_tokens\": [\"<y>\"], \"extra_special_tokens\": [\"<x>\"]}",
+         "{}", "{}", "a\n<x>\n", "<x> ", 0},
+        {"{" BERTS ", \"extra_special_tokens\": [\"<x>\"]}",
+         "{\"additional_special_tokens\": [\"<y>\"]}", "{}", "a\n<x>\n", "<x> ", 0},
+        {"{" BERTS ", \"additional_special_tokens\": [\"<y>\"], \"extra_special_tokens\": []}",
+         "{}", "{}", "a\n<y>\n", "<y> ", 0},
+        {"{" BERTS ", \"additional_special_tokens\": [\"<y>\"], \"extra_special_tokens\": "
+         "{\"e\": \"<x>\"}}",
+         "{}", "{}", "a\n<x>\n<y>\n", "<x> <y> ", 0},
+        {"{" BERTS ", \"extra_special_tokens\": {\"e\": \"<x>\"}}",
+         "{\"additional_special_tokens\": [\"<y>\"], \"extra_special_tokens\": [\"<z>\"]}", "{}",
+         "a\n<x>\n<z>\n", "<x> <z> ", 0},
+        {"{" BERTS ", \"additional_special_tokens\": [\"<y>\"]}",
+         "{\"additional_special_tokens\": [\"<x>\"]}", "{}", "a\n<y>\n", "<y> ", 0},
+        {"{" BERTS ", \"additional_special_tokens\": [\"<y>\"]}", "{}", "{\"<y>\": 3}", "a\n<y>\n",
+         "<y> ", 0},
+        {"{" BERTS ", \"extra_special_tokens\": [\"<z>\"], \"eos_token\": \"<y>\", "
+         "\"bos_token\": \"<q>\"}",
+         "{\"bos_token\": \"<x>\"}", "{}", "a\n<x>\n<y>\n<z>\n", "<x> <y> <z> ", 0},
         {"{" BERTS ", \"additional_special_tokens\": [\"a\", \"<x>\"]}",
          "{\"cls_token\": \"[CLS]\"}", "{}", "a\n<x>\n", "a <x> ", 0},
         {"{" BERTS ", \"extra_special_tokens\": {\"query\": \"<x>\"}, \"eos_token\": null}",
-         "{\"bos_token\": {\"content\": \"a\", \"lstrip\": false}}", "{}", "a\n<x>\n", "<x> a ", 0},
+         "{\"bos_token\": {\"content\": \"a\", \"lstrip\": false}}", "{}", "a\n<x>\n", "a <x> ", 0},
         {"{" BERTS ", \"added_tokens_decoder\": {\"9\": {\"content\": \"[PAD]\"}, \"4\": "
          "{\"content\": \"<y>\"}, \"3\": {\"content\": \"<x>\"}}}",
          "{\"additional_special_tokens\": [\"a\"], \"cls_token\": \"a\"}", "{\"<z>\": 3}",
@@ -495,7 +516,54 @@ static void test_lines_of_added_tokens(void **state) {
     scratch_write("special_tokens_map.json", "{\"additional_special_tokens\": [\"<x>\", \"a\"]}");
     assert_int_equal(read_words(scratch_folder, &file, NULL), BERTH_OK);
     assert_string_equal(file.bytes, "[PAD]\r\n[UNK]\r\na\r\n<x>\r\n");
-    assert_added(&file, "<x> a ");
+    assert_added(&file, "<x>~ a ");
+    vocabulary_file_done(&file);
+}
+
+// The last of equal lines is the token's, as in transformers.
+static void test_duplicate_lines(void **state) {
+    (void)state;
+    struct vocabulary_file file = {0};
+    scratch_write("vocab.txt", "[PAD]\n[UNK]\na\n[PAD]\n");
+    scratch_write(
+        "tokenizer_config.json",
+        "{\"added_tokens_decoder\": {\"3\": {\"content\": \"[PAD]\", \"lstrip\": true}}}");
+    assert_int_equal(read_words(scratch_folder, &file, NULL), BERTH_OK);
+    assert_added(&file, "[PAD]< ");
+    vocabulary_file_done(&file);
+}
+
+// A lone CR ends a line, too.
+static void test_line_ends(void **state) {
+    (void)state;
+    struct vocabulary_file file = {0};
+    scratch_write("vocab.txt", "[PAD]\r[UNK] \ra\r\nb\r");
+    assert_int_equal(vocabulary_file_read(scratch("vocab.txt"), &file, NULL), BERTH_OK);
+    assert_string_equal(file.bytes, "[PAD]\n[UNK]\na\r\nb\n");
+    vocabulary_file_done(&file);
+}
+
+// BERT's class has rules of its own: it takes only the words and the added tokens of a
+// tokenizer.json, also of one with other rules. The general class has those of the file.
+static void test_unclean_text(void **state) {
+    (void)state;
+    struct vocabulary_file file = {0};
+    struct text_rules rules;
+    struct berth_error error;
+    scratch_write("vocab.txt", "[PAD]\n[UNK]\na\n");
+    scratch_write("tokenizer.json",
+                  WHOLE(NORMALIZER(", \"clean_text\": false"), WORDS, TOKEN(3, "<q>", "")));
+    scratch_write("tokenizer_config.json", "{" BERTS "}");
+    assert_int_equal(read_words(scratch_folder, &file, NULL), BERTH_OK);
+    assert_string_equal(file.bytes, "[PAD]\n[UNK]\na\n<q>\n");
+    assert_added(&file, "<q> ");
+    assert_int_equal(folder_text_rules(scratch_folder, &file, &rules, NULL), BERTH_OK);
+    scratch_write("tokenizer_config.json", "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}");
+    for (int is_read = 0; is_read < 2; is_read++) {
+        assert_int_equal(folder_text_rules(scratch_folder, is_read ? &file : NULL, &rules, &error),
+                         BERTH_CONFIG);
+        assert_message_has(&error, "tokenizer.json: key \"normalizer.clean_text\": expected true");
+    }
     vocabulary_file_done(&file);
 }
 
@@ -696,7 +764,7 @@ static void test_no_vocabulary(void **state) {
 // Other rules do not cost them: tokenizer.json then has the rules that were used.
 static void test_added_tokens_with_other_rules(void **state) {
     (void)state;
-    static const struct text_rules other = {1, 0, 0};
+    static const struct text_rules other = {.lower_case = 1};
     struct vocabulary_file file = {0};
     make_source();
     scratch_write("source/tokenizer.json",
@@ -741,7 +809,6 @@ static void test_refused_tokenizers(void **state) {
     } cases[] = {
         {WHOLE(NORMALIZER(""), "{\"type\": \"BPE\"}", ""), "expected WordPiece, found BPE"},
         {WHOLE("{\"type\": \"Sequence\"}", WORDS, ""), "expected BertNormalizer, found Sequence"},
-        {WHOLE(NORMALIZER(", \"clean_text\": false"), WORDS, ""), "normalizer.clean_text"},
         {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"unk_token\": \"<unk>\"}", ""),
          "expected [UNK], found <unk>"},
         {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\"}", ""), "model.vocab"},
@@ -825,7 +892,7 @@ static enum berth_status read_added(void) {
     struct vocabulary_file file = {0};
     const enum berth_status status = read_words(scratch("slow"), &file, NULL);
     if (status == BERTH_OK) {
-        assert_added(&file, "<x> a ");
+        assert_added(&file, "<x>~ a ");
     }
     vocabulary_file_done(&file);
     return status;
@@ -887,6 +954,9 @@ int main(void) {
         SCRATCH_TEST(test_vocabulary_is_read_once),
         SCRATCH_TEST(test_added_tokens),
         SCRATCH_TEST(test_lines_of_added_tokens),
+        SCRATCH_TEST(test_duplicate_lines),
+        SCRATCH_TEST(test_line_ends),
+        SCRATCH_TEST(test_unclean_text),
         SCRATCH_TEST(test_refused_tokens),
         SCRATCH_TEST(test_input_rules),
         SCRATCH_TEST(test_decoders),

@@ -125,16 +125,20 @@ static void test_refs(void **state) {
     make_snapshot(COMMIT, 40);
     assert_int_equal(find("main", &error), BERTH_OK);
     assert_int_equal(find(COMMIT, &error), BERTH_OK);
-    assert_int_equal(find("other", &error), BERTH_FAILURE);
+    assert_int_equal(find("other", &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "/models--a--b/refs/other: no such file");
+    assert_message_has(&error, "write the snapshot's name (" COMMIT ") into that file");
     assert_int_equal(find("ffffffffffffffffffffffffffffffffffffffff", &error), BERTH_FAILURE);
     assert_int_equal(find("../refs/main", &error), BERTH_USAGE);
-    static const char *const bad[] = {"", "../../../etc", (COMMIT "\n"), ("x" COMMIT),
+    static const char *const bad[] = {"", "../../../etc", ("\n" COMMIT), ("x" COMMIT),
                                       "0011223344556677 8899aabbccddeeff0011223"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         make_snapshot(bad[i], strlen(bad[i]));
         assert_int_equal(find("main", &error), BERTH_BAD_DATA);
         assert_message_has(&error, "refs/main");
     }
+    make_snapshot(COMMIT " \r\n", 43); // from an editor
+    assert_int_equal(find("main", &error), BERTH_OK);
     make_snapshot(COMMIT "\0x", 42);
     assert_int_equal(find("main", &error), BERTH_BAD_DATA);
 }

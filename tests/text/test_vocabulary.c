@@ -41,8 +41,6 @@ static void test_malformed(void **state) {
     EXPECT_REFUSED("[UNK]\n\xED\xA0\x80\n", "byte 6", "line 2");
     EXPECT_REFUSED("[UNK]\na\xF0\x9F\x98", "byte 7", "line 2");
     EXPECT_REFUSED("[UNK]\na\0b\n", "byte 7", "line 2", "NUL");
-    EXPECT_REFUSED("[UNK]\na\nb\na\n", "line 4", "line 2", "duplicate");
-    EXPECT_REFUSED("[UNK]\n\n\n", "line 3", "line 2");
     EXPECT_REFUSED("[PAD]\nthe\n", "[UNK]", "2 lines", "WordPiece");
     EXPECT_REFUSED("\n", "[UNK]", "1 lines");
     EXPECT_REFUSED("[UNK] \nthe\n", "[UNK]");
@@ -93,6 +91,25 @@ static void test_line_ends(void **state) {
     EXPECT_PIECES("[UNK]\nt\rhe\n", "[UNK]", "t\rhe");
     EXPECT_PIECES("[UNK]\n a \n\xE2\x80\xA8\n", "[UNK]", " a ", "\xE2\x80\xA8");
     EXPECT_PIECES("[UNK]\n\nthe\n", "[UNK]", "", "the");
+}
+
+// The last of equal lines is the token's; the others keep their place.
+static void test_equal_lines(void **state) {
+    (void)state;
+    static const char bytes[] = "[UNK]\nthe\n\ncat\nthe\n\nthe\ns";
+    struct tokenizer *tokenizer;
+    struct token_list list = {0};
+    assert_int_equal(open_bytes(bytes, sizeof bytes - 1, &tokenizer, NULL), BERTH_OK);
+    assert_int_equal(tokenizer_size(tokenizer), 8);
+    assert_string_equal(tokenizer_piece(tokenizer, 1), "the");
+    assert_int_equal(tokenizer_find(tokenizer, "cat", 3), 3);
+    assert_int_equal(tokenizer_find(tokenizer, "s", 1), 7);
+    assert_int_equal(tokenizer_encode(tokenizer, "the cat", 7, &list, NULL), BERTH_OK);
+    assert_int_equal(list.count, 2);
+    assert_int_equal(list.items[0].id, 6);
+    assert_int_equal(list.items[1].id, 3);
+    token_list_done(&list);
+    tokenizer_close(tokenizer);
 }
 
 static void test_without_the_other_special_tokens(void **state) {
@@ -165,6 +182,7 @@ int main(void) {
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_line_ends),
+        cmocka_unit_test(test_equal_lines),
         cmocka_unit_test(test_without_the_other_special_tokens),
         cmocka_unit_test(test_every_truncation),
         cmocka_unit_test(test_large),

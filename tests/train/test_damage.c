@@ -137,12 +137,24 @@ static void test_resume_refuses_when_all_are_damaged(void **state) {
     }
     struct fixture_run run = fixture_default("hurt");
     run.config.resume_from_checkpoint = "auto";
-    fixture_expect(&run, BERTH_BAD_DATA, "checkpoint-1");
+    fixture_expect(&run, BERTH_BAD_DATA, "no checkpoint is intact (3 damaged); the newest: ");
+    fixture_expect(&run, BERTH_BAD_DATA, "hurt/checkpoint-3/model.safetensors: ");
     run.config.resume_from_checkpoint = fixture_keep("hurt/checkpoint-2");
     fixture_expect(&run, BERTH_BAD_DATA, "checkpoint-2");
     run.config.resume_from_checkpoint = NULL;
     run.config.overwrite_output_dir = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
+// A folder that was made and not filled is no checkpoint: it neither counts nor stops the run.
+static void test_resume_with_an_empty_folder(void **state) {
+    struct fixture_run straight = fixture_default("straight");
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    assert_int_equal(dir_make(in_folder("started/checkpoint-2"), NULL), BERTH_OK);
+    struct fixture_run run = fixture_default("started");
+    run.config.resume_from_checkpoint = "auto";
+    fixture_expect(&run, BERTH_OK, "started/checkpoint-2 is an empty folder");
+    assert_same_run("straight", "started");
 }
 
 static void touch(const char *name) {
@@ -240,6 +252,7 @@ int main(void) {
         FIXTURE_TEST(test_truncations_and_strays_are_found),
         FIXTURE_TEST(test_resume_falls_back),
         FIXTURE_TEST(test_resume_refuses_when_all_are_damaged),
+        FIXTURE_TEST(test_resume_with_an_empty_folder),
         FIXTURE_TEST(test_resume_with_strays),
         FIXTURE_TEST(test_damaged_best_model),
         FIXTURE_TEST(test_best_model_of_another_folder),

@@ -37,8 +37,18 @@ static const int32_t *labels_of(const struct pair_example *example, size_t *coun
     return example->label_count >= 0 ? example->labels : &example->label;
 }
 
+// Whole numbers are classes, so that the first fraction may be in another file than those to train.
+static const char *regression_remedy(const struct label_names *classes, const char *name) {
+    double value;
+    return label_names_are_whole(classes) && !number_is_whole(name) &&
+                   number_parse_real(name, &value)
+               ? "; if the labels are numbers, not classes, train with problem_type regression"
+               : "";
+}
+
 // Sets the error for the first label without a class; the message ends with `expected`.
-static enum berth_status check_classes(const struct pair_dataset *dataset, const int32_t *numbers,
+static enum berth_status check_classes(const struct pair_dataset *dataset,
+                                       const struct label_names *classes, const int32_t *numbers,
                                        const char *expected, struct berth_error *error) {
     for (size_t i = 0; i < dataset->count; i++) {
         const struct pair_example *example = &dataset->examples[i];
@@ -48,9 +58,9 @@ static enum berth_status check_classes(const struct pair_dataset *dataset, const
             if (numbers[list[k]] < 0) {
                 const char *name = dataset->labels[list[k]];
                 return error_set(error, BERTH_BAD_DATA,
-                                 "%s: line %zu: the model has no label \"%.*s\"; expected %s%s",
+                                 "%s: line %zu: the model has no label \"%.*s\"; expected %s%s%s",
                                  dataset->name, example->line, UTF8_SHOWN(name, TABLE_SHOWN),
-                                 expected, dataset->label_remedy);
+                                 expected, regression_remedy(classes, name), dataset->label_remedy);
             }
         }
     }
@@ -103,7 +113,7 @@ static enum berth_status relabel(struct pair_dataset *dataset, const struct labe
     enum label_match match;
     TRY(label_names_match(classes, &labels, 1, numbers, &match, error));
     label_names_expected(classes, match, expected, sizeof expected);
-    TRY(check_classes(dataset, numbers, expected, error));
+    TRY(check_classes(dataset, classes, numbers, expected, error));
     dataset->labels_in_order = match == LABELS_BY_ORDER;
     return match != LABELS_BY_NAME && label_names_are_identity(classes, &labels, numbers)
                ? BERTH_OK

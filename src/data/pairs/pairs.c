@@ -210,17 +210,29 @@ static enum berth_status strip_numbers(struct reader *reader) {
     return BERTH_OK;
 }
 
+// JSON rounds whole numbers beyond 64 bits, so that ids that differ may have become one number.
+static enum berth_status check_size(const struct reader *reader, size_t i) {
+    double value;
+    return !number_parse_real(reader->texts[i], &value) || fabs(value) < 0x1p63
+               ? BERTH_OK
+               : table_error(reader->table, reader->rows[i], reader->label, reader->error,
+                             "%s is beyond 64 bits, where numbers are rounded; write it in quotes "
+                             "if it is the name of a class, or choose problem_type regression%s",
+                             reader->texts[i], reader->dataset->label_remedy);
+}
+
 // Whether the labels are those of a regression: numbers, of which one has a fraction. Fractions
 // beside a word may be a regression with an error in it, so they are refused.
 static enum berth_status find_regression(const struct reader *reader, int *found) {
     const size_t count = reader->dataset->count;
     size_t word = count, fraction = count; // the first of each
     double value;
-    int64_t integer;
     for (size_t i = count; i-- > 0;) {
-        const int is_number = number_parse_real(reader->texts[i], &value);
+        const int is_whole = number_is_whole(reader->texts[i]);
+        const int is_number = is_whole || number_parse_real(reader->texts[i], &value);
         word = is_number ? word : i;
-        fraction = is_number && !number_parse_integer(reader->texts[i], &integer) ? i : fraction;
+        fraction = is_number && !is_whole ? i : fraction;
+        TRY(is_whole ? BERTH_OK : check_size(reader, i));
     }
     *found = word == count && fraction < count;
     return word == count || fraction == count

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/squad/squad_records.h"
+#include "text/python.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,9 +43,10 @@ static int is_json_lines(const char *bytes, size_t length) {
         return 0;
     }
     size_t end = begin + json_first_end(bytes + begin, length - begin);
-    const char *newline = memchr(bytes + end, '\n', length - end);
-    return newline != NULL && is_blank(bytes + end, (size_t)(newline - bytes) - end) &&
-           !is_blank(newline, length - (size_t)(newline - bytes));
+    size_t line_end;
+    const size_t rest = python_line_length(bytes + end, length - end, &line_end);
+    return line_end > 0 && is_blank(bytes + end, rest) &&
+           !is_blank(bytes + end + rest, length - end - rest);
 }
 
 static enum berth_status read_line(struct squad_reader *reader, const char *bytes, size_t length,
@@ -64,14 +66,13 @@ static enum berth_status read_line(struct squad_reader *reader, const char *byte
 
 static enum berth_status read_lines(struct squad_reader *reader, const char *bytes, size_t length,
                                     json *lines) {
-    size_t number = 1;
+    size_t number = 1, line_end;
     for (size_t at = 0; at < length && !squad_reader_is_full(reader); number++) {
-        const char *newline = memchr(bytes + at, '\n', length - at);
-        size_t end = newline == NULL ? length : (size_t)(newline - bytes);
-        if (!is_blank(bytes + at, end - at)) {
-            TRY(read_line(reader, bytes + at, end - at, number, lines));
+        const size_t line = python_line_length(bytes + at, length - at, &line_end);
+        if (!is_blank(bytes + at, line)) {
+            TRY(read_line(reader, bytes + at, line, number, lines));
         }
-        at = end + 1;
+        at += line + line_end;
     }
     return BERTH_OK;
 }

@@ -19,24 +19,21 @@ static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int by_integer(const void *a, const void *b) {
-    int64_t x = 0, y = 0;
-    number_parse_integer(*(const char *const *)a, &x);
-    number_parse_integer(*(const char *const *)b, &y);
-    return x != y ? (x > y) - (x < y) : by_bytes(a, b);
+static int by_number_then_bytes(const void *a, const void *b) {
+    const int order = number_compare_whole(*(const char *const *)a, *(const char *const *)b);
+    return order != 0 ? order : by_bytes(a, b);
 }
 
-static int are_integers(const struct label_names *labels) {
-    int64_t integer;
+int label_names_are_whole(const struct label_names *names) {
     size_t i = 0;
-    while (i < labels->count && number_parse_integer(labels->list[i], &integer)) {
+    while (i < names->count && number_is_whole(names->list[i])) {
         i++;
     }
-    return i == labels->count;
+    return i == names->count;
 }
 
 label_order label_order_of(const struct label_names *labels) {
-    return are_integers(labels) ? by_integer : by_bytes;
+    return label_names_are_whole(labels) ? by_number_then_bytes : by_bytes;
 }
 
 // --- classes ------------------------------------------------------------------------------------
@@ -160,7 +157,7 @@ enum berth_status label_names_match(const struct label_names *classes,
     if (has_match(numbers, labels->count) || !label_names_are_placeholders(classes)) {
         return BERTH_OK;
     }
-    const int are_numbers = are_integers(labels);
+    const int are_numbers = label_names_are_whole(labels);
     if (!are_numbers && labels->count != classes->count) {
         return BERTH_OK;
     }

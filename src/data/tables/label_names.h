@@ -22,6 +22,9 @@ label_order label_order_of(const struct label_names *labels);
 // nothing about the classes.
 int label_names_are_placeholders(const struct label_names *names);
 
+// Whether all are whole numbers, of any size.
+int label_names_are_whole(const struct label_names *names);
+
 // How labels are matched with classes.
 enum label_match {
     LABELS_BY_NAME,   // label and class have the same name

@@ -118,11 +118,8 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
     TRY(quoted ? find_closing_quote(reader, cursor, &stop) : find_plain_end(reader, cursor, &stop));
     size_t bytes = line_end(cursor, cursor->at, &ends);
     if (!ends && *cursor->at != ',') {
-        return csv_error(
-            reader, cursor, cursor->at,
-            *cursor->at == '\r'
-                ? "a CR without LF; lines end in LF or CR LF"
-                : "text after the closing quote; expected a comma or the end of the line");
+        return csv_error(reader, cursor, cursor->at,
+                         "text after the closing quote; expected a comma or the end of the line");
     }
     *delimiter = ends ? ENDS_ROW : ENDS_FIELD;
     cursor->at += ends ? bytes : 1;

@@ -150,7 +150,16 @@ char *hub_repo_folder(const char *root, const char *type, const char *id) {
 
 // --- finding ------------------------------------------------------------------------------------
 
-// Reads the commit of a branch or tag; empty when there is no such ref.
+static size_t length_without_blanks(const char *text) {
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \t\r\n", text[length - 1]) != NULL) {
+        length--;
+    }
+    return length;
+}
+
+// Reads the commit of a branch or tag; empty when there is no such ref. Editors and shells may have
+// put a line end after it.
 static enum berth_status read_ref(const char *repo, const char *revision,
                                   char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
     char *path = join_and_free(path_join(repo, "refs"), revision);
@@ -163,7 +172,11 @@ static enum berth_status read_ref(const char *repo, const char *revision,
     }
     if (file_exists(path)) {
         status = file_read(path, PATH_LIMIT, &text, &length, error);
-        if (status == BERTH_OK && strlen(text) == length && hub_is_commit(text)) {
+        const int is_text = status == BERTH_OK && strlen(text) == length;
+        if (is_text) {
+            text[length_without_blanks(text)] = '\0';
+        }
+        if (is_text && hub_is_commit(text)) {
             memcpy(commit, text, HUB_COMMIT_SIZE);
         } else if (status == BERTH_OK) {
             status = error_set(error, BERTH_BAD_DATA,
@@ -231,11 +244,33 @@ static enum berth_status find_commit(const char *repo, const char *revision,
     return read_ref(repo, revision, commit, error);
 }
 
+// A cache that was copied by hand may have snapshots, but no ref that says which one is meant.
+// Which file to write is in the message.
+static enum berth_status refuse_without_ref(const char *repo, const char *revision,
+                                            struct berth_error *error) {
+    char *folder = path_join(repo, "snapshots"), **names = NULL;
+    enum berth_status status = folder != NULL ? BERTH_OK : path_no_memory(error);
+    if (status == BERTH_OK && dir_exists(folder)) {
+        status = dir_list(folder, &names, error);
+    }
+    for (size_t i = 0; names != NULL && names[i] != NULL && status == BERTH_OK; i++) {
+        if (hub_is_commit(names[i])) {
+            status = error_set(error, BERTH_NO_INPUT,
+                               "%s/refs/%s: no such file, so it is not known which snapshot in %s "
+                               "is revision %s; write the snapshot's name (%s) into that file",
+                               repo, revision, folder, revision, names[i]);
+        }
+    }
+    memory_free(names);
+    memory_free(folder);
+    return status;
+}
+
 static enum berth_status find_folder(struct hub_snapshot *snapshot, const char *revision,
                                      struct berth_error *error) {
     TRY(find_commit(snapshot->repo, revision, snapshot->commit, error));
     if (snapshot->commit[0] == '\0') {
-        return BERTH_OK;
+        return refuse_without_ref(snapshot->repo, revision, error);
     }
     char *folder = join_and_free(path_join(snapshot->repo, "snapshots"), snapshot->commit);
     if (folder == NULL) {

@@ -53,7 +53,7 @@ struct hub_snapshot {
 };
 // Finds the snapshot of a revision: branch, tag or commit. Missing: BERTH_OK and a NULL folder.
 // BERTH_BAD_DATA: a ref without a commit, a link that leaves the repository (and ROOT/blobs), a
-// damaged blob (hub_blob.h). BERTH_NO_INPUT: a broken link.
+// damaged blob (hub_blob.h). BERTH_NO_INPUT: a broken link, or snapshots without the ref.
 enum berth_status hub_snapshot_find(const char *root, const char *type, const char *id,
                                     const char *revision, struct hub_snapshot *snapshot,
                                     struct berth_error *error);

@@ -1,46 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The opcodes (protocol 2, as torch.save writes it): one table, each a short function on the
-// machine of pickle_machine.h. pickle_tree.c has the functions on a finished pickle.
+// The opcodes (protocol 2, as torch.save writes it, and those that protocols 3 to 5 add for the
+// same values): one table, each a short function on the machine of pickle_machine.h. pickle_tree.c
+// has the functions on a finished pickle.
 #include "format/torch/pickle.h"
 
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "format/torch/pickle_calls.h"
 #include "format/torch/pickle_machine.h"
-#include "format/torch/pickle_names.h"
 #include "format/torch/pickle_tree.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define PROTOCOL 2
+#define FIRST_PROTOCOL 2
+#define LAST_PROTOCOL 5
 
-typedef enum berth_status operation(struct machine *machine);
 static const struct opcode {
     const char *name;
-    operation *run;    // NULL: known, and refused
-    unsigned argument; // bytes of the number that follows, items of a tuple, or a truth value
+    pickle_operation *run; // NULL: known, and refused
+    unsigned argument;     // bytes of the number that follows, items of a tuple, or a truth value
 } opcodes[256];
 
 // --- strings ------------------------------------------------------------------------------------
-
-// Appends room for a string of `bytes` bytes and its NUL; *offset is its start in `texts`.
-static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_t *offset) {
-    struct pickle *pickle = machine->pickle;
-    if (bytes >= PICKLE_MAX_TEXTS - pickle->text_bytes) {
-        return machine_error(machine, "more than %u bytes of strings", PICKLE_MAX_TEXTS);
-    }
-    char *texts = machine_reserve(machine, pickle->texts, &machine->text_capacity,
-                                  pickle->text_bytes + bytes + 1, 1);
-    if (texts == NULL) {
-        return BERTH_NO_MEMORY;
-    }
-    pickle->texts = texts;
-    *offset = pickle->text_bytes;
-    texts[*offset + bytes] = '\0';
-    pickle->text_bytes += bytes + 1;
-    return BERTH_OK;
-}
 
 // Reads a string with its length before it, in as many bytes as the opcode says.
 static enum berth_status read_text(struct machine *machine, struct pickle_value *value) {
@@ -56,7 +39,7 @@ static enum berth_status read_text(struct machine *machine, struct pickle_value 
                              bytes, machine_bytes_left(machine));
     }
     *value = (struct pickle_value){.kind = PICKLE_TEXT, .count = (uint32_t)bytes};
-    TRY(new_text(machine, (size_t)bytes, &value->index));
+    TRY(machine_new_text(machine, (size_t)bytes, &value->index));
     return machine_read(machine, machine->pickle->texts + value->index, (size_t)bytes);
 }
 
@@ -71,7 +54,7 @@ static enum berth_status run_text(struct machine *machine) {
                                     : machine_error(machine, "a string that is not UTF-8");
 }
 
-// Python 2's str: a string, or arbitrary bytes.
+// Python 2's str, and bytes: a string, or arbitrary bytes.
 static enum berth_status run_bytes(struct machine *machine) {
     struct pickle_value value = {0};
     TRY(read_text(machine, &value));
@@ -207,10 +190,8 @@ static enum berth_status run_set_items(struct machine *machine) {
 
 // Indices count up from 0 or 1, one per put, so an index beyond the number of bytes read so far is
 // hostile.
-static enum berth_status run_put(struct machine *machine) {
-    uint64_t index = 0;
+static enum berth_status put_at(struct machine *machine, uint64_t index) {
     uint32_t value = 0;
-    TRY(machine_read_number(machine, opcodes[machine->opcode].argument, &index));
     TRY(machine_top(machine, &value));
     if (index >= PICKLE_MAX_MEMO || index > machine->at - machine->source.begin) {
         return machine_error(machine, "memo index %" PRIu64 " is out of range", index);
@@ -226,8 +207,19 @@ static enum berth_status run_put(struct machine *machine) {
         machine->memo = memo;
         machine->memo_count = capacity;
     }
+    machine->memoized += machine->memo[index] == 0;
     machine->memo[index] = value + 1;
     return BERTH_OK;
+}
+
+static enum berth_status run_put(struct machine *machine) {
+    uint64_t index = 0;
+    TRY(machine_read_number(machine, opcodes[machine->opcode].argument, &index));
+    return put_at(machine, index);
+}
+
+static enum berth_status run_memoize(struct machine *machine) {
+    return put_at(machine, machine->memoized);
 }
 
 static enum berth_status run_get(struct machine *machine) {
@@ -239,200 +231,26 @@ static enum berth_status run_get(struct machine *machine) {
     return machine_push(machine, machine->memo[index] - 1);
 }
 
-// --- names and calls ----------------------------------------------------------------------------
-
-// Reads a line of printable ASCII, appended to text[*length].
-static enum berth_status read_line(struct machine *machine, char *text, size_t *length) {
-    for (size_t i = 0; i <= PICKLE_MAX_NAME; i++) {
-        char c;
-        TRY(machine_read(machine, &c, 1));
-        if (c == '\n') {
-            return BERTH_OK;
-        }
-        if (c <= ' ' || c >= 0x7F) {
-            return machine_error(machine, "a name with byte 0x%02x", (unsigned char)c);
-        }
-        text[(*length)++] = c;
-    }
-    return machine_error(machine, "a name longer than %u bytes", PICKLE_MAX_NAME);
-}
-
-static enum berth_status run_name(struct machine *machine) {
-    char name[2 * PICKLE_MAX_NAME + 8];
-    size_t length = 0;
-    TRY(read_line(machine, name, &length));
-    name[length++] = '.';
-    TRY(read_line(machine, name, &length));
-    name[length] = '\0';
-    unsigned row = pickle_find_name(name);
-    if (row == 0 && machine->trust == PICKLE_KNOWN_NAMES) {
-        return machine_error(machine,
-                             "refused: checkpoints do not need the name %s; nothing was run", name);
-    }
-    struct pickle_value value = {
-        .kind = PICKLE_NAME, .detail = (uint8_t)row, .count = (uint32_t)length};
-    TRY(new_text(machine, length, &value.index));
-    memcpy(machine->pickle->texts + value.index, name, length);
-    return machine_push_value(machine, value);
-}
-
-static enum berth_status call_tensor(struct machine *machine, uint32_t arguments) {
-    const char *problem = pickle_check_tensor(machine->pickle, machine_value(machine, arguments));
-    if (problem != NULL) {
-        return machine_error(machine, "a tensor %s", problem);
-    }
-    return machine_push_value(machine,
-                              (struct pickle_value){.kind = PICKLE_TENSOR, .index = arguments});
-}
-
-static enum berth_status call_first(struct machine *machine, uint32_t arguments) {
-    if (machine_value(machine, arguments)->count > 0) {
-        uint32_t first = machine_item(machine, arguments, 0);
-        unsigned kind = machine_value(machine, first)->kind;
-        if (kind == PICKLE_TENSOR || kind == PICKLE_TUPLE) {
-            return machine_push(machine, first);
-        }
-    }
-    return machine_error(machine, "the first argument is neither a tensor nor a tuple");
-}
-
-// Makes an empty dictionary, or an ordered one from Python 2: ([[key, value], ...],).
-static enum berth_status call_dict(struct machine *machine, uint32_t arguments) {
-    TRY(machine_push_kind(machine, PICKLE_DICT));
-    uint32_t dict = machine->stack[machine->depth - 1];
-    uint32_t pairs =
-        machine_value(machine, arguments)->count > 0 ? machine_item(machine, arguments, 0) : dict;
-    if (machine_value(machine, pairs)->kind != PICKLE_LIST) {
-        return BERTH_OK;
-    }
-    for (size_t i = 0; i < machine_value(machine, pairs)->count; i++) {
-        uint32_t pair = machine_item(machine, pairs, i);
-        const struct pickle_value *value = machine_value(machine, pair);
-        if ((value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE) || value->count != 2) {
-            return machine_error(machine, "entry %zu of a dictionary is not a pair", i);
-        }
-        for (size_t k = 0; k < 2; k++) {
-            TRY(machine_push(machine, machine_item(machine, pair, k)));
-        }
-        machine->depth -= 2;
-        TRY(machine_append(machine, dict, machine->depth, 2));
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status call_opaque(struct machine *machine, uint32_t arguments) {
-    return machine_push_value(
-        machine, (struct pickle_value){.kind = PICKLE_OPAQUE, .count = 1, .index = arguments});
-}
-
-// Pops the callable and its tuple of arguments.
-static enum berth_status pop_call(struct machine *machine, uint32_t *called, uint32_t *arguments) {
-    TRY(machine_pop(machine, arguments));
-    TRY(machine_pop(machine, called));
-    const struct pickle_value *value = machine_value(machine, *called);
-    if (value->kind != PICKLE_NAME && value->kind != PICKLE_OPAQUE) {
-        return machine_error(machine, "expected the name of a callable");
-    }
-    if (machine_value(machine, *arguments)->kind != PICKLE_TUPLE) {
-        return machine_error(machine, "expected a tuple of arguments");
-    }
-    return BERTH_OK;
-}
-
-// What to do instead of calling a function, by how its name begins.
-static const char *remedy_of(const char *name) {
-    static const struct {
-        const char *start, *remedy;
-    } rows[] = {
-        {"torch._utils._rebuild_meta_tensor",
-         "A tensor of the device \"meta\" has no numbers: load "
-         "the weights before saving them"},
-        {"torch._utils._rebuild_sparse", "Save sparse tensors by their to_dense()"},
-        {"torch.serialization._get_layout", "Save sparse tensors by their to_dense()"},
-        {"torch._utils._rebuild_nested", "Save nested tensors by their unbind()"},
-        {"torch._utils._rebuild_qtensor", "Save quantized tensors by their dequantize()"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strncmp(name, rows[i].start, strlen(rows[i].start)) == 0) {
-            return rows[i].remedy;
-        }
-    }
-    return "If the file is a pickled module, save its state_dict instead";
-}
-
-// Handles a call of a name that is not in the table, or not callable.
-static enum berth_status call_unknown(struct machine *machine, uint32_t called, uint32_t arguments,
-                                      enum pickle_trust needed) {
-    const struct pickle_value *value = machine_value(machine, called);
-    if (machine->trust >= needed) {
-        return call_opaque(machine, arguments);
-    }
-    const char *name =
-        value->kind == PICKLE_NAME ? machine->pickle->texts + value->index : "an opaque value";
-    return machine_error(machine,
-                         "refused: checkpoints do not need to call %s; nothing was run. %s", name,
-                         remedy_of(name));
-}
-
-static enum berth_status (*const calls[])(struct machine *, uint32_t) = {
-    [PICKLE_MEANS_TENSOR] = call_tensor,
-    [PICKLE_MEANS_FIRST] = call_first,
-    [PICKLE_MEANS_DICT] = call_dict,
-    [PICKLE_MEANS_OPAQUE] = call_opaque,
-};
-
-static enum berth_status run_call(struct machine *machine) {
-    uint32_t called = 0, arguments = 0;
-    TRY(pop_call(machine, &called, &arguments));
-    enum pickle_meaning meaning = pickle_names[machine_value(machine, called)->detail].meaning;
-    return calls[meaning] != NULL ? calls[meaning](machine, arguments)
-                                  : call_unknown(machine, called, arguments, PICKLE_CALLS);
-}
-
-// Handles an object created without a call of its class: torch's Parameter, or a dictionary.
-static enum berth_status run_new_object(struct machine *machine) {
-    uint32_t called = 0, arguments = 0;
-    TRY(pop_call(machine, &called, &arguments));
-    const struct pickle_value *value = machine_value(machine, called);
-    enum pickle_meaning meaning = pickle_names[value->detail].meaning;
-    if (meaning == PICKLE_MEANS_NOTHING && value->kind == PICKLE_NAME &&
-        machine->object_class == 0) {
-        machine->object_class = called + 1;
-    }
-    return meaning == PICKLE_MEANS_FIRST || meaning == PICKLE_MEANS_DICT
-               ? calls[meaning](machine, arguments)
-               : call_unknown(machine, called, arguments, PICKLE_OBJECTS);
-}
-
-// Handles an object's state; ignores attributes of dictionaries (_metadata) and of parameters.
-static enum berth_status run_build(struct machine *machine) {
-    uint32_t state = 0, object = 0;
-    TRY(machine_pop(machine, &state));
-    TRY(machine_top(machine, &object));
-    unsigned kind = machine_value(machine, object)->kind;
-    return kind == PICKLE_DICT || kind == PICKLE_TENSOR || kind == PICKLE_OPAQUE
-               ? BERTH_OK
-               : machine_error(machine, "a state for a value that is not an object");
-}
-
-static enum berth_status run_storage(struct machine *machine) {
-    uint32_t id = 0;
-    TRY(machine_pop(machine, &id));
-    const char *problem = pickle_check_storage(machine->pickle, machine_value(machine, id));
-    if (problem != NULL) {
-        return machine_error(machine, "a persistent id %s", problem);
-    }
-    return machine_push_value(machine, (struct pickle_value){.kind = PICKLE_STORAGE, .index = id});
-}
-
 // --- the frame ----------------------------------------------------------------------------------
 
 static enum berth_status run_protocol(struct machine *machine) {
     uint64_t protocol = 0;
     TRY(machine_read_number(machine, 1, &protocol));
-    return protocol == PROTOCOL
+    return protocol >= FIRST_PROTOCOL && protocol <= LAST_PROTOCOL
                ? BERTH_OK
-               : machine_error(machine, "expected protocol %d, found %" PRIu64, PROTOCOL, protocol);
+               : machine_error(machine, "expected protocol %d to %d, found %" PRIu64,
+                               FIRST_PROTOCOL, LAST_PROTOCOL, protocol);
+}
+
+// The length of the opcodes that follow, for readers of streams.
+static enum berth_status run_frame(struct machine *machine) {
+    uint64_t bytes = 0;
+    TRY(machine_read_number(machine, 8, &bytes));
+    return bytes <= machine_bytes_left(machine)
+               ? BERTH_OK
+               : machine_error(machine,
+                               "truncated: a frame of %" PRIu64 " bytes, %" PRIu64 " are left",
+                               bytes, machine_bytes_left(machine));
 }
 
 static enum berth_status run_stop(struct machine *machine) {
@@ -475,11 +293,23 @@ static const struct opcode opcodes[256] = {
     ['r'] = {"LONG_BINPUT", run_put, 4},
     ['h'] = {"BINGET", run_get, 1},
     ['j'] = {"LONG_BINGET", run_get, 4},
-    ['c'] = {"GLOBAL", run_name, 0},
-    ['R'] = {"REDUCE", run_call, 0},
-    [0x81] = {"NEWOBJ", run_new_object, 0},
-    ['b'] = {"BUILD", run_build, 0},
-    ['Q'] = {"BINPERSID", run_storage, 0},
+    ['c'] = {"GLOBAL", pickle_run_name, 0},
+    ['R'] = {"REDUCE", pickle_run_call, 0},
+    [0x81] = {"NEWOBJ", pickle_run_new_object, 0},
+    ['b'] = {"BUILD", pickle_run_build, 0},
+    ['Q'] = {"BINPERSID", pickle_run_storage, 0},
+    // Of protocols 3 to 5.
+    ['B'] = {"BINBYTES", run_bytes, 4},
+    ['C'] = {"SHORT_BINBYTES", run_bytes, 1},
+    [0x8c] = {"SHORT_BINUNICODE", run_text, 1},
+    [0x8d] = {"BINUNICODE8", run_text, 8},
+    [0x8e] = {"BINBYTES8", run_bytes, 8},
+    [0x90] = {"ADDITEMS", run_appends, 0},
+    [0x91] = {"FROZENSET", run_tuple_of_mark, 0},
+    [0x93] = {"STACK_GLOBAL", pickle_run_stacked_name, 0},
+    [0x94] = {"MEMOIZE", run_memoize, 0},
+    [0x95] = {"FRAME", run_frame, 0},
+    [0x96] = {"BYTEARRAY8", run_bytes, 8},
     // Refused, with the name in the message.
     ['0'] = {"POP", NULL, 0},
     ['1'] = {"POP_MARK", NULL, 0},
@@ -501,20 +331,9 @@ static const struct opcode opcodes[256] = {
     [0x83] = {"EXT2", NULL, 0},
     [0x84] = {"EXT4", NULL, 0},
     [0x8b] = {"LONG4", NULL, 0},
-    [0x8c] = {"SHORT_BINUNICODE", NULL, 0},
-    [0x8d] = {"BINUNICODE8", NULL, 0},
-    [0x8e] = {"BINBYTES8", NULL, 0},
-    [0x90] = {"ADDITEMS", NULL, 0},
-    [0x91] = {"FROZENSET", NULL, 0},
     [0x92] = {"NEWOBJ_EX", NULL, 0},
-    [0x93] = {"STACK_GLOBAL", NULL, 0},
-    [0x94] = {"MEMOIZE", NULL, 0},
-    [0x95] = {"FRAME", NULL, 0},
-    [0x96] = {"BYTEARRAY8", NULL, 0},
     [0x97] = {"NEXT_BUFFER", NULL, 0},
     [0x98] = {"READONLY_BUFFER", NULL, 0},
-    ['B'] = {"BINBYTES", NULL, 0},
-    ['C'] = {"SHORT_BINBYTES", NULL, 0},
 };
 
 static enum berth_status run(struct machine *machine) {

@@ -142,6 +142,23 @@ enum berth_status machine_pop_mark(struct machine *machine, size_t *first, size_
     return BERTH_OK;
 }
 
+enum berth_status machine_new_text(struct machine *machine, size_t bytes, uint64_t *offset) {
+    struct pickle *pickle = machine->pickle;
+    if (bytes >= PICKLE_MAX_TEXTS - pickle->text_bytes) {
+        return machine_error(machine, "more than %u bytes of strings", PICKLE_MAX_TEXTS);
+    }
+    char *texts = machine_reserve(machine, pickle->texts, &machine->text_capacity,
+                                  pickle->text_bytes + bytes + 1, 1);
+    if (texts == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    pickle->texts = texts;
+    *offset = pickle->text_bytes;
+    texts[*offset + bytes] = '\0';
+    pickle->text_bytes += bytes + 1;
+    return BERTH_OK;
+}
+
 // --- containers ---------------------------------------------------------------------------------
 
 // Appends `count` new items; *first is the index of the first.

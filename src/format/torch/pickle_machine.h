@@ -21,9 +21,9 @@ struct machine {
     size_t depth, stack_capacity;
     size_t marks[PICKLE_MAX_MARKS]; // depths
     size_t mark_count;
-    uint32_t *memo; // value + 1; 0: never put
-    size_t memo_count;
-    uint32_t object_class; // value + 1; 0: no object of an unknown class
+    uint32_t *memo;              // value + 1; 0: never put
+    size_t memo_count, memoized; // the room of `memo`, and how many were put
+    uint32_t object_class;       // value + 1; 0: no object of an unknown class
     size_t value_capacity, item_capacity, text_capacity;
     uint64_t opcode_at;
     unsigned char opcode;
@@ -43,6 +43,9 @@ uint64_t machine_bytes_left(const struct machine *machine);
 enum berth_status machine_read(struct machine *machine, void *to, size_t bytes);
 // Reads an unsigned little-endian number of up to 8 bytes.
 enum berth_status machine_read_number(struct machine *machine, unsigned bytes, uint64_t *number);
+
+// Appends room for a string of `bytes` bytes and its NUL; *offset is its start in `texts`.
+enum berth_status machine_new_text(struct machine *machine, size_t bytes, uint64_t *offset);
 
 struct pickle_value *machine_value(const struct machine *machine, uint32_t index);
 enum berth_status machine_push(struct machine *machine, uint32_t index);

@@ -39,6 +39,9 @@ const struct pickle_name pickle_names[] = {
     // Objects that training scripts save with their weights.
     {"collections.defaultdict", PICKLE_MEANS_DICT, NULL},
     {"torch.device", PICKLE_MEANS_OPAQUE, NULL},
+    {"builtins.set", PICKLE_MEANS_OPAQUE, NULL}, // of protocol 3 and later, as the next two
+    {"builtins.bytearray", PICKLE_MEANS_OPAQUE, NULL},
+    {"builtins.complex", PICKLE_MEANS_OPAQUE, NULL},
     {"__builtin__.set", PICKLE_MEANS_OPAQUE, NULL},
     {"__builtin__.frozenset", PICKLE_MEANS_OPAQUE, NULL},
     {"__builtin__.bytearray", PICKLE_MEANS_OPAQUE, NULL},

@@ -17,16 +17,38 @@
 #define FOLDER_LIMIT ((size_t)4096) // bytes of the name of the archive's folder
 
 static const unsigned char zip_magic[] = {'P', 'K', 3, 4};
-// The pickle of 0x1950a86a20f9469cfc6c.
-static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
-                                             0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
+// The pickle of 0x1950a86a20f9469cfc6c after its protocol; in protocol 4 and later a frame of its
+// length comes first.
+static const unsigned char legacy_frame[] = {0x95, 0x0d, 0, 0, 0, 0, 0, 0, 0};
+static const unsigned char legacy_magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
+                                             0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
 
 int torch_is_zip(const unsigned char *head, size_t length) {
     return length >= sizeof zip_magic && memcmp(head, zip_magic, sizeof zip_magic) == 0;
 }
 
+static int begins_with(const unsigned char *head, size_t length, const unsigned char *bytes,
+                       size_t size) {
+    return length >= size && memcmp(head, bytes, size) == 0;
+}
+
+// The length of the magic number's pickle; 0: the file does not begin with it.
+static size_t magic_length(const unsigned char *head, size_t length) {
+    const size_t protocol = 2;
+    if (length < protocol || head[0] != 0x80) {
+        return 0;
+    }
+    const unsigned char *rest = head + protocol;
+    const size_t frame = begins_with(rest, length - protocol, legacy_frame, sizeof legacy_frame)
+                             ? sizeof legacy_frame
+                             : 0;
+    return begins_with(rest + frame, length - protocol - frame, legacy_magic, sizeof legacy_magic)
+               ? protocol + frame + sizeof legacy_magic
+               : 0;
+}
+
 int torch_is_legacy(const unsigned char *head, size_t length) {
-    return length >= sizeof legacy_magic && memcmp(head, legacy_magic, sizeof legacy_magic) == 0;
+    return magic_length(head, length) > 0;
 }
 
 // By key.
@@ -264,10 +286,13 @@ static enum berth_status locate_storages(struct torch_file *file, const struct p
 
 enum berth_status torch_open_legacy(struct torch_file *file, const char *path,
                                     enum pickle_trust trust, struct berth_error *error) {
+    unsigned char head[TENSOR_HEAD_BYTES];
+    size_t length;
+    TRY(tensor_file_head(path, head, &length, error));
     TRY(file_reader_open(&file->archive.file, path, error));
     struct pickle_source source = {.file = &file->archive.file,
                                    .part = "",
-                                   .begin = sizeof legacy_magic,
+                                   .begin = magic_length(head, length),
                                    .end = file->archive.file.size};
     TRY(read_preface(file, &source, error));
     TRY(read_next(&file->pickle, &source, trust, error));

@@ -528,12 +528,18 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
         return BERTH_OK;
     }
     int64_t *steps;
-    size_t count;
+    size_t count, damaged = 0;
     TRY(checkpoint_list(output_dir, &steps, &count, error));
     enum berth_status status = BERTH_OK;
+    struct berth_error newest = {0};
     for (size_t i = count; i > 0 && *folder == NULL && status == BERTH_OK; i--) {
         struct berth_error damage = {0};
         char *path = checkpoint_path(output_dir, steps[i - 1]);
+        if (path != NULL && dir_is_empty(path)) { // it was made and never filled
+            log_note(log, "%s is an empty folder: it is not taken for a checkpoint", path);
+            memory_free(path);
+            continue;
+        }
         enum berth_status found = path != NULL ? checkpoint_examine(path, log, &damage)
                                                : error_no_memory(&damage, 0, "a path");
         if (found == BERTH_OK) {
@@ -543,6 +549,7 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
         status = file_probe(found, &damage, error);
         if (status == BERTH_OK) {
             log_warning(log, "skipping a damaged checkpoint: %s", damage.message);
+            newest = damaged++ == 0 ? damage : newest;
         } else if (status == BERTH_IO) {
             (void)error_prefix(error, status,
                                "checkpoint-%" PRId64 " cannot be examined; try again, or rename it "
@@ -551,13 +558,13 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
         }
         memory_free(path);
     }
-    if (status == BERTH_OK && *folder == NULL && count > 0) {
-        status =
-            error_set(error, BERTH_BAD_DATA,
-                      "%s: all %zu checkpoints are damaged, as the warnings say; repair one, use "
-                      "another --output_dir, or start over without --resume_from_checkpoint and "
-                      "with --overwrite_output_dir, which removes them",
-                      output_dir, count);
+    if (status == BERTH_OK && *folder == NULL && damaged > 0) {
+        status = error_set(
+            error, BERTH_BAD_DATA,
+            "%s: no checkpoint is intact (%zu damaged); the newest: %s; repair one, use another "
+            "output_dir, or start over without resume_from_checkpoint and with "
+            "overwrite_output_dir, which removes them",
+            output_dir, damaged, newest.message);
     }
     memory_free(steps);
     return status;

@@ -84,8 +84,9 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
                                   const struct berth_log *log, struct berth_error *error);
 
 // Sets *folder (memory_free) to the newest checkpoint of output_dir that checkpoint_examine finds
-// intact; NULL if there are none. Warns of each damaged one; BERTH_BAD_DATA if all are damaged. A
-// read error is no damage, but BERTH_IO.
+// intact; NULL if there are none, for which empty folders do not count. Warns of each damaged one;
+// BERTH_BAD_DATA, with the newest one's damage, if all are damaged. A read error is no damage, but
+// BERTH_IO.
 enum berth_status checkpoint_find(const char *output_dir, const struct berth_log *log,
                                   char **folder, struct berth_error *error);
 

@@ -112,6 +112,8 @@ static enum berth_status read_tokenizer(struct model_files *files,
     if (folder != NULL) {
         TRY(folder_text_rules(folder, own != NULL ? file : NULL, &files->rules, error));
         TRY(folder_input_rules(folder, own != NULL ? file : NULL, &inputs, error));
+    } else {
+        TRY(vocabulary_check_rules(files->vocab_path, &files->rules, error));
     }
     apply_settings(config, &files->rules);
     const struct tokenizer_options options = options_of(config, &files->rules, &inputs, file);
