@@ -149,7 +149,7 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
 enum { STOP, STOP_AT_ONCE, COUNTS };
 
 // This process obeys a request at once, the others once they receive it.
-static void send_requests(void *context, int is_done, double *own) {
+static void send_requests(void *context, double *own) {
     struct worker *worker = context;
     const int request = worker->request != NULL ? *worker->request : 0;
     worker->stop = request > worker->stop ? request : worker->stop;
