@@ -179,7 +179,8 @@ static enum berth_status report_alone(struct worker *worker, const struct berth_
     const struct worker_row *row = own_row(worker);
     const int rank = worker->comm->rank;
     return row->error.status != BERTH_OK
-               ? error_set(error, row->error.status, "worker %d: %s", rank, row->error.message)
+               ? error_set(error, row->error.status, "worker %d (host %s): %s", rank, row->host,
+                           row->error.message)
                : error_set(error, lost->status,
                            "worker %d has finished in %s, but no best worker was chosen: %s; "
                            "resume all with --resume_from_checkpoint auto",
