@@ -164,6 +164,16 @@ for mpi in $mpis; do
     expect_err "cannot open $work/bare/berth-comm-$mpi.so: "
     rm "$work/bare/berth-comm-$mpi.so"
 done
+# What Slurm says: two processes on each of two hosts; this is the second one of the second host.
+what="a process of srun that waits"
+SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 PMIX_RANK=3 SLURM_STEP_TASKS_PER_NODE="2(x2)" SLURM_NODEID=1 SLURM_LOCALID=1 \
+    "$LAUNCHED" auto expect >"$out" 2>"$err"
+code=$?
+expect_code 69
+expect_err "rank 3 on host $(hostname): the job has not started within 0.5 s (--start_timeout 0.5 s): srun of Slurm announced 4 \
+processes (SLURM_STEP_NUM_TASKS), 2 of them on this host; not come: local rank 0 (no such process: "
+expect_err ", rank 3 (process "
+expect_err ", launched, runs, but has not begun to connect)"
 run doctor --comm none
 expect_code 2
 expect_err 'expected one of auto, self, openmpi, mpich'
