@@ -101,9 +101,9 @@ static int is_known(const char *name) {
 static atomic_int was_opened;
 static atomic_flag is_starting = ATOMIC_FLAG_INIT;
 
-static enum berth_status connect(const struct comm_options *options, const char *name,
-                                 const struct launch *launch, struct comm **comm,
-                                 struct berth_error *error) {
+static enum berth_status connect_all(const struct comm_options *options, const char *name,
+                                     const struct launch *launch, struct comm **comm,
+                                     struct berth_error *error) {
     const struct comm_settings settings = {.timeout_seconds = options->timeout_seconds};
     struct transport *transport;
     TRY(mpi_transport_open(name, launch, &transport, error));
@@ -115,10 +115,10 @@ static enum berth_status connect_in_time(const struct comm_options *options, con
                                          const struct launch *launch, struct comm **comm,
                                          struct berth_error *error) {
     if (atomic_load(&was_opened) || atomic_flag_test_and_set(&is_starting)) {
-        return connect(options, name, launch, comm, error);
+        return connect_all(options, name, launch, comm, error);
     }
     enum berth_status status = start_connect(options->start_timeout_seconds, error);
-    status = status == BERTH_OK ? connect(options, name, launch, comm, error) : status;
+    status = status == BERTH_OK ? connect_all(options, name, launch, comm, error) : status;
     start_end();
     atomic_flag_clear(&is_starting);
     return status;
