@@ -541,7 +541,7 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
     " gradient_checkpointing hidden_dropout_prob attention_probs_dropout_prob zero_stage"          \
     " virtual_ranks communication_data_type overlap_comm gpu_exchange reduce_bucket_size"          \
     " allgather_bucket_size replica_check_steps"
-#define PROCESSES " no_exchange comm comm_timeout"
+#define PROCESSES " no_exchange comm comm_timeout start_timeout"
 
 static const struct benchmark {
     const char *name;

@@ -228,7 +228,7 @@ static enum berth_status put_comm(struct facts *facts, struct cli_call *call,
     char host[HOST_NAME_MAX + 1] = "";
     struct comm *comm;
     call->config.comm = name != NULL ? name : "auto";
-    call->config.comm_timeout = COMM_SECONDS;
+    call->config.comm_timeout = call->config.start_timeout = COMM_SECONDS;
     gethostname(host, sizeof host - 1);
     put_text(facts, "host", host);
     TRY(machine_comm_open("doctor", &call->config, &log, &comm, error));

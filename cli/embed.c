@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
+#include "core/launcher.h"
 #include "core/words.h"
 
 #include <stdio.h>
@@ -25,8 +26,7 @@ struct job {
     struct cli_lines lines;
     size_t done, size;
     int npy;
-    const char *output;       // NULL: standard output
-    const volatile int *stop; // once there is a file to clean up; NULL: signals end the program
+    const char *output; // NULL: standard output
     struct json_line line;
     struct file_writer writer; // of --output
 };
@@ -77,11 +77,26 @@ static void read_options(struct job *job) {
 
 // --- texts --------------------------------------------------------------------------------------
 
+static int is_one_of_several(void) {
+    const struct launch launch = launch_find();
+    return launch_is_parallel(&launch);
+}
+
+// From then on a signal does not end this process alone, with a part of the file or with other
+// processes that wait for it.
+static void stop_on_signals(struct job *job) {
+    job->embed.stop = cli_stop_on_signals(job->output != NULL ? "nothing will be written"
+                                                              : "finishing these texts");
+}
+
 static enum berth_status read_texts(void *context, const char *const **texts, size_t *count,
                                     struct berth_error *error) {
     struct job *job = context;
     TRY(check_output(job, error));
     TRY(cli_read_lines(job->call, &job->lines, error));
+    if (job->output != NULL || is_one_of_several()) {
+        stop_on_signals(job); // not earlier: reading may wait for a person
+    }
     *texts = job->lines.items;
     *count = job->lines.count;
     return BERTH_OK;
@@ -126,16 +141,9 @@ static enum berth_status put_json(struct job *job, const float *values, struct b
     return status;
 }
 
-static enum berth_status check_stop(const struct job *job, struct berth_error *error) {
-    return job->stop != NULL && *job->stop
-               ? error_set(error, BERTH_INTERRUPTED, "stopped on request; nothing was written")
-               : BERTH_OK;
-}
-
 static enum berth_status put(void *context, const float *embeddings, size_t count,
                              struct berth_error *error) {
     struct job *job = context;
-    TRY(check_stop(job, error));
     if (job->npy) {
         return file_writer_put(&job->writer, embeddings, count * job->size * sizeof *embeddings,
                                error);
@@ -148,7 +156,6 @@ static enum berth_status put(void *context, const float *embeddings, size_t coun
 
 static enum berth_status end(void *context, struct berth_error *error) {
     struct job *job = context;
-    TRY(check_stop(job, error));
     return job->output != NULL ? file_writer_commit(&job->writer, error) : BERTH_OK;
 }
 
@@ -172,7 +179,6 @@ static enum berth_status begin(void *context, struct berth_embedding usual, size
     job->size = size;
     note_choices(job->call, &job->embed, usual);
     if (job->output != NULL) {
-        job->stop = cli_stop_on_signals("nothing will be written");
         TRY(file_writer_open(&job->writer, job->output, error));
     }
     return job->npy ? put_npy_header(job, error) : BERTH_OK;
@@ -183,7 +189,13 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     job.embed = (struct berth_embed_job){
         .read = read_texts, .begin = begin, .put = put, .end = end, .context = &job};
     read_options(&job);
+    if (!cli_reports()) {
+        stop_on_signals(&job); // the first process reads the texts before
+    }
     enum berth_status status = berth_embed(&call->config, cli_log(call), &job.embed, error);
+    if (status == BERTH_INTERRUPTED && job.output != NULL && cli_reports()) {
+        (void)error_prefix(error, status, "nothing was written");
+    }
     file_writer_abort(&job.writer);
     json_line_done(&job.line);
     cli_lines_done(&job.lines);

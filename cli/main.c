@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define START_SECONDS 300 // the default of --start_timeout
+
 static int is_help(const char *word) {
     return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
 }
@@ -130,6 +132,16 @@ static enum berth_status refuse(const struct cli_call *call, const struct launch
                      getenv(launch->variable), call->verb->name, launch->launcher->alone);
 }
 
+// A process of several that will not connect to the others has no deadline for it.
+static enum berth_status set_start_timeout(const struct cli_call *call, struct berth_error *error) {
+    const struct launch launch = launch_find();
+    if (launch_is_parallel(&launch) && processes_of(call) == CLI_DIVIDED) {
+        return comm_expect((double)call->config.start_timeout, error);
+    }
+    comm_expect_none();
+    return BERTH_OK;
+}
+
 // Whether this process runs the verb, if it was started as one of several.
 static enum berth_status decide_if_runs(const struct cli_call *call, int *runs,
                                         struct berth_error *error) {
@@ -153,7 +165,9 @@ static enum berth_status decide_if_runs(const struct cli_call *call, int *runs,
 static enum berth_status agree_on_words(const struct cli_call *call, enum berth_status status,
                                         struct berth_error *error) {
     const struct comm_options options = {.name = "auto",
-                                         .timeout_seconds = (double)call->config.comm_timeout};
+                                         .timeout_seconds = (double)call->config.comm_timeout,
+                                         .start_timeout_seconds =
+                                             (double)call->config.start_timeout};
     struct comm *comm;
     if (status != BERTH_USAGE || call->verb->processes != CLI_DIVIDED || launch_find().size <= 1 ||
         comm_was_opened() || comm_open(&options, &comm, &(struct berth_error){0}) != BERTH_OK) {
@@ -171,6 +185,7 @@ static enum berth_status run_parsed(struct cli_call *call, struct berth_error *e
     TRY(cli_launcher_start(call, command, error));
     call->launcher.has_noted = 0;
     TRY(decide_if_runs(call, &runs, error));
+    TRY(set_start_timeout(call, error));
     if (!runs) {
         return BERTH_OK;
     }
@@ -247,9 +262,18 @@ static int skip_first(const char *word) {
     return is_rank;
 }
 
+// Until the words are read, and with them --start_timeout.
+static enum berth_status expect_others(struct berth_error *error) {
+    const struct launch launch = launch_find();
+    return launch_is_parallel(&launch) ? comm_expect(START_SECONDS, error) : BERTH_OK;
+}
+
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_spin_briefly(words);
+    if (expect_others(&error) != BERTH_OK) {
+        return finish(error.status, &error);
+    }
     command = words;
     cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a closed pipe is detected when writing (cli_flush)

@@ -303,7 +303,7 @@ struct berth_config {
     /* ranks: the processes of a job */
     const char *comm;        /* "openmpi", "mpich"; "self": none, refused in one of several that
                                 a launcher started; "auto": as the launcher says */
-    int64_t comm_timeout;    /* seconds to wait for another process */
+    int64_t comm_timeout;    /* seconds to wait for another process; see start_timeout */
     const char *workers;     /* "synchronous": they divide each update; "independent": each trains a
                                 model of its own */
     int64_t zero_stage;      /* what they divide: 1 moments and master weights, 2 gradients too */
@@ -361,6 +361,9 @@ struct berth_config {
     int eval_on_start;            /* also evaluate before the first update */
     double eval_delay;            /* no evaluation before this many epochs or, with eval_steps,
                                      updates */
+
+    int64_t start_timeout; /* seconds until all processes of a job have come, from the call of the
+                              first job; then the process ends with BERTH_UNAVAILABLE. 0: none */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in
@@ -856,6 +859,8 @@ struct berth_embed_job {
     /* Called after the last one. */
     enum berth_status (*end)(void *context, struct berth_error *error);
     void *context;
+    const volatile int *stop; /* 1, in any of the processes: the job ends with BERTH_INTERRUPTED,
+                                 and `end` is not called; NULL: it is never asked to */
 };
 
 /* Embeds the texts of a job. The processes that were started together all call it and divide the

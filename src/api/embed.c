@@ -29,6 +29,19 @@ static int is_first(const struct embed *embed) {
     return embed->comm->rank == 0;
 }
 
+// A request to one rank stops all.
+static enum berth_status check_stop(const struct embed *embed, size_t done,
+                                    struct berth_error *error) {
+    const volatile int *request = embed->job->stop;
+    int stop = request != NULL && *request != 0;
+    TRY(comm_settle_stop(embed->comm, BERTH_OK, &stop, error));
+    if (stop == 0) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_INTERRUPTED, "stopped on request after %zu of %zu texts", done,
+                     embed->all.count);
+}
+
 // --- texts --------------------------------------------------------------------------------------
 
 static enum berth_status read_texts(struct embed *embed, struct berth_error *error) {
@@ -127,6 +140,7 @@ static enum berth_status embed_round(struct embed *embed, size_t first, struct b
     texts.before = first;
     texts.count = left < round_size(embed) ? left : round_size(embed);
     TRY(encoder_embed(embed->encoder, &texts, embed->embeddings, error));
+    TRY(check_stop(embed, first, error));
     return comm_settle(
         embed->comm,
         is_first(embed) ? job->put(job->context, embed->embeddings, texts.count, error) : BERTH_OK,
@@ -138,6 +152,7 @@ static enum berth_status run(struct embed *embed, struct berth_error *error) {
     const struct berth_embed_job *job = embed->job;
     TRY(comm_settle(comm, is_first(embed) ? read_texts(embed, error) : BERTH_OK, error));
     TRY(broadcast_texts(embed, error));
+    TRY(check_stop(embed, 0, error));
     TRY(comm_settle(comm, open_encoder(embed, error), error));
     TRY(encoder_compare_ranks(embed->encoder, embed->config->model_name_or_path, error));
     TRY(comm_settle(comm, begin(embed, error), error));

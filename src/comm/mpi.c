@@ -6,9 +6,11 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define VERSION_LIMIT 8192 // of any MPI (MPI_MAX_LIBRARY_VERSION_STRING)
 
@@ -79,13 +81,26 @@ static enum berth_status check_size(const struct transport *transport, const str
                      launch->size, launcher->name, launch->variable, getenv(launch->variable));
 }
 
+// The error of one process, which the others may not meet.
+static enum berth_status name_process(const struct launch *launch, enum berth_status status,
+                                      struct berth_error *error) {
+    char host[HOST_NAME_MAX + 1] = "";
+    gethostname(host, sizeof host - 1);
+    return launch_is_parallel(launch)
+               ? error_prefix(error, status, "rank %" PRId64 " on host %s", launch->rank, host)
+               : status;
+}
+
 enum berth_status mpi_transport_open(const char *name, const struct launch *launch,
                                      struct transport **transport, struct berth_error *error) {
     const struct comm_module *module;
     // Global: Open MPI's own components need the symbols of its library.
-    TRY(load(name, 1, &module, error));
-    TRY(module->open(transport, error));
-    enum berth_status status = check_size(*transport, launch, error);
+    enum berth_status status = load(name, 1, &module, error);
+    status = status == BERTH_OK ? module->open(transport, error) : status;
+    if (status != BERTH_OK) {
+        return name_process(launch, status, error);
+    }
+    status = check_size(*transport, launch, error);
     if (status != BERTH_OK) {
         (*transport)->close(*transport, (*transport)->size > 1 ? TRANSPORT_FAILED : TRANSPORT_DONE);
         *transport = NULL;

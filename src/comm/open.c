@@ -3,6 +3,7 @@
 // the launcher must be compatible.
 #include "comm/mpi.h"
 #include "comm/ranks.h"
+#include "comm/start.h"
 #include "core/comm.h"
 
 #include <inttypes.h>
@@ -98,12 +99,34 @@ static int is_known(const char *name) {
 }
 
 static atomic_int was_opened;
+static atomic_flag is_starting = ATOMIC_FLAG_INIT;
+
+static enum berth_status connect_all(const struct comm_options *options, const char *name,
+                                     const struct launch *launch, struct comm **comm,
+                                     struct berth_error *error) {
+    const struct comm_settings settings = {.timeout_seconds = options->timeout_seconds};
+    struct transport *transport;
+    TRY(mpi_transport_open(name, launch, &transport, error));
+    return comm_ranks_open(transport, &settings, comm, error);
+}
+
+// Later communicators of the process wait only for messages, which have deadlines of their own.
+static enum berth_status connect_in_time(const struct comm_options *options, const char *name,
+                                         const struct launch *launch, struct comm **comm,
+                                         struct berth_error *error) {
+    if (atomic_load(&was_opened) || atomic_flag_test_and_set(&is_starting)) {
+        return connect_all(options, name, launch, comm, error);
+    }
+    enum berth_status status = start_connect(options->start_timeout_seconds, error);
+    status = status == BERTH_OK ? connect_all(options, name, launch, comm, error) : status;
+    start_end();
+    atomic_flag_clear(&is_starting);
+    return status;
+}
 
 enum berth_status comm_open(const struct comm_options *options, struct comm **comm,
                             struct berth_error *error) {
     struct launch_context launch_context = {.requested = options->name, .launch = launch_find()};
-    const struct comm_settings settings = {.timeout_seconds = options->timeout_seconds};
-    struct transport *transport;
     const char *name;
     if (!is_known(options->name)) {
         return error_set(error, BERTH_USAGE,
@@ -116,8 +139,7 @@ enum berth_status comm_open(const struct comm_options *options, struct comm **co
         *comm = comm_self();
         return BERTH_OK;
     }
-    TRY(mpi_transport_open(name, &launch_context.launch, &transport, error));
-    TRY(comm_ranks_open(transport, &settings, comm, error));
+    TRY(connect_in_time(options, name, &launch_context.launch, comm, error));
     atomic_store(&was_opened, 1);
     return BERTH_OK;
 }

@@ -59,11 +59,12 @@ static struct agreement agreement_of(struct ranks *ranks, enum berth_status own,
 }
 
 // An error that is about a rank already names it.
-static void name_rank(int rank, struct berth_error *error) {
+static void name_rank(const struct ranks *ranks, int rank, struct berth_error *error) {
     if (strncmp(error->message, "rank ", strlen("rank ")) == 0) {
         return;
     }
-    (void)error_prefix(error, error->status, "rank %d", rank);
+    (void)error_prefix(error, error->status, "rank %d on host %s", rank,
+                       ranks->topology.names[rank]);
 }
 
 // For a rank that failed: the others may be anywhere in the job, waiting for it.
@@ -77,7 +78,7 @@ static void agree_on_failure(struct ranks *ranks, struct agreement *agreement) {
                                    ? saved.timeout_seconds / 2
                                    : LONE_FAILURE_SECONDS;
     if (collectives_agree(&ranks->agreements, agreement, NULL) != BERTH_OK) {
-        name_rank(ranks->comm.rank, &own);
+        name_rank(ranks, ranks->comm.rank, &own);
         fault_set(&ranks->fault, own.status, &own);
     }
     courier->monitor = saved.monitor;
@@ -109,7 +110,7 @@ static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, i
         fault_set(&ranks->fault, collectives_agree(&ranks->agreements, &agreement, &met), &met);
     }
     if (agreement.failures > 0 && (agreement.positions_differ || agreement.failures < comm->size)) {
-        name_rank(agreement.rank, &agreement.error);
+        name_rank(ranks, agreement.rank, &agreement.error);
     }
     fail_if_positions_differ(ranks, &agreement);
     TRY(fault_status(&ranks->fault, error));
@@ -367,7 +368,6 @@ static void fill_comm(struct ranks *ranks) {
 static enum berth_status open_ranks(struct ranks *ranks, const struct comm_settings *settings,
                                     struct berth_error *error) {
     struct berth_error own;
-    int stop = 0;
     ranks->collectives.courier = courier_of(ranks, settings, TRANSPORT_COLLECTIVES);
     ranks->agreements.courier = courier_of(ranks, settings, TRANSPORT_AGREEMENTS);
     TRY(find_topology(ranks, settings, error));
@@ -381,8 +381,9 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     ranks->comm.host_bytes = memory.host;
     ranks->comm.reduce_bytes = memory.reduce;
     ranks->comm.gather_bytes = memory.gather;
-    TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK ? BERTH_OK
-                                                                   : error_copy(error, &own));
+    if (comm_settle(&ranks->comm, status, &own) != BERTH_OK) {
+        return error_copy(error, &own);
+    }
     atomic_store(&ranks->collectives.courier.sent, 0);
     atomic_store(&ranks->agreements.courier.sent, 0);
     return BERTH_OK;

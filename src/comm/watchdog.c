@@ -2,28 +2,15 @@
 // Counts the calls of a transport and ends the process when one hangs; see watchdog.h.
 #include "comm/watchdog.h"
 
-#include "core/clock.h"
 #include "core/memory.h"
-#include "core/thread.h"
 
-#include <stdio.h>
-
-// Time is counted in beats of the watchdog's thread, so that a process that was stopped for a while
-// does not count as hung afterwards.
-#define BEAT_SECONDS 0.1
 #define GRACE_SECONDS 2.0  // for the monitor, whose errors say more
 #define SILENT_SECONDS 2.0 // a rank without a beat for this long counts as stopped
-
-// A counter of another thread or process, and for how many beats it has not changed.
-struct pulse {
-    uint32_t count;
-    int stalled_beats;
-};
 
 static int is_stalled(struct pulse *pulse, uint32_t count, double seconds) {
     pulse->stalled_beats = pulse->count == count ? pulse->stalled_beats + 1 : 0;
     pulse->count = count;
-    return pulse->stalled_beats * BEAT_SECONDS >= seconds;
+    return pulse->stalled_beats * WATCH_BEAT_SECONDS >= seconds;
 }
 
 // --- the transport ------------------------------------------------------------------------------
@@ -101,20 +88,20 @@ static int find_stopped_rank(struct watchdog *watchdog) {
     int stopped = -1;
     for (int local = watchdog->window->shape.local_size - 1; local >= 0; local--) {
         const uint32_t beats = atomic_load(host_window_heartbeats(watchdog->window, local));
-        if (is_stalled(&watchdog->pulses[local], beats, SILENT_SECONDS)) {
+        if (is_stalled(&watchdog->ranks[local], beats, SILENT_SECONDS)) {
             stopped = first + local;
         }
     }
     return stopped;
 }
 
-static int has_hung(struct watchdog *watchdog, struct pulse pulses[TRANSPORT_CHANNELS]) {
+static int has_hung(struct watchdog *watchdog) {
     int hung = 0;
     for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
         const uint32_t calls =
             atomic_load_explicit(&watchdog->calls[channel], memory_order_relaxed);
-        const int has_stalled =
-            is_stalled(&pulses[channel], calls, watchdog->timeout_seconds + GRACE_SECONDS);
+        const int has_stalled = is_stalled(&watchdog->channels[channel], calls,
+                                           watchdog->timeout_seconds + GRACE_SECONDS);
         hung |= has_stalled && calls % 2 == 1;
     }
     return hung;
@@ -134,42 +121,15 @@ static void abandon_process(struct watchdog *watchdog, int stopped) {
     watchdog->inner->abandon(watchdog->inner, &error);
 }
 
-// Called with the mutex held. Returns 0 if the thread must end.
-static int wait_for_beat(struct watchdog *watchdog) {
-    const double until = clock_now() + BEAT_SECONDS;
-    int failure = 0;
-    while (!watchdog->stop_requested && failure == 0) {
-        failure = thread_wait(&watchdog->changed, &watchdog->mutex, until);
-    }
-    return !watchdog->stop_requested;
-}
-
-static void *run(void *context) {
+static void beat(void *context) {
     struct watchdog *watchdog = context;
-    struct pulse pulses[TRANSPORT_CHANNELS] = {0};
     const struct topology *topology = watchdog->topology;
     const int own = topology_local(topology, topology->rank);
-    pthread_mutex_lock(&watchdog->mutex);
-    while (wait_for_beat(watchdog)) {
-        atomic_fetch_add(host_window_heartbeats(watchdog->window, own), 1);
-        const int stopped = find_stopped_rank(watchdog);
-        if (has_hung(watchdog, pulses)) {
-            abandon_process(watchdog, stopped);
-        }
+    atomic_fetch_add(host_window_heartbeats(watchdog->window, own), 1);
+    const int stopped = find_stopped_rank(watchdog);
+    if (has_hung(watchdog)) {
+        abandon_process(watchdog, stopped);
     }
-    pthread_mutex_unlock(&watchdog->mutex);
-    return NULL;
-}
-
-static int create(struct watchdog *watchdog) {
-    thread_condition_init(&watchdog->changed);
-    pthread_mutex_init(&watchdog->mutex, NULL);
-    const int failure = thread_start(&watchdog->thread, run, watchdog);
-    if (failure != 0) {
-        pthread_cond_destroy(&watchdog->changed);
-        pthread_mutex_destroy(&watchdog->mutex);
-    }
-    return failure;
 }
 
 enum berth_status watchdog_start(struct watchdog *watchdog, const struct topology *topology,
@@ -179,28 +139,16 @@ enum berth_status watchdog_start(struct watchdog *watchdog, const struct topolog
     watchdog->topology = topology;
     watchdog->window = window;
     watchdog->timeout_seconds = timeout_seconds;
-    watchdog->pulses = memory_array_zeroed(ranks, sizeof *watchdog->pulses);
-    if (watchdog->pulses == NULL) {
-        return error_no_memory(error, ranks * sizeof *watchdog->pulses, "the list of ranks");
+    watchdog->ranks = memory_array_zeroed(ranks, sizeof *watchdog->ranks);
+    if (watchdog->ranks == NULL) {
+        return error_no_memory(error, ranks * sizeof *watchdog->ranks, "the list of ranks");
     }
-    const int failure = create(watchdog);
-    watchdog->is_running = failure == 0;
-    return failure == 0 ? BERTH_OK
-                        : error_set_errno(error, BERTH_UNAVAILABLE, failure,
-                                          "cannot start the watchdog thread");
+    watchdog->watch = (struct watch){.beat = beat, .context = watchdog};
+    return watch_start(&watchdog->watch, error);
 }
 
 void watchdog_end(struct watchdog *watchdog) {
-    if (watchdog->is_running) {
-        pthread_mutex_lock(&watchdog->mutex);
-        watchdog->stop_requested = 1;
-        pthread_cond_signal(&watchdog->changed);
-        pthread_mutex_unlock(&watchdog->mutex);
-        pthread_join(watchdog->thread, NULL);
-        pthread_cond_destroy(&watchdog->changed);
-        pthread_mutex_destroy(&watchdog->mutex);
-        watchdog->is_running = 0;
-    }
-    memory_free(watchdog->pulses);
-    watchdog->pulses = NULL;
+    watch_end(&watchdog->watch);
+    memory_free(watchdog->ranks);
+    watchdog->ranks = NULL;
 }

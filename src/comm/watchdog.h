@@ -4,17 +4,23 @@
 // process while it holds a lock that this process's other threads need. Then no other thread can
 // report anything, so the watchdog's thread, which never calls the transport, ends the process.
 //
-// Not detected here: a rank that is late (monitor.h).
+// Not detected here: a rank that is late (monitor.h), a job that does not start (start.h).
 #ifndef BERTH_COMM_WATCHDOG_H
 #define BERTH_COMM_WATCHDOG_H
 
 #include "comm/host_window.h"
 #include "comm/topology.h"
 #include "comm/transport.h"
+#include "comm/watch.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+
+// A counter of another thread or process, and for how many beats it has not changed.
+struct pulse {
+    uint32_t count;
+    int stalled_beats;
+};
 
 struct watchdog {
     struct transport transport; // `inner`, with its calls counted
@@ -23,11 +29,9 @@ struct watchdog {
     const struct topology *topology;
     const struct host_window *window; // its heartbeats show which ranks of the host are alive
     double timeout_seconds;
-    struct pulse *pulses; // [local_size] of the host's ranks
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    int is_running, stop_requested;
+    struct pulse channels[TRANSPORT_CHANNELS]; // of the calls
+    struct pulse *ranks;                       // [local_size] of the host's
+    struct watch watch;
 };
 
 // From then on, watchdog->transport replaces `inner`; each channel is used by one thread at a time.

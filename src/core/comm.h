@@ -108,7 +108,16 @@ struct comm *comm_self(void);
 struct comm_options {
     const char *name;       // "self", or the MPI: "openmpi", "mpich"; "auto": that of the launcher
     double timeout_seconds; // of each wait for other ranks
+    // Until it is open, from now or from an earlier comm_expect; 0: no deadline. Afterwards the
+    // process ends with BERTH_UNAVAILABLE and a message that says who is missing.
+    double start_timeout_seconds;
 };
+
+// For a program: it will open a communicator with the other processes, and has begun. May be called
+// again with another deadline; the time counts from the first call.
+enum berth_status comm_expect(double seconds, struct berth_error *error);
+// It will not; harmless where nothing is expected.
+void comm_expect_none(void);
 
 // Opens the communicator of the processes that were started together, all of which call this; for a
 // single process, comm_self. The caller closes it. BERTH_CONFIG: launcher, `name` and MPI do not

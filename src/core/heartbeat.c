@@ -32,7 +32,7 @@ static int beat(struct heartbeat *heartbeat, int is_done) {
     const struct heartbeat_rules *rules = heartbeat->rules;
     struct comm *comm = rules->comm;
     double numbers[HEARTBEAT_VALUES_MAX + 1] = {0};
-    rules->report(rules->context, is_done, numbers);
+    rules->report(rules->context, numbers);
     numbers[rules->count] = is_done;
     comm->sum(comm, numbers, rules->count + 1);
     const enum berth_status status = comm->status(comm, &heartbeat->error);

@@ -18,8 +18,8 @@ struct heartbeat_rules {
     struct comm *comm;
     size_t count;
     // Fills in this rank's numbers before each heartbeat; also at the same intervals once the
-    // communicator has failed. is_done: this rank has finished its work.
-    void (*report)(void *context, int is_done, double *own);
+    // communicator has failed, and once this rank has finished its work.
+    void (*report)(void *context, double *own);
     // Receives the sums over all ranks.
     void (*receive)(void *context, const double *sums);
     // Called once, if the communicator fails; the work goes on. NULL: nothing to do.

@@ -607,6 +607,9 @@ const struct option_row option_rows[] = {
      .shown = "auto: the MPI of the launcher that started them"},
     {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_DISTRIBUTED | JOB_BENCH,
      BETWEEN(1, 1000000), .unit = "SECONDS", .help = "maximum time to wait for another process"},
+    {INTEGER("ranks", start_timeout, "300"), FREE, .jobs = JOB_DISTRIBUTED | JOB_BENCH,
+     BETWEEN(0, 1000000), .unit = "SECONDS",
+     .help = "maximum time from the start of a process until all have come; 0: none"},
     {TEXT("ranks", workers, "synchronous"), FREE, .jobs = JOB_TRAIN, .unit = "KIND",
      .choices = "synchronous|independent",
      .help = "synchronous: the processes divide each update; independent: process R trains a model "

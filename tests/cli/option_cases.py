@@ -87,6 +87,7 @@ READERS = {
     # Other processes are there or not (tests/comm, tests/lab).
     "comm": ("src/train/machine/machine.c", r"config->comm"),
     "comm_timeout": ("src/train/machine/machine.c", r"config->comm_timeout"),
+    "start_timeout": ("src/train/machine/machine.c", r"config->start_timeout"),
     # Memory does not change by itself (tests/train/test_replica_check.c).
     "replica_check_steps": ("src/train/engine/update.c", r"config->replica_check_steps"),
     "consecutive_hysteresis": ("src/train/optimizer/loss_scale.c", r"config->consecutive_hysteresis"),

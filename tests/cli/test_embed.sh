@@ -214,7 +214,7 @@ kill -TERM $embedding
 wait $embedding
 code=$?
 expect_code 143
-expect_err "stopped on request; nothing was written"
+expect_err "nothing was written: stopped on request after "
 [ -z "$(ls "$work/stopped")" ] || fail "a file is left: $(ls "$work/stopped")"
 rm "$work/many.txt"
 

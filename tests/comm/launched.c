@@ -10,6 +10,7 @@
 //                                          find the message in its first poll
 //        launched NAME ranks ELEMENTS      a communicator: a sum, and a range of so many elements
 //                                          reduced and gathered
+//        launched NAME expect              expects others for half a second, and none comes
 #include "comm/mpi.h"
 #include "core/comm.h"
 
@@ -201,6 +202,11 @@ int main(int count, char **words) {
         return run_ranks(words[1], atoll(words[3]));
     }
     const char *mode = count > 2 ? words[2] : "";
+    if (strcmp(mode, "expect") == 0) {
+        struct berth_error error;
+        must(comm_expect(0.5, &error), &error);
+        pause();
+    }
     const int stays = strcmp(mode, "stay") == 0;
     int failed = run_messages(words[1], stays);
     if (strcmp(mode, "again") == 0) {

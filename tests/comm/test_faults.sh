@@ -167,7 +167,7 @@ for mpi in $(find_mpis); do
     disturb "a rank that fails alone" lose_lock
     expect_code 74
     once "berth: error: "
-    once "berth: error: rank 0: "
+    once "berth: error: rank 0 on host $(hostname): "
     once "the lock of this run is lost"
 done
 if [ $tried -eq 1 ]; then

@@ -156,34 +156,57 @@ cp data.json data0.json
 make_questions data1.json 59
 cp -r model model0
 "$BERTH" init --config config.json --output model1 --seed 8 --quiet && cp model/vocab.txt model1
-failing 65 'rank 1: the sequences differ from those of rank 0' \
+failing 65 "rank 1 on host $(hostname): the sequences differ from those of rank 0" \
     predict squad --model model --input data@.json --output none
-failing 65 'rank 1: the weights differ from those of rank 0: model1 is not' \
+failing 65 "rank 1 on host $(hostname): the weights differ from those of rank 0: model1 is not" \
     predict squad --model model@ --input data.json --output none
-failing 65 'rank 1: the weights differ from those of rank 0: model1 is not' embed --model model@ lines
+failing 65 "rank 1 on host $(hostname): the weights differ from those of rank 0: model1 is not" embed --model model@ lines
 
-# A signal to one process ends all. Batches of one sequence make the prediction last for seconds.
+# A signal to one process ends all of them with 75. Batches of one sequence make the prediction last for seconds; texts
+# are written a thousand at a time.
 cat >signalled.sh <<'END'
 [ "${OMPI_COMM_WORLD_RANK-$PMI_RANK}" = 0 ] || echo $$ >process
 exec "$@"
 END
 make_questions many.json 8000
-for mpi in "${mpis[@]}"; do
-    rm -f process
+yes "$(head -n 1 lines)" | head -n 2000000 >many
+stopped() { # MPI SIGNAL MESSAGE WORDS...: once there is something in the folder `stopped`
+    local mpi=$1 signal=$2 message=$3 job
+    shift 3
+    rm -rf process stopped
+    mkdir stopped
     : >"$err" # discards the previous job's output
-    what="$mpi, a signal to the second process"
-    timeout 60 $(launcher_of "$mpi") -n 2 bash signalled.sh "$BERTH" predict squad --model model --input many.json \
-        --output stopped $short $questions --predict_batch_size 1 >"$out" 2>"$err" </dev/null &
-    for _ in {1..600}; do
-        [ -e stopped ] && break # the folder is made before the first batch
-        sleep 0.02
-    done
-    kill -TERM "$(cat process)"
-    wait $!
+    what="$mpi, SIG$signal to the second process of $1"
+    timeout 120 $(launcher_of "$mpi") -n 2 bash signalled.sh "$BERTH" "$@" >"$out" 2>"$err" </dev/null &
+    job=$!
+    until [ -n "$(ls stopped)" ] || ! kill -0 $job 2>/dev/null; do sleep 0.02; done
+    kill -"$signal" "$(cat process)"
+    wait $job
     code=$?
-    [ "$code" -ne 0 ] && [ "$code" -ne 124 ] || fail "exit code $code"
-    once "stopped on request; no predictions were written"
-    [ ! -e stopped/predictions.json ] || fail "something was written"
-    rm -rf stopped
+    expect_code 75
+    once "$message"
+    [ -z "$(find stopped -type f)" ] || fail "something was written: $(ls -A stopped)"
+}
+for mpi in "${mpis[@]}"; do
+    # The folder is made before the first batch, the file before the first text.
+    stopped "$mpi" TERM "stopped on request; no predictions were written" predict squad --model model --input many.json \
+        --output stopped/of $short $questions --predict_batch_size 1
+    for signal in TERM INT USR1; do
+        stopped "$mpi" $signal "nothing was written: stopped on request after " embed --model model many --threads 1 \
+            --output stopped/e.npy
+    done
+    what="$mpi, a signal to the second process while embeddings go to standard output"
+    rm -f process
+    : >"$out"
+    timeout 120 $(launcher_of "$mpi") -n 2 bash signalled.sh "$BERTH" embed --model model many --threads 1 \
+        >"$out" 2>"$err" </dev/null &
+    job=$!
+    until [ -s "$out" ] || ! kill -0 $job 2>/dev/null; do sleep 0.02; done
+    kill -TERM "$(cat process)"
+    wait $job
+    code=$?
+    expect_code 75
+    once "stopped on request after "
 done
+rm -f many
 finish

@@ -103,7 +103,7 @@ for mpi in $mpis; do
     mkdir -p "$work/apart"
     unlike "$mpi" finetune squad $settings --output "$work/$mpi-apart" -- --output "$work/apart"
     expect_code 73
-    once "rank 1: --output_dir $work/apart on host $(hostname) is not the output folder of rank 0"
+    once "rank 1 on host $(hostname): --output_dir $work/apart on host $(hostname) is not the output folder of rank 0"
     [ -z "$(ls "$work/apart")" ] && [ -z "$(find "$work/$mpi-apart" -name '.tmp*')" ] || fail "files are left"
 
     # The second process has another model.
@@ -113,7 +113,7 @@ for mpi in $mpis; do
         "$BERTH" $settings --output "$work/none" >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 65
-    once "rank 1: the weights differ from those of rank 0: $work/model1 is not the same on all hosts"
+    once "rank 1 on host $(hostname): the weights differ from those of rank 0: $work/model1 is not the same on all hosts"
 
     # The second process has another setting, another file of settings, another job.
     train="finetune squad $settings --output $work/none"
@@ -136,7 +136,7 @@ for mpi in $mpis; do
     for wrong in "--nonsense 1" "--save_format what"; do
         unlike "$mpi" $train -- $wrong
         [ "$code" -ne 0 ] || fail "a wrong word of the second process is accepted"
-        once "berth: error: rank 1: "
+        once "berth: error: rank 1 on host $(hostname): "
         launch "$mpi" 2 $train $wrong
         expect_code 2
         once "berth: error: "

@@ -13,6 +13,29 @@ expect_lines() { # COUNT PATTERN
     [ "$(grep -cE -- "$2" "$out")" -eq "$1" ] || fail "not $1 lines like \"$2\""
 }
 
+# Launchers end all processes when one of them fails, so each one's code goes to a file.
+cat >"$work/each.sh" <<'END'
+"${@:2}"
+echo $? >>"$1"
+END
+# Two processes and one that does not connect to them: these end, and one of them says which one has not come.
+without_third() { # MPI TEXT SCRIPT: of the third one
+    local variable
+    [ "$1" = openmpi ] && variable=OMPI_COMM_WORLD_SIZE || variable=PMI_SIZE
+    what="$1, two processes and one that runs \"$3\""
+    : >"$work/codes"
+    timeout 120 $(launcher_of "$1") -n 2 bash "$work/each.sh" "$work/codes" "$BERTH" embed --model "$work/model" "$work/texts" \
+        --start_timeout 3 : -n 1 bash -c "$3" "$work/codes" >"$out" 2>"$err" </dev/null
+    code=$?
+    [ "$code" -ne 124 ] || fail "they wait"
+    # The launcher may end the second process before it ends by itself.
+    [ "$(sort -u "$work/codes")" = 69 ] || fail "exit codes of the processes: $(tr '\n' ' ' <"$work/codes")"
+    once "berth: error: "
+    once "berth: error: rank 0 on host $(hostname): the job has not started within 3 s (--start_timeout 3 s): "
+    once " announced 3 processes ($variable), 3 of them on this host; not come: rank 2 ("
+    grep -qE -- "not come: rank 2 \($2\)" "$err" || fail "not \"$2\""
+}
+
 mpis=$(find_mpis)
 for mpi in $mpis; do
     export BERTH_MODULE_PATH=$modules # for the programs of the tests, which are elsewhere
@@ -98,6 +121,18 @@ for mpi in $mpis; do
     expect_code 0
     expect_lines 1 "^$work/trained-$mpi also contains the result as torch\$"
 
+    # Processes that do not come, or come late.
+    printf 'hello\nworld\n' >"$work/texts"
+    without_third "$mpi" 'process [0-9]+, (bash|sleep), runs, but is not Berth' \
+        'until [ -s "$0" ]; do sleep 0.1; done'
+    without_third "$mpi" 'no such process: it has ended, or was not started' true
+    without_third "$mpi" 'process [0-9]+, bash, is stopped' \
+        '(until [ -s "$0" ]; do sleep 0.1; done; kill -CONT $$) & kill -STOP $$'
+    launch_program "$mpi" 2 bash -c 'sleep ${OMPI_COMM_WORLD_RANK-$PMI_RANK}; exec "$0" "$@"' "$BERTH" embed \
+        --model "$work/model" "$work/texts" --start_timeout 0
+    expect_code 0
+    expect_lines 2 '^{"index":[01],"embedding":'
+
     # Launches that cannot work.
     launch_program "$mpi" 2 "$BERTH" doctor --comm self
     expect_code 78
@@ -129,6 +164,16 @@ for mpi in $mpis; do
     expect_err "cannot open $work/bare/berth-comm-$mpi.so: "
     rm "$work/bare/berth-comm-$mpi.so"
 done
+# What Slurm says: two processes on each of two hosts; this is the second one of the second host.
+what="a process of srun that waits"
+SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 PMIX_RANK=3 SLURM_STEP_TASKS_PER_NODE="2(x2)" SLURM_NODEID=1 SLURM_LOCALID=1 \
+    "$LAUNCHED" auto expect >"$out" 2>"$err"
+code=$?
+expect_code 69
+expect_err "rank 3 on host $(hostname): the job has not started within 0.5 s (--start_timeout 0.5 s): srun of Slurm announced 4 \
+processes (SLURM_STEP_NUM_TASKS), 2 of them on this host; not come: local rank 0 (no such process: "
+expect_err ", rank 3 (process "
+expect_err ", launched, runs, but has not begun to connect)"
 run doctor --comm none
 expect_code 2
 expect_err 'expected one of auto, self, openmpi, mpich'

@@ -597,11 +597,13 @@ static void check_agreements(struct comm *comm, const struct transport *transpor
     // All ranks but those below `passed` fail.
     for (int passed = 0; passed < comm->size; passed++) {
         const int fails = comm->rank >= passed;
-        char expected[32];
+        char expected[64];
         stop = 0;
         // The rank is named unless all fail.
-        const int length =
-            passed > 0 ? snprintf(expected, sizeof expected, "rank %d: ", passed) : 0;
+        const int length = passed > 0
+                               ? snprintf(expected, sizeof expected, "rank %d on host %s: ", passed,
+                                          comm->host_names[passed])
+                               : 0;
         snprintf(expected + length, sizeof expected - (size_t)length, "disk %d full", passed);
         error = (struct berth_error){0};
         const enum berth_status own =

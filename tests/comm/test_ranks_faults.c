@@ -236,9 +236,10 @@ static void test_a_rank_that_fails_alone_ends_all_long_before_the_deadline(void 
                 assert_int_equal(outcome->status, BERTH_OK);
             } else {
                 assert_int_equal(outcome->status, BERTH_IO);
-                assert_string_equal(outcome->error.message, rank != first ? ""
-                                                            : first == 0  ? "rank 0: disk full"
-                                                                          : "rank 2: disk full");
+                assert_string_equal(outcome->error.message,
+                                    rank != first ? ""
+                                    : first == 0  ? "rank 0 on host host0: disk full"
+                                                  : "rank 2 on host host1: disk full");
             }
         }
     }
@@ -579,15 +580,16 @@ struct worker {
     int follows_failure; // its work lasts until a failure and two more calls of `report_own`
     atomic_int reports, receptions, fails;
     atomic_int *through; // ranks that have done their work
+    atomic_int is_through;
     int through_at_end;
     enum berth_status status;
     struct berth_error error;
 };
 
-static void report_own(void *context, int is_done, double *own) {
+static void report_own(void *context, double *own) {
     struct worker *worker = context;
     own[0] = worker->comm->rank + 1;
-    own[1] = is_done;
+    own[1] = atomic_load(&worker->is_through);
     atomic_fetch_add(&worker->reports, 1);
 }
 
@@ -621,6 +623,7 @@ static void work_alone(void *context) {
     CHECK(!worker->follows_failure ||
           (reports > 0 && atomic_load(&worker->reports) >= reports + 2));
     atomic_fetch_add(worker->through, 1);
+    atomic_store(&worker->is_through, 1);
 }
 
 static void take_part(struct comm *comm, const struct transport *transport, void *context) {

@@ -173,7 +173,7 @@ mkdir -p older apart
 cp squad-5/*.* older
 unlike "${mpis[0]}" $questions --output older --workers independent --overwrite_output_dir -- --output apart
 expect_code 73
-once "rank 1: --output_dir apart on host $(hostname) is not the output folder of rank 0"
+once "rank 1 on host $(hostname): --output_dir apart on host $(hostname) is not the output folder of rank 0"
 same_files older squad-5 model.safetensors eval_results.json
 
 several 2 $questions --output squad --seed 5 --workers independent

@@ -103,7 +103,7 @@ fail_alone() { # CODE SRUN WORDS...
         finetune squad $settings --max_steps 2000 --save_steps 10 --output "$work/lost"
     wait $!
     expect_code "$expected"
-    [ "$(grep -c 'berth: error: rank 0: .*the lock of this run is lost' "$err")" -eq 1 ] || fail "not one error"
+    [ "$(grep -c 'berth: error: rank 0 on host .*: .*the lock of this run is lost' "$err")" -eq 1 ] || fail "not one error"
 }
 if slurm_up "$work/slurm"; then
     if has openmpi; then

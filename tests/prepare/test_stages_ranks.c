@@ -144,14 +144,34 @@ static void test_ranks_end_together(void **state) {
     team = team_of(&pipeline);
     team.pipelines[2].seed = 8;
     assert_int_equal(team_run(&team, "1x3"), BERTH_CONFIG);
-    assert_message_has(&team.errors[0], "rank 2: ");
+    assert_message_has(&team.errors[0], "rank 2 on host host0: ");
     assert_message_has(&team.errors[0], "seed is \"8\" here and \"7\" in rank 0");
     team = team_of(&pipeline);
     team.pipelines[1].predictions = 0; // refused by the rank alone, before anything is opened
     assert_int_equal(team_run(&team, "1x3"), BERTH_BAD_DATA);
-    assert_message_has(&team.errors[0], "rank 1: ");
+    assert_message_has(&team.errors[0], "rank 1 on host host0: ");
     run_ok_by(&pipeline, "1x3");
     assert_tree("other", &wanted);
+    buffer_done(&wanted);
+}
+
+// A rank without a file of its own passes a stop request on, in every stage.
+static void test_an_idle_rank_is_asked_to_stop(void **state) {
+    (void)state;
+    static const char *const folders[] = {"other/packs", "other/instances", "other/text"};
+    struct buffer wanted = make_whole();
+    const struct pipeline pipeline = pipeline_default("other");
+    const volatile int stop = 1;
+    pipeline_run_ok(&pipeline);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        struct team team = team_of(&pipeline);
+        team.pipelines[SOCKET_PROCESSES - 1].stop = &stop;
+        assert_int_equal(dir_remove(scratch(folders[i]), NULL), BERTH_OK);
+        assert_int_equal(team_run(&team, "1x8"), BERTH_INTERRUPTED);
+        assert_message_has(&team.errors[0], "the next run makes the rest");
+        run_ok_by(&pipeline, "1x8");
+        assert_tree("other", &wanted);
+    }
     buffer_done(&wanted);
 }
 
@@ -210,8 +230,10 @@ static void test_copies_of_ranks_differ(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {STAGES_TEST(test_ranks), STAGES_TEST(test_killed_ranks),
+    const struct CMUnitTest tests[] = {STAGES_TEST(test_ranks),
+                                       STAGES_TEST(test_killed_ranks),
                                        STAGES_TEST(test_ranks_end_together),
+                                       STAGES_TEST(test_an_idle_rank_is_asked_to_stop),
                                        STAGES_TEST(test_failures_of_ranks),
                                        STAGES_TEST(test_copies_of_ranks_differ)};
     return cmocka_run_group_tests_name("stages, ranks", tests, NULL, NULL);

@@ -512,7 +512,7 @@ static void test_ranks_end_together(void **state) {
         team = team_of(name, "other");
         snprintf(team.last_dump, sizeof team.last_dump, "%s", scratch("none"));
         assert_int_equal(team_run(&team, "1x3"), BERTH_NO_INPUT);
-        assert_message_has(&team.errors[0], "rank 2: ");
+        assert_message_has(&team.errors[0], "rank 2 on host host0: ");
         assert_string_equal(team.errors[1].message, "");
         assert_false(dir_exists(scratch("other")));
     }

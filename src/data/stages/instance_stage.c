@@ -106,9 +106,11 @@ struct shard {
 static enum berth_status make_instances(struct job *job, struct shard *shard,
                                         struct berth_error *error) {
     struct documents documents = {0};
+    struct instance_options options = job->request->options;
+    options.stop = stage_stop_flag(&job->work);
     enum berth_status status = read_documents(job, shard->name, &documents, error);
     if (status == BERTH_OK) {
-        status = instances_make(&documents, &job->request->options, &shard->instances, error);
+        status = instances_make(&documents, &options, &shard->instances, error);
     }
     shard->texts = instance_texts_of(&documents, &shard->instances);
     documents_done(&documents);

@@ -66,6 +66,10 @@ int stage_should_stop(struct stage_work *work) {
     return should_stop;
 }
 
+const volatile int *stage_stop_flag(const struct stage_work *work) {
+    return work->comm->size > 1 ? &work->others_stopped : work->stop;
+}
+
 enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error) {
     return work->status == BERTH_OK ? BERTH_OK : error_copy(error, &work->error);
 }
@@ -96,7 +100,8 @@ struct joint_work {
 
 enum { DONE, FAILED, INTERRUPTED, COUNTS };
 
-static void report_own(void *context, int is_done, double *own) {
+// A rank that has no item left, or never had one, passes a stop request on as well.
+static void report_own(void *context, double *own) {
     struct joint_work *joint = context;
     struct stage_work *work = joint->work;
     pthread_mutex_lock(&work->reporting);
@@ -105,8 +110,7 @@ static void report_own(void *context, int is_done, double *own) {
 #pragma omp critical(stage_work)
     {
         own[FAILED] = work->status != BERTH_OK && work->status != BERTH_INTERRUPTED;
-        own[INTERRUPTED] =
-            work->status == BERTH_INTERRUPTED || (!is_done && is_stop_requested(work));
+        own[INTERRUPTED] = work->status == BERTH_INTERRUPTED || is_stop_requested(work);
     }
     joint->own_done = own[DONE];
 }

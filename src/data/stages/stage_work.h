@@ -26,9 +26,9 @@ struct stage_work {
     int in_bytes;
     enum berth_status status;
     struct berth_error error;
-    pthread_mutex_t reporting; // guards done and done_elsewhere; initialised by the caller
-    int64_t done_elsewhere;    // by the other ranks, as last reported
-    int others_stopped;        // another rank has failed or was asked to stop
+    pthread_mutex_t reporting;   // guards done and done_elsewhere; initialised by the caller
+    int64_t done_elsewhere;      // by the other ranks, as last reported
+    volatile int others_stopped; // a rank has failed or was asked to stop, this one included
 };
 // Adds to the progress and reports it.
 void stage_advance(struct stage_work *work, int64_t more);
@@ -37,6 +37,8 @@ void stage_fail(struct stage_work *work, enum berth_status status, const struct 
 // Whether workers should stop, because a rank has failed or was asked to stop; a stop request is
 // recorded as BERTH_INTERRUPTED.
 int stage_should_stop(struct stage_work *work);
+// Becomes 1 once an item should be given up, for code that polls a flag; may be NULL: never.
+const volatile int *stage_stop_flag(const struct stage_work *work);
 // The first failure of this rank, or BERTH_OK.
 enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error);
 

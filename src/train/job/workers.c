@@ -149,7 +149,7 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
 enum { STOP, STOP_AT_ONCE, COUNTS };
 
 // This process obeys a request at once, the others once they receive it.
-static void send_requests(void *context, int is_done, double *own) {
+static void send_requests(void *context, double *own) {
     struct worker *worker = context;
     const int request = worker->request != NULL ? *worker->request : 0;
     worker->stop = request > worker->stop ? request : worker->stop;
@@ -179,7 +179,8 @@ static enum berth_status report_alone(struct worker *worker, const struct berth_
     const struct worker_row *row = own_row(worker);
     const int rank = worker->comm->rank;
     return row->error.status != BERTH_OK
-               ? error_set(error, row->error.status, "worker %d: %s", rank, row->error.message)
+               ? error_set(error, row->error.status, "worker %d (host %s): %s", rank, row->host,
+                           row->error.message)
                : error_set(error, lost->status,
                            "worker %d has finished in %s, but no best worker was chosen: %s; "
                            "resume all with --resume_from_checkpoint auto",

@@ -294,7 +294,8 @@ enum berth_status machine_comm_open(const char *job, const struct berth_config *
                                     struct berth_log *log, struct comm **comm,
                                     struct berth_error *error) {
     const struct comm_options options = {.name = config->comm != NULL ? config->comm : "auto",
-                                         .timeout_seconds = (double)config->comm_timeout};
+                                         .timeout_seconds = (double)config->comm_timeout,
+                                         .start_timeout_seconds = (double)config->start_timeout};
     cores_leave_first_place(); // before the connection's threads start
     TRY(comm_open(&options, comm, error));
     if ((*comm)->size == 1) {
