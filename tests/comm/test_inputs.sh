@@ -75,8 +75,8 @@ END
 refuses "the checksum of the training sequences (labelled.csv)" "$sum" "$sum" finetune classify --model model \
     --train table.csv --text-column text --label-column label --max_steps 2 --threads 1 --output none \
     -- --train labelled.csv
-refuses "the number of training sequences (others)" "[0-9]+" "[0-9]+" pretrain mlm --model model --train articles \
-    --max_seq_length 32 --max_steps 2 --threads 1 --output none -- --train others
+refuses "the number of training sequences (others)" "[0-9]+" "[0-9]+" pretrain --objective mlm --model model \
+    --train_file articles --max_seq_length 32 --max_steps 2 --threads 1 --output none -- --train_file others
 
 # Shards: their names, sizes and headers.
 for name in articles others; do
