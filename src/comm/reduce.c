@@ -104,12 +104,14 @@ static enum berth_status check_sum(const struct pipeline *pipeline, const struct
                                    const struct chunk *own, int block, struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
     const int host = topology->hosts[topology->blocks[block]];
+    const int rank = topology_handler(topology, host, own->owner);
     const struct range_header *cell = step_received(pipeline, step, block);
-    TRY(step_check(pipeline, step, topology_handler(topology, host, own->owner), own, cell, error));
+    TRY(step_check(pipeline, step, rank, own, cell, error));
     if (cell->ranks != topology_block_size(topology, block)) {
         return error_set(error, BERTH_INTERNAL,
-                         "the sum of \"%s\" has the values of %" PRId64 " ranks, not of %d",
-                         step->operation.range.name, cell->ranks,
+                         "the sum of \"%s\" from rank %d (host %s) has the values of %" PRId64
+                         " ranks, not of %d",
+                         step->operation.range.name, rank, topology->names[rank], cell->ranks,
                          topology_block_size(topology, block));
     }
     return BERTH_OK;
