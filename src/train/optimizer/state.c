@@ -295,23 +295,44 @@ void state_loader_done(struct state_loader *loader) {
     *loader = (struct state_loader){0};
 }
 
-// Adds a parameter to the checksum of all, in any order.
-static void add_checksum(struct state *state, const struct param *param, const float *values) {
-    if (state->is_compared) {
-        state->checksum +=
-            checksum_add(checksum_bytes(values, bytes_of(param)), (uint64_t)param->offset);
-    }
-}
-
 static float *begin_param(void *context, const struct param *param) {
     const struct state_loader *loader = context;
     return loader->staging != NULL ? loader->staging : loader->state->master + param->offset;
 }
 
+// Elements that are looked at twice while they are in the second-level cache.
+#define PIECE ((int64_t)1 << 15)
+
+// Adds a parameter to the checksum of all, piece by piece in any order. Returns how many elements
+// are before the first one that is not finite, which only training asks.
+static int64_t inspect(struct state *state, const struct param *param, const float *values) {
+    const int64_t count = param->rows * param->cols;
+    const int trains = state->gradients != NULL, is_compared = state->is_compared;
+    uint64_t checksum = 0;
+    int64_t finite = count;
+    if (!trains && !is_compared) {
+        return count;
+    }
+#pragma omp parallel for num_threads(state->device->threads) schedule(static)                      \
+    reduction(+ : checksum) reduction(min : finite)
+    for (int64_t first = 0; first < count; first += PIECE) {
+        const int64_t length = count - first < PIECE ? count - first : PIECE;
+        const int64_t found = trains ? finite_count(values + first, length) : length;
+        finite = found < length && first + found < finite ? first + found : finite;
+        if (is_compared) {
+            checksum +=
+                checksum_add(checksum_bytes(values + first, (size_t)length * sizeof *values),
+                             (uint64_t)(param->offset + first));
+        }
+    }
+    state->checksum += checksum;
+    return finite;
+}
+
 static enum berth_status check_finite(const struct state_loader *loader, const struct param *param,
-                                      const float *values, struct berth_error *error) {
-    const int64_t count = param->rows * param->cols, finite = finite_count(values, count);
-    return finite == count
+                                      const float *values, int64_t finite,
+                                      struct berth_error *error) {
+    return finite == param->rows * param->cols
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
                            "%s: element %" PRId64 " of the weight %s is not finite (%g): the file "
@@ -325,14 +346,11 @@ static enum berth_status end_param(void *context, const struct param *param, flo
     const struct state_loader *loader = context;
     struct state *state = loader->state;
     const int64_t count = param->rows * param->cols;
-    if (state->gradients != NULL) {
-        TRY(check_finite(loader, param, values, error));
-    }
+    TRY(check_finite(loader, param, values, inspect(state, param, values), error));
     if (loader->staging != NULL) {
         state->device->upload(state->device, state->master + param->offset, values,
                               bytes_of(param));
     }
-    add_checksum(state, param, values);
     if (state->is_int8) {
         if (int8_weights_set(&state->int8, param, values)) {
             discard(state, param->offset, param->offset + count);
