@@ -231,6 +231,9 @@ static enum berth_status make_plan(const struct predict_job *job, struct berth_e
 
 static enum berth_status compare_inputs(const struct predict_job *job, struct berth_error *error) {
     struct rank_facts facts = {0};
+    if (job->comm->size == 1) {
+        return BERTH_OK;
+    }
     rank_facts_add_settings(&facts, &job->config);
     input_facts_add_model(&facts, &job->predictor.files, job->config.model_name_or_path);
     evaluation_add_facts(&job->evaluation, &facts);
