@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "model/sentence.h"
+#include "train/engine/input_facts.h"
 #include "train/machine/machine.h"
 
 #include <math.h>
@@ -88,7 +89,13 @@ enum berth_status encoder_open(const struct berth_config *config, struct comm *c
 enum berth_status encoder_compare_ranks(const struct berth_encoder *encoder, const char *folder,
                                         struct berth_error *error) {
     const struct predictor *predictor = &encoder->inference.predictor;
-    return state_compare_ranks(&predictor->state, predictor->comm, folder, error);
+    struct rank_facts facts = {0};
+    input_facts_add_model(&facts, &predictor->files, folder);
+    input_facts_add_embedding(&facts, encoder->usual, encoder->sentence.prompt, folder);
+    rank_facts_add_number(&facts, "max_seq_length", folder,
+                          encoder->inference.config.max_seq_length);
+    input_facts_add_weights(&facts, &predictor->state, folder);
+    return rank_facts_compare(&facts, predictor->comm, error);
 }
 
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,

@@ -21,7 +21,7 @@ struct encoder_texts {
 enum berth_status encoder_open(const struct berth_config *config, struct comm *comm,
                                const struct berth_log *log, struct berth_encoder **encoder,
                                struct berth_error *error);
-// All ranks compare the weights that they read from `folder` (state.h).
+// All ranks compare the models that they read from `folder`; errors as rank_facts_compare.
 enum berth_status encoder_compare_ranks(const struct berth_encoder *encoder, const char *folder,
                                         struct berth_error *error);
 

@@ -29,7 +29,7 @@ static double convert(const struct buffers *buffers) {
 }
 
 static double add(const struct buffers *buffers) {
-    const struct addend addends[] = {{buffers->from, DTYPE_F32}, {buffers->to, DTYPE_F32}};
+    const struct addend addends[] = {{buffers->from, DTYPE_F32, 1}, {buffers->to, DTYPE_F32, 1}};
     numbers_sum(buffers->to, DTYPE_F32, addends, 2, CHUNK);
     return 2.0 * CHUNK;
 }

@@ -38,6 +38,7 @@ struct flight {
 struct forecast {
     struct comm comm;
     struct comm_cluster cluster;
+    struct topology topology;
     int64_t chunk_elements;
     double *clocks;  // [size]
     uint64_t *sent;  // [size]
@@ -116,22 +117,37 @@ static double conversion_seconds(const struct forecast *forecast, const struct c
            (double)(dtype_size(range->dtype) + dtype_size(range->wire));
 }
 
+// The ranks of a host whose values it adds for an owner elsewhere: those of blocks of several
+// ranks.
+static double added_ranks(const struct topology *topology, int host) {
+    int added = 0;
+    for (int block = topology->host_blocks[host]; block < topology->host_blocks[host + 1];
+         block++) {
+        const int ranks = topology_block_size(topology, block);
+        added += ranks > 1 ? ranks : 0;
+    }
+    return added;
+}
+
 // As reduce.c does it.
 static struct step_load reduce_load(const struct forecast *forecast, const struct comm_range *range,
-                                    const struct rank_work *rank_work) {
+                                    const struct rank_work *rank_work, int host) {
     const struct comm_costs *costs = &forecast->cluster.costs;
-    const double others = forecast->cluster.hosts - 1, local = forecast->cluster.ranks_per_host;
-    const double added = local > 1 ? local * (rank_work->handled.elements + rank_work->own) : 0;
+    const struct topology *topology = &forecast->topology;
+    const double own = topology_host_blocks(topology, host);
+    const double others = topology_other_blocks(topology, host);
+    const double local = forecast->cluster.ranks_per_host;
     return (struct step_load){
-        .out = rank_work->handled.bytes,
+        .out = own * rank_work->handled.bytes,
         .in = others * rank_work->own_bytes,
         .message = rank_work->own_bytes,
         .begin = conversion_seconds(forecast, range, rank_work->all - rank_work->own),
-        .pass = costs->addend * added + (costs->checksum + costs->copy) * rank_work->handled.bytes +
-                costs->message * rank_work->handled.messages,
+        .pass = costs->addend * added_ranks(topology, host) * rank_work->handled.elements +
+                own * ((costs->checksum + costs->copy) * rank_work->handled.bytes +
+                       costs->message * rank_work->handled.messages),
         .finish = others * ((costs->checksum + costs->copy) * rank_work->own_bytes +
                             costs->message * rank_work->own_messages) +
-                  (others > 0 ? costs->addend * (others + 1) * rank_work->own : 0)};
+                  costs->addend * (local + others) * rank_work->own};
 }
 
 // As gather.c does it.
@@ -174,8 +190,9 @@ static struct step_load plan_step(struct forecast *forecast, const struct comm_r
         struct step_load host = {.out = greeting, .in = greeting};
         for (int rank = first; rank < first + local_size; rank++) {
             const struct rank_work rank_work = rank_work_of(forecast, range, rank, all);
-            const struct step_load own = is_gather ? gather_load(forecast, range, &rank_work)
-                                                   : reduce_load(forecast, range, &rank_work);
+            const struct step_load own =
+                is_gather ? gather_load(forecast, range, &rank_work)
+                          : reduce_load(forecast, range, &rank_work, first / local_size);
             forecast->sent[rank] +=
                 (uint64_t)(own.out + (rank == first + local_size - 1) * greeting);
             const struct step_load before = host;
@@ -434,6 +451,7 @@ static void forecast_close(struct comm *comm) {
     memory_free(forecast->sent);
     memory_free(forecast->counts);
     memory_free(forecast->local_totals);
+    topology_done(&forecast->topology);
     memory_free(forecast);
 }
 
@@ -451,8 +469,8 @@ static void fill_comm(struct forecast *forecast) {
     const struct comm_settings settings = {0};
     const int hosts = forecast->cluster.hosts, local_size = forecast->cluster.ranks_per_host;
     const int size = hosts * local_size;
-    const struct comm_ranks_memory memory = comm_ranks_memory(&settings, size, local_size, hosts);
-    forecast->chunk_elements = comm_ranks_chunk(&settings, size, local_size);
+    const struct comm_ranks_memory memory = comm_ranks_memory(&settings, &forecast->topology);
+    forecast->chunk_elements = comm_ranks_chunk(&settings, &forecast->topology);
     forecast->comm = (struct comm){.name = "forecast",
                                    .state = forecast,
                                    .size = size,
@@ -486,12 +504,18 @@ enum berth_status comm_forecast_open(const struct comm_cluster *cluster, struct 
     forecast->counts = memory_array_zeroed(size, sizeof *forecast->counts);
     forecast->local_totals =
         memory_array_zeroed((size_t)cluster->ranks_per_host, sizeof *forecast->local_totals);
-    fill_comm(forecast);
+    forecast->comm.state = forecast;
+    enum berth_status status =
+        topology_init_even(&forecast->topology, cluster->hosts, cluster->ranks_per_host, error);
     if (forecast->clocks == NULL || forecast->sent == NULL || forecast->counts == NULL ||
         forecast->local_totals == NULL) {
-        forecast_close(&forecast->comm);
-        return error_no_memory(error, size * 3 * sizeof(double), "a forecast");
+        status = error_no_memory(error, size * 3 * sizeof(double), "a forecast");
     }
+    if (status != BERTH_OK) {
+        forecast_close(&forecast->comm);
+        return status;
+    }
+    fill_comm(forecast);
     *comm = &forecast->comm;
     return BERTH_OK;
 }

@@ -41,29 +41,31 @@ static void add_addend(float *to, const struct addend *addend, int64_t first, in
     }
 }
 
-// Elements [first, first + count) of the sum, at most BLOCK.
-static void sum_block(float *to, const struct addend *addends, int n, int64_t first,
-                      int64_t count) {
-    if (n == 1) {
+// Elements [first, first + count) of the sum, at most BLOCK. Returns the addend after the last one.
+static const struct addend *sum_block(float *to, const struct addend *addends, int leaves,
+                                      int64_t first, int64_t count) {
+    if (addends->leaves == leaves) {
         numbers_convert(to, DTYPE_F32, element(addends, first), addends->dtype, count);
-        return;
+        return addends + 1;
     }
-    const int half = reduction_tree_split(n);
-    sum_block(to, addends, half, first, count);
-    if (n - half == 1) {
-        add_addend(to, &addends[half], first, count);
-        return;
+    const int half = reduction_tree_split(leaves);
+    addends = sum_block(to, addends, half, first, count);
+    if (addends->leaves == leaves - half) {
+        add_addend(to, addends, first, count);
+        return addends + 1;
     }
     float rest[BLOCK];
-    sum_block(rest, addends + half, n - half, first, count);
+    addends = sum_block(rest, addends, leaves - half, first, count);
     loops_best()->add(to, rest, count);
+    return addends;
 }
 
-void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int n, int64_t count) {
+void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int leaves,
+                 int64_t count) {
     float sum[BLOCK];
     for (int64_t first = 0; first < count; first += BLOCK) {
         const int64_t length = count - first < BLOCK ? count - first : BLOCK;
-        sum_block(sum, addends, n, first, length);
+        (void)sum_block(sum, addends, leaves, first, length);
         numbers_convert((char *)to + (size_t)first * dtype_size(dtype), dtype, sum, DTYPE_F32,
                         length);
     }

@@ -12,6 +12,7 @@
 struct addend {
     const void *data;
     enum dtype dtype;
+    int leaves; // of the tree: 1, or the size of the subtree whose sum it is
 };
 
 // to[i] = from[i], rounded to nearest, ties to even, if `to_dtype` is narrower. The types are
@@ -19,8 +20,9 @@ struct addend {
 void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype from_dtype,
                      int64_t count);
 
-// to[i] = the sum of addends[0][i] to addends[n - 1][i], added in f32 along the tree. `to` may be
-// the memory of an addend.
-void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int n, int64_t count);
+// to[i] = the sum of addends[0][i], addends[1][i], ..., which have `leaves` leaves in all, added in
+// f32 along the tree over these. `to` may be the memory of an addend.
+void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int leaves,
+                 int64_t count);
 
 #endif

@@ -31,25 +31,21 @@ static size_t received_bytes(int64_t chunk_elements) {
     return sizeof(struct range_header) + (size_t)chunk_elements * sizeof(float);
 }
 
-// The largest number of messages of a step in one direction: with the owners that a rank handles,
-// with the other hosts, and a greeting.
-static size_t max_messages_of_step(int handled, int host_count) {
-    return (size_t)handled + (size_t)host_count;
+// The largest number of messages of a step in one direction: with the owners that a rank handles
+// and with the other hosts, for each of the sender's blocks, and a greeting.
+static size_t max_messages_of_step(const struct topology *topology, int handled) {
+    const int own = topology_host_blocks(topology, topology->host);
+    return (size_t)(handled * own + topology_other_blocks(topology, topology->host) + 1);
 }
 
-size_t pipeline_bytes(int size, int local_size, int host_count, int64_t chunk_elements) {
-    const size_t others = (size_t)host_count - 1;
-    const int handled = (size - local_size + local_size - 1) / local_size;
-    return WINDOW_SLOTS *
-           (others * received_bytes(chunk_elements) +
-            2 * max_messages_of_step(handled, host_count) * sizeof(struct transport_message));
+size_t pipeline_bytes(const struct topology *topology, int64_t chunk_elements) {
+    const size_t received = (size_t)topology_other_blocks(topology, topology->host);
+    return WINDOW_SLOTS * (received * received_bytes(chunk_elements) +
+                           2 * max_messages_of_step(topology, topology_handled(topology)) *
+                               sizeof(struct transport_message));
 }
 
 // --- opening ------------------------------------------------------------------------------------
-
-static int max(int x, int y) {
-    return x > y ? x : y;
-}
 
 // The other hosts, from the next one on so that not all ranks send to the same one first, and the
 // ranks there whose parts this one handles.
@@ -67,8 +63,7 @@ static void find_others(struct pipeline *pipeline) {
 }
 
 static void assign_messages(struct pipeline *pipeline) {
-    const size_t max_messages =
-        max_messages_of_step(pipeline->handled_count, pipeline->topology->host_count);
+    const size_t max_messages = max_messages_of_step(pipeline->topology, pipeline->handled_count);
     struct transport_message *next = pipeline->messages;
     for (int slot = 0; slot < WINDOW_SLOTS; slot++) {
         pipeline->steps[slot].receives.messages = next;
@@ -85,19 +80,18 @@ enum berth_status pipeline_init(struct pipeline *pipeline, struct berth_error *e
     pipeline->received_bytes = received_bytes(pipeline->chunk_elements);
     pipeline->hosts = memory_array(hosts, sizeof(int));
     pipeline->handled = memory_array(size, sizeof(int));
-    pipeline->addends = memory_array((size_t)max(pipeline->local_size, topology->host_count),
-                                     sizeof *pipeline->addends);
-    pipeline->received = memory_array(WINDOW_SLOTS * (hosts - 1), pipeline->received_bytes);
+    pipeline->addends = memory_array(size, sizeof *pipeline->addends);
+    pipeline->received =
+        memory_array(WINDOW_SLOTS * (size_t)topology_other_blocks(topology, topology->host),
+                     pipeline->received_bytes);
     if (pipeline->hosts != NULL && pipeline->handled != NULL) {
         find_others(pipeline);
-        pipeline->messages = memory_array(
-            2 * WINDOW_SLOTS * max_messages_of_step(pipeline->handled_count, topology->host_count),
-            sizeof *pipeline->messages);
+        pipeline->messages =
+            memory_array(2 * WINDOW_SLOTS * max_messages_of_step(topology, pipeline->handled_count),
+                         sizeof *pipeline->messages);
     }
     if (pipeline->messages == NULL || pipeline->addends == NULL || pipeline->received == NULL) {
-        return error_no_memory(error,
-                               pipeline_bytes(topology->size, pipeline->local_size,
-                                              topology->host_count, pipeline->chunk_elements),
+        return error_no_memory(error, pipeline_bytes(topology, pipeline->chunk_elements),
                                "messages of exchanges");
     }
     assign_messages(pipeline);
@@ -246,8 +240,9 @@ static int awaited_by(const struct pipeline *pipeline, const struct step *step) 
 
 int pipeline_awaited_rank(const struct pipeline *pipeline, char what[RANGE_TEXT]) {
     if (pipeline->finished == pipeline->begun) {
+        const int local = unemptied(pipeline);
         range_label_format(&pipeline->current.label, what);
-        return awaited_local(pipeline, max(0, unemptied(pipeline)));
+        return awaited_local(pipeline, local > 0 ? local : 0);
     }
     const struct step *step = &pipeline->steps[pipeline->finished % WINDOW_SLOTS];
     range_label_format(&step->operation.label, what);

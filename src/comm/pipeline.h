@@ -5,10 +5,10 @@
 // in each step. A step has three phases:
 //
 //             begin                       pass                          finish
-//     reduce  fill the own area of the    for each owner that this      add the chunks received
-//             window with the chunks      rank handles: add the areas   from other hosts to the
-//             of all owners               of the host's ranks and send  own chunk
-//                                         the sum if it is elsewhere
+//     reduce  fill the own area of the    for each owner elsewhere      add the own chunk, those
+//             window with the chunks      that this rank handles: add   in the areas of the host's
+//             of all owners               the areas of each block of    ranks, and the sums that
+//                                         the host and send the sum     other hosts sent
 //     gather  fill the own cell, send it  mark the chunks received      copy all cells of the
 //             to its handler on each      from other hosts as being in  window to the range
 //             other host                  the window
@@ -75,8 +75,9 @@ struct pipeline {
     int *hosts;             // [host_count - 1] the other hosts, from the next one on
     int *handled;           // [handled_count] ranks of other hosts whose parts this rank handles
     int handled_count;
-    struct addend *addends; // [max(local_size, host_count)] of the current sum
-    char *received;         // [WINDOW_SLOTS][host_count - 1] messages to the owner in a reduce
+    struct addend *addends; // [size] of the current sum
+    char *received;         // [WINDOW_SLOTS][blocks of other hosts] messages to the owner in a
+                            // reduce
     size_t received_bytes;
     struct transport_message *messages;
     struct step steps[WINDOW_SLOTS];
@@ -93,7 +94,7 @@ int64_t pipeline_chunk_elements(int size, int local_size, size_t window_bytes);
 struct window_shape pipeline_window_shape(const struct topology *topology, int64_t chunk_elements);
 
 // The bytes that pipeline_init allocates besides the window.
-size_t pipeline_bytes(int size, int local_size, int host_count, int64_t chunk_elements);
+size_t pipeline_bytes(const struct topology *topology, int64_t chunk_elements);
 
 // The caller has set courier, topology, window and chunk_elements. pipeline_done frees all of it,
 // the window included, also after an error.

@@ -290,12 +290,6 @@ static enum berth_status find_window(struct ranks *ranks, struct berth_error *er
 
 // --- opening ------------------------------------------------------------------------------------
 
-int64_t comm_ranks_chunk(const struct comm_settings *settings, int size, int local_size) {
-    return pipeline_chunk_elements(size, local_size,
-                                   settings->window_bytes > 0 ? settings->window_bytes
-                                                              : DEFAULT_WINDOW_BYTES);
-}
-
 static int largest_local_size(const struct topology *topology) {
     int largest = 1;
     for (int host = 0; host < topology->host_count; host++) {
@@ -303,6 +297,12 @@ static int largest_local_size(const struct topology *topology) {
         largest = size > largest ? size : largest;
     }
     return largest;
+}
+
+int64_t comm_ranks_chunk(const struct comm_settings *settings, const struct topology *topology) {
+    return pipeline_chunk_elements(topology->size, largest_local_size(topology),
+                                   settings->window_bytes > 0 ? settings->window_bytes
+                                                              : DEFAULT_WINDOW_BYTES);
 }
 
 static struct courier courier_of(struct ranks *ranks, const struct comm_settings *settings,
@@ -320,8 +320,7 @@ static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_se
     pipeline->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
     pipeline->courier.monitor = &ranks->monitor;
     pipeline->topology = &ranks->topology;
-    pipeline->chunk_elements =
-        comm_ranks_chunk(settings, ranks->topology.size, largest_local_size(&ranks->topology));
+    pipeline->chunk_elements = comm_ranks_chunk(settings, &ranks->topology);
     TRY(find_window(ranks, error));
     TRY(pipeline_init(pipeline, error));
     return range_thread_start(&ranks->thread, pipeline, error);
@@ -374,8 +373,7 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     enum berth_status status = open_pipeline(ranks, settings, &own);
     status = status == BERTH_OK ? open_monitor(ranks, settings, &own) : status;
     fill_comm(ranks);
-    const struct comm_ranks_memory memory = comm_ranks_memory(
-        settings, ranks->comm.size, ranks->comm.local_size, ranks->comm.host_count);
+    const struct comm_ranks_memory memory = comm_ranks_memory(settings, &ranks->topology);
     ranks->comm.timeout_seconds = settings->timeout_seconds;
     ranks->comm.bytes = memory.own;
     ranks->comm.host_bytes = memory.host;
@@ -408,21 +406,18 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
     return BERTH_OK;
 }
 
-struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings, int size,
-                                           int local_size, int host_count) {
-    const int sharing = settings->flat ? 1 : local_size, hosts = settings->flat ? size : host_count;
-    const int64_t chunk = comm_ranks_chunk(settings, size, sharing);
-    const struct window_shape shape = {
-        .local_size = sharing, .size = size, .payload = (size_t)chunk * sizeof(float)};
-    const size_t window = host_window_bytes(&shape) * (size_t)(local_size / sharing);
+struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings,
+                                           const struct topology *topology) {
+    const int64_t chunk = comm_ranks_chunk(settings, topology);
+    const struct window_shape shape = pipeline_window_shape(topology, chunk);
+    const size_t size = (size_t)topology->size, sharing = (size_t)shape.local_size;
     // In a reduce, a rank reads from the other areas the cells of its own part and of the parts
     // that it handles for owners elsewhere; in a gather, one cell for each owner.
-    const size_t handled = (size_t)((size - sharing + sharing - 1) / sharing);
-    const size_t reduced = (size_t)size - 1 + (size_t)(sharing - 1) * (handled + 1);
-    const size_t area = host_window_bytes(&shape) / (size_t)sharing;
-    const size_t cell = area / (size_t)size;
-    return (struct comm_ranks_memory){.own = pipeline_bytes(size, sharing, hosts, chunk),
-                                      .host = window,
+    const size_t handled = (size_t)topology_handled(topology);
+    const size_t reduced = size - 1 + (sharing - 1) * (handled + 1);
+    const size_t cell = host_window_bytes(&shape) / sharing / size;
+    return (struct comm_ranks_memory){.own = pipeline_bytes(topology, chunk),
+                                      .host = host_window_bytes(&shape),
                                       .reduce = reduced * cell,
-                                      .gather = (size_t)size * cell};
+                                      .gather = size * cell};
 }

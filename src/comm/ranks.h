@@ -6,11 +6,13 @@
 // range's elements, not p times as many. If the ranks of a host cannot share memory, each is a host
 // of its own.
 //
-// Sums of ranges are added along the tree of core/reduction_tree.h: over the ranks of each host,
-// then over the hosts. The sum of a host is rounded to the wire type before it is sent.
+// Sums of ranges are added along the tree of core/reduction_tree.h over all ranks, wherever they
+// are: a host adds the values of each of its blocks (topology.h) and sends these sums, rounded to
+// the wire type.
 #ifndef BERTH_COMM_RANKS_H
 #define BERTH_COMM_RANKS_H
 
+#include "comm/topology.h"
 #include "comm/transport.h"
 #include "core/comm.h"
 
@@ -31,17 +33,16 @@ struct comm_settings {
 enum berth_status comm_ranks_open(struct transport *transport, const struct comm_settings *settings,
                                   struct comm **comm, struct berth_error *error);
 
-// The elements of a rank's part in a step, for `size` ranks of which `local_size` share a host.
-int64_t comm_ranks_chunk(const struct comm_settings *settings, int size, int local_size);
+// The elements of a rank's part in a step; the same on all ranks.
+int64_t comm_ranks_chunk(const struct comm_settings *settings, const struct topology *topology);
 
-// The bytes that a communicator of so many ranks will take: `own` for each rank, and `host` for the
-// memory that the ranks of a host share, of which a rank touches at most `reduce` and `gather` in
-// exchanges in f32. At most `local_size` ranks share a host.
+// The bytes that a rank's communicator takes: `own` for itself, and `host` for the memory that the
+// ranks of its host share, of which it touches at most `reduce` and `gather` in exchanges in f32.
 struct comm_ranks_memory {
     size_t own, host, reduce, gather;
 };
 
-struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings, int size,
-                                           int local_size, int host_count);
+struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings,
+                                           const struct topology *topology);
 
 #endif

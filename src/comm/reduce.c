@@ -17,8 +17,12 @@ static enum berth_status receive_sums(struct pipeline *pipeline, struct step *st
     const struct chunk own = step_chunk(step, own_rank(pipeline));
     TRY(step_receive_greeting(pipeline, step, error));
     for (int i = 0; own.count > 0 && i + 1 < topology->host_count; i++) {
-        const int rank = topology_handler(topology, pipeline->hosts[i], own.owner);
-        TRY(step_receive(pipeline, step, rank, &own, step_received(pipeline, step, i), error));
+        const int host = pipeline->hosts[i], rank = topology_handler(topology, host, own.owner);
+        for (int block = topology->host_blocks[host]; block < topology->host_blocks[host + 1];
+             block++) {
+            TRY(step_receive(pipeline, step, rank, &own, step_received(pipeline, step, block),
+                             error));
+        }
     }
     return BERTH_OK;
 }
@@ -44,43 +48,45 @@ static int may_pass(const struct pipeline *pipeline, const struct step *step) {
     return step_unfilled(pipeline, step) < 0;
 }
 
-// The sum over the host's ranks; with a single rank there is nothing to add.
-static void add_host(struct pipeline *pipeline, const struct step *step, const struct chunk *chunk,
-                     void *to, enum dtype dtype) {
-    for (int local = 0; local < pipeline->local_size; local++) {
-        const struct range_header *cell = step_cell(pipeline, step, local, chunk->owner);
-        pipeline->addends[local] = (struct addend){cell + 1, step->operation.range.wire};
+// Adds the values of a block of this host. Returns the cell with the sum, that of the block's first
+// rank: nobody else reads what ranks of this host have for the chunk's owner.
+static struct range_header *add_block(struct pipeline *pipeline, const struct step *step,
+                                      const struct chunk *chunk, int block) {
+    const struct topology *topology = pipeline->topology;
+    const enum dtype wire = step->operation.range.wire;
+    const int first = topology_local(topology, topology->blocks[block]);
+    const int ranks = topology_block_size(topology, block);
+    for (int i = 0; i < ranks; i++) {
+        pipeline->addends[i] =
+            (struct addend){step_cell(pipeline, step, first + i, chunk->owner) + 1, wire, 1};
     }
-    if (chunk->owner == own_rank(pipeline)) {
-        pipeline->addends[pipeline->local] = (struct addend){chunk->data, DTYPE_F32};
+    struct range_header *cell = step_cell(pipeline, step, first, chunk->owner);
+    if (ranks > 1) {
+        numbers_sum(cell + 1, wire, pipeline->addends, ranks, chunk->count);
     }
-    if (pipeline->local_size > 1) {
-        numbers_sum(to, dtype, pipeline->addends, pipeline->local_size, chunk->count);
-    }
+    return cell;
 }
 
-static enum berth_status send_sum(struct pipeline *pipeline, struct step *step, int owner,
-                                  struct berth_error *error) {
+static enum berth_status send_sums(struct pipeline *pipeline, struct step *step, int owner,
+                                   struct berth_error *error) {
+    const struct topology *topology = pipeline->topology;
+    const int *blocks = &topology->host_blocks[topology->host];
     const struct chunk chunk = step_chunk(step, owner);
-    struct range_header *cell = step_cell(pipeline, step, pipeline->local, owner);
-    if (chunk.count == 0) {
-        return BERTH_OK;
+    for (int block = blocks[0]; block < blocks[1] && chunk.count > 0; block++) {
+        struct range_header *cell = add_block(pipeline, step, &chunk, block);
+        step_seal(step, &chunk, topology_block_size(topology, block), cell);
+        TRY(step_send(pipeline, step, owner, &chunk, cell, error));
     }
-    add_host(pipeline, step, &chunk, cell + 1, step->operation.range.wire);
-    step_seal(step, &chunk, pipeline->local_size, cell);
-    return step_send(pipeline, step, owner, &chunk, cell, error);
+    return BERTH_OK;
 }
 
 static enum berth_status pass(struct pipeline *pipeline, struct step *step,
                               struct berth_error *error) {
-    const struct chunk own = step_chunk(step, own_rank(pipeline));
     TRY(step_check_filled(pipeline, step, error));
     TRY(step_send_greeting(pipeline, step, error));
     for (int i = 0; i < pipeline->handled_count; i++) {
-        TRY(send_sum(pipeline, step, pipeline->handled[i], error));
+        TRY(send_sums(pipeline, step, pipeline->handled[i], error));
     }
-    add_host(pipeline, step, &own, own.data, DTYPE_F32);
-    step_mark_emptied(pipeline, step);
     return BERTH_OK;
 }
 
@@ -90,22 +96,47 @@ static int may_finish(const struct pipeline *pipeline, const struct step *step) 
     return message_list_is_done(&step->receives) && message_list_is_done(&step->sends);
 }
 
-static enum berth_status check_sums(const struct pipeline *pipeline, const struct step *step,
-                                    const struct chunk *own, struct berth_error *error) {
+static int is_on_this_host(const struct topology *topology, int block) {
+    return topology->hosts[topology->blocks[block]] == topology->host;
+}
+
+static enum berth_status check_sum(const struct pipeline *pipeline, const struct step *step,
+                                   const struct chunk *own, int block, struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
-    int64_t ranks = pipeline->local_size;
-    for (int i = 0; i + 1 < topology->host_count; i++) {
-        const int rank = topology_handler(topology, pipeline->hosts[i], own->owner);
-        const struct range_header *cell = step_received(pipeline, step, i);
-        TRY(step_check(pipeline, step, rank, own, cell, error));
-        ranks += cell->ranks;
-    }
-    if (ranks != topology->size) {
+    const int host = topology->hosts[topology->blocks[block]];
+    const int rank = topology_handler(topology, host, own->owner);
+    const struct range_header *cell = step_received(pipeline, step, block);
+    TRY(step_check(pipeline, step, rank, own, cell, error));
+    if (cell->ranks != topology_block_size(topology, block)) {
         return error_set(error, BERTH_INTERNAL,
-                         "the sum of \"%s\" has the values of %" PRId64 " ranks, not of %d",
-                         step->operation.range.name, ranks, topology->size);
+                         "the sum of \"%s\" from rank %d (host %s) has the values of %" PRId64
+                         " ranks, not of %d",
+                         step->operation.range.name, rank, topology->names[rank], cell->ranks,
+                         topology_block_size(topology, block));
     }
     return BERTH_OK;
+}
+
+// Lists the values of this host's ranks and the sums of other hosts' blocks, in the order of ranks.
+static void list_addends(struct pipeline *pipeline, const struct step *step,
+                         const struct chunk *own) {
+    const struct topology *topology = pipeline->topology;
+    const enum dtype wire = step->operation.range.wire;
+    struct addend *next = pipeline->addends;
+    for (int block = 0; block < topology->block_count; block++) {
+        if (!is_on_this_host(topology, block)) {
+            *next++ = (struct addend){step_received(pipeline, step, block) + 1, wire,
+                                      topology_block_size(topology, block)};
+            continue;
+        }
+        for (int rank = topology->blocks[block]; rank < topology->blocks[block + 1]; rank++) {
+            const int local = topology_local(topology, rank);
+            *next++ =
+                rank == own->owner
+                    ? (struct addend){own->data, DTYPE_F32, 1}
+                    : (struct addend){step_cell(pipeline, step, local, own->owner) + 1, wire, 1};
+        }
+    }
 }
 
 static enum berth_status finish(struct pipeline *pipeline, struct step *step,
@@ -113,17 +144,14 @@ static enum berth_status finish(struct pipeline *pipeline, struct step *step,
     const struct topology *topology = pipeline->topology;
     const struct chunk own = step_chunk(step, own_rank(pipeline));
     TRY(step_check_greeting(pipeline, step, error));
-    if (own.count == 0 || topology->host_count == 1) {
-        return BERTH_OK;
+    for (int block = 0; block < topology->block_count && own.count > 0; block++) {
+        if (!is_on_this_host(topology, block)) {
+            TRY(check_sum(pipeline, step, &own, block, error));
+        }
     }
-    TRY(check_sums(pipeline, step, &own, error));
-    for (int i = 0; i + 1 < topology->host_count; i++) {
-        const struct range_header *cell = step_received(pipeline, step, i);
-        pipeline->addends[pipeline->hosts[i]] =
-            (struct addend){cell + 1, step->operation.range.wire};
-    }
-    pipeline->addends[topology->host] = (struct addend){own.data, DTYPE_F32};
-    numbers_sum(own.data, DTYPE_F32, pipeline->addends, topology->host_count, own.count);
+    list_addends(pipeline, step, &own);
+    numbers_sum(own.data, DTYPE_F32, pipeline->addends, topology->size, own.count);
+    step_mark_emptied(pipeline, step);
     return BERTH_OK;
 }
 

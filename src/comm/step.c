@@ -24,10 +24,14 @@ struct range_header *step_cell(const struct pipeline *pipeline, const struct ste
 }
 
 struct range_header *step_received(const struct pipeline *pipeline, const struct step *step,
-                                   int i) {
-    const size_t others = (size_t)pipeline->topology->host_count - 1;
+                                   int block) {
+    const struct topology *topology = pipeline->topology;
+    const int others = topology_other_blocks(topology, topology->host);
+    const int own = topology_host_blocks(topology, topology->host);
+    const int i = block < topology->host_blocks[topology->host] ? block : block - own;
     const size_t slot = (size_t)(step->number % WINDOW_SLOTS);
-    return (void *)(pipeline->received + (slot * others + (size_t)i) * pipeline->received_bytes);
+    return (void *)(pipeline->received +
+                    (slot * (size_t)others + (size_t)i) * pipeline->received_bytes);
 }
 
 // --- marks --------------------------------------------------------------------------------------

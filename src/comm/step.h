@@ -19,8 +19,9 @@ struct chunk step_chunk(const struct step *step, int owner);
 // The cell of `owner` in the area of a rank of this host.
 struct range_header *step_cell(const struct pipeline *pipeline, const struct step *step, int local,
                                int owner);
-// Where the owner of a sum receives the message of the i-th other host.
-struct range_header *step_received(const struct pipeline *pipeline, const struct step *step, int i);
+// Where the owner of a sum receives that of a block of another host.
+struct range_header *step_received(const struct pipeline *pipeline, const struct step *step,
+                                   int block);
 
 // Marks this rank's area as filled or emptied.
 void step_mark_filled(struct pipeline *pipeline, const struct step *step);

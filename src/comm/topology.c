@@ -4,6 +4,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/reduction_tree.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,28 @@ static void number_ranks(struct topology *topology) {
     }
 }
 
+// Divides `count` ranks, a subtree of the reduction tree, into blocks.
+static void number_blocks(struct topology *topology, int first, int count) {
+    const int host = topology->hosts[first];
+    if (host == topology->hosts[first + count - 1]) {
+        if (first == topology->first[host]) {
+            topology->host_blocks[host] = topology->block_count;
+        }
+        topology->blocks[topology->block_count++] = first;
+        return;
+    }
+    const int half = reduction_tree_split(count);
+    number_blocks(topology, first, half);
+    number_blocks(topology, first + half, count - half);
+}
+
+static void find_blocks(struct topology *topology) {
+    topology->block_count = 0;
+    number_blocks(topology, 0, topology->size);
+    topology->blocks[topology->block_count] = topology->size;
+    topology->host_blocks[topology->host_count] = topology->block_count;
+}
+
 static void number_hosts(struct topology *topology) {
     const struct host_identity *before = NULL;
     topology->host_count = 0;
@@ -76,21 +99,34 @@ static void number_hosts(struct topology *topology) {
     }
     topology->first[topology->host_count] = topology->size;
     topology->host = topology->hosts[topology->rank];
+    find_blocks(topology);
+}
+
+// Whether the lists of a topology of processes, or of hosts alone, could be allocated.
+static int allocate(struct topology *topology, int size, int host_count) {
+    topology->size = size;
+    topology->hosts = memory_array((size_t)size, sizeof(int));
+    topology->first = memory_array((size_t)host_count + 1, sizeof(int));
+    topology->blocks = memory_array((size_t)size + 1, sizeof(int));
+    topology->host_blocks = memory_array((size_t)host_count + 1, sizeof(int));
+    return topology->hosts != NULL && topology->first != NULL && topology->blocks != NULL &&
+           topology->host_blocks != NULL;
+}
+
+static enum berth_status no_memory(int size, struct berth_error *error) {
+    return error_no_memory(error, (size_t)size * sizeof(struct host_identity), "the list of ranks");
 }
 
 enum berth_status topology_init(struct topology *topology, const struct host_identity *processes,
                                 int process, int size, struct berth_error *error) {
     const size_t count = (size_t)size;
-    *topology = (struct topology){.size = size,
-                                  .processes = memory_array(count, sizeof(int)),
+    *topology = (struct topology){.processes = memory_array(count, sizeof(int)),
                                   .ranks = memory_array(count, sizeof(int)),
-                                  .hosts = memory_array(count, sizeof(int)),
-                                  .first = memory_array(count + 1, sizeof(int)),
                                   .names = memory_array(count, sizeof(char *)),
                                   .identities = memory_array(count, sizeof *processes)};
-    if (topology->processes == NULL || topology->ranks == NULL || topology->hosts == NULL ||
-        topology->first == NULL || topology->names == NULL || topology->identities == NULL) {
-        return error_no_memory(error, count * (sizeof *processes + 24), "the list of ranks");
+    if (!allocate(topology, size, size) || topology->processes == NULL || topology->ranks == NULL ||
+        topology->names == NULL || topology->identities == NULL) {
+        return no_memory(size, error);
     }
     memcpy(topology->identities, processes, count * sizeof *processes);
     number_ranks(topology);
@@ -99,11 +135,30 @@ enum berth_status topology_init(struct topology *topology, const struct host_ide
     return BERTH_OK;
 }
 
+enum berth_status topology_init_even(struct topology *topology, int host_count, int local_size,
+                                     struct berth_error *error) {
+    const int size = host_count * local_size;
+    *topology = (struct topology){.host_count = host_count};
+    if (!allocate(topology, size, host_count)) {
+        return no_memory(size, error);
+    }
+    for (int rank = 0; rank < size; rank++) {
+        topology->hosts[rank] = rank / local_size;
+    }
+    for (int host = 0; host <= host_count; host++) {
+        topology->first[host] = host * local_size;
+    }
+    find_blocks(topology);
+    return BERTH_OK;
+}
+
 void topology_done(struct topology *topology) {
     memory_free(topology->processes);
     memory_free(topology->ranks);
     memory_free(topology->hosts);
     memory_free(topology->first);
+    memory_free(topology->blocks);
+    memory_free(topology->host_blocks);
     memory_free(topology->names);
     memory_free(topology->identities);
     *topology = (struct topology){0};
@@ -124,4 +179,15 @@ void topology_split(struct topology *topology, const char *refused) {
 int topology_handler(const struct topology *topology, int host, int owner) {
     return topology->first[host] +
            topology_local(topology, owner) % topology_local_size(topology, host);
+}
+
+int topology_handled(const struct topology *topology) {
+    const int local_size = topology_local_size(topology, topology->host);
+    int handled = 0;
+    for (int host = 0; host < topology->host_count; host++) {
+        if (host != topology->host) {
+            handled += (topology_local_size(topology, host) + local_size - 1) / local_size;
+        }
+    }
+    return handled;
 }

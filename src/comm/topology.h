@@ -5,6 +5,11 @@
 //
 // A host here is a set of processes that can share memory: two containers of one machine are two
 // hosts.
+//
+// The ranks of each host are divided into blocks: the largest subtrees of the reduction tree over
+// all ranks (core/reduction_tree.h) that consist of ranks of one host. A host that adds its ranks'
+// values sends one sum for each block, so the tree does not depend on where the ranks are. If all
+// hosts have the same power of two of ranks, each is one block.
 #ifndef BERTH_COMM_TOPOLOGY_H
 #define BERTH_COMM_TOPOLOGY_H
 
@@ -27,17 +32,24 @@ struct host_identity host_identity_find(const char *name);
 struct topology {
     int rank, size; // this process's rank, ranks in all
     int host, host_count;
-    int *processes;                   // [size] the process of each rank
-    int *ranks;                       // [size] the rank of each process
-    int *hosts;                       // [size] the host of each rank
-    int *first;                       // [host_count + 1] the first rank of each host, then size
-    const char **names;               // [size] the host's name of each rank
+    int *processes;     // [size] the process of each rank
+    int *ranks;         // [size] the rank of each process
+    int *hosts;         // [size] the host of each rank
+    int *first;         // [host_count + 1] the first rank of each host, then size
+    int block_count;    // of all hosts
+    int *blocks;        // [block_count + 1] the first rank of each block, ascending, then size
+    int *host_blocks;   // [host_count + 1] the first block of each host, then block_count
+    const char **names; // [size] the host's name of each rank
     struct host_identity *identities; // [size] of each process
 };
 
 // Copies the identities of all processes. topology_done frees it, also after an error.
 enum berth_status topology_init(struct topology *topology, const struct host_identity *processes,
                                 int process, int size, struct berth_error *error);
+// Of `host_count` hosts with equal numbers of ranks, as rank 0 sees it; without processes and
+// names.
+enum berth_status topology_init_even(struct topology *topology, int host_count, int local_size,
+                                     struct berth_error *error);
 void topology_done(struct topology *topology);
 
 // Splits each host that has a rank with refused[rank] = 1 into hosts of one rank each.
@@ -45,6 +57,19 @@ void topology_split(struct topology *topology, const char *refused);
 
 static inline int topology_local_size(const struct topology *topology, int host) {
     return topology->first[host + 1] - topology->first[host];
+}
+
+static inline int topology_host_blocks(const struct topology *topology, int host) {
+    return topology->host_blocks[host + 1] - topology->host_blocks[host];
+}
+
+static inline int topology_block_size(const struct topology *topology, int block) {
+    return topology->blocks[block + 1] - topology->blocks[block];
+}
+
+// The number of blocks of all other hosts.
+static inline int topology_other_blocks(const struct topology *topology, int host) {
+    return topology->block_count - topology_host_blocks(topology, host);
 }
 
 // The index of a rank among those of its host.
@@ -55,5 +80,8 @@ static inline int topology_local(const struct topology *topology, int rank) {
 // The rank of `host` that handles the messages to and from `owner`: on the owner's own host, the
 // owner itself. Owners are distributed evenly over the ranks of a host.
 int topology_handler(const struct topology *topology, int host, int owner);
+
+// The largest number of owners on other hosts that a rank of this host handles.
+int topology_handled(const struct topology *topology);
 
 #endif

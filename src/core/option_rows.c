@@ -620,8 +620,8 @@ const struct option_row option_rows[] = {
              "as well"},
     {INTEGER("ranks", virtual_ranks, "0"), NOTED, .jobs = JOB_TRAIN | JOB_BENCH,
      BETWEEN(0, 1 << 20), .unit = "N",
-     .help = "compute an update in N parts whose gradients are added in a fixed order; if N is a "
-             "power of two, any smaller power of two of processes gives the same bytes",
+     .help = "compute an update in N parts whose gradients are added in a fixed order; any number "
+             "of processes gives the same bytes on any hosts if N divided by it is a power of two",
      .shown = "0: one part for each process"},
     {TEXT("ranks", shard_order, "global"), KEPT, .jobs = JOB_PRETRAIN, .unit = "RULE",
      .choices = "global|rank",

@@ -430,6 +430,19 @@ static int set_values(const struct bert_config *config, json *object) {
     return failed;
 }
 
+json *bert_config_values(const struct bert_config *config) {
+    const double classifier_dropout =
+        config->classifier_dropout < 0 ? config->hidden_dropout_prob : config->classifier_dropout;
+    json *object = json_new_object();
+    int failed = set_values(config, object);
+    failed |=
+        json_set(object, "hidden_act", json_new_text(bert_activation_name(config->hidden_act)));
+    failed |= json_set(object, "num_labels", json_new_integer(config->num_labels));
+    failed |= json_set(object, "problem_type", json_new_text(problem_names[config->problem]));
+    failed |= json_set(object, "classifier_dropout", json_new_real(classifier_dropout));
+    return json_unless_failed(object, failed);
+}
+
 static int set_architecture(const char *architecture, json *object) {
     json *architectures = json_new_array();
     const int failed = json_append(architectures, json_new_text(architecture));

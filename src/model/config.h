@@ -82,6 +82,9 @@ enum berth_status bert_config_require_vocab_size(const struct bert_config *confi
                                                  struct berth_error *error);
 // The name of the activation in transformers; the first one if it has several.
 const char *bert_activation_name(enum activation activation);
+// What the configuration says about the model and its training, by key of config.json, without
+// names of classes and keys of other programs; newly allocated (json_free). NULL: out of memory.
+struct json_t *bert_config_values(const struct bert_config *config);
 // Writes Google's bert_config.json. layer_norm_eps and pad_token_id are omitted if they are 1e-12
 // and 0; unknown keys of the source are kept.
 enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,

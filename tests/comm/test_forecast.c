@@ -358,7 +358,7 @@ static void test_memory_that_is_out(void **state) {
         memory_fail_at(0, 0);
     } while (status == BERTH_NO_MEMORY);
     assert_int_equal(status, BERTH_OK);
-    assert_int_equal(failures, 6);
+    assert_int_equal(failures, 10);
     const struct comm_range range = even(2, 1000, 1000);
     memory_fail_at(1, 1);
     assert_int_equal(comm->reduce_begin(comm, &range), 0);

@@ -49,7 +49,7 @@ static void test_sums_are_added_along_the_tree(void **state) {
     static float data[MOST][COUNT], sum[COUNT];
     struct addend addends[MOST];
     for (int k = 0; k < MOST; k++) {
-        addends[k] = (struct addend){data[k], DTYPE_F32};
+        addends[k] = (struct addend){data[k], DTYPE_F32, 1};
         for (int i = 0; i < COUNT; i++) {
             data[k][i] = ldexpf(1.0F + (float)((i * 7919 + k * 104729) % 65537) / 65537, k % 5 * 6);
         }
@@ -66,11 +66,31 @@ static void test_sums_are_added_along_the_tree(void **state) {
     }
 }
 
+// Subtrees that were added before take the place of their leaves: of 7 leaves 0 to 3, and 4 to 5.
+static void test_sums_of_subtrees_are_addends(void **state) {
+    float values[7], sums[2];
+    for (int k = 0; k < 7; k++) {
+        values[k] = ldexpf(1.0F + (float)(k * 7919 % 65537) / 65537, k % 3 * 12);
+    }
+    sums[0] = tree_sum(values, 4);
+    sums[1] = tree_sum(values + 4, 2);
+    const struct addend rest = {&values[6], DTYPE_F32, 1};
+    const struct addend some[] = {{&sums[0], DTYPE_F32, 4}, {&sums[1], DTYPE_F32, 2}, rest};
+    const struct addend others[] = {
+        {&sums[0], DTYPE_F32, 4}, {&values[4], DTYPE_F32, 1}, {&values[5], DTYPE_F32, 1}, rest};
+    float sum = 0;
+    numbers_sum(&sum, DTYPE_F32, some, 7, 1);
+    assert_true(sum == tree_sum(values, 7));
+    numbers_sum(&sum, DTYPE_F32, others, 7, 1);
+    assert_true(sum == tree_sum(values, 7));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_half_is_the_largest_power_of_two_below),
         cmocka_unit_test(test_rounding_is_to_the_nearest_even),
         cmocka_unit_test(test_sums_are_added_along_the_tree),
+        cmocka_unit_test(test_sums_of_subtrees_are_addends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

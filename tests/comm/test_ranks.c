@@ -187,29 +187,52 @@ static void test_sums_and_gathers(void **state) {
     }
 }
 
-static void test_layouts_with_one_tree_give_the_same_bits(void **state) {
-    static const char *const groups[][4] = {{"1x2", "2x1"},
-                                            {"1x4", "2x2", "4x1"},
-                                            {"1x8", "2x4", "4x2", "8x1"},
-                                            {"1x3", "3x1", "2+1"},
-                                            {"1x5", "5x1", "4+1"}};
-    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
-        struct exchange_case first = run_case(groups[g][0], DTYPE_F32, 0);
-        for (int i = 1; i < 4 && groups[g][i] != NULL; i++) {
-            struct exchange_case other = run_case(groups[g][i], DTYPE_F32, 0);
-            assert_true(is_same(&first, &other));
-            free_case(&other);
-        }
-        struct exchange_case flat = run_case(groups[g][0], DTYPE_F32, 1);
-        assert_true(is_same(&first, &flat));
-        free_case(&flat);
-        free_case(&first);
+// What element k of range i becomes: the sum along the tree over ranks, of `count` ranks from
+// `first`.
+static float tree_value(int first, int count, int64_t element) {
+    if (count == 1) {
+        return value_of(first, element);
     }
-    // The comparison can fail: 1 + 2 ranks have another tree.
-    struct exchange_case x = run_case("1x3", DTYPE_F32, 0), y = run_case("1+2", DTYPE_F32, 0);
-    assert_false(is_same(&x, &y));
-    free_case(&x);
-    free_case(&y);
+    const int half = reduction_tree_split(count);
+    return tree_value(first, half, element) + tree_value(first + half, count - half, element);
+}
+
+static int is_tree(const struct exchange_case *test, int size) {
+    for (int i = 0; i < RANGES; i++) {
+        for (int64_t k = 0; k < ranges[i].count; k++) {
+            if (test->sums[i][k] != tree_value(0, size, ranges[i].first + k)) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+static void test_the_tree_does_not_depend_on_where_ranks_are(void **state) {
+    static const struct {
+        int size;
+        const char *layouts[7];
+    } groups[] = {{2, {"1x2", "2x1"}},
+                  {3, {"1x3", "3x1", "2+1", "1+2"}},
+                  {4, {"1x4", "2x2", "4x1", "3+1", "1+3", "2+1+1", "1+2+1"}},
+                  {5, {"1x5", "5x1", "4+1", "1+4", "2+3", "1+3+1"}},
+                  {6, {"1x6", "2x3", "3x2", "1+5", "4+2"}},
+                  {7, {"1+6", "3+1+3"}},
+                  {8, {"1x8", "2x4", "4x2", "8x1", "5+3", "1+6+1", "7+1"}}};
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        for (int i = 0; i < 7 && groups[g].layouts[i] != NULL; i++) {
+            struct exchange_case test = run_case(groups[g].layouts[i], DTYPE_F32, 0);
+            assert_true(is_tree(&test, groups[g].size));
+            free_case(&test);
+        }
+        struct exchange_case flat = run_case(groups[g].layouts[0], DTYPE_F32, 1);
+        assert_true(is_tree(&flat, groups[g].size));
+        free_case(&flat);
+    }
+    // The comparison can fail: three ranks have another tree than four.
+    struct exchange_case three = run_case("1x3", DTYPE_F32, 0);
+    assert_false(is_tree(&three, 4));
+    free_case(&three);
 }
 
 // --- roundings ----------------------------------------------------------------------------------
@@ -515,19 +538,23 @@ static void test_a_bucket_limits_what_is_exchanged_at_a_time(void **state) {
     }
 }
 
-// With p ranks on a host, not p times as much.
+// With p ranks on a host, not p times as much: in a reduce the sum of each block of ranks, which is
+// one where p is a power of two; in a gather once.
 static void test_a_host_sends_each_element_once(void **state) {
-    static const char *const some[] = {"2x4", "4x2", "2x1", "3x2", "1x4"};
+    static const struct {
+        const char *layout;
+        uint64_t blocks; // of each host
+    } some[] = {{"2x4", 1}, {"4x2", 1}, {"2x1", 1}, {"3x2", 1}, {"1x4", 1}, {"2x3", 2}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         for (enum dtype wire = DTYPE_F32; wire <= DTYPE_BF16; wire++) {
-            struct job job = job_of(some[i]);
+            struct job job = job_of(some[i].layout);
             struct traffic traffic = {.job = &job, .wire = wire};
             run(&job, count_traffic, &traffic);
             const int hosts = job.hosts[job.size - 1] + 1;
             for (int host = 0; host < hosts; host++) {
                 const uint64_t expected =
                     (uint64_t)(TRAFFIC / hosts * (hosts - 1)) * dtype_size(wire);
-                assert_int_equal(traffic.payload[0][host], expected);
+                assert_int_equal(traffic.payload[0][host], some[i].blocks * expected);
                 assert_int_equal(traffic.payload[1][host], expected);
             }
         }
@@ -627,34 +654,44 @@ static void test_sums_broadcasts_and_agreements(void **state) {
 
 // --- memory -------------------------------------------------------------------------------------
 
+// Of a rank of the first of `hosts` hosts, with `local_size` ranks each.
+static struct comm_ranks_memory memory_of(size_t window_bytes, int hosts, int local_size) {
+    const struct comm_settings settings = {.window_bytes = window_bytes};
+    struct topology topology;
+    assert_int_equal(topology_init_even(&topology, hosts, local_size, NULL), BERTH_OK);
+    const struct comm_ranks_memory memory = comm_ranks_memory(&settings, &topology);
+    topology_done(&topology);
+    return memory;
+}
+
 static void test_the_memory_that_will_be_taken_is_known(void **state) {
-    const struct comm_settings small = {.window_bytes = 1}, usual = {0}, flat = {.flat = 1};
     // In each slot 8 areas of 8 cells of 1,024 elements and a header; marks and a line.
     const size_t cell = 4096 + sizeof(struct range_header);
-    assert_in_range(comm_ranks_memory(&small, 8, 8, 1).host, WINDOW_SLOTS * 8 * 8 * cell,
+    assert_in_range(memory_of(1, 1, 8).host, WINDOW_SLOTS * 8 * 8 * cell,
                     WINDOW_SLOTS * 8 * (8 * cell + 256) + 64);
     // In each slot, messages from 7 other hosts and the structures that describe messages.
-    assert_in_range(comm_ranks_memory(&small, 8, 1, 8).own, WINDOW_SLOTS * 7 * cell,
+    assert_in_range(memory_of(1, 8, 1).own, WINDOW_SLOTS * 7 * cell,
                     WINDOW_SLOTS * (7 * cell + 2 * 15 * 64));
+    // Two hosts of three ranks send the sums of two blocks each.
+    assert_in_range(memory_of(1, 2, 3).own, WINDOW_SLOTS * 2 * cell,
+                    WINDOW_SLOTS * (2 * cell + 2 * 5 * 64));
     for (int size = 1; size <= 32; size *= 2) {
-        assert_true(comm_ranks_memory(&usual, size, size, 1).host < (size_t)66 << 20);
+        assert_true(memory_of(0, 1, size).host < (size_t)66 << 20);
     }
     // On one host, a rank writes 7 of its own 8 cells and reads one of each of the others; in a
     // gather, it uses one of each. With 4 hosts of 2 ranks, it also handles 3 owners elsewhere.
-    assert_in_range(comm_ranks_memory(&small, 8, 8, 1).reduce, WINDOW_SLOTS * 14 * cell,
+    assert_in_range(memory_of(1, 1, 8).reduce, WINDOW_SLOTS * 14 * cell,
                     WINDOW_SLOTS * 14 * (cell + 64));
-    assert_in_range(comm_ranks_memory(&small, 8, 2, 4).reduce, WINDOW_SLOTS * 11 * cell,
+    assert_in_range(memory_of(1, 4, 2).reduce, WINDOW_SLOTS * 11 * cell,
                     WINDOW_SLOTS * 11 * (cell + 64));
-    assert_in_range(comm_ranks_memory(&small, 8, 2, 4).gather, WINDOW_SLOTS * 8 * cell,
+    assert_in_range(memory_of(1, 4, 2).gather, WINDOW_SLOTS * 8 * cell,
                     WINDOW_SLOTS * 8 * (cell + 64));
-    assert_int_equal(comm_ranks_memory(&flat, 8, 8, 1).host,
-                     8 * comm_ranks_memory(&usual, 8, 1, 8).host);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_and_gathers),
-        cmocka_unit_test(test_layouts_with_one_tree_give_the_same_bits),
+        cmocka_unit_test(test_the_tree_does_not_depend_on_where_ranks_are),
         cmocka_unit_test(test_only_what_travels_is_rounded),
         cmocka_unit_test(test_memory_in_bf16_is_gathered),
         cmocka_unit_test(test_many_operations_in_flight),

@@ -271,7 +271,8 @@ static void test_a_sum_without_all_ranks_is_no_sum(void **state) {
         size_t byte;
         const char *message;
     } cases[] = {
-        {offsetof(struct range_header, ranks), "has the values of 1 ranks, not of 2"},
+        {offsetof(struct range_header, ranks),
+         "from rank 1 (host host1) has the values of 0 ranks, not of 1"},
         {offsetof(struct range_header, chunk_index),
          "rank 1 (host host1) has chunk 1 of rank 0's part"},
         {offsetof(struct range_header, owner), "rank 1 (host host1) has chunk 0 of rank 1's part"}};

@@ -11,7 +11,8 @@
 #   hosts_exec K COMMAND   runs COMMAND on host K, with its name, network and shared memory; K = sw
 #                          is the host of the bridge
 #   hosts_down
-#   hosts_openmpi N SLOTS WORDS...    mpirun of Open MPI on N hosts of SLOTS processes, from host 1
+#   hosts_openmpi N SLOTS WORDS...    mpirun of Open MPI on N hosts of SLOTS processes, from host 1;
+#                                     SLOTS may differ from host to host, as in 3+1
 #   hosts_mpich N SLOTS WORDS...      mpiexec of MPICH
 #
 # Two labs that exist at once have different names; they may have the same addresses.
@@ -111,7 +112,14 @@ hosts_down() {
 
 # "h1:2,h2:2"
 hosts_list() { # N SLOTS
-    seq -s, -f "${lab}h%g:$2" "$1"
+    local k slots=(${2//+/ }) list=
+    for k in $(seq "$1"); do
+        list+=${list:+,}${lab}h$k:${slots[k - 1]:-$2}
+    done
+    echo "$list"
+}
+hosts_processes() { # N SLOTS
+    [[ $2 == *+* ]] && echo $(($2)) || echo $(($1 * $2))
 }
 
 # With these settings, mpirun notices a disconnected host after three to four seconds instead of never, and kills
@@ -120,7 +128,7 @@ hosts_openmpi() {
     local n=$1 slots=$2
     shift 2
     LAB=$lab hosts_exec 1 mpirun.openmpi --allow-run-as-root --bind-to none \
-        -np $((n * slots)) --host "$(hosts_list "$n" "$slots")" \
+        -np "$(hosts_processes "$n" "$slots")" --host "$(hosts_list "$n" "$slots")" \
         --mca plm rsh --mca plm_rsh_agent "$lab_tools/host-shell" --mca plm_rsh_no_tree_spawn 1 \
         --mca oob_tcp_if_include $lab_net.0/24 --mca btl_tcp_if_include $lab_net.0/24 --mca pml ob1 \
         --mca btl self,vader,tcp --mca mpi_yield_when_idle 1 \
@@ -132,6 +140,6 @@ hosts_mpich() {
     local n=$1 slots=$2
     shift 2
     LAB=$lab UCX_TLS=${UCX_TLS:-tcp,self,posix} UCX_NET_DEVICES=eth0 hosts_exec 1 mpiexec.mpich \
-        -np $((n * slots)) -hosts "$(hosts_list "$n" "$slots")" \
+        -np "$(hosts_processes "$n" "$slots")" -hosts "$(hosts_list "$n" "$slots")" \
         -launcher ssh -launcher-exec "$lab_tools/host-shell" -iface eth0 -localhost "${lab}h1" "$@"
 }

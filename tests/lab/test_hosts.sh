@@ -84,6 +84,10 @@ for mpi in $BERTH_MPIS; do
     same alone-lamb $mpi-lamb
     optimizer=adamw stage=2 train $mpi-2x2 hosts_$mpi 2 2
     same alone-adamw $mpi-2x2
+    for placement in 3+1 1+3; do # where no host's ranks are half of the tree
+        optimizer=adamw stage=1 train $mpi-$placement hosts_$mpi 2 $placement
+        same alone-adamw $mpi-$placement
+    done
     mkdir "$work/$mpi-resumed"
     mv "$work/$mpi-2x2/checkpoint-3" "$work/$mpi-resumed"
     settings="$settings --resume_from_checkpoint auto" optimizer=adamw stage=1 train $mpi-resumed hosts_$mpi 2 1

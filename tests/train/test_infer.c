@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predictions by several ranks, which are threads here: rank 0 receives what one process
-// receives, in the same order and to the bit. A rank that is stopped, fails or has other sequences
-// ends the prediction of all. Threads that share an engine take turns batch by batch.
+// receives, in the same order and to the bit. A rank that is stopped or fails ends the prediction
+// of all. Threads that share an engine take turns batch by batch.
 #include "comm/job.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -45,12 +45,6 @@ static struct packer_sequence get_unmasked(const void *data, size_t index) {
     return sequence;
 }
 
-static struct packer_sequence get_other(const void *data, size_t index) {
-    struct packer_sequence sequence = get(data, index);
-    sequence.ids = ids[index < SEQUENCES - 1 ? index : 0];
-    return sequence;
-}
-
 static int set_up(void **state) {
     uint64_t index = 0;
     for (int i = 0; i < SEQUENCES * LONGEST; i++) {
@@ -66,8 +60,8 @@ struct setting {
     enum param_head head;
     size_t group;
     int keeps, reads_first;
-    int stopped, other; // ranks; 0: none
-    size_t sequences;   // 0: all
+    int stopped;      // rank; 0: none
+    size_t sequences; // 0: all
 };
 
 // What rank 0 received: index, numbers, one sequence after the other; of any other rank,
@@ -154,9 +148,7 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
     const struct setting *setting = &outcome->setting;
     const int rank = comm->rank, masks = setting->head == PARAM_HEAD_PRETRAINING;
     const volatile int stop = setting->stopped == rank && rank > 0;
-    const struct packer_source source = {.get = setting->other == rank && rank > 0 ? get_other
-                                                : setting->reads_first             ? get_unmasked
-                                                                                   : get,
+    const struct packer_source source = {.get = setting->reads_first ? get_unmasked : get,
                                          .count = setting->sequences > 0 ? setting->sequences
                                                                          : SEQUENCES};
     const struct batch_extent extent = {.tokens = BATCH_TOKENS,
@@ -333,17 +325,6 @@ static void test_a_stop_of_one_rank_stops_all(void **state) {
     outcome_done(&outcome);
 }
 
-static void test_other_sequences_are_an_error_of_all(void **state) {
-    struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_SPAN, .other = 3};
-    struct outcome outcome = run(&setting);
-    for (int rank = 0; rank < 4; rank++) {
-        assert_int_equal(outcome.statuses[rank], BERTH_BAD_DATA);
-    }
-    assert_int_equal(outcome.messages, 1);
-    assert_int_equal(outcome.count, 0);
-    outcome_done(&outcome);
-}
-
 static void *run_second(void *context) {
     struct second *second = context;
     fair_lock_acquire(&second->lock);
@@ -398,7 +379,6 @@ int main(void) {
         cmocka_unit_test(test_first_rows_alone_are_the_first_of_all_rows),
         cmocka_unit_test(test_batches_are_of_one_group),
         cmocka_unit_test(test_a_stop_of_one_rank_stops_all),
-        cmocka_unit_test(test_other_sequences_are_an_error_of_all),
         cmocka_unit_test(test_threads_take_turns_batch_by_batch),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

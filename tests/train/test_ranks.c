@@ -135,6 +135,27 @@ static void test_virtual_ranks_give_the_same_bytes(void **state) {
     }
 }
 
+// If each rank has a power of two of the parts, neither their number nor their hosts change a bit.
+static void test_bytes_do_not_depend_on_where_ranks_are(void **state) {
+    static const struct {
+        int parts;
+        const char *layouts[3];
+    } cases[] = {{8, {"3+1", "1+3", "1+2+1"}}, {6, {"1x3", "1+2", "2x3"}}};
+    for (int i = 0; i < 2; i++) {
+        struct setting setting = {
+            .layout = "1x1", .parts = cases[i].parts, .optimizer = "adamw", .micro = 2};
+        struct outcome whole = outcome_of(&setting);
+        for (int layout = 0; layout < 3; layout++) {
+            setting.layout = cases[i].layouts[layout];
+            setting.stage = layout;
+            struct outcome parts = outcome_of(&setting);
+            assert_same_outcome(&parts, &whole);
+            outcome_done(&parts);
+        }
+        outcome_done(&whole);
+    }
+}
+
 // DeepSpeed's overlap_comm, reduce_bucket_size and allgather_bucket_size: when and in what pieces
 // ranges travel, not what they come to.
 static void test_overlap_and_buckets_change_no_bytes(void **state) {
@@ -289,6 +310,7 @@ int main(void) {
         cmocka_unit_test(test_ranks_with_sequences_of_their_own),
         cmocka_unit_test(test_gradients_may_travel_in_bf16),
         cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),
+        cmocka_unit_test(test_bytes_do_not_depend_on_where_ranks_are),
         cmocka_unit_test(test_all_ranks_name_what_is_not_finite),
         cmocka_unit_test(test_a_forecast_sends_the_bytes_of_a_run),
     };

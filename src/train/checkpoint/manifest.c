@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint/manifest.h"
 
+#include "core/checksum.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
@@ -101,6 +102,20 @@ enum berth_status manifest_write(const char *folder, struct berth_error *error) 
                               : path_no_memory(error);
     }
     json_free(manifest);
+    memory_free(path);
+    return status;
+}
+
+enum berth_status manifest_checksum(const char *folder, uint64_t *checksum,
+                                    struct berth_error *error) {
+    char *path = path_join(folder, MANIFEST_NAME), *text = NULL;
+    size_t length = 0;
+    enum berth_status status = path == NULL ? path_no_memory(error)
+                               : file_exists(path)
+                                   ? file_read(path, JSON_FILE_LIMIT, &text, &length, error)
+                                   : BERTH_OK;
+    *checksum = text != NULL ? checksum_bytes(text, length) : 0;
+    memory_free(text);
     memory_free(path);
     return status;
 }

@@ -17,6 +17,10 @@
 // Writes the manifest of all files in `folder`.
 enum berth_status manifest_write(const char *folder, struct berth_error *error);
 
+// A checksum of the manifest, and so of all files; 0 if the folder has none.
+enum berth_status manifest_checksum(const char *folder, uint64_t *checksum,
+                                    struct berth_error *error);
+
 // BERTH_OK if the folder verifies; sets *files (may be NULL) to their number. Otherwise
 // BERTH_BAD_DATA, naming the file and the error, such as a manifest of a newer format, or the files
 // that are not in the manifest.

@@ -3,7 +3,6 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
-#include "format/checksum/crc32c.h"
 #include "train/engine/division.h"
 
 #include <stdlib.h>
@@ -265,40 +264,12 @@ static enum berth_status allocate(struct prediction *prediction, struct berth_er
                                  "the logits of a batch");
 }
 
-// Files may differ from host to host. Ranks would then divide different batches and exchange
-// results of different sizes.
-static enum berth_status check_sequences(const struct prediction *prediction,
-                                         struct berth_error *error) {
-    struct comm *comm = prediction->engine->comm;
-    const struct packer_source *source = prediction->args->source;
-    uint32_t own = 0, first;
-    if (comm->size == 1) {
-        return BERTH_OK;
-    }
-    for (size_t i = 0; i < source->count; i++) {
-        const struct packer_sequence sequence = source->get(source->data, i);
-        own = crc32c(own, &sequence.length, sizeof sequence.length);
-        own = crc32c(own, &sequence.masked_count, sizeof sequence.masked_count);
-        own = crc32c(own, sequence.ids, (size_t)sequence.length * sizeof *sequence.ids);
-    }
-    first = own;
-    comm->broadcast(comm, &first, sizeof first, 0);
-    return comm_settle(comm,
-                       own == first
-                           ? BERTH_OK
-                           : error_set(error, BERTH_BAD_DATA,
-                                       "the sequences differ from those of rank 0: a file is not "
-                                       "the same on all hosts"),
-                       error);
-}
-
 static enum berth_status prepare(struct prediction *prediction, struct berth_error *error) {
     enum berth_status status = make_batches(prediction, error);
     if (status == BERTH_OK) {
         status = allocate(prediction, error);
     }
-    TRY(comm_settle(prediction->engine->comm, status, error));
-    return check_sequences(prediction, error);
+    return comm_settle(prediction->engine->comm, status, error);
 }
 
 static void prediction_done(struct prediction *prediction) {

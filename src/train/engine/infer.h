@@ -76,8 +76,8 @@ struct infer_args {
     void (*extract_words)(void *context, const float *logits, int64_t words, float *extracted);
     void *context;
 };
-// Called by all ranks with the same sequences; BERTH_BAD_DATA if they differ. If one rank fails,
-// all do (comm_settle).
+// Called by all ranks with the same sequences, as their jobs have compared (input_facts.h). If one
+// rank fails, all do (comm_settle).
 enum berth_status infer_run(struct engine *engine, const struct infer_args *args,
                             struct infer_result *result, struct berth_error *error);
 

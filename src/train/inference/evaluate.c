@@ -2,6 +2,7 @@
 #include "train/inference/evaluate.h"
 
 #include "core/finite.h"
+#include "train/engine/input_facts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,6 +14,12 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
     TRY(task_set_open(&evaluation->set, task, args, error));
     evaluation->checksum = packer_checksum(&evaluation->set.source);
     return infer_find_worst(&evaluation->set.source, args->config, &evaluation->extent, error);
+}
+
+void evaluation_add_facts(const struct evaluation *evaluation, struct rank_facts *facts) {
+    const struct task_set *set = &evaluation->set;
+    input_facts_add_sequences(facts, "evaluation", set->path, set->source.count,
+                              evaluation->checksum);
 }
 
 void evaluation_done(struct evaluation *evaluation) {

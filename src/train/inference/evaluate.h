@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "train/engine/infer.h"
+#include "train/machine/rank_facts.h"
 #include "train/tasks/task.h"
 
 // A set with everything its prediction needs, prepared once.
@@ -22,6 +23,8 @@ struct evaluation {
 enum berth_status evaluation_open(struct evaluation *evaluation, const struct task *task,
                                   const struct task_open *args, struct berth_error *error);
 void evaluation_done(struct evaluation *evaluation);
+// Adds the set to what the ranks compare.
+void evaluation_add_facts(const struct evaluation *evaluation, struct rank_facts *facts);
 
 // Bytes of the host's memory that a prediction of the set by these ranks takes at most, and that
 // its results take: what the plan counts besides the engine.

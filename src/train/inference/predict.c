@@ -5,10 +5,10 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/engine/input_facts.h"
 #include "train/engine/plan.h"
 #include "train/inference/evaluate.h"
 #include "train/machine/machine.h"
-#include "train/machine/rank_settings.h"
 #include "train/tasks/squad_input.h"
 
 #include <math.h>
@@ -229,14 +229,32 @@ static enum berth_status make_plan(const struct predict_job *job, struct berth_e
     return plan_memory_admit(&plan, NULL, error);
 }
 
+static enum berth_status compare_inputs(const struct predict_job *job, struct berth_error *error) {
+    struct rank_facts facts = {0};
+    if (job->comm->size == 1) {
+        return BERTH_OK;
+    }
+    rank_facts_add_settings(&facts, &job->config);
+    input_facts_add_model(&facts, &job->predictor.files, job->config.model_name_or_path);
+    evaluation_add_facts(&job->evaluation, &facts);
+    return rank_facts_compare(&facts, job->comm, error);
+}
+
+static enum berth_status compare_weights(const struct predict_job *job, struct berth_error *error) {
+    struct rank_facts facts = {0};
+    input_facts_add_weights(&facts, &job->predictor.state, job->config.model_name_or_path);
+    return rank_facts_compare(&facts, job->comm, error);
+}
+
 static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     struct comm *comm = job->comm;
     const struct berth_config *config = &job->config;
     TRY(comm_settle(comm, settle(job, error), error));
-    TRY(rank_settings_compare(comm, config, error));
+    TRY(rank_facts_compare_settings(comm, config, error));
     TRY(comm_settle(comm, is_first(job) ? check_output_folder(job, error) : BERTH_OK, error));
     TRY(comm_settle(comm, prepare(job, error), error));
+    TRY(compare_inputs(job, error));
     TRY(comm_settle(comm, make_plan(job, error), error));
     if (config->dry_run) {
         return BERTH_OK;
@@ -244,7 +262,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     TRY(comm_settle(
         comm, predictor_load(&job->predictor, config, &job->evaluation.extent, &job->log, error),
         error));
-    TRY(state_compare_ranks(&job->predictor.state, comm, config->model_name_or_path, error));
+    TRY(compare_weights(job, error));
     TRY(comm_settle(comm, is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return predict_set(job, result, error);
 }

@@ -3,10 +3,11 @@
 // and checks and notes what does not fit together.
 #include "core/number.h"
 #include "core/options.h"
+#include "train/checkpoint/manifest.h"
+#include "train/engine/input_facts.h"
 #include "train/engine/profile.h"
 #include "train/job/training_job_internal.h"
 #include "train/job/unused.h"
-#include "train/machine/rank_settings.h"
 #include "train/settings/deepspeed.h"
 #include "train/settings/recipes.h"
 
@@ -128,5 +129,34 @@ enum berth_status job_compare_settings(const struct training_job *job, struct be
     if (job_is_worker(job)) {
         common.seed -= job->peers->rank;
     }
-    return rank_settings_compare(job->peers, &common, error);
+    return rank_facts_compare_settings(job->peers, &common, error);
+}
+
+enum berth_status job_compare_inputs(const struct training_job *job, struct berth_error *error) {
+    const char *checkpoint = job->resume.folder;
+    struct rank_facts facts = {0};
+    uint64_t manifest = 0;
+    if (job->comm->size == 1) {
+        return BERTH_OK;
+    }
+    TRY(comm_settle(job->comm,
+                    checkpoint != NULL ? manifest_checksum(checkpoint, &manifest, error) : BERTH_OK,
+                    error));
+    rank_facts_add_settings(&facts, &job->config);
+    input_facts_add_model(&facts, &job->files, job->model_folder);
+    input_facts_add_feed(&facts, &job->feed, job->train.path);
+    if (job->has_evaluation) {
+        evaluation_add_facts(&job->evaluation, &facts);
+    }
+    if (checkpoint != NULL) {
+        rank_facts_add_checksum(&facts, "the checksum of the manifest", checkpoint, manifest);
+    }
+    return rank_facts_compare(&facts, job->comm, error);
+}
+
+enum berth_status job_compare_weights(const struct training_job *job, struct berth_error *error) {
+    struct rank_facts facts = {0};
+    const char *source = job->resume.folder != NULL ? job->resume.folder : job->model_folder;
+    input_facts_add_weights(&facts, &job->state, source);
+    return rank_facts_compare(&facts, job->comm, error);
 }

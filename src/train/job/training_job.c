@@ -558,6 +558,7 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(comm_settle(peers, job_is_first(job) ? check_output(job, error) : BERTH_OK, error));
     TRY(resume_broadcast(&job->resume, job->comm, job->config.output_dir, error));
     TRY(comm_settle(peers, prepare(job, error), error));
+    TRY(job_compare_inputs(job, error));
     TRY(comm_settle(peers, job_measure_plan(job, error), error));
     TRY(job_settle_saving(job, error));
     TRY(comm_settle(peers, job_make_plan(job, error), error));
@@ -565,9 +566,7 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
         return BERTH_OK;
     }
     TRY(comm_settle(peers, start(job, error), error));
-    TRY(state_compare_ranks(&job->state, job->comm,
-                            job->resume.folder != NULL ? job->resume.folder : job->model_folder,
-                            error));
+    TRY(job_compare_weights(job, error));
     TRY(comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return output_compare_ranks(job->comm, job->config.output_dir, error);
 }

@@ -66,6 +66,11 @@ enum berth_status job_require_start(const struct training_job *job, struct berth
 // Called by all ranks: compares again after settling, because each rank reads DeepSpeed's file on
 // its own host.
 enum berth_status job_compare_settings(const struct training_job *job, struct berth_error *error);
+// Called by the ranks that compute updates together: compares settings that the inputs have
+// resolved, model, data and checkpoint; and the weights, once they are loaded. Errors as
+// rank_facts_compare.
+enum berth_status job_compare_inputs(const struct training_job *job, struct berth_error *error);
+enum berth_status job_compare_weights(const struct training_job *job, struct berth_error *error);
 
 // job_plan.c: what the job needs, before anything large is allocated. First the shapes of this
 // rank's batches and the compute dtype.

@@ -8,7 +8,7 @@
 #include "core/thread.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/cores.h"
-#include "train/machine/rank_settings.h"
+#include "train/machine/rank_facts.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -286,8 +286,8 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
 static enum berth_status compare_ranks(struct comm *comm, const char *job,
                                        const struct berth_config *config,
                                        struct berth_error *error) {
-    TRY(rank_settings_compare_job(comm, job, error));
-    return rank_settings_compare(comm, config, error);
+    TRY(rank_facts_compare_job(comm, job, error));
+    return rank_facts_compare_settings(comm, config, error);
 }
 
 enum berth_status machine_comm_open(const char *job, const struct berth_config *config,

@@ -41,7 +41,7 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
 
 // Opens the communicator config->comm ("auto": that of the launcher), which the caller closes. All
 // processes that were started together call this before the job divides its work. `job` is what
-// they do: "train squad". BERTH_CONFIG if it or the settings differ (rank_settings.h). Ranks of a
+// they do: "train squad". BERTH_CONFIG if it or the settings differ (rank_facts.h). Ranks of a
 // host that may use the same processors divide them (cores.h). Logs the number of processes. Only
 // rank 0 reports: *log becomes silent on the others.
 enum berth_status machine_comm_open(const char *job, const struct berth_config *config,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/state.h"
 
+#include "core/checksum.h"
 #include "core/finite.h"
 #include "core/memory.h"
-#include "format/checksum/digest.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute,
                                  int training) {
@@ -282,7 +281,7 @@ enum berth_status state_loader_init(struct state_loader *loader, struct state *s
                                     const char *source, struct berth_error *error) {
     *loader = (struct state_loader){.state = state, .source = source};
     loader->bytes = state->device->is_host ? 0 : state_loader_bytes(state);
-    state->digest[0] = '\0';
+    state->checksum = 0;
     if (loader->bytes > 0) {
         loader->staging = memory_pages(loader->bytes);
     }
@@ -296,28 +295,44 @@ void state_loader_done(struct state_loader *loader) {
     *loader = (struct state_loader){0};
 }
 
-// Chains digests: the new one is that of the digest so far and of the next parameter's digest.
-static enum berth_status extend_digest(struct state *state, const float *values, size_t bytes,
-                                       struct berth_error *error) {
-    char both[2 * DIGEST_HEX_SIZE], own[DIGEST_HEX_SIZE];
-    if (!state->is_compared) {
-        return BERTH_OK;
-    }
-    TRY(digest_memory(DIGEST_SHA256, values, bytes, own, error));
-    strcpy(both, state->digest);
-    strcat(both, own);
-    return digest_memory(DIGEST_SHA256, both, strlen(both), state->digest, error);
-}
-
 static float *begin_param(void *context, const struct param *param) {
     const struct state_loader *loader = context;
     return loader->staging != NULL ? loader->staging : loader->state->master + param->offset;
 }
 
+// Elements that are looked at twice while they are in the second-level cache.
+#define PIECE ((int64_t)1 << 15)
+
+// Adds a parameter to the checksum of all, piece by piece in any order. Returns how many elements
+// are before the first one that is not finite, which only training asks.
+static int64_t inspect(struct state *state, const struct param *param, const float *values) {
+    const int64_t count = param->rows * param->cols;
+    const int trains = state->gradients != NULL, is_compared = state->is_compared;
+    uint64_t checksum = 0;
+    int64_t finite = count;
+    if (!trains && !is_compared) {
+        return count;
+    }
+#pragma omp parallel for num_threads(state->device->threads) schedule(static)                      \
+    reduction(+ : checksum) reduction(min : finite)
+    for (int64_t first = 0; first < count; first += PIECE) {
+        const int64_t length = count - first < PIECE ? count - first : PIECE;
+        const int64_t found = trains ? finite_count(values + first, length) : length;
+        finite = found < length && first + found < finite ? first + found : finite;
+        if (is_compared) {
+            checksum +=
+                checksum_add(checksum_bytes(values + first, (size_t)length * sizeof *values),
+                             (uint64_t)(param->offset + first));
+        }
+    }
+    state->checksum += checksum;
+    return finite;
+}
+
 static enum berth_status check_finite(const struct state_loader *loader, const struct param *param,
-                                      const float *values, struct berth_error *error) {
-    const int64_t count = param->rows * param->cols, finite = finite_count(values, count);
-    return finite == count
+                                      const float *values, int64_t finite,
+                                      struct berth_error *error) {
+    return finite == param->rows * param->cols
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
                            "%s: element %" PRId64 " of the weight %s is not finite (%g): the file "
@@ -331,14 +346,11 @@ static enum berth_status end_param(void *context, const struct param *param, flo
     const struct state_loader *loader = context;
     struct state *state = loader->state;
     const int64_t count = param->rows * param->cols;
-    if (state->gradients != NULL) {
-        TRY(check_finite(loader, param, values, error));
-    }
+    TRY(check_finite(loader, param, values, inspect(state, param, values), error));
     if (loader->staging != NULL) {
         state->device->upload(state->device, state->master + param->offset, values,
                               bytes_of(param));
     }
-    TRY(extend_digest(state, values, bytes_of(param), error));
     if (state->is_int8) {
         if (int8_weights_set(&state->int8, param, values)) {
             discard(state, param->offset, param->offset + count);
@@ -366,21 +378,4 @@ enum berth_status state_loader_finish(struct state_loader *loader, const struct 
 
 struct param_sink state_loader_sink(struct state_loader *loader) {
     return (struct param_sink){begin_param, end_param, loader, loader->state->device->threads};
-}
-
-enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
-                                      const char *source, struct berth_error *error) {
-    char first[DIGEST_HEX_SIZE];
-    enum berth_status status = BERTH_OK;
-    if (comm->size == 1) {
-        return BERTH_OK;
-    }
-    memcpy(first, state->digest, sizeof first);
-    comm->broadcast(comm, first, sizeof first, 0);
-    if (strcmp(state->digest, first) != 0) {
-        status = error_set(
-            error, BERTH_BAD_DATA,
-            "the weights differ from those of rank 0: %s is not the same on all hosts", source);
-    }
-    return comm_settle(comm, status, error);
 }

@@ -6,15 +6,14 @@
 #ifndef BERTH_TRAIN_STATE_H
 #define BERTH_TRAIN_STATE_H
 
-#include "core/comm.h"
 #include "core/device.h"
 #include "core/error.h"
-#include "format/checksum/digest.h"
 #include "model/bert.h"
 #include "model/params.h"
 #include "train/optimizer/partition.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 // How the ranks of a job divide the state, by ZeRO stage. 0: nothing. 1: the moments and, if there
 // is a compute copy, the master weights of the layers' matrices, which only their owner reads. 2:
@@ -42,8 +41,8 @@ struct state {
     struct partition partition; // of the moments that this rank holds; empty for inference
     struct partition own;       // this rank's part in any stage, which it writes to checkpoints
     struct state_sharding sharding; // for inference: size 1
-    int is_compared;                // 1: loading weights also makes their digest
-    char digest[DIGEST_HEX_SIZE];   // of all weights as loaded
+    int is_compared;                // 1: loading weights also makes their checksum
+    uint64_t checksum;              // of all weights as loaded, in any order
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -92,12 +91,6 @@ struct mat state_copy(const struct state *state);
 enum berth_status state_borrow(const struct state *state, const float *buffer, float **host,
                                struct berth_error *error);
 void state_release(const struct state *state, const float *buffer, float *host);
-
-// All ranks compare the digests of their weights, which they read from `source`: files may differ
-// from host to host, and the ranks would then mix two models. BERTH_BAD_DATA on all ranks
-// (comm_settle).
-enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
-                                      const char *source, struct berth_error *error);
 
 // Writes borrowed weights, which the caller has changed, back to the device and updates the compute
 // copy. Discards weights that this rank does not keep.
