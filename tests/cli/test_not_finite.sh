@@ -78,7 +78,7 @@ expect_code 0
 run predict classify --model alone --input rows.tsv --text-column text --text-pair-column other --output pairs
 expect_code 78
 expect_err "rows.tsv: column other has second texts, but with type_vocab_size 1 the model cannot distinguish them from the first"
-expect_err "or --text_column without --text_pair_column"
+expect_err "or text_column without text_pair_column"
 run finetune squad --model single --train squad.json --output pairs $few
 expect_code 78
 expect_err "single: type_vocab_size 1: the model cannot distinguish the second text of a pair, which"

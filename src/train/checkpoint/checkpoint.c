@@ -555,8 +555,8 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
         status =
             error_set(error, BERTH_BAD_DATA,
                       "%s: all %zu checkpoints are damaged, as the warnings say; repair one, use "
-                      "another --output_dir, or start over without --resume_from_checkpoint and "
-                      "with --overwrite_output_dir, which removes them",
+                      "another output_dir, or start over without resume_from_checkpoint and "
+                      "with overwrite_output_dir, which removes them",
                       output_dir, count);
     }
     memory_free(steps);
@@ -586,14 +586,13 @@ enum berth_status output_check(const struct berth_config *config, const char *ad
                                struct berth_error *error) {
     const char *folder = config->output_dir;
     if (folder == NULL || folder[0] == '\0') {
-        return error_set(error, BERTH_USAGE, "--output_dir is missing");
+        return error_set(error, BERTH_USAGE, "output_dir is missing");
     }
     TRY(dir_check(folder, error));
     if (advice != NULL && !config->overwrite_output_dir && checkpoint_dir_is_used(folder, config)) {
-        return error_set(
-            error, BERTH_CANT_CREATE,
-            "--output_dir %s is not empty; choose another or add --overwrite_output_dir%s", folder,
-            advice);
+        return error_set(error, BERTH_CANT_CREATE,
+                         "output_dir %s is not empty; choose another or set overwrite_output_dir%s",
+                         folder, advice);
     }
     return BERTH_OK;
 }
@@ -685,7 +684,7 @@ static enum berth_status look_for(const char *path, const struct comm *comm, con
     return appears(path, output_dir)
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "--output_dir %s on host %s is not the output folder of rank 0, on host "
+                           "output_dir %s on host %s is not the output folder of rank 0, on host "
                            "%s, in which all processes write checkpoints and the model; name a "
                            "folder on a file system that all hosts share, by its absolute path",
                            output_dir, comm->host_names[comm->rank], comm->host_names[0]);
