@@ -58,7 +58,7 @@ set_number tags-word/model.safetensors bert.embeddings.word_embeddings.weight na
 run predict tokens --model tags-word --input words.txt --output o7
 refuses o7 "words.txt: sequence 2 of 2"
 make_corpus model/vocab.txt
-run evaluate pretrain --model masked-nan --eval_dir "$shards" --output o8
+run evaluate pretrain --model masked-nan --eval_dir "$shards" --output o8 --allow_new_head
 refuses o8 "$shards"
 printf 'ada\nwho lived\n' >texts.txt
 run embed --model tags-word --output o9.jsonl texts.txt
