@@ -38,7 +38,7 @@ for words in '[5e-5]' '[nvlamb]' '[poly]' '[1000, unless num_train_epochs is giv
     expect_out "$words"
 done
 COLUMNS=200 run serve --help all # the server's description, not that of one of its models
-expect_out "[auto: fp32 for embeddings and masked words; otherwise bf16 if the device has"
+expect_out "[auto: fp32 for embeddings and masked words;"
 expect_out "of the model if that is less; others: as in the model folder"
 [ "$(grep -c '^  --model' "$out")" -eq 1 ] || fail "two options for the model"
 for words in --model_name_or_path --comm --no_progress; do # a server has models of its own, and one process
