@@ -49,6 +49,7 @@ struct job {
     const struct cli_lines *lines;
     struct berth_filler *filler;
     struct berth_text_status *statuses; // [ROUND]
+    size_t cut, first_cut;              // texts that were truncated, and the index of the first
 };
 
 // Of texts `first` to `first + count`: the error of the first that failed.
@@ -64,14 +65,31 @@ static enum berth_status first_failure(const struct job *job, size_t first, size
     return BERTH_OK;
 }
 
-static enum berth_status fill_round(const struct job *job, size_t first,
-                                    struct berth_error *error) {
+static void count_cut(struct job *job, size_t first, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (job->statuses[i].truncated && job->cut++ == 0) {
+            job->first_cut = first + i;
+        }
+    }
+}
+
+static void note_cut(const struct job *job) {
+    if (job->cut > 0) {
+        cli_note(job->call,
+                 "%zu of %zu texts have more tokens than the model reads, and what is beyond was "
+                 "left out; the first is text %zu",
+                 job->cut, job->lines->count, job->first_cut + 1);
+    }
+}
+
+static enum berth_status fill_round(struct job *job, size_t first, struct berth_error *error) {
     struct berth_filled filled[ROUND];
     struct json_line line = {0};
     const size_t left = job->lines->count - first, count = left < ROUND ? left : ROUND;
     TRY(berth_fill_many(job->filler, job->lines->items + first, count,
                         (size_t)cli_integer(job->call, "top_k"), filled, job->statuses, error));
     enum berth_status status = first_failure(job, first, count, error);
+    count_cut(job, first, count);
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
         status = put_text(&line, &filled[i], error);
     }
@@ -90,6 +108,9 @@ static enum berth_status fill_all(struct cli_call *call, const struct cli_lines 
                              : error_no_memory(error, ROUND * sizeof *job.statuses, "the texts");
     for (size_t first = 0; first < lines->count && status == BERTH_OK; first += ROUND) {
         status = fill_round(&job, first, error);
+    }
+    if (status == BERTH_OK) {
+        note_cut(&job);
     }
     memory_free(job.statuses);
     berth_filler_close(job.filler);

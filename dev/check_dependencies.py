@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks the dependencies of src/ (doc/design.md): which room, and which inner room, may include which;
-that no files call each other in a circle; that one source file includes a third-party header; and that
-each parallel region says how many threads it has, as OpenMP's default is all processors.
+that no files call each other in a circle; that one source file includes a third-party header; that each
+parallel region says how many threads it has, as OpenMP's default is all processors; and that messages name
+settings as all callers do, "max_seq_length", without the dashes that only the command line has.
 
-Exits 1 and names each include, circle, header and region that breaks a rule. Also prints how long files and
+Exits 1 and names each include, circle, header, region and message that breaks a rule. Also prints how long files and
 functions are, which nothing depends on.
 """
 import collections
@@ -79,12 +80,19 @@ PARALLEL = re.compile(r'^\s*#\s*pragma omp parallel\b(?:[^\n]*\\\n)*[^\n]*', re.
 # The name of a function or object with external linkage, defined in a source file.
 DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_]\w*)"
                         r"\s*(?:\((?=[^;]*?\)\s*\{)|\[[^\]]*\]\s*=|=)", re.M | re.S)
+# The rows of the option table, whose descriptions are the program's --help.
+OPTION_ROWS = "src/core/option_rows.c"
+ROW = re.compile(r"^    \{(?:TEXT|INTEGER|REAL|FLAG|CHOICE)\([^,]+, (\w+),(.*?)(?=^    \{[A-Z]|^\};)", re.M | re.S)
+STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+COMMAND = re.compile(r"`[^`]*`")  # a command line, which has dashes
+FLAG = re.compile(r"(?<![\w-])--([a-z]\w*|%)")  # "--%s" is a setting's name
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n])*"', re.M | re.S)
 
 
 def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
-    problems, doors = [], {}
+    problems, doors, settings = [], {}, settings_of(root)
     sources = (path for folder in ("src", "cli") for path in (root / folder).rglob("*"))
     for path in sorted(path for path in sources if path.suffix in CODE):
         relative = path.relative_to(root)
@@ -93,6 +101,9 @@ def main() -> int:
         text = path.read_text(encoding="utf-8")
         problems += [f"{relative}: '{line.strip()}' lacks num_threads(...)"
                      for line in PARALLEL.findall(text) if "num_threads(" not in line]
+        if not in_cli and room != "serve" and str(relative) != OPTION_ROWS:  # the server is the program's
+            problems += [f"{relative}: a message says --{name}: leave out the dashes"
+                         for name in flags_of(text) if name in settings]
         for kind, name in INCLUDE.findall(text):
             if name.startswith(THIRD_PARTY):
                 doors.setdefault(name, set()).add(str(relative))
@@ -121,6 +132,21 @@ def main() -> int:
         print(f"dependency check: {problem}", file=sys.stderr)
     print_sizes(root)
     return 1 if problems else 0
+
+
+def settings_of(root: pathlib.Path) -> set:
+    """The names of the option table's rows, and their other names."""
+    names = {"%"}
+    for name, row in ROW.findall((root / OPTION_ROWS).read_text(encoding="utf-8")):
+        aliases = re.search(r'\.aliases = ((?:"[^"]*"\s*)+)', row)
+        names |= {name, *(" ".join(STRING.findall(aliases[1])).split() if aliases else ())}
+    return names
+
+
+def flags_of(text: str) -> list:
+    """The names after "--" in the strings of C source, but not those of commands in backquotes."""
+    joined = "\n".join(STRING.findall(re.sub(r'"\s*"', "", COMMENT.sub("", text))))
+    return FLAG.findall(COMMAND.sub("", joined))
 
 
 def inner_problem(relative: pathlib.Path, name: str) -> list:

@@ -99,8 +99,9 @@ int berth_version_number(void);
  * works unchanged with a newer library, where the fields that it does not know have their defaults.
  * With an older library, a field that this does not know and that is not 0 is BERTH_USAGE.
  */
-/* BERTH_PRECISION_AUTO: the faster precision of the opened device; the log says which one it is.
- * berth_encoder_open and others use fp32 instead unless it was set by name. */
+/* BERTH_PRECISION_AUTO, the default: fp32 for berth_encoder_open, berth_embed and
+ * berth_filler_open, whose numbers are compared and stored; otherwise the faster precision of the
+ * opened device, and the log says which one it is. */
 /* BERTH_INT8: only for inference on a CPU; everything but matrix products is in the device's faster
  * precision. */
 enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_INT8, BERTH_PRECISION_AUTO };
@@ -364,6 +365,11 @@ struct berth_config {
 
     int64_t start_timeout; /* seconds until all processes of a job have come, from the call of the
                               first job; then the process ends with BERTH_UNAVAILABLE. 0: none */
+    int allow_new_head;       /* inference: a head that the weights lack gets random values */
+    int align_to_words;       /* answers begin and end with words, not within one */
+    const char *answer_score; /* the probability of an answer: "probability", P(start) P(end) over
+                                 [CLS] and the context of its window; "softmax", over the
+                                 candidates, of the sums of both logits */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in
@@ -582,14 +588,15 @@ void berth_string_free(char *text);
 struct berth_model;
 
 /* Opens config->model_name_or_path for inference (precision, device, threads, vocab_file, ...). Any
- * number of threads may share a model. */
+ * number of threads may share a model. This and the functions below that open a model for a task:
+ * BERTH_CONFIG if the weights lack the task's head, unless config->allow_new_head is set. */
 enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
                                    struct berth_model **model, struct berth_error *error);
 void berth_model_close(struct berth_model *model);
 
 struct berth_answer {
-    char *text;         /* as spelled in the context; "" for "no answer" */
-    double probability; /* softmax over the candidates */
+    char *text;         /* characters [start, end) of the context; "" for "no answer" */
+    double probability; /* as config->answer_score says */
     double start_logit, end_logit;
     int64_t start, end; /* characters of the context, end exclusive; -1 for "no answer" */
 };
@@ -600,13 +607,21 @@ int64_t berth_model_max_length(const struct berth_model *model);
 
 /* Answers a question from a context. Fills answers[0 .. *count), best first, at most `capacity` of
  * them; free them with berth_answers_free. They are the best of all spans of the context that
- * max_answer_length allows; the candidates are n_best_size, or `capacity` if that is more. With
- * version_2_with_negative, null_score_diff_threshold decides whether the first is "no answer". A
- * question without words is BERTH_USAGE, a context without words BERTH_BAD_DATA. */
+ * max_answer_length allows; the candidates are n_best_size, or `capacity` if that is more. They
+ * begin and end with words unless config->align_to_words is 0. With version_2_with_negative,
+ * null_score_diff_threshold decides whether the first is "no answer". A question without words is
+ * BERTH_USAGE, a context without words BERTH_BAD_DATA. */
 enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
                                      const char *context, struct berth_answer *answers,
                                      size_t capacity, size_t *count, struct berth_error *error);
 void berth_answers_free(struct berth_answer *answers, size_t count);
+
+/* Where an answer may begin and end. */
+enum berth_alignment {
+    BERTH_ALIGN_USUAL, /* as config->align_to_words says */
+    BERTH_ALIGN_WORDS, /* at words, as transformers' pipeline aligns answers */
+    BERTH_ALIGN_TOKENS /* at tokens, also within a word */
+};
 
 struct berth_question {
     const char *question, *context;
@@ -614,8 +629,7 @@ struct berth_question {
     int64_t max_answer_length; /* tokens; 0: as the model was opened */
     int with_no_answer;        /* whether "no answer" is a candidate (version_2_with_negative); -1:
                                   as the model was opened */
-    int whole_words;           /* 1: answers begin and end with words, as transformers' pipeline
-                                  aligns them; 0: with tokens, also within a word */
+    int whole_words;           /* enum berth_alignment */
 };
 
 /* The answers to one question of several. */
@@ -707,8 +721,8 @@ enum berth_score {
 
 /* Opens config->model_name_or_path, a model that the task "classify" or another program has trained
  * (max_seq_length, predict_batch_size, precision, device, threads, ...). A regression to several
- * numbers is BERTH_CONFIG. Unless max_seq_length was set, the maximum length is 512 tokens or the
- * model's positions. Any number of threads may share a classifier. */
+ * numbers is BERTH_CONFIG. Unless max_seq_length was set, the maximum length is that of
+ * berth_encoder_open. Any number of threads may share a classifier. */
 enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
                                         struct berth_classifier **classifier,
                                         struct berth_error *error);
@@ -796,10 +810,10 @@ struct berth_embedding {
 };
 
 /* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share an encoder. Embeddings are compared and stored, so the default precision is
- * fp32; BERTH_PRECISION_AUTO applies if berth_config_set set it. A sentence-transformers folder
- * (modules.json) determines the maximum length, unless max_seq_length was set, and the prompt put
- * before each text; a module other than Transformer, Pooling and Normalize is BERTH_CONFIG. */
+ * threads may share an encoder. Unless max_seq_length was set, the maximum length is the
+ * tokenizer's model_max_length or the model's positions, whichever is less. A sentence-transformers
+ * folder (modules.json) may say another one, and the prompt put before each text; a module other
+ * than Transformer, Pooling and Normalize is BERTH_CONFIG. */
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
                                      struct berth_encoder **encoder, struct berth_error *error);
 void berth_encoder_close(struct berth_encoder *encoder);
@@ -864,8 +878,7 @@ struct berth_embed_job {
 };
 
 /* Embeds the texts of a job. The processes that were started together all call it and divide the
- * texts; only the first one's functions are called. The default precision is that of
- * berth_encoder_open. */
+ * texts; only the first one's functions are called. The log says how many texts were truncated. */
 enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
                               const struct berth_embed_job *job, struct berth_error *error);
 
@@ -876,8 +889,7 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
 struct berth_filler;
 
 /* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share a filler. The default precision is that of berth_encoder_open. BERTH_BAD_DATA:
- * the vocabulary has no [MASK]. */
+ * threads may share a filler. BERTH_BAD_DATA: the vocabulary has no [MASK]. */
 enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
                                     struct berth_filler **filler, struct berth_error *error);
 void berth_filler_close(struct berth_filler *filler);

@@ -13,6 +13,6 @@ enum berth_status argument_texts(const char *const *texts, size_t count, const c
 
 enum berth_status argument_at_least_0(const char *name, int64_t value, struct berth_error *error) {
     return value >= 0 ? BERTH_OK
-                      : error_set(error, BERTH_USAGE, "--%s %lld: expected 0 or more", name,
+                      : error_set(error, BERTH_USAGE, "%s %lld: expected 0 or more", name,
                                   (long long)value);
 }

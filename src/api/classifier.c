@@ -16,15 +16,13 @@ struct berth_classifier {
     struct class_names names; // of the classes, or of a regression's number
 };
 
-// Texts are read as far as BERT reads, not only as far as training read them to save time.
-#define TEXT_LENGTH 512
-
 static enum berth_status load(void *handle, const struct inference_source *source,
                               struct berth_error *error) {
     struct berth_classifier *classifier = handle;
     struct inference *inference = &classifier->inference;
     const struct model_files *files = &inference->predictor.files;
-    const struct predictor_kind kind = {PARAM_HEAD_CLASS, TEXT_LENGTH};
+    // Texts are read as far as the model reads, not only as far as training read them to save time.
+    const struct predictor_kind kind = {PARAM_HEAD_CLASS, LENGTH_OF_MODEL};
     TRY(predictor_open(&inference->predictor, &inference->config, &kind, source->comm, source->log,
                        error));
     TRY(classify_check_outputs(files, error));

@@ -310,7 +310,7 @@ berth_compare(const char *a, const char *b, double tolerance,
     REQUIRE(a, error);
     REQUIRE(b, error);
     if (!(tolerance >= 0)) { // NaN neither
-        return error_set(error, BERTH_USAGE, "--tolerance %g: expected 0 or more", tolerance);
+        return error_set(error, BERTH_USAGE, "tolerance %g: expected 0 or more", tolerance);
     }
     struct job job = {
         .tolerance = tolerance, .visit = tensor, .context = context, .total = comparison};

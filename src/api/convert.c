@@ -42,6 +42,7 @@ struct loss {
 
 struct losses {
     struct loss dropped, narrowed;
+    struct loss unread; // dropped, but of no use to the model
 };
 
 static void add_loss(struct loss *loss, const char *name) {
@@ -71,11 +72,23 @@ static int can_represent(enum tensor_dtype narrow, enum tensor_dtype wide) {
            !tensor_is_convertible(narrow);
 }
 
+static int has_tensor(const struct conversion *conversion, const char *name) {
+    return weights_find(&conversion->weights, name) != NULL;
+}
+
 // Whether the tensor is a decoder tied to the word embeddings, which the target's model already
 // has.
 static int is_repeated(const struct conversion *conversion, const struct weight *weight) {
     return param_head_decodes(conversion->table.head) &&
            weights_tied_to(&conversion->weights, weight) != NULL;
+}
+
+// Whether the tensor is of a pooler that no head of the source reads; old versions of transformers
+// gave every model one.
+static int is_unread_pooler(const struct conversion *conversion, const struct weight *weight) {
+    return strncmp(weight->name, "bert.pooler.", strlen("bert.pooler.")) == 0 &&
+           conversion->head != PARAM_HEAD_CLASS && conversion->head != PARAM_HEAD_PRETRAINING &&
+           !has_tensor(conversion, "cls.seq_relationship.weight");
 }
 
 static void find_losses(const struct conversion *conversion, struct losses *losses) {
@@ -88,7 +101,8 @@ static void find_losses(const struct conversion *conversion, struct losses *loss
             continue;
         }
         if (param == NULL && !conversion->target->keeps_all_tensors) {
-            add_loss(&losses->dropped, name);
+            add_loss(is_unread_pooler(conversion, weight) ? &losses->unread : &losses->dropped,
+                     name);
         } else if (conversion->zero_stage < 1 && // whose shards have the master weights
                    !can_represent(weight->entry->dtype, stored_type(conversion, weight, param))) {
             add_loss(&losses->narrowed, name);
@@ -105,13 +119,17 @@ static enum berth_status check_losses(const struct conversion *conversion, int a
         const struct loss *first = dropped->count > 0 ? dropped : narrowed;
         return error_set(error, BERTH_CONFIG,
                          "converting %s to %s is lossy: %zu tensor%s left out, %zu narrowed (%s); "
-                         "allow this with --allow_lossy",
+                         "allow this with allow_lossy",
                          conversion->input, conversion->target->name, dropped->count,
                          number_plural((int64_t)dropped->count), narrowed->count, first->names);
     }
     if (dropped->count > 0) {
         log_warning(&conversion->log, "%s leaves out %zu tensor%s: %s", conversion->target->name,
                     dropped->count, number_plural((int64_t)dropped->count), dropped->names);
+    }
+    if (losses.unread.count > 0) {
+        log_note(&conversion->log, "%s leaves out what no head of this model reads: %s",
+                 conversion->target->name, losses.unread.names);
     }
     if (narrowed->count > 0) {
         log_warning(&conversion->log, "%zu tensor%s narrowed: %s", narrowed->count,
@@ -142,7 +160,7 @@ static enum berth_status refuse_names(const struct convert_target *target, const
     for (size_t i = 0; i < convert_target_count && other == NULL; i++) {
         other = find_names(&convert_targets[i], name) != NULL ? convert_targets[i].name : NULL;
     }
-    return error_set(error, BERTH_USAGE, "--names \"%s\": %s accepts: %s%s%s%s", name, target->name,
+    return error_set(error, BERTH_USAGE, "names \"%s\": %s accepts: %s%s%s%s", name, target->name,
                      known, other != NULL ? "; " : "", other != NULL ? other : "",
                      other != NULL ? " accepts it" : "");
 }
@@ -154,7 +172,7 @@ static enum berth_status choose_names(struct conversion *conversion,
     const char *name = settings->names;
     if (settings->kernel_layers) {
         if (name != NULL && strcmp(name, "kernel") != 0) {
-            return error_set(error, BERTH_USAGE, "--kernel_layers contradicts --names %s", name);
+            return error_set(error, BERTH_USAGE, "kernel_layers contradicts names %s", name);
         }
         name = "kernel";
     }
@@ -184,10 +202,6 @@ static void note_left_out(const struct conversion *conversion) {
                  weights->padding_rows,
                  (long long)conversion->config.vocab_size + (long long)weights->padding_rows);
     }
-}
-
-static int has_tensor(const struct conversion *conversion, const char *name) {
-    return weights_find(&conversion->weights, name) != NULL;
 }
 
 // A classifier without a pooler classifies tokens. Older versions of transformers give one of
@@ -519,7 +533,7 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
             return BERTH_OK;
         }
     }
-    return error_set(error, BERTH_USAGE, "--dtype \"%s\": %s accepts: %s", dtype,
+    return error_set(error, BERTH_USAGE, "dtype \"%s\": %s accepts: %s", dtype,
                      conversion->target->name, allowed);
 }
 
@@ -536,26 +550,25 @@ static enum berth_status choose_optimizer(struct conversion *conversion,
     conversion->zero_stage = stage != NULL ? stage[0] - '0' : -1;
     conversion->ranks = settings->ranks > 0 ? settings->ranks : 1;
     if (stage != NULL && !words_contain("0 1 2", ' ', stage)) {
-        return error_set(error, BERTH_USAGE, "--zero_stage \"%s\": expected 0, 1 or 2", stage);
+        return error_set(error, BERTH_USAGE, "zero_stage \"%s\": expected 0, 1 or 2", stage);
     }
     if (settings->ranks < 0 || settings->ranks > DEEPSPEED_MAX_RANKS) {
-        return error_set(error, BERTH_USAGE, "--ranks %lld: expected 1 to %d",
+        return error_set(error, BERTH_USAGE, "ranks %lld: expected 1 to %d",
                          (long long)settings->ranks, DEEPSPEED_MAX_RANKS);
     }
     if (settings->ranks > 0 && conversion->zero_stage < 1) {
         return error_set(error, BERTH_USAGE,
-                         "--ranks has no effect without --zero_stage 1 or 2, which divides the "
+                         "ranks has no effect without zero_stage 1 or 2, which divides the "
                          "optimizer's state among them");
     }
     // Without ZeRO, DeepSpeed stores a 16-bit optimizer in another layout.
     if (conversion->zero_stage == 0 && conversion->retypes && conversion->matrices != TENSOR_F32) {
         return error_set(error, BERTH_USAGE,
-                         "--zero_stage 0 is for fp32: omit --dtype, or use --zero_stage 1");
+                         "zero_stage 0 is for fp32: omit dtype, or use zero_stage 1");
     }
     return stage == NULL || conversion->target->zero_stages
                ? BERTH_OK
-               : error_set(error, BERTH_USAGE,
-                           "--zero_stage is for deepspeed; omit it with --to %s",
+               : error_set(error, BERTH_USAGE, "zero_stage is for deepspeed; omit it for %s",
                            conversion->target->name);
 }
 

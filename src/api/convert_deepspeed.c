@@ -94,7 +94,7 @@ static void note_left_out(const struct conversion *conversion) {
     char *path = path_join(conversion->input, CONVERT_OPTIMIZER_FILE);
     if (path != NULL && conversion->zero_stage < 0 && file_exists(path)) {
         log_note(&conversion->log,
-                 "the optimizer's state of the checkpoint is left out; --zero_stage writes it");
+                 "the optimizer's state of the checkpoint is left out; zero_stage writes it");
     }
     memory_free(path);
 }

@@ -74,12 +74,11 @@ static enum berth_status read_moments(const struct conversion *conversion,
 static enum berth_status refuse_input(const struct conversion *conversion,
                                       struct berth_error *error) {
     const int is_choice = conversion->zero_stage >= 0; // else the target always needs it
-    return error_set(
-        error, BERTH_NO_INPUT,
-        "%s: --%s%s needs the optimizer's state, which only a checkpoint of Berth has: "
-        "give a folder OUTPUT/checkpoint-N of the run",
-        conversion->input, is_choice ? "zero_stage" : "to ",
-        is_choice ? "" : conversion->target->name);
+    return error_set(error, BERTH_NO_INPUT,
+                     "%s: %s%s needs the optimizer's state, which only a checkpoint of Berth has: "
+                     "give a folder OUTPUT/checkpoint-N of the run",
+                     conversion->input, is_choice ? "zero_stage" : "",
+                     is_choice ? "" : conversion->target->name);
 }
 
 static enum berth_status read_facts(const struct conversion *conversion,

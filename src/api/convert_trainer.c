@@ -34,7 +34,7 @@ static enum berth_status check_formula(const struct conversion *conversion,
     optimizer_print_formula(optimizer, formula, sizeof formula);
     return error_set(error, BERTH_CONFIG,
                      "%s: the run's optimizer, %s with %s%s, is not torch's AdamW, which the "
-                     "Trainer uses; convert the weights alone with --to hf",
+                     "Trainer uses; convert the weights alone to hf",
                      conversion->input, optimizer->row->name, formula,
                      clips_alone ? " and each tensor clipped by its own norm" : "");
 }
@@ -50,7 +50,7 @@ static enum berth_status check_groups(const struct conversion *conversion,
             return error_set(error, BERTH_CONFIG,
                              "%s: by the run's no_decay, weight decay %s to %s; in the Trainer it "
                              "applies to all but biases and layer norms; convert the weights alone "
-                             "with --to hf",
+                             "to hf",
                              conversion->input, decays ? "applies" : "does not apply",
                              weights->list[i].name);
         }

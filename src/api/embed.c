@@ -19,6 +19,7 @@ struct embed {
     struct comm *comm;
     struct berth_encoder *encoder;
     struct encoder_texts all;
+    struct encoder_cut cut;
     const char **received; // the texts of the other ranks, in `block`
     char *block;
     float *embeddings; // [round_size][size]; of the first rank
@@ -126,6 +127,7 @@ static enum berth_status begin(struct embed *embed, struct berth_error *error) {
     const struct berth_embed_job *job = embed->job;
     const struct berth_embedding usual = berth_encoder_usual(embed->encoder);
     embed->all.group = GROUP;
+    embed->all.cut = &embed->cut;
     embed->all.how = (struct berth_embedding){
         .pooling = job->pooling >= 0 ? (enum berth_pooling)job->pooling : usual.pooling,
         .normalize = job->normalize >= 0 ? job->normalize : usual.normalize};
@@ -147,6 +149,16 @@ static enum berth_status embed_round(struct embed *embed, size_t first, struct b
         error);
 }
 
+static void note_cut(const struct embed *embed) {
+    if (embed->cut.count > 0) {
+        log_note(&embed->log,
+                 "%zu of %zu texts have more tokens than max_seq_length %lld, and what is beyond "
+                 "was left out; the first is text %zu",
+                 embed->cut.count, embed->all.count,
+                 (long long)berth_encoder_max_length(embed->encoder), embed->cut.first + 1);
+    }
+}
+
 static enum berth_status run(struct embed *embed, struct berth_error *error) {
     struct comm *comm = embed->comm;
     const struct berth_embed_job *job = embed->job;
@@ -159,6 +171,7 @@ static enum berth_status run(struct embed *embed, struct berth_error *error) {
     for (size_t first = 0; first < embed->all.count; first += round_size(embed)) {
         TRY(embed_round(embed, first, error));
     }
+    note_cut(embed);
     return comm_settle(comm, is_first(embed) ? job->end(job->context, error) : BERTH_OK, error);
 }
 

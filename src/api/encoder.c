@@ -8,7 +8,6 @@
 #include "api/inference.h"
 #include "api/texts.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "model/sentence.h"
 #include "train/engine/input_facts.h"
 #include "train/machine/machine.h"
@@ -22,17 +21,13 @@ struct berth_encoder {
     struct berth_embedding usual;
 };
 
-// The folder's maximum length, or the model's number of positions if the folder specifies none.
 static int64_t usual_length(const struct sentence *sentence) {
-    return !sentence->found           ? option_default_integer("max_seq_length", JOB_EMBED)
-           : sentence->max_length > 0 ? sentence->max_length
-                                      : INT64_MAX;
+    return sentence->found && sentence->max_length > 0 ? sentence->max_length : LENGTH_OF_MODEL;
 }
 
 static void note_other_length(const struct berth_config *config, const struct sentence *sentence,
-                              int64_t positions, const struct berth_log *log) {
-    int64_t length = usual_length(sentence);
-    length = length < positions ? length : positions;
+                              const struct length_limits *limits, const struct berth_log *log) {
+    const int64_t length = limits->usual < limits->positions ? limits->usual : limits->positions;
     if (sentence->found && config->max_seq_length != length) {
         log_note(log, "max_seq_length: %lld instead of the model's %lld",
                  (long long)config->max_seq_length, (long long)length);
@@ -60,8 +55,9 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     TRY(comm_settle(source->comm, read_sentence(encoder, error), error));
     const struct predictor_kind kind = {PARAM_HEAD_NONE, usual_length(&encoder->sentence)};
     TRY(predictor_open(&inference->predictor, config, &kind, source->comm, source->log, error));
-    note_other_length(config, &encoder->sentence,
-                      inference->predictor.files.shape.max_position_embeddings, source->log);
+    const struct length_limits limits =
+        model_files_limits(&inference->predictor.files, kind.usual_length, "");
+    note_other_length(config, &encoder->sentence, &limits, source->log);
     inference_set_extent(inference);
     return inference_load(inference, source->log, error);
 }
@@ -224,7 +220,17 @@ struct request {
     struct texts_args texts;
     size_t group, before; // as in encoder.h
     struct berth_embedding how;
+    struct encoder_cut *cut; // the same
 };
+
+static void count_cut(const struct texts *texts, const struct request *request) {
+    struct encoder_cut *cut = request->cut;
+    for (size_t i = 0; cut != NULL && i < texts->features.count; i++) {
+        if (texts->features.features[i].truncated && cut->count++ == 0) {
+            cut->first = request->before + texts->indices[i];
+        }
+    }
+}
 
 static enum berth_status embed(const struct berth_encoder *encoder, const struct request *request,
                                float *embeddings, struct berth_error *error) {
@@ -238,6 +244,7 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
         comm_settle(inference->predictor.comm,
                     texts_prepare(&pass.texts, inference, &request->texts, error), error);
     if (status == BERTH_OK) {
+        count_cut(&pass.texts, request);
         const struct packer_source source = texts_source(&pass.texts);
         const struct infer_args args = {.source = &source,
                                         .group = request->group,
@@ -271,7 +278,8 @@ enum berth_status encoder_embed(const struct berth_encoder *encoder,
         .texts = {.items = items, .count = texts->count, .prompt = encoder->sentence.prompt},
         .group = texts->group,
         .before = texts->before,
-        .how = texts->how};
+        .how = texts->how,
+        .cut = texts->cut};
     if (status == BERTH_OK) {
         status = embed(encoder, &request, embeddings, error);
     }

@@ -8,6 +8,12 @@
 #include "core/comm.h"
 #include "core/error.h"
 
+// Texts that had more tokens than the model reads.
+struct encoder_cut {
+    size_t count;
+    size_t first; // its index in the whole list
+};
+
 struct encoder_texts {
     const char *const *texts; // [count]
     size_t count;
@@ -15,6 +21,7 @@ struct encoder_texts {
     // Only texts in the same group of this many neighbours share a batch; 0: any texts.
     size_t group;
     struct berth_embedding how;
+    struct encoder_cut *cut; // these texts are added; NULL: not wanted
 };
 
 // As berth_encoder_open. Borrows `comm`.

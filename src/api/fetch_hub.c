@@ -52,7 +52,7 @@ static enum berth_status pick_model(const struct fetch *fetch, const struct hub_
     }
     if (status == BERTH_OK && !vocabulary) {
         log_warning(&fetch->net.log,
-                    "%s has no vocab.txt and no tokenizer.json: give one with --vocab_file",
+                    "%s has no vocab.txt and no tokenizer.json: give one with vocab_file",
                     fetch->name);
     }
     memory_free(names);

@@ -4,7 +4,6 @@
 #include "api/inference.h"
 #include "api/texts.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/utf8.h"
 #include "text/decode.h"
 
@@ -27,8 +26,7 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_filler *filler = handle;
     struct inference *inference = &filler->inference;
     struct berth_config *config = &inference->config;
-    const struct predictor_kind kind = {PARAM_HEAD_MASKED,
-                                        option_default_integer("max_seq_length", JOB_FILL)};
+    const struct predictor_kind kind = {PARAM_HEAD_MASKED, LENGTH_OF_MODEL};
     TRY(predictor_open(&inference->predictor, config, &kind, source->comm, source->log, error));
     if (tokenizer_special_ids(tokenizer_of(filler)).mask < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",

@@ -83,7 +83,10 @@ enum berth_status inference_open(const struct inference_kind *kind,
         return error_no_memory(error, kind->size, kind->what);
     }
     opened->config = *source->config;
-    option_apply_default(&opened->config, "precision", kind->job);
+    if (opened->config.precision == BERTH_PRECISION_AUTO) { // the same if it was given by name
+        option_forget(&opened->config, option_find("precision"));
+        option_apply_default(&opened->config, "precision", kind->job);
+    }
     const enum berth_status status = kind->load(opened, source, error);
     if (status != BERTH_OK) {
         inference_close(kind, opened);

@@ -7,6 +7,7 @@
 #include "api/inference.h"
 #include "berth.h"
 #include "core/memory.h"
+#include "core/options.h"
 #include "metrics/squad_answers.h"
 #include "train/tasks/squad_input.h"
 
@@ -30,6 +31,10 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     squad_input_note_unused(config, source->log);
     model->answers = squad_input_answer_options(config);
     model->answers.all_spans = 1;
+    model->answers.whole_words = config->align_to_words != 0;
+    TRY(option_check_choice(config, "answer_score", error));
+    model->answers.by_span =
+        config->answer_score == NULL || strcmp(config->answer_score, "softmax") != 0;
     inference_set_extent(inference);
     return inference_load(inference, source->log, error);
 }
@@ -92,8 +97,8 @@ static enum berth_status check_question(const struct berth_question *question,
                          "max_answer_length: expected a number of tokens or 0, found %lld",
                          (long long)question->max_answer_length);
     }
-    if (question->whole_words != 0 && question->whole_words != 1) {
-        return error_set(error, BERTH_USAGE, "whole_words: expected 0 or 1, found %d",
+    if ((unsigned)question->whole_words > BERTH_ALIGN_TOKENS) {
+        return error_set(error, BERTH_USAGE, "unknown alignment whole_words %d",
                          question->whole_words);
     }
     return question->with_no_answer >= -1 && question->with_no_answer <= 1
@@ -122,10 +127,6 @@ static enum berth_status make_features(const struct berth_model *model,
                                        const struct berth_question *question, struct asked *asked,
                                        struct berth_error *error) {
     TRY(check_question(question, error));
-    if (question->whole_words && model->features.rules == SQUAD_RULES_KERAS) {
-        return error_set(error, BERTH_USAGE,
-                         "answers of whole words are not supported with features keras");
-    }
     asked->example = (struct squad_example){.id = question->question, // for messages
                                             .title = "",
                                             .question = question->question,
@@ -181,7 +182,9 @@ static struct squad_answer_options options_of(const struct berth_model *model,
     if (question->max_answer_length > 0) {
         options.max_answer_length = question->max_answer_length;
     }
-    options.whole_words = question->whole_words;
+    if (question->whole_words != BERTH_ALIGN_USUAL) {
+        options.whole_words = question->whole_words == BERTH_ALIGN_WORDS;
+    }
     if (question->with_no_answer >= 0) {
         options.version_2_with_negative = question->with_no_answer != 0;
     }

@@ -43,17 +43,17 @@ static enum berth_status check(const struct job *job, struct berth_error *error)
     if (settings->text_count == 0 && settings->extracted == NULL) {
         return error_set(error, BERTH_USAGE,
                          "no input: give text files, or a folder written by WikiExtractor or "
-                         "`berth prepare` (--extracted)");
+                         "`berth prepare` (extracted)");
     }
     if (settings->output == NULL) {
-        return error_set(error, BERTH_USAGE, "--output is missing");
+        return error_set(error, BERTH_USAGE, "output is missing");
     }
     TRY(argument_at_least_0("size", settings->size, error));
     TRY(argument_at_least_0("limit_alphabet", settings->limit_alphabet, error));
     TRY(argument_at_least_0("min_frequency", settings->min_frequency, error));
     if (file_exists(settings->output) && !job->config->overwrite_output_dir) {
-        return error_set(error, BERTH_CANT_CREATE, "%s already exists; --force replaces it",
-                         settings->output);
+        return error_set(error, BERTH_CANT_CREATE,
+                         "%s already exists; overwrite_output_dir replaces it", settings->output);
     }
     struct file_writer writer; // check that the output can be created before hours of counting
     TRY(file_writer_open(&writer, settings->output, error));

@@ -112,7 +112,7 @@ enum berth_status backoff_extend(struct backoff *backoff, const struct courier *
     if (courier->monitor == NULL) {
         return error_set(error, BERTH_UNAVAILABLE,
                          "no answer from rank %d on host %s for %g s, in %s; if that process is "
-                         "alive and only slow, raise --comm_timeout",
+                         "alive and only slow, raise comm_timeout",
                          rank, courier->topology->names[rank], courier->timeout_seconds, what);
     }
     TRY(monitor_extend_wait(courier->monitor, courier->channel, rank, what, &seconds, error));

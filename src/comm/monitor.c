@@ -370,11 +370,11 @@ static enum berth_status fail(const struct monitor *monitor, const struct suspec
             snprintf(does, sizeof does, "been waiting for rank %d", suspect->awaited);
         }
         snprintf(reason, sizeof reason,
-                 "it%s%s%s has %s for %.0f s; if it is only slow, raise --comm_timeout", is, there,
+                 "it%s%s%s has %s for %.0f s; if it is only slow, raise comm_timeout", is, there,
                  also, does, suspect->seconds);
     }
     return error_set(error, BERTH_UNAVAILABLE,
-                     "rank %d on host %s did not arrive at %s%s (--comm_timeout %g s): %s",
+                     "rank %d on host %s did not arrive at %s%s (comm_timeout %g s): %s",
                      suspect->rank, monitor->topology->names[suspect->rank], what, here,
                      monitor->timeout_seconds, reason);
 }

@@ -76,7 +76,7 @@ static enum berth_status check_size(const struct transport *transport, const str
                      "%s connects %d of the %s%" PRId64
                      " processes that %s started (%s is %s): the "
                      "launcher does not work with this MPI; use the mpirun of this MPI, or name "
-                     "another MPI with --comm",
+                     "another MPI with the setting comm",
                      transport->version, transport->size, launcher->size == NULL ? "at least " : "",
                      launch->size, launcher->name, launch->variable, getenv(launch->variable));
 }

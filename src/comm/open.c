@@ -39,8 +39,8 @@ static enum berth_status check_self(const struct launch_context *launch_context,
     describe_launch(&launch_context->launch, launch);
     return error_set(
         error, BERTH_CONFIG,
-        "--comm self, but the process was started as %s, and each process would run the "
-        "whole job: omit --comm, or %s",
+        "comm is self, but the process was started as %s, and each process would run the "
+        "whole job: omit comm, or %s",
         launch, launch_context->launch.launcher->alone);
 }
 
@@ -62,7 +62,7 @@ static enum berth_status check_launcher(const struct launch_context *launch_cont
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "started as %s, which is for %s and not for %s: use the launcher of %s, "
-                           "or --comm %s",
+                           "or set comm to %s",
                            launch, launcher->mpi, mpi, mpi, launcher->mpi);
 }
 
@@ -82,8 +82,8 @@ static enum berth_status choose(const struct launch_context *launch_context, con
         *name = launch_context->loaded != NULL ? launch_context->loaded : launched;
     } else if (launch_context->loaded != NULL && strcmp(*name, launch_context->loaded) != 0) {
         return error_set(error, BERTH_CONFIG,
-                         "--comm %s, but this program has loaded %s, and a process can use only "
-                         "one MPI: use --comm %s",
+                         "comm is %s, but this program has loaded %s, and a process can use only "
+                         "one MPI: use comm %s",
                          *name, launch_context->loaded, launch_context->loaded);
     }
     return check_launcher(launch_context, *name, error);
@@ -130,7 +130,7 @@ enum berth_status comm_open(const struct comm_options *options, struct comm **co
     const char *name;
     if (!is_known(options->name)) {
         return error_set(error, BERTH_USAGE,
-                         "--comm: unknown communicator '%s'; known: auto, self, openmpi, mpich",
+                         "comm: unknown communicator '%s'; known: auto, self, openmpi, mpich",
                          options->name);
     }
     launch_context.loaded = mpi_of_program(&launch_context.initialized);

@@ -113,7 +113,7 @@ static void abandon_process(struct watchdog *watchdog, int stopped) {
     struct berth_error error;
     (void)error_set(&error, BERTH_UNAVAILABLE,
                     "rank %d on host %s %s: a call to %s has not returned on rank %d for %g s "
-                    "(--comm_timeout %g s)",
+                    "(comm_timeout %g s)",
                     rank, topology->names[rank],
                     stopped >= 0 ? "does not answer (stopped, or gone)" : "is stuck",
                     watchdog->inner->version, topology->rank,

@@ -189,15 +189,17 @@ const struct option_row option_rows[] = {
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
      .job_defaults = {{JOB_SERVE, NULL,
-                       "questions and words with tags: 384; embeddings: as in the model folder, "
-                       "else 256; others: 512; at most the number of positions of the model"},
+                       "questions and words with tags: 384, or the number of positions of the "
+                       "model if that is less; others: as in the model folder"},
                       {CLASSIFY_JOBS, "128",
                        "128, or the number of positions of the model if that is less"},
                       {JOB_PREPARE, "128", "128; with --action create_hdf5_files, 512"},
                       {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
-                      {JOB_EMBED | TEXTS_JOBS, "256", "as in the model folder, else 256"},
+                      {JOB_EMBED | JOB_FILL, NULL,
+                       "as in the model folder, else the number of positions of the model"},
+                      {TEXTS_JOBS, "256", "as in the model folder, else 256"},
                       {SHARD_JOBS, NULL, "as in the shards"},
-                      {MLM_JOBS | JOB_FILL, "512",
+                      {MLM_JOBS, "512",
                        "512, or the number of positions of the model if that is less"}}},
     {INTEGER("features", doc_stride, "128"), KEPT, .jobs = WINDOW_JOBS | TOKENS_JOBS,
      BETWEEN(1, 65536), .unit = "N",
@@ -460,8 +462,10 @@ const struct option_row option_rows[] = {
      .help = "number format of activations and matrix products; fp16 only on a GPU; int8 only to "
              "predict, on a CPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
-     .job_defaults = {{JOB_SERVE, NULL, "auto; for embeddings and masked words, fp32"},
-                      {JOB_EMBED | JOB_FILL, "fp32", NULL}}},
+     .job_defaults = {{JOB_SERVE, NULL,
+                       "auto: fp32 for embeddings and masked words; otherwise bf16 if the device "
+                       "has instructions for it, else fp32"},
+                      {JOB_EMBED | JOB_FILL, "fp32", "auto: fp32"}}},
     {FLAG("precision", tf32, "false"), KEPT, .jobs = MACHINE_JOBS,
      .help = "round the operands of fp32 matrix products to TF32 (10-bit fraction) on NVIDIA GPUs; "
              "elsewhere it has no effect, and a note says so"},
@@ -589,6 +593,16 @@ const struct option_row option_rows[] = {
      BETWEEN(-INFINITY, INFINITY), .unit = "X",
      .help = "with --version_2_with_negative: give no answer if its score exceeds that of the best "
              "answer by more than this"},
+    {FLAG("prediction", align_to_words, "true"), .jobs = JOB_ANSWER,
+     .help = "widen an answer that begins or ends within a word to the whole word"},
+    {TEXT("prediction", answer_score, "probability"), .jobs = JOB_ANSWER, .unit = "RULE",
+     .choices = "probability|softmax",
+     .help =
+         "probability: P(start) P(end), each a softmax over [CLS] and the context; softmax: over "
+         "the n_best_size best answers"},
+    {FLAG("prediction", allow_new_head, "false"),
+     .jobs = (JOB_PREDICT & ~JOB_EVALUATE_EMBED) | JOB_ANSWER | JOB_SHOW | JOB_FILL,
+     .help = "for tests: give a head that the model lacks random values instead of refusing it"},
 
     {TEXT("machine", device, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS, .unit = "NAME",
      .choices = "auto|cpu|cuda[:N]|hip[:N]|emulated",

@@ -90,7 +90,7 @@ struct option_row {
     const char *default_value; // as text; NULL: a text that is not set
     const char *shown;         // text for --help if the default follows a rule; or NULL
     // Defaults of particular jobs. JOB_SERVE comes before the jobs of its models.
-    struct option_default job_defaults[7];
+    struct option_default job_defaults[8];
     const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
     enum option_resume resume;

@@ -42,7 +42,7 @@ static enum berth_status library_error(struct berth_error *error, dnnl_status_t 
                                        const char *what, const struct gemm_shape *s) {
     return error_set(error, BERTH_INTERNAL,
                      "oneDNN cannot %s the product [%lld, %lld] x [%lld, %lld] of %s (status %d); "
-                     "try another --precision",
+                     "try another precision",
                      what, (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
                      dtype_name(s->type), (int)status);
 }
@@ -65,7 +65,7 @@ enum berth_status library_open(int threads, int native_bf16, const struct kernel
     if (!ok) {
         library_close(new);
         return error_set(error, BERTH_NO_MEMORY,
-                         "out of memory for oneDNN with %d threads; try fewer --threads", threads);
+                         "out of memory for oneDNN with %d threads; try fewer threads", threads);
     }
     *library = new;
     return BERTH_OK;

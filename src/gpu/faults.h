@@ -18,18 +18,18 @@ struct fault {
 
 #define FAULT_BUG                                                                                  \
     "this is a bug in Berth: please report it with this message; checkpoints are intact; "         \
-    "--device cpu avoids the GPU"
+    "device cpu avoids the GPU"
 #define FAULT_MPS                                                                                  \
     "restart NVIDIA's MPS control daemon, or run without it (CUDA_MPS_PIPE_DIRECTORY); "           \
-    "checkpoints are intact, --resume_from_checkpoint auto continues"
-#define FAULT_DRIVER "install or update the GPU's driver, or use --device cpu"
+    "checkpoints are intact, resume_from_checkpoint auto continues"
+#define FAULT_DRIVER "install or update the GPU's driver, or use device cpu"
 #define FAULT_HARDWARE(xid)                                                                        \
     "the GPU is faulty (" xid                                                                      \
     " in the system's log): take it out of use; checkpoints are intact, "                          \
-    "--resume_from_checkpoint auto continues on another one"
+    "resume_from_checkpoint auto continues on another one"
 #define FAULT_PROGRAM(xid)                                                                         \
     "this is a bug in Berth or in the driver (" xid " in the system's log); checkpoints are "      \
-    "intact, --resume_from_checkpoint auto continues"
+    "intact, resume_from_checkpoint auto continues"
 
 // The last row is for all other errors.
 static const struct fault faults[] = {
@@ -42,9 +42,9 @@ static const struct fault faults[] = {
      "instead (Python's "
      "multiprocessing: spawn); otherwise " FAULT_DRIVER},
     {46, BERTH_UNAVAILABLE, "the GPU is busy or unavailable",
-     "stop the program that uses it, choose another GPU with --device, or use --device cpu"},
+     "stop the program that uses it, choose another GPU (cuda:N), or use device cpu"},
     {GPU_NO_DEVICE, BERTH_UNAVAILABLE, "no GPU is visible to this process",
-     "check CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES, or use --device cpu"},
+     "check CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES, or use device cpu"},
     {GPU_WRONG_INDEX, BERTH_UNAVAILABLE, "no such GPU", "choose another one"},
     {209, BERTH_UNAVAILABLE, "the module has no code for this GPU",
      "build it with the GPU's compute capability in BERTH_CUDA_ARCHITECTURES"},
@@ -55,7 +55,7 @@ static const struct fault faults[] = {
      "BERTH_CUDA_ARCHITECTURES"},
     {226, BERTH_UNAVAILABLE, "contained memory error", FAULT_HARDWARE("Xid 94")},
     {GPU_NO_LIBRARY, BERTH_UNAVAILABLE, "a library of the GPU cannot be loaded",
-     "install it (ROCm's package hipblaslt), or use --device cpu"},
+     "install it (ROCm's package hipblaslt), or use device cpu"},
     {GPU_WRONG_HANDLE, BERTH_INTERNAL, "a handle belongs to another GPU", FAULT_BUG},
     {700, BERTH_INTERNAL, "illegal memory access", FAULT_PROGRAM("Xid 31")},
     {702, BERTH_UNAVAILABLE, "a kernel ran longer than this GPU allows",
@@ -67,9 +67,9 @@ static const struct fault faults[] = {
     {718, BERTH_INTERNAL, "invalid program counter", FAULT_PROGRAM("Xid 13")},
     {GPU_KERNEL_FAILED, BERTH_INTERNAL, "a kernel failed",
      FAULT_PROGRAM("Xid 13, or 79 where the GPU is lost")},
-    {GPU_NOT_SUPPORTED, BERTH_UNAVAILABLE, "not supported", "use --device cpu"},
+    {GPU_NOT_SUPPORTED, BERTH_UNAVAILABLE, "not supported", "use device cpu"},
     {802, BERTH_UNAVAILABLE, "the system's GPUs are not ready",
-     "start the fabric manager, or use --device cpu"},
+     "start the fabric manager, or use device cpu"},
     {803, BERTH_UNAVAILABLE, "driver and library versions do not match", FAULT_DRIVER},
     {804, BERTH_UNAVAILABLE, "the driver is too old for this GPU", FAULT_DRIVER},
     {805, BERTH_UNAVAILABLE, "MPS does not answer", FAULT_MPS},
@@ -79,17 +79,17 @@ static const struct fault faults[] = {
      "use fewer processes on the GPU, or stop others that use it"},
     {GPU_PEERS, BERTH_UNAVAILABLE, "it failed",
      "look for the error of another rank, or of the network between GPUs; checkpoints are intact, "
-     "--resume_from_checkpoint auto continues; --gpu_exchange mpi avoids NCCL"},
+     "resume_from_checkpoint auto continues; gpu_exchange mpi avoids NCCL"},
     {GPU_CUDNN, BERTH_UNAVAILABLE, "cuDNN failed",
      "use Berth's own kernels (" GPU_ATTENTION_VARIABLE
      "=own); on NVIDIA's GPUs, install cuDNN 9.15 or later of CUDA's major version "
      "(libcudnn.so.9)"},
     {GPU_PRODUCT, BERTH_UNAVAILABLE, "the library of matrix products failed",
      "install the release of the library that Berth was built with (cuBLAS, or ROCm's hipblaslt), "
-     "or use --device cpu; checkpoints are intact, --resume_from_checkpoint auto continues"},
+     "or use device cpu; checkpoints are intact, resume_from_checkpoint auto continues"},
     {0, BERTH_INTERNAL, "unknown error",
      "look for an Xid in the system's log; checkpoints are intact, "
-     "--resume_from_checkpoint auto continues"},
+     "resume_from_checkpoint auto continues"},
 };
 
 static inline const struct fault *fault_of(int code) {

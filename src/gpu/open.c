@@ -15,10 +15,9 @@ static enum berth_status open_module(const char *kind, const struct device_modul
         .kind = "device",
         .name = kind,
         .symbol = DEVICE_MODULE_SYMBOL,
-        .if_missing =
-            "this build has no such device; use --device cpu, or set " MODULE_PATH_VARIABLE
-            " to the module's folder",
-        .if_broken = "install the GPU's libraries that it was built with, or use --device cpu",
+        .if_missing = "this build has no such device; use device cpu, or set " MODULE_PATH_VARIABLE
+                      " to the module's folder",
+        .if_broken = "install the GPU's libraries that it was built with, or use device cpu",
     };
     const void *object;
     TRY(module_open(&request, &object, error));

@@ -79,7 +79,7 @@ static void check_for_errors(struct gpu *gpu, double since) {
                (result != NCCL(SUCCESS) && result != NCCL(IN_PROGRESS))) {
         fail(gpu, NCCL(GetErrorString)(result));
     } else if (clock_now() - since > peers->timeout_seconds) {
-        fail(gpu, "the other ranks' GPUs did not arrive before the deadline (--comm_timeout)");
+        fail(gpu, "the other ranks' GPUs did not arrive before the deadline (comm_timeout)");
     }
 }
 

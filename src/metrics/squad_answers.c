@@ -26,6 +26,7 @@ struct span {
     const struct squad_feature *feature;
     int32_t start, end; // rows of the window; 0, 0: no answer
     float start_logit, end_logit;
+    double rank;  // the sum of both logits; with by_span the logarithm of P(start) P(end)
     size_t order; // order of creation; breaks ties
 };
 
@@ -35,7 +36,8 @@ struct search {
     size_t first, count; // the question's features
     struct span *spans;
     size_t span_count, span_capacity;
-    double null_score;
+    double null_score; // the least of all windows, as is the rank
+    double null_rank;
     float null_start, null_end;
     struct squad_text_memo memo;
     struct berth_error *error;
@@ -103,29 +105,65 @@ static int is_valid(const struct search *search, const struct squad_feature *fea
            end < end_limit(search, feature, start);
 }
 
-static enum berth_status add_span(struct search *search, const struct squad_feature *feature,
-                                  int32_t start, int32_t end, const float *logits) {
-    int32_t shift = feature != NULL ? search->outcome->set->end_shift : 0;
+// A window whose spans are added: its logits, and what a sum of two of them exceeds the rank by.
+struct window {
+    const struct squad_feature *feature;
+    const float *logits;
+    double excess;
+};
+
+// The logarithm of the sum of exp over [CLS] and the document part, of side 0 (start) or 1 (end).
+static double log_sum(const struct search *search, const struct squad_feature *feature, int side) {
+    const float *logits = logits_of(search, feature) + side;
+    const int32_t first = feature->document_begin + side * search->outcome->set->end_shift;
+    double largest = (double)logits[0], sum = 0.0;
+    for (int32_t row = first; row < first + feature->document_length; row++) {
+        largest = fmax(largest, (double)logits[2 * row]);
+    }
+    sum = exp((double)logits[0] - largest);
+    for (int32_t row = first; row < first + feature->document_length; row++) {
+        sum += exp((double)logits[2 * row] - largest);
+    }
+    return largest + log(sum);
+}
+
+static struct window window_of(const struct search *search, const struct squad_feature *feature) {
+    return (struct window){.feature = feature,
+                           .logits = logits_of(search, feature),
+                           .excess = search->outcome->options->by_span
+                                         ? log_sum(search, feature, 0) + log_sum(search, feature, 1)
+                                         : 0.0};
+}
+
+static enum berth_status put_span(struct search *search, struct span span) {
     size_t needed = search->span_count + 1;
     struct span *spans = memory_grow(search->spans, &search->span_capacity, needed, sizeof *spans);
     if (spans == NULL) {
         return error_no_memory(search->error, needed * sizeof *spans, "answers");
     }
     search->spans = spans;
-    search->spans[search->span_count] = (struct span){.feature = feature,
-                                                      .start = start,
-                                                      .end = end,
-                                                      .start_logit = logits[2 * start],
-                                                      .end_logit = logits[2 * (end + shift) + 1],
-                                                      .order = search->span_count};
-    search->span_count++;
+    span.order = search->span_count;
+    search->spans[search->span_count++] = span;
     return BERTH_OK;
 }
 
+static enum berth_status add_span(struct search *search, const struct window *window, int32_t start,
+                                  int32_t end) {
+    const float start_logit = window->logits[2 * start],
+                end_logit = window->logits[2 * (end + search->outcome->set->end_shift) + 1];
+    return put_span(search, (struct span){.feature = window->feature,
+                                          .start = start,
+                                          .end = end,
+                                          .start_logit = start_logit,
+                                          .end_logit = end_logit,
+                                          .rank = score(start_logit, end_logit) - window->excess});
+}
+
 // Google's search: the spans between the n best starts and the n best ends of all rows.
-static enum berth_status add_pairs(struct search *search, const struct squad_feature *feature,
+static enum berth_status add_pairs(struct search *search, const struct window *window,
                                    struct best_rows *starts, struct best_rows *ends) {
-    const float *logits = logits_of(search, feature);
+    const struct squad_feature *feature = window->feature;
+    const float *logits = window->logits;
     for (int32_t row = 0; row < feature->length; row++) {
         put_row(starts, (double)logits[2 * row], row);
         put_row(ends, (double)logits[2 * row + 1], row);
@@ -135,7 +173,7 @@ static enum berth_status add_pairs(struct search *search, const struct squad_fea
             int32_t start = starts->rows[s].row;
             int32_t end = ends->rows[e].row - search->outcome->set->end_shift;
             if (is_valid(search, feature, start, end)) {
-                TRY(add_span(search, feature, start, end, logits));
+                TRY(add_span(search, window, start, end));
             }
         }
     }
@@ -157,8 +195,9 @@ static double best_score(const struct search *search, const struct squad_feature
 }
 
 // The n best of all spans start in the n rows whose best spans have the highest scores.
-static enum berth_status add_best(struct search *search, const struct squad_feature *feature,
+static enum berth_status add_best(struct search *search, const struct window *window,
                                   struct best_rows *starts) {
+    const struct squad_feature *feature = window->feature;
     for (int32_t i = 0; i < feature->document_length; i++) {
         const int32_t start = feature->document_begin + i;
         put_row(starts, best_score(search, feature, start), start);
@@ -166,7 +205,7 @@ static enum berth_status add_best(struct search *search, const struct squad_feat
     for (size_t s = 0; s < starts->count; s++) {
         const int32_t start = starts->rows[s].row, past = end_limit(search, feature, start);
         for (int32_t end = start; end < past; end++) {
-            TRY(add_span(search, feature, start, end, logits_of(search, feature)));
+            TRY(add_span(search, window, start, end));
         }
     }
     return BERTH_OK;
@@ -179,27 +218,28 @@ static enum berth_status add_window(struct search *search, const struct squad_fe
     struct best_rows starts = {.rows = rows, .limit = n}, ends = {.rows = rows + n, .limit = n};
     TRY(squad_check_logits(&search->outcome->dataset->examples[feature->example], logits,
                            feature->length, search->error));
+    const struct window window = window_of(search, feature);
+    search->null_rank = fmin(search->null_rank, score(logits[0], logits[1]) - window.excess);
     if (score(logits[0], logits[1]) < search->null_score) {
         search->null_score = score(logits[0], logits[1]);
         search->null_start = logits[0];
         search->null_end = logits[1];
     }
-    return search->outcome->options->all_spans ? add_best(search, feature, &starts)
-                                               : add_pairs(search, feature, &starts, &ends);
+    return search->outcome->options->all_spans ? add_best(search, &window, &starts)
+                                               : add_pairs(search, &window, &starts, &ends);
 }
 
-static int by_score(const void *a, const void *b) {
+static int by_rank(const void *a, const void *b) {
     const struct span *x = a, *y = b;
-    double left = score(x->start_logit, x->end_logit), right = score(y->start_logit, y->end_logit);
-    if (left != right) {
-        return left > right ? -1 : 1;
+    if (x->rank != y->rank) {
+        return x->rank > y->rank ? -1 : 1;
     }
     return (x->order > y->order) - (x->order < y->order);
 }
 
 static void sort_spans(struct search *search) {
     if (search->span_count > 0) {
-        qsort(search->spans, search->span_count, sizeof *search->spans, by_score);
+        qsort(search->spans, search->span_count, sizeof *search->spans, by_rank);
     }
 }
 
@@ -230,8 +270,9 @@ static enum berth_status collect_spans(struct search *search) {
     memory_free(rows);
     TRY(status);
     if (search->outcome->options->version_2_with_negative) {
-        float null_logits[2] = {search->null_start, search->null_end};
-        TRY(add_span(search, NULL, 0, 0, null_logits));
+        TRY(put_span(search, (struct span){.start_logit = search->null_start,
+                                           .end_logit = search->null_end,
+                                           .rank = search->null_rank}));
     }
     sort_spans(search);
     return BERTH_OK;
@@ -261,13 +302,14 @@ static enum berth_status add_candidate(const struct search *search, struct squad
     return BERTH_OK;
 }
 
+// `rank` -INFINITY: a text that is no answer.
 static enum berth_status add_plain(const struct search *search, struct squad_result *result,
-                                   size_t index, const char *text, float start_logit,
-                                   float end_logit) {
+                                   size_t index, const char *text, const struct span *span) {
     return add_candidate(search, result, index,
                          (struct squad_candidate){.text = memory_string(text),
-                                                  .start_logit = start_logit,
-                                                  .end_logit = end_logit,
+                                                  .probability = exp(span->rank),
+                                                  .start_logit = span->start_logit,
+                                                  .end_logit = span->end_logit,
                                                   .begin = -1,
                                                   .end = -1});
 }
@@ -280,6 +322,7 @@ static enum berth_status add_answer(struct search *search, const struct span *sp
         .set = search->outcome->set,
         .tokenizer = search->outcome->tokenizer,
         .whole_words = search->outcome->options->whole_words,
+        .as_written = search->outcome->options->all_spans,
         .memo = &search->memo};
     const char *context = source.example->context;
     TRY(squad_text_of_span(&source, span->feature, span->start, span->end, &answer, search->error));
@@ -289,6 +332,7 @@ static enum berth_status add_answer(struct search *search, const struct span *sp
     }
     return add_candidate(search, result, result->count,
                          (struct squad_candidate){.text = answer.text,
+                                                  .probability = exp(span->rank),
                                                   .start_logit = span->start_logit,
                                                   .end_logit = span->end_logit,
                                                   .begin = utf8_count(context, answer.begin),
@@ -297,6 +341,9 @@ static enum berth_status add_answer(struct search *search, const struct span *sp
 
 static enum berth_status collect_candidates(struct search *search, struct squad_result *result) {
     const struct squad_answer_options *options = search->outcome->options;
+    const struct span none = {.rank = -INFINITY}, null = {.start_logit = search->null_start,
+                                                          .end_logit = search->null_end,
+                                                          .rank = search->null_rank};
     size_t n = (size_t)options->n_best_size;
     size_t limit = search->span_count < n ? search->span_count : n;
     result->candidates = memory_array_zeroed(limit + 2, sizeof *result->candidates);
@@ -306,21 +353,21 @@ static enum berth_status collect_candidates(struct search *search, struct squad_
     for (size_t i = 0; i < search->span_count && result->count < n; i++) {
         const struct span *span = &search->spans[i];
         if (span->feature == NULL) {
-            TRY(add_plain(search, result, result->count, "", span->start_logit, span->end_logit));
+            TRY(add_plain(search, result, result->count, "", span));
         } else {
             TRY(add_answer(search, span, result));
         }
     }
     if (options->version_2_with_negative) {
         if (!is_seen(result, "")) {
-            TRY(add_plain(search, result, result->count, "", search->null_start, search->null_end));
+            TRY(add_plain(search, result, result->count, "", &null));
         }
         if (result->count == 1 && !options->all_spans) {
-            TRY(add_plain(search, result, 0, "empty", 0.0f, 0.0f));
+            TRY(add_plain(search, result, 0, "empty", &none));
         }
     }
     const char *placeholder = options->all_spans ? "" : "empty";
-    return result->count > 0 ? BERTH_OK : add_plain(search, result, 0, placeholder, 0.0f, 0.0f);
+    return result->count > 0 ? BERTH_OK : add_plain(search, result, 0, placeholder, &none);
 }
 
 // Softmax over the scores of the kept candidates.
@@ -388,13 +435,16 @@ enum berth_status squad_answer_question(const struct squad_outcome *outcome, siz
                             .first = first,
                             .count = count,
                             .null_score = EMPTY_NULL_SCORE,
+                            .null_rank = outcome->options->by_span ? 0.0 : EMPTY_NULL_SCORE,
                             .error = error};
     enum berth_status status;
     *result = (struct squad_result){0};
     TRY_DONE(check_options(outcome->options, error));
     TRY_DONE(collect_spans(&search));
     TRY_DONE(collect_candidates(&search, result));
-    set_probabilities(result);
+    if (!outcome->options->by_span) {
+        set_probabilities(result);
+    }
     TRY_DONE(choose(&search, result));
 done:
     memory_free(search.spans);

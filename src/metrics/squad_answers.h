@@ -19,11 +19,16 @@ struct squad_answer_options {
     int64_t max_answer_length; // tokens
     int version_2_with_negative;
     double null_score_diff_threshold;
-    // 1: the best of all spans; a context with words always has one. 0: as in the original, the
-    // best span between one of the n best starts and one of the n best ends, and if there is none,
-    // the word "empty".
+    // 1: the best of all spans, as written in the context; a context with words always has one. 0:
+    // as in the original, the best span between one of the n best starts and one of the n best
+    // ends, with single blanks, and if there is none, the word "empty".
     int all_spans;
     int whole_words; // 1: answers consist of whole words of the tokenizer
+    // 1: the probability of a span, which orders the candidates, is P(start) P(end), each a softmax
+    // over [CLS] and the document part of its window, as in transformers' pipeline; that of "no
+    // answer" is the least of all windows. 0: as in the original, the softmax over the candidates
+    // of the sum of both logits.
+    int by_span;
 };
 
 struct squad_candidate {

@@ -247,9 +247,14 @@ static enum berth_status cut(const struct squad_text_source *source, const char 
     if (is) {
         return BERTH_OK;
     }
-    answer->text = memory_string_of(words->text + range.begin, range.end - range.begin);
+    const char *text = words->text + range.begin;
     answer->begin = context_offset(source, first, range.begin, 0);
     answer->end = context_offset(source, first, range.end, 1);
+    if (source->as_written) {
+        text = source->example->context + answer->begin;
+        range = (struct squad_text_range){0, answer->end - answer->begin};
+    }
+    answer->text = memory_string_of(text, range.end - range.begin);
     return answer->text != NULL ? BERTH_OK
                                 : error_no_memory(error, range.end - range.begin, "an answer");
 }
@@ -300,21 +305,41 @@ static void widen(const struct token_list *tokens, size_t *start, size_t *end) {
     }
 }
 
+static enum berth_status read_tokens(const struct squad_text_source *source,
+                                     struct berth_error *error) {
+    const struct squad_example *example = source->example;
+    struct token_list *tokens = &source->memo->tokens;
+    return tokens->count > 0 ? BERTH_OK
+                             : tokenizer_encode(source->tokenizer, example->context,
+                                                example->context_length, tokens, error);
+}
+
 static enum berth_status cut_at_tokens(const struct squad_text_source *source,
                                        const struct span *span, struct squad_text_range *range,
                                        struct berth_error *error) {
-    const struct squad_example *example = source->example;
-    struct token_list *tokens = &source->memo->tokens;
+    const struct token_list *tokens = &source->memo->tokens;
     const int64_t shift = (int64_t)span->feature->document_start - span->feature->document_begin;
-    if (tokens->count == 0) {
-        TRY(tokenizer_encode(source->tokenizer, example->context, example->context_length, tokens,
-                             error));
-    }
+    TRY(read_tokens(source, error));
     size_t start = (size_t)(span->start + shift), end = (size_t)(span->end + shift);
     if (source->whole_words) {
         widen(tokens, &start, &end);
     }
     *range = range_of_tokens(tokens, *range, start, end);
+    return BERTH_OK;
+}
+
+// By Keras's rules the words of the features are the tokens of the context.
+static enum berth_status widen_by_keras(const struct squad_text_source *source,
+                                        const struct squad_feature *feature, int32_t start,
+                                        int32_t end, struct squad_text_range *range,
+                                        struct berth_error *error) {
+    const struct squad_feature_set *set = source->set;
+    const int32_t *rows = set->words + feature->first;
+    const size_t base = set->example_words[feature->example];
+    size_t first = (size_t)rows[start], last = (size_t)rows[end];
+    TRY(read_tokens(source, error));
+    widen(&source->memo->tokens, &first, &last);
+    *range = (struct squad_text_range){set->word_begin[base + first], set->word_end[base + last]};
     return BERTH_OK;
 }
 
@@ -326,8 +351,10 @@ static enum berth_status copy(const struct squad_text_source *source, struct squ
     if (text == NULL) {
         return error_no_memory(error, length, "an answer");
     }
-    text[source->set->rules == SQUAD_RULES_KERAS ? white_space_squeeze(text, length)
-                                                 : white_space_join(text, length, text)] = '\0';
+    if (!source->as_written) {
+        text[source->set->rules == SQUAD_RULES_KERAS ? white_space_squeeze(text, length)
+                                                     : white_space_join(text, length, text)] = '\0';
+    }
     *answer = (struct squad_text){text, range.begin, range.end};
     return BERTH_OK;
 }
@@ -349,6 +376,8 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
             return cut_as_google(source, &span, answer, error);
         }
         TRY(cut_at_tokens(source, &span, &range, error));
+    } else if (source->whole_words) {
+        TRY(widen_by_keras(source, feature, start, end, &range, error));
     }
     return copy(source, range, answer, error);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a predicted span as spelled in the context.
+// The text of a predicted span.
 //
 // The text consists of the words that the span touches, cut at its first and last token if these
 // begin or end within a word. With Google's token rules it is what Google's program finds, which is
@@ -34,6 +34,7 @@ struct squad_text_source {
     const struct squad_feature_set *set;
     const struct tokenizer *tokenizer;
     int whole_words;              // the text is not cut within a word of the tokenizer
+    int as_written;               // the bytes of the context; 0: its white space as single blanks
     struct squad_text_memo *memo; // of this example
 };
 

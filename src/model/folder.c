@@ -156,7 +156,7 @@ static enum berth_status require_config(const char *path, const char *file,
     snprintf(expected, sizeof expected,
              "the model's configuration, or a bert_config.json instead; %s%s",
              name[0] != '\0' ? "the folder is that of a run: use its newest checkpoint, "
-                             : "use --config_file for a file elsewhere",
+                             : "use config_file for a file elsewhere",
              name);
     return file_require(file, expected, error);
 }
@@ -389,6 +389,27 @@ static enum berth_status check_classifier(const struct reading *reading,
                                      reading->weights.file.path, other, head->title);
 }
 
+static void reading_done(struct reading *reading) {
+    memory_free(reading->missing.text);
+    memory_free(reading->unexpected.text);
+    memory_free(reading->found);
+    weights_close(&reading->weights);
+}
+
+// Opens the weights and finds those of the table. Call reading_done, even on failure.
+static enum berth_status open_reading(struct reading *reading, const char *folder,
+                                      const struct bert_config *config,
+                                      const struct param_table *table, struct berth_error *error) {
+    *reading = (struct reading){.table = table};
+    TRY(weights_open(&reading->weights, folder, config->vocab_size, error));
+    reading->found = memory_array_zeroed(table->count, sizeof *reading->found);
+    if (reading->found == NULL) {
+        return error_no_memory(error, table->count * sizeof *reading->found, folder);
+    }
+    TRY(check_classifier(reading, config, error));
+    return match_names(reading, error);
+}
+
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, uint64_t seed, float *buffer,
                                       struct folder_report *report, struct berth_error *error) {
@@ -402,29 +423,32 @@ enum berth_status folder_read_weights_into(const char *folder, const struct bert
                                            const struct param_sink *sink,
                                            struct folder_report *report,
                                            struct berth_error *error) {
-    struct reading reading = {.table = table};
+    struct reading reading;
     *report = (struct folder_report){0};
-    TRY(weights_open(&reading.weights, folder, config->vocab_size, error));
     enum berth_status status;
-    reading.found = memory_array_zeroed(table->count, sizeof *reading.found);
-    if (reading.found == NULL) {
-        status = error_no_memory(error, table->count * sizeof *reading.found, folder);
-        goto done;
-    }
-    TRY_DONE(check_classifier(&reading, config, error));
-    TRY_DONE(match_names(&reading, error));
+    TRY_DONE(open_reading(&reading, folder, config, table, error));
     TRY_DONE(read_tensors(&reading, config, seed, sink, error));
     *report = (struct folder_report){.missing = reading.missing.text,
                                      .unexpected = reading.unexpected.text,
                                      .loaded = reading.loaded,
                                      .ignored_keys = reading.weights.file.ignored_keys};
+    reading.missing.text = reading.unexpected.text = NULL;
 done:
-    if (status != BERTH_OK) {
-        memory_free(reading.missing.text);
-        memory_free(reading.unexpected.text);
+    reading_done(&reading);
+    return status;
+}
+
+enum berth_status folder_find_missing(const char *folder, const struct bert_config *config,
+                                      const struct param_table *table, char **missing,
+                                      struct berth_error *error) {
+    struct reading reading;
+    const enum berth_status status = open_reading(&reading, folder, config, table, error);
+    *missing = NULL;
+    if (status == BERTH_OK) {
+        *missing = reading.missing.text;
+        reading.missing.text = NULL;
     }
-    memory_free(reading.found);
-    weights_close(&reading.weights);
+    reading_done(&reading);
     return status;
 }
 

@@ -86,6 +86,11 @@ enum berth_status folder_read_weights_into(const char *folder, const struct bert
                                            const struct param_table *table, uint64_t seed,
                                            const struct param_sink *sink,
                                            struct folder_report *report, struct berth_error *error);
+// Sets *missing to the names, one a line, of the tensors of the table's head that the weights of
+// `folder` lack; NULL: none. As folder_read_weights, but reads no numbers.
+enum berth_status folder_find_missing(const char *folder, const struct bert_config *config,
+                                      const struct param_table *table, char **missing,
+                                      struct berth_error *error);
 
 // Writes config.json and model.safetensors (fp32) into an existing folder, each atomically.
 enum berth_status folder_write_weights(const char *folder, const struct bert_config *config,
@@ -153,16 +158,20 @@ enum berth_status folder_text_rules(const char *folder, const struct vocabulary_
 
 // How the folder's tokenizer makes inputs of texts, beyond text_rules.
 struct input_rules {
-    int one_type;      // tokens of a pair's second text have type 0, too
-    int split_special; // special tokens in a text are ordinary characters
-    int cleans_up;     // decoded text, of blanks (text/decode.h)
-    int keeps_blanks;  // decoded text has blanks before . , ? ! n't and the like
-    int keeps_pieces;  // decoded text is the tokens, separated by blanks
+    int64_t max_length; // tokens of a text or pair (model_max_length); 0: the settings name none
+    int one_type;       // tokens of a pair's second text have type 0, too
+    int split_special;  // special tokens in a text are ordinary characters
+    int cleans_up;      // decoded text, of blanks (text/decode.h)
+    int keeps_blanks;   // decoded text has blanks before . , ? ! n't and the like
+    int keeps_pieces;   // decoded text is the tokens, separated by blanks
 };
 // `file` is the folder's vocabulary, or NULL if another one is used. BERTH_CONFIG, naming the key,
 // if inputs are not made as BERT's.
 enum berth_status folder_input_rules(const char *folder, const struct vocabulary_file *file,
                                      struct input_rules *rules, struct berth_error *error);
+// The number of tokens that a key gives; 0: none, or one too large for any length, which means as
+// many as the model takes.
+int64_t folder_length(const struct json_t *object, const char *key);
 // Notes settings of the tokenizer that transformers obeys and this library does not: padding at the
 // left, and a Python class of the folder's own.
 enum berth_status folder_note_inputs(const char *folder, const struct vocabulary_file *file,

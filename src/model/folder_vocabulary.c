@@ -358,7 +358,7 @@ enum berth_status folder_read_vocabulary(const char *folder, const char *path,
     if (folder != NULL && !file_exists(path)) {
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no such file, nor is there a " TOKENIZER_FILE
-                         "; the folder needs one of them, or name a vocabulary with --vocab_file",
+                         "; the folder needs one of them, or name a vocabulary with vocab_file",
                          path);
     }
     TRY(vocabulary_file_read(path, file, error));

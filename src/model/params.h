@@ -83,6 +83,7 @@ struct param_head_row {
     const char *architecture; // Hugging Face's class, for config.json
     const char *title;        // for messages: "a span model"
     const char *name;         // of the last linear layer: "qa_outputs"; NULL: none
+    const char *trained_by;   // the command that trains it, for messages; NULL: it has no weights
 };
 const struct param_head_row *param_head_row(enum param_head head);
 // The number of outputs per token (span: 2, token: num_labels) or per sequence (class: num_labels,

@@ -183,13 +183,6 @@ static enum berth_status read_modules(const char *folder, const json *modules,
 
 // --- length and prompt --------------------------------------------------------------------------
 
-// A number too large for any length means "as many as the model takes".
-static int64_t length_of(const json *object, const char *key) {
-    const json *value = json_member(object, key);
-    double length = json_is_number_value(value) ? json_as_real(value) : 0;
-    return length >= 1 && length < 1e9 ? (int64_t)length : 0;
-}
-
 // Arguments of sentence-transformers' Transformer that change its tokens or its shape. Those of the
 // weights (model_kwargs) choose a number format or a program.
 static enum berth_status check_arguments(const json *object, const char *path,
@@ -226,7 +219,7 @@ static enum berth_status read_length(const char *folder, struct sentence *senten
         char *path;
         enum berth_status status = read_member(folder, "", keys[i][0], &object, &path, error);
         if (sentence->max_length == 0) {
-            sentence->max_length = length_of(object, keys[i][1]);
+            sentence->max_length = folder_length(object, keys[i][1]);
         }
         if (status == BERTH_OK && i == 0) {
             status = check_arguments(object, path, error);

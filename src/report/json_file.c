@@ -19,7 +19,7 @@
 
 enum berth_status json_file_check(const char *path, struct berth_error *error) {
     static const char *const beginnings[] = {"{\"time\":", "DLLL {", NULL};
-    static const struct file_kind kind = {"a file of --json_summary", beginnings};
+    static const struct file_kind kind = {"a file of json_summary", beginnings};
     return path == NULL || strcmp(path, "-") == 0 || file_standard_descriptor(path) >= 0
                ? BERTH_OK
                : file_check_kind(path, &kind, error);

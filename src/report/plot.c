@@ -235,7 +235,7 @@ static enum berth_status refuse(const struct run_set *set, const char *name,
         words_add(known, sizeof known, keys[i]);
     }
     memory_free(keys);
-    return error_set(error, BERTH_USAGE, "--series %s: no such series; expected one of: %s", name,
+    return error_set(error, BERTH_USAGE, "series %s: no such series; expected one of: %s", name,
                      known);
 }
 

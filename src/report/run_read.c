@@ -418,8 +418,8 @@ static enum berth_status refuse_empty(const struct run *run, const char *path,
                            "after logging_steps updates or an evaluation",
                            path)
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: not a log: expected JSON lines as --json_summary writes them "
-                           "(without --log_format dllogger), trainer_state.json, or the output of "
+                           "%s: not a log: expected JSON lines as json_summary writes them "
+                           "(without log_format dllogger), trainer_state.json, or the output of "
                            "`berth bench --json`",
                            path);
 }

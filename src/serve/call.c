@@ -168,7 +168,8 @@ static enum berth_status count_tokens(struct call *call, size_t index, struct be
 enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct protocol *protocol = call->protocol;
     const struct served_task *task = call->instance->task;
-    call->parameters = (struct parameters){.normalize = -1, .with_no_answer = -1};
+    call->parameters =
+        (struct parameters){.normalize = -1, .with_no_answer = -1, .whole_words = -1};
     if (!protocol_suits(protocol, call->instance)) {
         return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s%s",
                          call->model_name, task->name, protocol->task,

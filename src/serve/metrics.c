@@ -31,7 +31,7 @@ static const int statuses[] = {200, 400, 404, 499, 503, 500};
 struct model_metrics {
     uint64_t ignored; // members of requests
     uint64_t requests[STATUSES];
-    uint64_t tokens;
+    uint64_t tokens, truncated;
     struct histogram seconds, batches;
 };
 
@@ -101,6 +101,13 @@ void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens) {
     pthread_mutex_unlock(&metrics->lock);
 }
 
+uint64_t metrics_truncated(struct metrics *metrics, size_t model, size_t texts) {
+    pthread_mutex_lock(&metrics->lock);
+    const uint64_t all = metrics->models[model].truncated += texts;
+    pthread_mutex_unlock(&metrics->lock);
+    return all;
+}
+
 // --- text ----------------------------------------------------------------------------------------
 
 static void put_head(struct buffer *text, const char *name, const char *type, const char *help) {
@@ -157,6 +164,12 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
     for (size_t m = 0; m < metrics->count; m++) {
         buffer_print(text, "berth_tokens_total{model=\"%s\"} %" PRIu64 "\n",
                      source->name(source->context, m), metrics->models[m].tokens);
+    }
+    put_head(text, "berth_truncated_texts_total", "counter",
+             "Texts that had more tokens than the model reads.");
+    for (size_t m = 0; m < metrics->count; m++) {
+        buffer_print(text, "berth_truncated_texts_total{model=\"%s\"} %" PRIu64 "\n",
+                     source->name(source->context, m), metrics->models[m].truncated);
     }
 }
 

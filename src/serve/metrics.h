@@ -20,6 +20,8 @@ void metrics_request(struct metrics *metrics, size_t model, int status, double s
 void metrics_ignored(struct metrics *metrics, size_t model, size_t members);
 // A batch of so many tokens was run.
 void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens);
+// So many texts were truncated. Returns their number with all before them.
+uint64_t metrics_truncated(struct metrics *metrics, size_t model, size_t texts);
 
 // What the text takes from elsewhere.
 struct metrics_source {

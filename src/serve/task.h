@@ -18,7 +18,7 @@ struct parameters {
     int64_t top;           // most results of an item; 0: not said
     int64_t answer_length; // most tokens of an answer; 0: as the model was opened
     int with_no_answer;    // -1: as the model was opened
-    int whole_words;       // an answer is not cut within a word
+    int whole_words;       // an answer is not cut within a word; -1: as the model was opened
     int normalize;         // embeddings of length 1; -1: as the model says
     int64_t dimensions;    // first numbers of an embedding; 0: all
     int must_fit;          // a text longer than the model reads is refused, not truncated
@@ -36,6 +36,7 @@ struct item {
     enum berth_status status; // of this item alone; the error is then in `message`
     char *message;
     int64_t tokens_read;
+    int truncated; // tokens beyond those that the model reads were left out
     struct berth_answer *answers;
     size_t answer_count;
     float *numbers; // [number_count] an embedding, or a score for each class

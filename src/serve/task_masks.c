@@ -88,6 +88,7 @@ static enum berth_status run_group(const struct instance *instance, struct group
         struct item *item = group->items[i];
         const struct berth_error *own = &group->statuses[i].error;
         item->tokens_read = group->statuses[i].tokens;
+        item->truncated = group->statuses[i].truncated;
         item->filled = group->filled[i];
         if (own->status != BERTH_OK) {
             item_fail(item, own->status, own->message);

@@ -23,7 +23,9 @@ static struct berth_question question_of(const struct item *item) {
         .capacity = (size_t)(item->parameters.top > 0 ? item->parameters.top : 1),
         .max_answer_length = item->parameters.answer_length,
         .with_no_answer = item->parameters.with_no_answer,
-        .whole_words = item->parameters.whole_words};
+        .whole_words = item->parameters.whole_words < 0 ? BERTH_ALIGN_USUAL
+                       : item->parameters.whole_words   ? BERTH_ALIGN_WORDS
+                                                        : BERTH_ALIGN_TOKENS};
 }
 
 // Moves the answers to the item.

@@ -9,6 +9,7 @@ static void copy_row(const struct text_rows *rows, size_t i) {
     struct item *item = rows->items[i];
     const struct berth_text_status *own = &rows->statuses[i];
     item->tokens_read = own->tokens;
+    item->truncated = own->truncated;
     item->number_count = rows->size;
     item->numbers = memory_array(rows->size, sizeof *item->numbers);
     if (own->error.status != BERTH_OK) {

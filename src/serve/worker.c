@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker: takes a batch, runs it, answers the calls that are complete with it.
 #include "core/clock.h"
+#include "core/log.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/thread.h"
 #include "serve/page.h"
 #include "serve/state.h"
+
+#include <inttypes.h>
+#include <stddef.h>
 
 void call_finish(struct server *server, struct call *call, struct http_reply reply) {
     if (call->model < models_count(server->models)) {
@@ -88,6 +93,40 @@ static size_t count_wanted(struct batch *batch) {
     return wanted;
 }
 
+static int digits(uint64_t number) {
+    int count = 1;
+    for (; number >= 10; number /= 10) {
+        count++;
+    }
+    return count;
+}
+
+// Counts the texts that were truncated. The first of a model is noted, and then the 10th, 100th,
+// ...: a note for each would be as many lines as requests.
+static void count_truncated(struct server *server, const struct batch *batch, size_t wanted) {
+    size_t count = 0, first = 0;
+    for (size_t i = wanted; i-- > 0;) {
+        if (batch->items[i]->truncated) {
+            first = i;
+            count++;
+        }
+    }
+    if (count == 0) {
+        return;
+    }
+    const struct call *call = batch->calls[first];
+    const uint64_t all = metrics_truncated(server->metrics, batch->model, count);
+    const uint64_t before = all - count;
+    if (before == 0 || digits(all) > digits(before)) {
+        log_note(&server->settings->log,
+                 "model %s: %" PRIu64 " text%s had more tokens than the %" PRId64
+                 " that it reads, and what is beyond was left out; the latest is input %td of a "
+                 "request to %s; \"truncate\": false refuses such texts",
+                 call->model_name, all, number_plural((int64_t)all), call->instance->max_tokens,
+                 batch->items[first] - call->items, call->request->path);
+    }
+}
+
 static void run_batch(struct server *server, struct batch *batch) {
     struct berth_error error = {.status = BERTH_OK};
     const struct instance *instance = batch->calls[0]->instance;
@@ -103,6 +142,7 @@ static void run_batch(struct server *server, struct batch *batch) {
     }
     if (wanted > 0) {
         metrics_batch(server->metrics, batch->model, tokens_read(batch));
+        count_truncated(server, batch, wanted);
     }
     for (size_t i = 0; i < batch->count; i++) {
         struct call *call = batch->calls[i];

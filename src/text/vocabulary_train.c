@@ -159,7 +159,7 @@ static enum berth_status put_initial_pieces(struct trainer *trainer, struct bert
     if (trainer->pieces->count > trainer->rules->size) {
         return error_set(error, BERTH_CONFIG,
                          "size: expected at least %zu, for the special pieces and the characters "
-                         "of the text, found %zu; raise it, or lower --limit_alphabet",
+                         "of the text, found %zu; raise it, or lower limit_alphabet",
                          trainer->pieces->count, trainer->rules->size);
     }
     return BERTH_OK;

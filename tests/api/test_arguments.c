@@ -18,6 +18,7 @@ static struct berth_config config_of(const char *folder) {
     config.device = "cpu";
     config.threads = 1;
     config.max_seq_length = 8;
+    config.allow_new_head = 1;
     return config;
 }
 

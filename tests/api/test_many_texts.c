@@ -29,6 +29,7 @@ static struct berth_config config_of(int64_t batch) {
     config.precision = BERTH_FP32;
     config.max_seq_length = 16;
     config.predict_batch_size = batch;
+    config.allow_new_head = 1; // it is a classifier
     return config;
 }
 

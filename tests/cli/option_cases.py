@@ -129,7 +129,9 @@ CASES = {
                             | {verb: (None, "", "model")
                                for verb in ("predict squad", "predict classify", "predict tokens", "evaluate pretrain",
                                             "evaluate mlm", "evaluate embed")},
-    "strict": {"other": (None, "--model ../pretrained"), "evaluate pretrain": (None, "--model ../squad"),
+    "strict": {"other": (None, "--model ../pretrained"),
+               "evaluate pretrain": (None, "--model ../squad --allow_new_head"),
+               **{job: (None, "--model ../pretrained --allow_new_head") for job in ("predict squad", "answer", "predict classify")},
                PRETRAIN: (None, "--model ../squad")},
     # classification
     "task_name": {"other": ("mrpc", "--data_dir ../glue"), "bench": ("mrpc", "--data_dir ../glue")},
@@ -297,6 +299,10 @@ CASES = {
     # prediction
     "n_best_size": "1",
     "max_answer_length": {"other": "1", "show squad": ("1", "--model ../model")},
+    "align_to_words": ("false", "--max_answer_length 2 --top 40"),
+    "answer_score": "softmax",
+    "allow_new_head": {"other": (None, "--model ../pretrained"), "evaluate pretrain": (None, "--model ../squad"),
+                       "evaluate mlm": (None, "--model ../squad"), "fill": (None, "--model ../squad")},
     "null_score_diff_threshold": ("1000", "--version_2_with_negative"),
     # machine
     "device": "cuda",

@@ -233,6 +233,33 @@ static void missing_texts_are_named(void **state) {
     berth_model_close(asked);
 }
 
+// Each without its head, which the error names with the command that trains it.
+static void a_model_without_the_head_is_refused(void **state) {
+    const struct berth_log log = {0};
+    struct berth_config config;
+    struct berth_error error;
+    struct berth_classifier *classifier;
+    struct berth_tagger *tagger;
+    struct berth_filler *filler;
+    berth_config_init(&config);
+    config.model_name_or_path = model; // of questions
+    config.vocab_file = vocab;
+    config.device = "cpu";
+    config.threads = 1;
+    assert_int_equal(berth_classifier_open(&config, log, &classifier, &error), BERTH_CONFIG);
+    assert_message_has(&error, "classifier.weight, ");
+    assert_message_has(&error, "`berth finetune classify`");
+    assert_int_equal(berth_tagger_open(&config, log, &tagger, &error), BERTH_CONFIG);
+    assert_message_has(&error, "`berth finetune tokens`");
+    assert_int_equal(berth_filler_open(&config, log, &filler, &error), BERTH_CONFIG);
+    assert_message_has(&error, "cls.predictions.");
+    assert_message_has(&error, "`berth pretrain --objective mlm`");
+    assert_true(classifier == NULL && tagger == NULL && filler == NULL);
+    config.allow_new_head = 1;
+    assert_int_equal(berth_classifier_open(&config, log, &classifier, &error), BERTH_OK);
+    berth_classifier_close(classifier);
+}
+
 static void missing_settings_of_jobs_are_named(void **state) {
     const struct berth_log log = {0};
     struct berth_error error;
@@ -242,16 +269,16 @@ static void missing_settings_of_jobs_are_named(void **state) {
     struct berth_vocab_settings words = {.text_count = 1};
     const struct berth_selection samples = {.count = 1};
     berth_config_init(&config);
-    REFUSED("--", berth_train("squad", &config, log, NULL, NULL, &error));
-    REFUSED("--", berth_predict("squad", &config, log, NULL, NULL, &error));
-    REFUSED("--", berth_train("pretrain", &config, log, NULL, NULL, &error));
-    REFUSED("--", berth_evaluate("pretrain", &config, log, NULL, NULL, &error));
-    REFUSED("--", berth_train("classify", &config, log, NULL, NULL, &error));
-    REFUSED("--", berth_predict("classify", &config, log, NULL, NULL, &error));
-    REFUSED("--validation_file", berth_evaluate("squad", &config, log, NULL, NULL, &error));
+    REFUSED("missing", berth_train("squad", &config, log, NULL, NULL, &error));
+    REFUSED("missing", berth_predict("squad", &config, log, NULL, NULL, &error));
+    REFUSED("missing", berth_train("pretrain", &config, log, NULL, NULL, &error));
+    REFUSED("missing", berth_evaluate("pretrain", &config, log, NULL, NULL, &error));
+    REFUSED("missing", berth_train("classify", &config, log, NULL, NULL, &error));
+    REFUSED("missing", berth_predict("classify", &config, log, NULL, NULL, &error));
+    REFUSED("validation_file", berth_evaluate("squad", &config, log, NULL, NULL, &error));
     REFUSED("expected one of squad, classify, tokens, embed, pretrain, mlm",
             berth_train("squat", &config, log, NULL, NULL, &error));
-    REFUSED("--", berth_show_squad(&config, samples, log, see, NULL, &error));
+    REFUSED("missing", berth_show_squad(&config, samples, log, see, NULL, &error));
     REFUSED("text 1", berth_prepare(&config, &input, log, NULL, NULL, &error));
     config.train_file = "texts.csv";
     config.text_pair_column = "b";
@@ -279,17 +306,17 @@ static void numbers_and_names_are_checked(void **state) {
     char *path;
     berth_config_init(&config);
     config.output_dir = scratch_folder;
-    REFUSED("--file_size -1", berth_prepare(&config, &input, log, NULL, NULL, &error));
+    REFUSED("file_size -1", berth_prepare(&config, &input, log, NULL, NULL, &error));
     words.size = -1;
-    REFUSED("--size -1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
+    REFUSED("size -1", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
     words.size = 0;
     words.limit_alphabet = -2;
-    REFUSED("--limit_alphabet -2", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
+    REFUSED("limit_alphabet -2", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
     words.limit_alphabet = 0;
     words.min_frequency = -3;
-    REFUSED("--min_frequency -3", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
-    REFUSED("--tolerance nan", berth_compare(model, model, NAN, NULL, NULL, NULL, &error));
-    REFUSED("--tolerance -1", berth_compare(model, model, -1, NULL, NULL, NULL, &error));
+    REFUSED("min_frequency -3", berth_vocab_train(&config, &words, log, NULL, NULL, &error));
+    REFUSED("tolerance nan", berth_compare(model, model, NAN, NULL, NULL, NULL, &error));
+    REFUSED("tolerance -1", berth_compare(model, model, -1, NULL, NULL, NULL, &error));
     REFUSED("found \"test\"", berth_find_data("squad", "test", &path, &error));
 }
 
@@ -419,6 +446,7 @@ static void a_model_of_one_token_type_takes_single_texts(void **state) {
     config.model_name_or_path = single;
     config.vocab_file = vocab;
     config.max_seq_length = 16;
+    config.allow_new_head = 1;
     for (int encodes = 0; encodes < 2; encodes++) {
         if (encodes) {
             assert_int_equal(berth_encoder_open(&config, (struct berth_log){0}, &encoder, &error),
@@ -569,6 +597,7 @@ int main(void) {
         cmocka_unit_test(statuses_have_names),
         cmocka_unit_test(a_refusal_leaves_no_handle),
         cmocka_unit_test(missing_texts_are_named),
+        cmocka_unit_test(a_model_without_the_head_is_refused),
         cmocka_unit_test(missing_settings_of_jobs_are_named),
         cmocka_unit_test(numbers_and_names_are_checked),
         cmocka_unit_test(a_stop_before_writing_is_heeded),

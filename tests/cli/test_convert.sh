@@ -128,12 +128,12 @@ expect_code 0
 rm -r there embedder pairs.tsv
 run convert $checkpoint there --to deepspeed
 expect_code 0
-expect_err "the optimizer's state of the checkpoint is left out; --zero_stage writes it"
+expect_err "the optimizer's state of the checkpoint is left out; zero_stage writes it"
 rm -r there
 for folder in squad-minilm trained; do # a model, and a finished run, which has trainer_state.json too
     run convert $folder there --to deepspeed --zero_stage 1
     expect_code 66
-    expect_err "$folder: --zero_stage needs the optimizer's state, which only a checkpoint of Berth has"
+    expect_err "$folder: zero_stage needs the optimizer's state, which only a checkpoint of Berth has"
 done
 for words in "deepspeed --zero_stage 3" "deepspeed --ranks 2" "deepspeed --zero_stage 0 --ranks 2" \
     "deepspeed --zero_stage 0 --dtype bf16" "deepspeed --zero_stage 1 --ranks 2000" "nvidia --zero_stage 1"; do
@@ -176,6 +176,19 @@ expect_err "not part of the model: 4 tensors of an optimizer"
 expect_err "3 rows that pad the vocabulary to 16 words"
 cmp -s "$data/nvidia/model.safetensors" back/model.safetensors || fail "not what transformers saved"
 grep -q BertForPreTraining back/config.json || fail "no architecture"
+# A pooler that no head of the model reads is no loss.
+cp -r back encoder
+LC_ALL=C sed -i 's/cls\.seq_relationship\./xxx.seq_relationship./g; s/cls\.predictions\./xxx.predictions./g' encoder/model.safetensors
+for to in onnx gguf; do
+    run convert encoder graph --to $to
+    expect_code 78
+    expect_no "$err" pooler
+    run convert encoder graph --to $to --allow_lossy
+    expect_code 0
+    expect_err "$to leaves out what no head of this model reads: bert.pooler.dense.bias, bert.pooler.dense.weight"
+    rm -r graph
+done
+rm -r encoder
 # A graph has one head: that of the words. What it leaves out is named.
 run convert back graph --to onnx
 expect_code 78
@@ -312,7 +325,7 @@ rm -r narrow large
 mv squad-minilm/config.json squad-minilm/away
 run convert squad-minilm new
 expect_code 66
-expect_err "use --config_file for a file elsewhere"
+expect_err "use config_file for a file elsewhere"
 mv squad-minilm/away squad-minilm/config.json
 expect_left ""
 
@@ -332,7 +345,7 @@ run convert squad-minilm gguf --to gguf
 expect_code 78
 expect_err "2 tensors left out"
 expect_err "qa_outputs.bias, qa_outputs.weight"
-expect_err "--allow_lossy"
+expect_err "allow this with allow_lossy"
 expect_left ""
 run convert squad-minilm gguf --to gguf --allow-lossy
 expect_code 0

@@ -41,6 +41,16 @@ first=$(tail -c +129 "$work/e.npy" | od -An -tf4 -N4 | tr -d ' ')
 json=$(sed -n '1s/.*"embedding":\[\([^,]*\),.*/\1/p' "$work/expected.jsonl")
 [ "$(printf '%.5f' "$first")" = "$(printf '%.5f' "$json")" ] || fail "first number $first, in JSON $json"
 
+# Texts that are cut are counted; "auto" is fp32, given by name or not.
+printf 'ben\nthe red ball of anna is blue .\nwho has a coat ?\nthe red ball of anna is blue .\n' >"$work/long.txt"
+run embed --model "$golden" --threads 1 --max_seq_length 8 "$work/long.txt"
+expect_code 0
+expect_err "note: 2 of 4 texts have more tokens than max_seq_length 8, and what is beyond was left out; the first is text 2"
+run embed --model "$golden" $small --precision auto "$work/texts.txt"
+cmp -s "$out" "$work/expected.jsonl" || fail "--precision auto is not fp32"
+expect_no "$err" "precision:"
+expect_no "$err" "left out;"
+
 # A file of embeddings is replaced; the texts, also those of standard input, and other files are not.
 cp "$work/texts.txt" "$work/kept.txt"
 cp "$work/e.npy" "$work/kept.npy"
@@ -78,10 +88,10 @@ expect_err "unknown option --no_pooling"
 run embed --model "$golden" --no_normalize=true "$work/texts.txt"
 expect_code 2
 expect_err "unknown option --no_normalize"
-# The length is the usual one for embeddings, or the model's; also for a classifier.
+# The length is the model's number of positions; also for a classifier.
 run embed --model "$golden" --threads 1 "$work/texts.txt"
 expect_code 0
-expect_err "instead of 256, the number of positions of $golden"
+expect_no "$err" max_seq_length
 run embed --model "$golden" --pooling median "$work/texts.txt"
 expect_code 2
 expect_err 'option pooling: expected one of mean, cls, max, mean_sqrt_len_tokens, weightedmean, lasttoken, found "median"'

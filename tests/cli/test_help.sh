@@ -38,8 +38,8 @@ for words in '[5e-5]' '[nvlamb]' '[poly]' '[1000, unless num_train_epochs is giv
     expect_out "$words"
 done
 COLUMNS=200 run serve --help all # the server's description, not that of one of its models
-expect_out "[auto; for embeddings and masked words, fp32]"
-expect_out "embeddings: as in the model folder, else 256; others: 512"
+expect_out "[auto: fp32 for embeddings and masked words;"
+expect_out "of the model if that is less; others: as in the model folder"
 [ "$(grep -c '^  --model' "$out")" -eq 1 ] || fail "two options for the model"
 for words in --model_name_or_path --comm --no_progress; do # a server has models of its own, and one process
     run serve --model none "$words" self

@@ -111,7 +111,7 @@ expect_out 'precision                int8'
 expect_out 'precisions               fp32 '
 run doctor --precision fp16
 expect_code 78
-expect_err "--precision fp16: the device cpu does not support it; use --precision auto"
+expect_err "precision fp16: the device cpu does not support it; use precision auto"
 
 # --- trained from int8: in f32, and config.json says nothing else --------------------------------------
 
@@ -136,7 +136,7 @@ done
 
 run finetune squad --model model --train_file data.json --output trained $small --precision int8
 expect_code 78
-expect_err "--precision int8 is only for prediction"
+expect_err "precision int8 is only for prediction"
 expect_err "train in fp32 or bf16"
 [ ! -e trained/model.safetensors ] || fail "trained in int8"
 # An int8 folder without a scale.

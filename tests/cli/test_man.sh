@@ -35,7 +35,7 @@ while read -r verb; do
     same_options "berth-${verb// /-}.1" $verb
     grep -qF "berth-${verb// /-}" <(plain "$pages/berth.1") || fail "berth.1 does not list $verb"
 done <"$work/verbs"
-grep -qF "[auto; for embeddings and masked words, fp32]" <(plain "$pages/berth-serve.1" | tr '\n' ' ') ||
+grep -qF "[auto: fp32 for embeddings and masked words; otherwise" <(plain "$pages/berth-serve.1" | tr '\n' ' ') ||
     fail "berth-serve.1 has the defaults of one of its models"
 same_options berth-pretrain-mlm.1 pretrain --objective mlm
 same_options berth-evaluate-pretrain-mlm.1 evaluate pretrain --objective mlm

@@ -375,10 +375,25 @@ run answer --model "$work/shallow" --question 'Where did Ada live?' --context "$
 expect_code 0
 grep -qE 'left out, .*: (bert\.encoder\.layer\.1\.[A-Za-z.]+\.(weight|bias), )+\.\.\.$' "$err" || fail "not whole names"
 
-run answer --model "$work/headless" --question 'Where did Ada live?' --context "$context" $small
+# A model without the head of its task is refused; the error names the head and what trains it.
+headless() { # COMMAND HEAD VERB ARGUMENT ...
+    local verb=$1 head=$2 trained_by=$3
+    shift 3
+    run $verb --model "$work/headless" "$@"
+    expect_code 78
+    expect_empty "$out"
+    expect_err "headless lacks $head"
+    expect_err "train one with \`$trained_by\`"
+}
+headless answer "qa_outputs.weight, qa_outputs.bias, the head of a span model" "berth finetune squad" \
+    --question 'Where did Ada live?' --context "$context" $small
+headless "predict squad" "qa_outputs.weight" "berth finetune squad" --input "$work/data.json" --output "$work/none" $small
+headless "predict squad" "qa_outputs.weight" "berth finetune squad" --input "$work/data.json" --output "$work/none" $small --dry_run
+headless "show squad" "qa_outputs.weight" "berth finetune squad" --input "$work/data.json" $small
+headless fill "cls.predictions.transform.dense.weight" "berth pretrain --objective mlm" --text '[MASK]'
+run answer --model "$work/headless" --question 'Where did Ada live?' --context "$context" $small --allow_new_head
 expect_code 0
-grep -q 'warning: model: .*headless has no qa_outputs.weight, qa_outputs.bias; random' "$err" ||
-    fail "answers of a model without a head are not warned of"
+expect_err "lacks qa_outputs.weight, qa_outputs.bias; random values are used instead"
 
 # bench: one object on one line
 for job in train predict; do

@@ -58,7 +58,7 @@ set_number tags-word/model.safetensors bert.embeddings.word_embeddings.weight na
 run predict tokens --model tags-word --input words.txt --output o7
 refuses o7 "words.txt: sequence 2 of 2"
 make_corpus model/vocab.txt
-run evaluate pretrain --model masked-nan --eval_dir "$shards" --output o8
+run evaluate pretrain --model masked-nan --eval_dir "$shards" --output o8 --allow_new_head
 refuses o8 "$shards"
 printf 'ada\nwho lived\n' >texts.txt
 run embed --model tags-word --output o9.jsonl texts.txt
@@ -78,7 +78,7 @@ expect_code 0
 run predict classify --model alone --input rows.tsv --text-column text --text-pair-column other --output pairs
 expect_code 78
 expect_err "rows.tsv: column other has second texts, but with type_vocab_size 1 the model cannot distinguish them from the first"
-expect_err "or --text_column without --text_pair_column"
+expect_err "or text_column without text_pair_column"
 run finetune squad --model single --train squad.json --output pairs $few
 expect_code 78
 expect_err "single: type_vocab_size 1: the model cannot distinguish the second text of a pair, which"

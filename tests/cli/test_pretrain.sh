@@ -80,10 +80,10 @@ for label in 0 1; do
 done
 run evaluate pretrain --model phase1 --output none
 expect_code 2
-expect_err "missing option --eval_dir"
+expect_err "missing option eval_dir"
 run evaluate pretrain --model phase1 --input_dir "$short/corpus_training_0.hdf5" --output none
 expect_code 66
-expect_err "name held-out shards with --eval_dir"
+expect_err "name held-out shards with eval_dir"
 # Google's run_pretraining without training, in its own words.
 run pretrain --do_train=False --do_eval=True --bert_config_file model/config.json \
     --init_checkpoint phase1 --input_file "$short/corpus_test_0.hdf5" --eval_dir "$short/corpus_test_0.hdf5" \
@@ -130,7 +130,7 @@ grep -qE 'optimizer *lamb$' "$out" && grep -qE 'schedule *poly$' "$out" || fail 
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
     --phase1_end_step 3 --do_eval --steps_this_run 0
 grep -qE 'optimizer *nvlamb$' "$out" || fail "not NVIDIA's optimizer"
-expect_out "phase1_end_step has no effect without --phase2"
+expect_out "phase1_end_step has no effect without phase2"
 expect_out "steps_this_run 0 has no effect: the run stops at max_steps"
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short/corpus_training_0.hdf5" \
     --output none --dry-run --do_eval=True
@@ -138,7 +138,7 @@ expect_out 'do_eval has no effect, because there is nothing to evaluate on: no f
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
     --do_eval False --eval_steps 1 --max_steps -1
 expect_out 'eval_steps has no effect, because there is nothing to evaluate on: do_eval is false'
-expect_out 'max_steps -1: num_train_epochs decides, which is 2; --max_steps N stops after N updates'
+expect_out 'max_steps -1: num_train_epochs decides, which is 2; max_steps N stops after N updates'
 
 # A built-in geometry; the vocabulary decides its own size.
 run pretrain --config tiny --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run
@@ -249,7 +249,7 @@ expect_code 78
 expect_err "or auto,DIR to continue the second phase if it has a checkpoint"
 run pretrain ${own/auto,*/auto,} --steps_this_run 1
 expect_code 2
-expect_err "--resume_from_checkpoint auto, names no checkpoint"
+expect_err "resume_from_checkpoint auto, names no checkpoint"
 run pretrain $own --steps_this_run 1
 expect_code 0
 expect_err "no checkpoint in second: starting from phase1/checkpoint-6"
@@ -257,7 +257,7 @@ expect_err "second phase, after 6 updates of the first"
 rm second/model.safetensors
 run pretrain ${own/auto,/}
 expect_code 73
-expect_err "--output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
+expect_err "output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
 run pretrain $own
 expect_code 0
 expect_err "resumed from second/checkpoint-7"
@@ -276,7 +276,7 @@ rm -r second/checkpoint-*
 for from in phase1/checkpoint-6 auto,phase1/checkpoint-6; do
     run pretrain $second --output_dir second --resume_from_checkpoint $from
     expect_code 73
-    expect_err "--output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
+    expect_err "output_dir second has a model or checkpoints, and phase1/checkpoint-6 is none of them"
 done
 run pretrain $second --output_dir second --resume_from_checkpoint phase1/checkpoint-6 --overwrite_output_dir
 expect_code 0
@@ -364,7 +364,7 @@ mv theirs/*.pt theirs/ckpt_6.pt
 # shellcheck disable=SC2086
 run pretrain $second --output_dir third --phase1_end_step 7 --resume_from_checkpoint theirs/ckpt_6.pt
 expect_code 78
-expect_err "ckpt_6.pt: its step 6 is before phase1_end_step 7; omit --phase2, or name a later checkpoint"
+expect_err "ckpt_6.pt: its step 6 is before phase1_end_step 7; omit phase2, or name a later checkpoint"
 
 run finetune squad --model phase1 --train "$work/none.json" --output tuned
 expect_code 66
@@ -375,7 +375,7 @@ expect_code 0
 # Impossible requests.
 run pretrain --input_dir "$short" --output none
 expect_code 2
-expect_err "model_name_or_path is missing, or --config_file for random weights"
+expect_err "model_name_or_path is missing, or config_file for random weights"
 run pretrain --input_dir model --config_file model/config.json --output none
 expect_code 66
 expect_err "no shards found"

@@ -88,7 +88,7 @@ expect_code 73
 expect_err "report: "
 run finetune squad $squad --output note --max_steps 1 --report_every 5
 expect_code 0
-expect_err "report_every has no effect without --report"
+expect_err "report_every has no effect without report"
 
 # Killed, with half a line: it is shown; then resumed, and marked.
 run finetune squad $squad --output second --max_steps 8 --save_steps 2 --save_total_limit 9 --seed 5
@@ -161,7 +161,7 @@ mkdir -p bench/data bench/vocab
 cp data.json bench/data
 run bench train --config tiny --data bench/data/data.json --max_seq_length 64 --steps 1 --threads 1
 expect_code 2
-expect_err "no vocabulary next to bench/data/data.json; name one with --vocab_file"
+expect_err "no vocabulary next to bench/data/data.json; name one with vocab_file"
 cp model/vocab.txt bench/vocab/words-vocab.txt
 run bench train --config tiny --data bench/data/data.json --max_seq_length 64 --steps 1 --threads 1
 expect_code 0
@@ -172,7 +172,7 @@ run report empty
 expect_code 66
 run report data.json model/vocab.txt
 expect_code 65
-expect_err "(without --log_format dllogger)"
+expect_err "(without log_format dllogger)"
 
 run report $(yes first | head -n 64) --output many.html
 expect_code 0

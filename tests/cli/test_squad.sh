@@ -84,7 +84,7 @@ expect_code 2
 expect_err 'has samples 0 to 7'
 run show squad --model "$work/keras" --input "$work/data.json" $keras --max_seq_length 20
 expect_code 65
-expect_err "all its questions are left out by Keras's rules; a larger --max_seq_length than 20 may keep some"
+expect_err "all its questions are left out by Keras's rules; a larger max_seq_length than 20 may keep some"
 
 # Samples drawn at random: determined by the seed, in ascending order, without repetition, at most all.
 drawn() { # WORDS...: the numbers of the samples
@@ -156,7 +156,7 @@ expect_err 'metric_for_best_model has no effect, because there is nothing to eva
 [ "$(grep -c '"q[1-8]":' "$work/blind/predictions.json")" -eq 8 ] || fail "8 answers"
 run finetune squad $blind --output "$work/blind2" --evaluate_every_epoch --load_best_model_at_end
 expect_code 78
-expect_err '--load_best_model_at_end needs evaluations, and there is nothing to evaluate on'
+expect_err 'load_best_model_at_end needs evaluations, and there is nothing to evaluate on'
 run evaluate squad "$work/questions.json" "$work/blind/predictions.json"
 expect_code 65
 expect_err 'questions.json: no question has an answer to compare with'

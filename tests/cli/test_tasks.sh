@@ -152,7 +152,7 @@ expect_code 66
 expect_err "no test.tsv"
 run $own --output none --do_predict
 expect_code 2
-expect_err "--predict_file is missing"
+expect_err "predict_file is missing"
 run $own --output none --predict_file nowhere.csv
 expect_code 66
 expect_err "nowhere.csv: no such file"

@@ -99,7 +99,7 @@ refuse() { # WORDS OPTIONS...: a run with these options
 }
 refuse "the run's optimizer, nvlamb with |p|/|u| u, u = m^/(sqrt(v^)+eps) + d p; u alone where d = 0, is not torch's AdamW" \
     --optimizer nvlamb
-refuse "convert the weights alone with --to hf" --optimizer lamb
+refuse "convert the weights alone to hf" --optimizer lamb
 refuse "adamw with m/(sqrt(v)+eps) + d p, is not" --bias_correction false
 refuse "adamw with m^/(sqrt(v^)+eps), g += d p, is not" --adam_w_mode false
 refuse "adamw with m^/sqrt(v^+eps) + d p, is not" --eps_inside_sqrt true
@@ -156,7 +156,7 @@ rm -r early run there
 for folder in model squad; do # a model, and a finished run, which has trainer_state.json too
     run convert $folder there --to trainer
     expect_code 66
-    expect_err "$folder: --to trainer needs the optimizer's state, which only a checkpoint of Berth has: give a folder"
+    expect_err "$folder: trainer needs the optimizer's state, which only a checkpoint of Berth has: give a folder"
     expect_left
 done
 for words in "--dtype bf16" "--zero_stage 1"; do
@@ -165,7 +165,7 @@ for words in "--dtype bf16" "--zero_stage 1"; do
     expect_code 2
     expect_left
 done
-expect_err "--zero_stage is for deepspeed; omit it with --to trainer"
+expect_err "zero_stage is for deepspeed; omit it for trainer"
 cp -r squad/checkpoint-3 cut
 truncate -s 9000 cut/optimizer.safetensors
 run convert cut there --to trainer

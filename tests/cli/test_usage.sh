@@ -53,7 +53,7 @@ refused 'is for `berth bench ranks`' bench train --data f --save_times t
 expect_no "$err" 'has no effect'
 refused 'is for `berth bench ranks`' bench peak --data f --save_times t
 expect_err 'note: --data has no effect in `berth bench peak`'
-refused '--data_dir is missing' bench train --task mrpc
+refused 'data_dir is missing' bench train --task_name mrpc
 refused 'no built-in' bench gemm --config huge --zero_stage 2 --vocab v --threads 1 --tf32
 expect_err 'note: --zero_stage has no effect in `berth bench gemm`'
 expect_err 'note: --vocab_file has no effect in `berth bench gemm`'
@@ -181,17 +181,17 @@ plan $base --max_steps 1 --warmup_proportion 0
 expect_no "$out" "the learning rate of every update is 0"
 # Settings of evaluation without anything to evaluate on.
 plan $base --do_eval --eval_strategy steps
-expect_out "do_eval has no effect, because there is nothing to evaluate on: name a file with --validation_file"
+expect_out "do_eval has no effect, because there is nothing to evaluate on: name a file with validation_file"
 expect_out "eval_strategy has no effect"
 run $base --dry-run --load_best_model_at_end
 expect_code 78
-expect_err "--load_best_model_at_end needs evaluations"
+expect_err "load_best_model_at_end needs evaluations"
 run $base --dry-run --dev "$work/data.json" --load_best_model_at_end --save_strategy no
 expect_code 78
-expect_err "omit --save_strategy no"
+expect_err "omit save_strategy no"
 run $base --dry-run --dev "$work/data.json" --early_stopping_patience 2 --eval_strategy no
 expect_code 78
-expect_err "--early_stopping_patience needs evaluations before the end: omit --eval_strategy no"
+expect_err "early_stopping_patience needs evaluations before the end: omit eval_strategy no"
 run $base --dry-run --train "$work/data.json"
 expect_err "--train replaces the file that was given before: only one is read"
 run $base --dry-run --optim adafactor
@@ -281,7 +281,7 @@ missing 73 "$work/data.json is a file" finetune squad --model "$work/model" --tr
     --output "$work/data.json/run"
 missing 73 "$work/data.json is a file" predict squad --model "$work/model" --input "$work/none" \
     --output "$work/data.json"
-missing 73 "--overwrite_output_dir" predict squad --model "$work/model" --input "$work/none" \
+missing 73 "overwrite_output_dir" predict squad --model "$work/model" --input "$work/none" \
     --output "$work/model"
 missing 66 "$work/none: no such file" finetune squad --model "$work/model" --train "$work/elsewhere.json" \
     --dev "$work/none" --output "$work/new"

@@ -156,7 +156,7 @@ for mpi in $mpis; do
     once "train_batch_size 16 is not a multiple of the number of processes, 3"
     launch "$mpi" 2 $settings --shard_order rank --virtual_ranks 2 --output "$work/none"
     expect_code 78
-    once "--shard_order rank cannot be combined with --virtual_ranks"
+    once "shard_order rank cannot be combined with virtual_ranks"
     sed 's/^the$/held/; s/^who$/the/; s/^held$/who/' "$work/model/vocab.txt" >"$work/exchanged.txt"
     unlike "$mpi" $settings --output "$work/none" -- --vocab_file "$work/exchanged.txt"
     expect_code 78

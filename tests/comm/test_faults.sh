@@ -122,7 +122,7 @@ stop_saving() {
     stop_process
 }
 is_late() { # PHASE: of the second rank, which is stopped
-    grep -qE "berth: error: rank 1 on host .* did not arrive at .* $1 \(--comm_timeout 3 s\): it does not answer" "$err"
+    grep -qE "berth: error: rank 1 on host .* did not arrive at .* $1 \(comm_timeout 3 s\): it does not answer" "$err"
 }
 # Stops the process; tries up to five times to do so in this phase.
 stop_in() { # PHASE COMMAND...
@@ -153,7 +153,7 @@ for mpi in $(find_mpis); do
     tried=1
     disturb "a rank that is stopped" stop_process
     expect_code 69
-    grep -qE 'berth: error: rank 1 on host .* did not arrive at .* (in|saving) update [0-9]+ \(--comm_timeout 3 s\): it does not answer' \
+    grep -qE 'berth: error: rank 1 on host .* did not arrive at .* (in|saving) update [0-9]+ \(comm_timeout 3 s\): it does not answer' \
         "$err" || fail "the rank is not named"
     resume 1
     disturb "a signal to one rank" signal_process

@@ -156,11 +156,11 @@ cp data.json data0.json
 make_questions data1.json 59
 cp -r model model0
 "$BERTH" init --config config.json --output model1 --seed 8 --quiet && cp model/vocab.txt model1
-failing 65 "rank 1 (host $(hostname)): the number of evaluation sequences (data1.json) is 59, but 60 on rank 0" \
+failing 65 "rank 1 on host $(hostname): the number of evaluation sequences (data1.json) is 59, but 60 on rank 0" \
     predict squad --model model --input data@.json --output none
-failing 65 "rank 1 (host $(hostname)): the checksum of the weights (model1) is " \
+failing 65 "rank 1 on host $(hostname): the checksum of the weights (model1) is " \
     predict squad --model model@ --input data.json --output none
-failing 65 "rank 1 (host $(hostname)): the checksum of the weights (model1) is " embed --model model@ lines
+failing 65 "rank 1 on host $(hostname): the checksum of the weights (model1) is " embed --model model@ lines
 
 # A signal to one process ends all of them with 75. Batches of one sequence make the prediction last for seconds; texts
 # are written a thousand at a time.

@@ -22,7 +22,7 @@ refuses() { # WHAT OWN FIRST WORDS... -- OTHERS...
     next_mpi
     unlike "$mpi" "$@"
     expect_code 65
-    once "rank 1 (host $(hostname)): $what_differs"
+    once "rank 1 on host $(hostname): $what_differs"
     grep -qE -- "\) is $own, but $first on rank 0 \(host $(hostname), .*\): it must be the same" "$err" ||
         fail "not \"is $own, but $first on rank 0\""
     [ ! -e none ] || fail "something was written"
@@ -152,7 +152,7 @@ launch_program "$mpi" 2 bash -c 'rank=${OMPI_COMM_WORLD_RANK-$PMI_RANK}
     --train "$work/data.json" $short --max_steps 2 --train_batch_size 8 --learning_rate 0 \
     --resume_from_checkpoint first/checkpoint-1 --output "$work/none"
 expect_code 65
-once "rank 1 (host $(hostname)): the checksum of the manifest (first/checkpoint-1)"
+once "rank 1 on host $(hostname): the checksum of the manifest (first/checkpoint-1)"
 
 # --- what may differ -----------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ for mpi in $mpis; do
     mkdir -p "$work/apart"
     unlike "$mpi" finetune squad $settings --output "$work/$mpi-apart" -- --output "$work/apart"
     expect_code 73
-    once "rank 1 on host $(hostname): --output_dir $work/apart on host $(hostname) is not the output folder of rank 0"
+    once "rank 1 on host $(hostname): output_dir $work/apart on host $(hostname) is not the output folder of rank 0"
     [ -z "$(ls "$work/apart")" ] && [ -z "$(find "$work/$mpi-apart" -name '.tmp*')" ] || fail "files are left"
 
     # The second process has another model.
@@ -113,7 +113,7 @@ for mpi in $mpis; do
         "$BERTH" $settings --output "$work/none" >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 65
-    once "rank 1 (host $(hostname)): the checksum of the weights ($work/model1) is "
+    once "rank 1 on host $(hostname): the checksum of the weights ($work/model1) is "
 
     # The second process has another setting, another file of settings, another job.
     train="finetune squad $settings --output $work/none"
@@ -155,7 +155,7 @@ for mpi in $mpis; do
 
     launch "$mpi" 2 finetune squad $settings --virtual_ranks 3 --output "$work/none"
     expect_code 78
-    once "--virtual_ranks 3: expected a multiple of the number of processes, 2"
+    once "virtual_ranks 3: expected a multiple of the number of processes, 2"
     launch "$mpi" 2 finetune squad $settings --train "$work/absent.json" --output "$work/none"
     expect_code 66
     once "absent.json"

@@ -199,7 +199,7 @@ static void test_a_rank_outside_of_updates_is_named_without_one(void **state) {
     run_script(&job, &script);
     check_rank_0_is_named(
         &script, job.size,
-        "the sum of 2 numbers (--comm_timeout 0.6 s): it is in update 1 and has not");
+        "the sum of 2 numbers (comm_timeout 0.6 s): it is in update 1 and has not");
 }
 
 // A rank may wait for one that waits for the rank that is missing.
@@ -210,7 +210,7 @@ static void test_the_rank_that_all_wait_for_is_named(void **state) {
     script.actions[0] = NOTHING;
     run_script(&job, &script);
     check_rank_0_is_named(&script, job.size,
-                          "the broadcast of 16 bytes from rank 0 in update 1 (--comm_timeout 0.6 "
+                          "the broadcast of 16 bytes from rank 0 in update 1 (comm_timeout 0.6 "
                           "s): it is in update 1 and has not reached it for");
 }
 

@@ -173,7 +173,7 @@ mkdir -p older apart
 cp squad-5/*.* older
 unlike "${mpis[0]}" $questions --output older --workers independent --overwrite_output_dir -- --output apart
 expect_code 73
-once "rank 1 on host $(hostname): --output_dir apart on host $(hostname) is not the output folder of rank 0"
+once "rank 1 on host $(hostname): output_dir apart on host $(hostname) is not the output folder of rank 0"
 same_files older squad-5 model.safetensors eval_results.json
 
 several 2 $questions --output squad --seed 5 --workers independent
@@ -288,7 +288,7 @@ failing() { # CODE TEXT WORDS...
     [ ! -e none ] || fail "something was written"
 }
 failing 66 absent.json $questions --workers independent --train absent.json
-failing 78 "--workers independent needs evaluations to choose the best worker" $questions --workers independent \
+failing 78 "workers independent needs evaluations to choose the best worker" $questions --workers independent \
     --do_eval false
 failing 78 "leaves no seed for worker 1" $questions --workers independent --seed 9223372036854775807
 

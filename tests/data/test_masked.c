@@ -80,7 +80,7 @@ static void test_table_of_numbers(void **state) {
     (void)state;
     scratch_write("numbers.csv", ",id\n0,1\n");
     assert_int_equal(text_lines_read(scratch("numbers.csv"), NULL, &lines, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "name that of the text with --text_column");
+    assert_message_has(&error, "name that of the text with text_column");
     text_lines_done(&lines);
     expect_lines("numbers.csv", ",id\n0,1\n", "id", (const char *const[]){"1", NULL});
 }

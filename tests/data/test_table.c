@@ -375,7 +375,7 @@ static void names_the_nearest_column(void **state) {
                      BERTH_OK);
     assert_int_equal(table_column(&table, "text_column", "text", &index, &error), BERTH_BAD_DATA);
     assert_says(error.message, "the file has \"text,label\"; expected tabs between the columns, as "
-                               "in GLUE's files; without --task_name");
+                               "in GLUE's files; without task_name");
     table_done(&table);
 }
 

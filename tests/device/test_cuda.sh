@@ -51,7 +51,7 @@ refused() { # ARGUMENT...
     run "$@" --device "$device" --max_seq_length 32
     expect_code 69
     expect_err "$reason"
-    expect_err "use --device cpu"
+    expect_err "use device cpu"
     [ ! -s "$out" ] || fail "has an answer"
     [ ! -e computed ] || fail "an output folder is left"
 }

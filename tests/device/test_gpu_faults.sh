@@ -35,7 +35,7 @@ fault() { # CALL N CODE EXIT TEXT...
     expect_code 0
     cmp -s broken/model.safetensors whole/model.safetensors || fail "other bytes when resumed"
 }
-hardware="take it out of use; checkpoints are intact, --resume_from_checkpoint auto continues"
+hardware="take it out of use; checkpoints are intact, resume_from_checkpoint auto continues"
 fault norms 3 214 69 "norms: uncorrectable ECC error (error 214): the GPU is faulty (Xid 48" "$hardware"
 fault norms 4 719 70 "norms: a kernel failed (error 719)" "Xid 13"
 fault span_loss 6 226 69 "span_loss: contained memory error (error 226)" "Xid 94" "$hardware"
@@ -53,15 +53,15 @@ early() { # CALL N CODE EXIT TEXT...
     done
     [ ! -e early ] || fail "an output folder is left"
 }
-early open 1 46 69 "opening: the GPU is busy or unavailable (error 46)" "use --device cpu"
+early open 1 46 69 "opening: the GPU is busy or unavailable (error 46)" "use device cpu"
 early open 1 209 69 "no code for this GPU" "BERTH_CUDA_ARCHITECTURES"
 early open 1 3 69 "the driver cannot be initialized (error 3)" "forked"
 early open 1 222 69 "the driver is too old for the module's code (error 222)" "BERTH_CUDA_ARCHITECTURES"
 early open 1 805 69 "MPS does not answer (error 805)" "CUDA_MPS_PIPE_DIRECTORY"
 early open 1 400 70 "a handle belongs to another GPU (error 400)" "a bug in Berth"
 early memory 3 999 70 "unknown error (error 999)"
-early memory 1 2 70 "out of memory: " "MiB left; --per_device_train_batch_size 1 would fit"
-early memory 7 2 70 "out of memory: " "MiB left; --per_device_train_batch_size 1 would fit"
+early memory 1 2 70 "out of memory: " "MiB left; per_device_train_batch_size 1 would fit"
+early memory 7 2 70 "out of memory: " "MiB left; per_device_train_batch_size 1 would fit"
 
 # The plan knows how much memory the device has.
 plan_of() { # SEQUENCES: KiB of the device
@@ -76,11 +76,11 @@ what="a batch that does not fit"
 BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 8
 expect_code 78
 expect_err "the GPU's memory leaves $((small / 1024)) MiB"
-expect_err "; --per_device_train_batch_size 2 would fit"
+expect_err "; per_device_train_batch_size 2 would fit"
 BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 8 \
     --gradient_accumulation_steps 1
 expect_code 78
-expect_err "; --per_device_train_batch_size 2 with --train_batch_size 2 would fit"
+expect_err "; per_device_train_batch_size 2 with train_batch_size 2 would fit"
 what="a batch that fits"
 BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 2 --max_steps 1
 expect_code 0

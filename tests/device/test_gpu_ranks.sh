@@ -77,7 +77,7 @@ for mpi in $(find_mpis | head -n 1); do
     export BERTH_EMULATION_MEMORY=$((2 * needed - 40)) # both ranks share it; less than a sequence takes
     launch "$mpi" 2 $planned --per_device_train_batch_size 6
     expect_code 78
-    expect_err "; --per_device_train_batch_size 3 would fit"
+    expect_err "; per_device_train_batch_size 3 would fit"
     launch "$mpi" 2 $planned --per_device_train_batch_size 3
     expect_code 0
     unset BERTH_EMULATION_MEMORY

@@ -54,7 +54,7 @@ expect_err "is older than 2.14)"
 cmp "$work/alone-fp32/model.safetensors" "$work/old/model.safetensors" || fail "other bytes by the other way"
 BERTH_TEST_NCCL=old:1 launch "$mpi" 2 $settings --precision fp32 --gpu_exchange nccl --output "$work/none"
 [ $code -ne 0 ] || fail "nccl is asked for and missing, and it trains"
-expect_err "--gpu_exchange nccl: rank 1: "
+expect_err "gpu_exchange nccl: rank 1: "
 
 # Lost ranks: while the library opens, in a group, and by an error of the library. launch ends what takes five minutes,
 # the default of --comm_timeout.

@@ -65,16 +65,18 @@ inside sh -c 'apt-get -qq install -y --no-install-recommends /packages/*.deb' ||
 inside berth --version || die "the installed program"
 inside sh -c 'berth doctor' || die "berth doctor"
 grep -qE '^comm_modules .*openmpi \(' "$work/log" || die "the module for Open MPI is not found"
-answer="berth answer --model /packages/model --question 'who has the ball ?' --context 'anna has the ball' --quiet"
+inside sh -c 'berth init --config /packages/model/config.json --output /packages/asked && cp /packages/model/vocab.txt /packages/asked' ||
+    die "berth init"
+answer="berth answer --model /packages/asked --question 'who has the ball ?' --context 'anna has the ball' --quiet"
 inside sh -c "$answer" || die "berth answer"
 grep -qE '^(anna|has|the|ball)' "$work/log" || die "no answer"
 # shellcheck disable=SC2016
 inside sh -c 'gcc /packages/answer.c $(pkg-config --cflags --libs berth) -o /packages/answer' || die "compiling against libberth-dev"
-inside /packages/answer /packages/model 'who has the ball ?' 'anna has the ball' || die "a program of libberth0.1"
+inside /packages/answer /packages/asked 'who has the ball ?' 'anna has the ball' || die "a program of libberth0.1"
 # shellcheck disable=SC2016
 inside sh -c 'gcc /packages/answer.c $(pkg-config --cflags --libs --static berth | sed s/-lberth/-l:libberth.a/) -o /packages/answer' ||
     die "linking libberth.a"
-inside /packages/answer /packages/model 'who has the ball ?' 'anna has the ball' || die "a program with libberth.a"
+inside /packages/answer /packages/asked 'who has the ball ?' 'anna has the ball' || die "a program with libberth.a"
 # shellcheck disable=SC2016
 inside sh -c 'apt-get -qq purge -y $(for file in /packages/*.deb; do dpkg-deb -f "$file" Package; done)' || die "apt-get purge"
 [ -z "$(listing | grep -v '^/var/\(lib/apt\|cache\|log\)')" ] || { listing >"$work/log"; die "files are left"; }

@@ -49,13 +49,17 @@ def refuses(what: str, kind, call, *arguments):
 
 
 def check_answers(model: berth.Model):
-    shown = json.loads(program("answer", "--model", MODEL, "--precision", "fp32", "--question", QUESTION, "--context",
+    shown = json.loads(program("answer", "--model", MODEL, "--allow_new_head", "--precision", "fp32", "--question", QUESTION, "--context",
                                CONTEXT, "--top", 3, "--json"))
     found = model.answers([QUESTION, QUESTION], [CONTEXT, CONTEXT], top=3)
     expect(found[0] == found[1] and len(found[0]) == 3, "two equal questions have other answers")
     texts = [answer["text"] for answer in shown["answers"]]
     expect([answer.text for answer in found[0]] == texts, f"answers {found[0]}, the program's {texts}")
     expect(model.answer(QUESTION, CONTEXT) == found[0][0], "the best answer")
+    expect([answer.probability for answer in found[0]] == [answer["probability"] for answer in shown["answers"]],
+           "the probabilities differ from the program's")
+    error = refuses("a model without the head", berth.Error, berth.Model(MODEL).answer, QUESTION, CONTEXT)
+    expect(error.status == 78 and "qa_outputs" in str(error), f"a model without the head: {error}")
     best = found[0][0]
     expect(CONTEXT[best.start:best.end] == best.text, "an answer's position")
 
@@ -182,16 +186,24 @@ def check_warnings():
     """The library's warnings are Python's, or records of `log`; without a log Python gets nothing else."""
     found = []
     with warnings.catch_warnings(record=True) as silent:
-        berth.Model(MODEL, log=found.append).answer(QUESTION, CONTEXT)
+        berth.Model(MODEL, log=found.append, allow_new_head=True).answer(QUESTION, CONTEXT)
     texts = [record["text"] for record in found if record["kind"] == "warning"]
     expect(not silent and len(texts) == 1 and "qa_outputs" in texts[0], f"warnings of `log`: {texts} {silent}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        berth.Model(MODEL).answer(QUESTION, CONTEXT)
+        berth.Model(MODEL, allow_new_head=True).answer(QUESTION, CONTEXT)
     expect([str(warning.message) for warning in caught] == texts, f"warnings {caught}, expected {texts}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        berth.Model(MODEL, max_seq_length=8).embed(["the ball", "the red ball " * 9, "the blue ball " * 9])
+        berth.Model(MODEL, max_seq_length=8).classify(["the red ball " * 9])
+    texts = ["2 of the texts had more tokens than max_seq_length 8, and what is beyond was left out; the first is texts[1]",
+             "1 of the texts had more tokens than max_seq_length 8, and what is beyond was left out; the first is texts[0]"]
+    expect([str(warning.message) for warning in caught] == texts, f"warnings of long texts: {caught}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        refuses("a warning that is an error", UserWarning, berth.Model(MODEL).answer, QUESTION, CONTEXT)
+        refuses("a warning that is an error", UserWarning, berth.Model(MODEL, allow_new_head=True).answer, QUESTION,
+                CONTEXT)
         refuses("a warning that is an error", UserWarning, berth.train,
                 {**training_settings(), "learning_rate": 0, "output_dir": SCRATCH / "untrained"})
 
@@ -359,7 +371,7 @@ def check_failing_log():
     def fail_at_once(record):
         raise LookupError(record["kind"])
 
-    refuses("an exception of a model's log", LookupError, berth.Model(MODEL, log=fail_at_once).answer, QUESTION, CONTEXT)
+    refuses("an exception of a model's log", LookupError, berth.Model(MODEL, log=fail_at_once).embed, TEXTS)
 
 
 def main():
@@ -368,7 +380,7 @@ def main():
     expect(pathlib.Path(berth.__file__).is_relative_to(sys.prefix), f"{berth.__file__} is not that of the wheel")
     expect((pathlib.Path(berth.__file__).parent / "py.typed").exists(), "type checkers do not see the annotations")
     expect(program("--version").split()[1] == berth.version(), "the program has another version")
-    model = berth.Model(MODEL, precision="fp32")
+    model = berth.Model(MODEL, precision="fp32", allow_new_head=True)
     check_answers(model)
     check_numbers(model)
     check_tokens(model)

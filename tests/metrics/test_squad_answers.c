@@ -57,7 +57,7 @@ static void writes_the_same_files_as_python(const char *name, int version_2) {
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     struct squad_dataset dataset = fixture_dataset(fixture_source(set_path));
     struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 1);
-    struct squad_answer_options options = {5, 8, version_2, 0.0, 0, 0};
+    struct squad_answer_options options = {5, 8, version_2, 0.0, 0, 0, 0};
     struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 2);
     assert_int_equal(squad_answers_write(scratch_folder, &dataset, results, &options, &error),
                      BERTH_OK);
@@ -135,7 +135,7 @@ static void check_real(const char *key, struct tokenizer *tokenizer) {
         snprintf(path, sizeof path, "squad/%s.json", walk.key);
         struct squad_dataset dataset = fixture_dataset(data_path(path));
         struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 2);
-        struct squad_answer_options options = {20, 30, dataset.version_2, 0.0, 0, 0};
+        struct squad_answer_options options = {20, 30, dataset.version_2, 0.0, 0, 0, 0};
         struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 3);
         uint32_t crc = 0;
         for (size_t i = 0; i < dataset.count; i++) {
@@ -214,7 +214,7 @@ static void ask_about(const char *context, struct tokenizer *tokenizer, struct q
     char text[256];
     snprintf(text, sizeof text, "[{\"id\":\"q\",\"question\":\"when\",\"context\":\"%s\"}]",
              context);
-    *question = (struct question){.options = {20, 30, 0, 0.0, 0}};
+    *question = (struct question){.options = {20, 30, 0, 0.0, 0, 0, 0}};
     question->tokenizer = tokenizer;
     question->dataset = fixture_dataset_of(text);
     question->set = fixture_features(&question->dataset, question->tokenizer, 0, lengths, 1);
@@ -408,7 +408,7 @@ static void finds_a_span_where_the_best_rows_make_none(void **state) {
     question.logits[2 * OLD] = 2.0f;
     question.logits[2 * BRIDGE + 1] = 2.0f;
     question.logits[2 * STONE + 1] = 1.0f;
-    question.options = (struct squad_answer_options){2, 1, 1, 100.0, 0, 0};
+    question.options = (struct squad_answer_options){2, 1, 1, 100.0, 0, 0, 0};
     assert_int_equal(answer(&question, NULL), BERTH_OK);
     assert_string_equal(question.result.candidates[0].text, "empty");
     question.options.all_spans = 1;
@@ -435,7 +435,7 @@ static void ask_of_letters(struct question *question, size_t letters) {
         text[length++] = ' ';
     }
     strcpy(text + length, "\"}]");
-    *question = (struct question){.options = {20, 30, 0, 0.0, 0}};
+    *question = (struct question){.options = {20, 30, 0, 0.0, 0, 0, 0}};
     question->tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     question->dataset = fixture_dataset_of(text);
     question->set = fixture_features(&question->dataset, question->tokenizer, 0, lengths, 1);
@@ -476,7 +476,7 @@ static void searches_all_spans(void **state) {
     assert_true(question.set.count > 5);
     for (int64_t longest = 1; longest < 60; longest += longest < 3 ? 1 : 28) {
         for (int64_t n = 1; n < 64; n = 4 * n + 1) {
-            question.options = (struct squad_answer_options){n, longest, 0, 0.0, 1, 0};
+            question.options = (struct squad_answer_options){n, longest, 0, 0.0, 1, 0, 0};
             finds_the_best_of_all_spans(&question, n == 1 ? 1 : (size_t)n / 3);
         }
     }
@@ -489,6 +489,99 @@ static void searches_a_long_context(void **state) {
     ask_of_letters(&question, 4000);
     finds_the_best_of_all_spans(&question, 20);
     done(&question);
+}
+
+// --- as transformers' pipeline -------------------------------------------------------------------
+
+// P(start) or P(end) of a row, over [CLS] and the document part.
+static double chance(const struct question *question, const struct squad_feature *feature,
+                     int32_t row, int side) {
+    const float *logits = question->logits + 2 * (size_t)feature->first + side;
+    double sum = exp((double)logits[0]);
+    for (int32_t i = 0; i < feature->document_length; i++) {
+        sum += exp((double)logits[2 * (feature->document_begin + i)]);
+    }
+    return exp((double)logits[2 * row]) / sum;
+}
+
+static void gives_the_probability_of_a_span(void **state) {
+    struct question question;
+    ask(&question, 1);
+    const struct squad_feature *feature = question.set.features;
+    question.logits[2 * OLD] = question.logits[1] = 1.0f;
+    question.logits[2 * STONE] = 3.0f;
+    question.logits[2 * BRIDGE + 1] = 2.0f;
+    question.logits[2 * (OLD - 1)] = 9.0f; // of the question: in no sum
+    question.options.all_spans = question.options.by_span = 1;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    double total = 0.0, before = 1.0;
+    for (size_t i = 0; i < question.result.count; i++) {
+        const struct squad_candidate *candidate = &question.result.candidates[i];
+        assert_true(candidate->probability <= before);
+        before = candidate->probability;
+        total += before;
+        if (strcmp(candidate->text, "stone\n Bridge") == 0) {
+            const double expected =
+                chance(&question, feature, STONE, 0) * chance(&question, feature, BRIDGE, 1);
+            assert_true(fabs(candidate->probability - expected) < 1e-12);
+            assert_int_equal(i, 0);
+        } else if (candidate->begin < 0) {
+            const double expected =
+                chance(&question, feature, 0, 0) * chance(&question, feature, 0, 1);
+            assert_true(fabs(candidate->probability - expected) < 1e-12);
+        }
+    }
+    assert_true(total < 1.0);
+    done(&question);
+}
+
+// A window with larger logits, but more rows that have them, gives smaller probabilities.
+static void orders_windows_by_probability(void **state) {
+    for (int by_span = 0; by_span < 2; by_span++) {
+        struct question question;
+        ask_of_letters(&question, 300);
+        for (size_t i = 0; i < 2 * question.set.token_count; i++) {
+            question.logits[i] = -10.0f;
+        }
+        const struct squad_feature *calm = &question.set.features[0];
+        const struct squad_feature *loud = &question.set.features[question.set.count - 1];
+        for (int32_t i = 0; i < loud->document_length; i++) {
+            float *own = question.logits + 2 * ((int32_t)loud->first + loud->document_begin + i);
+            own[0] = own[1] = 5.0f;
+        }
+        float *own = question.logits + 2 * ((int32_t)calm->first + calm->document_begin);
+        own[0] = own[1] = 4.0f;
+        question.options.all_spans = 1;
+        question.options.by_span = by_span;
+        assert_int_equal(answer(&question, NULL), BERTH_OK);
+        const struct squad_candidate *best = question.result.candidates;
+        assert_true(best->start_logit == (by_span ? 4.0f : 5.0f));
+        if (by_span) {
+            assert_true(best->probability > 0.99);
+        }
+        done(&question);
+    }
+}
+
+static void copies_the_context(void **state) {
+    static const char written[] = "Old  stone\t\n Bridge", joined[] = "Old stone Bridge";
+    for (int google = 0; google < 2; google++) {
+        for (int all_spans = 0; all_spans < 2; all_spans++) {
+            struct question question;
+            const char *vocab = fixture_source("tests/data/squad/vocab.txt");
+            ask_about(" Old  stone\\t\\n Bridge.",
+                      google ? open_google(vocab) : fixture_tokenizer(vocab), &question);
+            question.logits[2 * OLD] = 3.0f;
+            question.logits[2 * BRIDGE + 1] = 2.0f;
+            question.options.all_spans = all_spans;
+            assert_int_equal(answer(&question, NULL), BERTH_OK);
+            const struct squad_candidate *best = question.result.candidates;
+            assert_string_equal(best->text, all_spans ? written : joined);
+            assert_int_equal(best->begin, 1);
+            assert_int_equal(best->end, 1 + strlen(written));
+            done(&question);
+        }
+    }
 }
 
 static void refuses_bad_input(void **state) {
@@ -609,6 +702,9 @@ int main(void) {
         cmocka_unit_test(finds_a_span_where_the_best_rows_make_none),
         cmocka_unit_test(searches_all_spans),
         cmocka_unit_test(searches_a_long_context),
+        cmocka_unit_test(gives_the_probability_of_a_span),
+        cmocka_unit_test(orders_windows_by_probability),
+        cmocka_unit_test(copies_the_context),
         cmocka_unit_test(refuses_bad_input),
         cmocka_unit_test(survives_missing_memory),
         cmocka_unit_test(names_a_folder_it_cannot_write),

@@ -146,6 +146,25 @@ static void logits_must_be_finite(void **state) {
     asked_done(&asked);
 }
 
+// "Brekke" has several pieces.
+static void widens_answers_to_words(void **state) {
+    struct asked asked = ask(0);
+    const int32_t first = row_at(&asked, "Brekke");
+    struct squad_answer_options options = {
+        .n_best_size = 5, .max_answer_length = 3, .all_spans = 1, .by_span = 1};
+    const struct squad_outcome outcome = outcome_of(&asked, &options);
+    assert_true(row_at(&asked, ".") > first + 1);
+    asked.logits[2 * (first + 1)] = 9.0f;
+    asked.logits[2 * (first + 1) + 1] = 9.0f;
+    for (int whole_words = 0; whole_words < 2; whole_words++) {
+        options.whole_words = whole_words;
+        assert_int_equal(squad_answer_question(&outcome, 0, 1, &asked.result, NULL), BERTH_OK);
+        assert_int_equal(strcmp(asked.result.prediction, "Brekke") == 0, whole_words);
+        squad_result_done(&asked.result);
+    }
+    asked_done(&asked);
+}
+
 static void the_n_best_search_knows_the_later_end(void **state) {
     for (int exclusive = 0; exclusive <= 1; exclusive++) {
         struct asked asked = ask(exclusive);
@@ -189,6 +208,7 @@ int main(void) {
         cmocka_unit_test(shows_the_slice_between_the_best_rows),
         cmocka_unit_test(a_start_outside_the_context_is_no_answer),
         cmocka_unit_test(logits_must_be_finite),
+        cmocka_unit_test(widens_answers_to_words),
         cmocka_unit_test(the_n_best_search_knows_the_later_end),
         cmocka_unit_test(survives_missing_memory),
     };

@@ -50,11 +50,11 @@ run 73 --extracted dump --output dump/wikicorpus_en/AA/wiki_00 --force
 cmp -s a.txt texts/a.txt && grep -q Secret dump/wikicorpus_en/AA/wiki_00 || die "an input was changed"
 before=$(cksum <vocab.txt)
 run 73 --text a.txt --size 80 --output vocab.txt
-grep -q -- '--force' err || die "no remedy for an existing file"
+grep -q 'overwrite_output_dir replaces it' err || die "no remedy for an existing file"
 run 0 --text b.txt --size 80 --output vocab.txt --force
 [ "$(cksum <vocab.txt)" != "$before" ] || die "--force did not write"
 run 2 --output other.txt
-grep -q -- '--extracted' err || die "no text: no remedy"
+grep -q -- '(extracted)' err || die "no text: no remedy"
 run 2 --text a.txt
 run 66 --text absent.txt --output other.txt
 run 78 --text a.txt --size 20 --output other.txt

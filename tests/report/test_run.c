@@ -517,7 +517,7 @@ static void test_plots_of_several(void **state) {
     struct buffer text = {0};
     struct berth_error error;
     assert_int_equal(plot_draw(&set, &style, &text, &error), BERTH_USAGE);
-    assert_message_has(&error, "--series nothing: no such series; expected one of: loss");
+    assert_message_has(&error, "series nothing: no such series; expected one of: loss");
     buffer_done(&text);
     run_done(&runs[0]);
     run_done(&runs[1]);

@@ -136,7 +136,7 @@ run compare folder pretrained
 expect_code 0
 run predict squad --model $lone --predict_file data/dev-v1.1.json --output_dir none
 expect_code 66
-expect_err "use --config_file for a file elsewhere"
+expect_err "use config_file for a file elsewhere"
 
 # --- BingBert's pre-training ----------------------------------------------------------------------
 

@@ -87,16 +87,41 @@ class Answers(unittest.TestCase):
         edges = [word.span() for word in words.finditer(inputs["context"])]
         starts, ends = {start for start, _ in edges}, {end for _, end in edges}
         within = {}
-        for name, value in (("align_to_words", True), ("alignToWords", False), ("align_to_words", None)):
+        for name, value in (("align_to_words", True), ("alignToWords", False), ("align_to_words", None), ("top_k", 40)):
             parameters = {"top_k": 40, "max_answer_len": 2, name: value}
             found = self.server.json("/models/qa", {"inputs": inputs, "parameters": parameters})
             within[value] = [answer for answer in found if answer["start"] not in starts or answer["end"] not in ends]
             for answer in found:
                 self.assertEqual(answer["answer"], inputs["context"][answer["start"]:answer["end"]])
             self.assertEqual(len({answer["answer"] for answer in found}), len(found))
-        self.assertEqual(within[True], [])
-        self.assertGreater(len(within[False]), 0)
-        self.assertEqual(within[False], within[None])
+            if name == "alignToWords":
+                self.assertEqual(found, answers_of_verb(inputs, 40, "--max_answer_length", "2", "--align_to_words", "false"))
+            else:
+                self.assertEqual(found, answers_of_verb(inputs, 40, "--max_answer_length", "2"))
+        self.assertGreater(len(within.pop(False)), 0)
+        self.assertEqual(list(within.values()), [[], [], []])
+
+    def test_scores_are_probabilities(self):
+        """P(start) P(end), of which --answer_score softmax makes shares that add up to 1."""
+        found = self.server.json("/models/qa", {"inputs": QUESTION, "parameters": {"top_k": 20}})
+        total = sum(answer["score"] for answer in found)
+        self.assertLess(total, 0.9)
+        with Server("--answer_score", "softmax", models=["qa"]) as server:
+            shares = server.json("/", {"inputs": QUESTION, "parameters": {"top_k": 20}})
+        self.assertEqual(shares, answers_of_verb(QUESTION, 20, "--answer_score", "softmax"))
+        self.assertAlmostEqual(sum(answer["score"] for answer in shares), 1)
+        for answer, share in zip(found, shares, strict=True):
+            self.assertEqual(answer["answer"], share["answer"])
+            self.assertAlmostEqual(answer["score"] / total, share["score"])
+
+    def test_answers_are_copied_from_the_context(self):
+        for context in ("Ada  lived   in\tOslo", "Ada\r\nlived\r\nin Oslo\r\n", "  Ada\n\n\n and \u00c9rard in Oslo. ", "Ada\u200blived\u00a0in\u3000Oslo"):
+            inputs = {"question": "Where did Ada live?", "context": context}
+            for words in (True, False):
+                found = self.server.json("/models/qa", {"inputs": inputs, "parameters": {"top_k": 40, "align_to_words": words}})
+                for answer in found:
+                    self.assertEqual(answer["answer"], context[answer["start"]:answer["end"]])
+                self.assertTrue(any(re.search(r"\s\s|[\t\u00a0]", answer["answer"]) for answer in found), found)
 
     def test_as_many_answers_as_are_asked_for(self):
         inputs = {"question": "Where did Ada live?", "context": " ".join(f"Rita lived in Rome {i}." for i in range(40))}
@@ -221,10 +246,35 @@ class Answers(unittest.TestCase):
             self.assertEqual((status, "this path is for text-classification with a single label" in content["error"]["message"]), (404, True), content)
         self.refused("/rerank", {"query": query, "texts": texts}, "for text-classification with a single label, but no model", 404)
 
-    def test_length_of_classifiers(self):
-        """As much as BERT reads, whatever training read to save time."""
-        with Server(models=["wide"]) as server:
-            self.assertEqual(server.json("/info")["max_input_length"], 512)
+    def test_length_of_texts(self):
+        """As many tokens as the model has positions, or the tokenizer's settings say, whatever training read to save
+        time."""
+        shutil.copytree(MODELS / "wide", MODELS / "said")
+        (MODELS / "said" / "tokenizer_config.json").write_text('{"model_max_length": 512}')
+        for name, length in (("wide", 600), ("said", 512)):
+            with Server("--allow_new_head", models=[name]) as server:
+                self.assertEqual(server.json("/info")["max_input_length"], length)
+
+    def test_a_missing_head_is_refused(self):
+        done = subprocess.run([BERTH, "serve", "--model", str(MODELS / "wide"), "--port", "0"], capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 78)
+        self.assertIn("classifier.weight", done.stderr)
+        self.assertIn("`berth finetune classify`", done.stderr)
+
+    def test_truncated_texts_are_counted(self):
+        """The first is noted, then the 10th: the log must not have a line for each request."""
+        long = "hello world " * 200
+        with Server(models=["similar=other"]) as server:
+            for count in range(1, 10):
+                server.json("/", {"inputs": ["hello", long]})
+                self.assertEqual(server.metric('berth_truncated_texts_total{model="similar"}'), count)
+            note = "model similar: {} had more tokens than the 128 that it reads"
+            self.assertEqual(server.messages().count("had more tokens"), 1)
+            self.assertIn(note.format("1 text"), server.messages())
+            self.assertIn("input 1 of a request to /", server.messages())
+            server.json("/", {"inputs": [long, long]})
+            self.assertIn(note.format("11 texts"), server.messages())
 
     def test_openai(self):
         texts = ["hello world", "Ada"]

@@ -449,7 +449,7 @@ static void test_phases(void **state) {
                  {1, 1, 0, 1, NULL},
                  {1, 1, 1, 1, NULL},
                  {1, 1, 3, -1, "phase1_end_step is 3, but the first phase ended with update 1"},
-                 {1, 0, 0, -1, "in its second phase; add --phase2"}};
+                 {1, 0, 0, -1, "in its second phase; add phase2"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct berth_log log = {0};
         struct berth_config config = history_settings();

@@ -65,7 +65,7 @@ static void test_no_output_folder(void **state) {
     for (int i = 0; i < 2; i++) {
         config.output_dir = i == 0 ? NULL : "";
         assert_int_equal(output_check(&config, NULL, &error), BERTH_USAGE);
-        assert_message_has(&error, "--output_dir is missing");
+        assert_message_has(&error, "output_dir is missing");
     }
 }
 

@@ -257,7 +257,7 @@ static void a_column_without_labels_is_predicted(void **state) {
     fixture_expect(
         &empty, BERTH_OK,
         "unpublished.csv: verdict holds no labels, only empty ones, null or -1: predicted "
-        "without scores; --label_column names another column");
+        "without scores; label_column names another column");
     assert_false(file_exists(fixture_path("empty", "predict_results.json")));
     assert_same_file(fixture_path("blind", "test_results.tsv"),
                      fixture_path("empty", "test_results.tsv"));
@@ -275,7 +275,7 @@ static void an_unusable_test_file_is_reported_before_training(void **state) {
     assert_int_equal(fclose(file), 0);
     fixture_expect(&run, BERTH_BAD_DATA,
                    "line 3: the model has no label \"lukewarm\"; expected one of \"cold\", "
-                   "\"warm\"; `berth predict classify` with --text_column ");
+                   "\"warm\"; `berth predict classify` with text_column ");
     file = create("odd.csv");
     fprintf(file, "review,verdict\nthe ball is red .,warm\nthe ball is blue .,\n");
     assert_int_equal(fclose(file), 0);
@@ -798,7 +798,7 @@ static void what_does_not_fit_is_reported(void **state) {
     fixture_expect(&run, BERTH_BAD_DATA, "did you mean \"review\"?");
     run = own_run("out");
     run.config.label_column = NULL;
-    fixture_expect(&run, BERTH_USAGE, "--label_column is missing; name it, or a task of GLUE");
+    fixture_expect(&run, BERTH_USAGE, "label_column is missing; name it, or a task of GLUE");
     run.config.text_column = NULL;
     fixture_expect(&run, BERTH_BAD_DATA, "label_column");
     run.config.task_name = "mrpk";

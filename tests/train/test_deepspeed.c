@@ -150,17 +150,17 @@ static void test_sections_without_effect(void **state) {
         "\"prefetch_bucket_size\":1}}");
     static const char *const expected[] = {
         "managed_gradient_accumulation: no effect: the run adds up the gradients",
-        "comet: no effect: --json_summary",
+        "comet: no effect: json_summary",
         "compression_training: no effect: not supported",
         "compile: no effect: every operation is compiled",
-        "timers: no effect: use --profile",
+        "timers: no effect: use profile",
         "pipeline, tensor_parallel: no effect: processes divide updates",
         "hybrid_engine: no effect: BERT generates no text",
         "zero_optimization.compute_grad_norm: no effect: every update has its norm",
         "zero_optimization.parameter_alignment: no effect: the weights are one block",
         "zero_optimization.zenflow: no effect: a device keeps everything",
         "zero_optimization.leaf_module: no effect: for stage 3",
-        "zero_optimization.enable_sanity_checks: no effect: --replica_check_steps",
+        "zero_optimization.enable_sanity_checks: no effect: replica_check_steps",
         "zero_optimization.prefetch_bucket_size: no effect: for stage 3"};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         assert_note(expected[i]);

@@ -173,7 +173,7 @@ static void test_refusals(void **state) {
     refuse("dynamik", 1024, BERTH_USAGE, "\"dynamik\"");
     refuse("-1", 1024, BERTH_USAGE, "\"-1\"");
     refuse("1e39", 1024, BERTH_USAGE, "2^126");
-    refuse("dynamic", 0.5, BERTH_CONFIG, "--min_loss_scale 1");
+    refuse("dynamic", 0.5, BERTH_CONFIG, "min_loss_scale 1");
 }
 
 // The state of a checkpoint continues, with the rules of the current settings.

@@ -224,7 +224,7 @@ static void test_held_out_lines(void **state) {
 static void test_bad_input(void **state) {
     struct fixture_run run = default_run("bad");
     run.config.train_file = NULL;
-    fixture_expect(&run, BERTH_USAGE, "--train_file is missing");
+    fixture_expect(&run, BERTH_USAGE, "train_file is missing");
     run.config.train_file = fixture_keep("nothing.txt");
     fixture_expect(&run, BERTH_NO_INPUT, "nothing.txt");
     run.config.train_file = fixture_keep("lines.txt");
@@ -236,16 +236,16 @@ static void test_bad_input(void **state) {
     run.config.line_by_line = 0;
     fixture_expect(
         &run, BERTH_BAD_DATA,
-        "lines 1 to 1: fewer than the 24 tokens of a sequence; use a smaller --max_seq_length");
+        "lines 1 to 1: fewer than the 24 tokens of a sequence; use a smaller max_seq_length");
     write_lines("few.txt", 0, 3);
     run.config.train_file = fixture_keep("few.txt");
     run.config.validation_file = NULL;
     run.config.line_by_line = 1;
     fixture_expect(&run, BERTH_BAD_DATA,
-                   "--validation_split_percentage 5 leaves no line to evaluate on");
+                   "validation_split_percentage 5 leaves no line to evaluate on");
     run.config.validation_split_percentage = 99;
     fixture_expect(&run, BERTH_BAD_DATA,
-                   "--validation_split_percentage 99 leaves no line to train on");
+                   "validation_split_percentage 99 leaves no line to train on");
     assert_false(dir_exists(in_folder("bad")));
 }
 

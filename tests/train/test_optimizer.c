@@ -556,7 +556,7 @@ static void test_refusals(void **state) {
     refuse(&config, BERTH_CONFIG, "not to lamb");
     config.adam_w_mode = 1;
     config.min_coeff = 11;
-    refuse(&config, BERTH_CONFIG, "--max_coeff 10");
+    refuse(&config, BERTH_CONFIG, "max_coeff 10");
 }
 
 static void expect_formula(const char *name, int bias_correction, const char *expected) {

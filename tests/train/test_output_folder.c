@@ -149,7 +149,7 @@ static void test_overwriting_the_model_it_starts_from(void **state) {
     run.config.overwrite_output_dir = 1;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
-    fixture_assert_logged("--overwrite_output_dir would remove");
+    fixture_assert_logged("overwrite_output_dir would remove");
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
     run.config.model_name_or_path = fixture_keep("out");

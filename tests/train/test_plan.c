@@ -97,9 +97,9 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     struct plan_limits limits = {.host = {memory.engine.activations / 2, "the test"}};
     struct berth_error error;
     assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
-    const int64_t sequences = advised(&error, "--per_device_train_batch_size ");
+    const int64_t sequences = advised(&error, "per_device_train_batch_size ");
     assert_true(sequences > 0 && sequences < 512);
-    assert_non_null(strstr(error.message, "would fit, and so would --gradient_checkpointing"));
+    assert_non_null(strstr(error.message, "would fit, and so would gradient_checkpointing"));
     check_checkpointing(&args, limits);
     batch.train.sequences = sequences;
     batch.train.tokens = sequences * 128;
@@ -133,8 +133,8 @@ static void test_refusal_of_an_evaluation(void **state) {
         args.shape = &shapes[i];
         const struct plan_memory memory = memory_of(&args);
         assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
-        const int64_t micro = advised(&error, "--per_device_train_batch_size ");
-        const int64_t predict = advised(&error, "--predict_batch_size ");
+        const int64_t micro = advised(&error, "per_device_train_batch_size ");
+        const int64_t predict = advised(&error, "predict_batch_size ");
         assert_true((micro > 0) == (i > 0) && (predict > 0) == (i != 1));
         struct engine_shape followed = shapes[i];
         if (micro > 0) {
@@ -191,7 +191,7 @@ static void test_device_memory_is_apart(void **state) {
     limits.device.available--;
     assert_int_equal(plan_memory_check(&args, &device, &limits, &error), BERTH_CONFIG);
     assert_non_null(strstr(error.message, "the card leaves"));
-    assert_non_null(strstr(error.message, "--per_device_train_batch_size 32 would fit"));
+    assert_non_null(strstr(error.message, "per_device_train_batch_size 32 would fit"));
     limits.device.available = UINT64_MAX;
     limits.host.available = device.staging;
     assert_int_equal(plan_memory_check(&args, &device, &limits, &error), BERTH_CONFIG);
@@ -213,7 +213,7 @@ static void test_advice_divides_the_update(void **state) {
     for (uint64_t part = 1; part < 32; part++) {
         limits.host.available = (memory.total - memory.resident) * part / 32;
         assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
-        const int64_t sequences = advised(&error, "--per_device_train_batch_size ");
+        const int64_t sequences = advised(&error, "per_device_train_batch_size ");
         assert_true(sequences >= 1 && sequences < 24 && 512 % sequences == 0);
         several |= sequences > 1;
     }
@@ -235,14 +235,14 @@ static void test_advice_changes_the_update(void **state) {
         .host = {.available = memory.total - memory.resident - 1, .limit = "the test"}};
     struct berth_error error;
     assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
-    const int64_t sequences = advised(&error, "--per_device_train_batch_size ");
+    const int64_t sequences = advised(&error, "per_device_train_batch_size ");
     assert_true(sequences == 12 || sequences == 4);
-    assert_int_equal(advised(&error, " with --train_batch_size "), 5 * sequences);
+    assert_int_equal(advised(&error, " with train_batch_size "), 5 * sequences);
     args.group = 1;
     limits.host.available = 0;
     assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
-    assert_non_null(strstr(error.message, "not even --per_device_train_batch_size 1 with "
-                                          "--train_batch_size 5 would fit"));
+    assert_non_null(strstr(error.message, "not even per_device_train_batch_size 1 with "
+                                          "train_batch_size 5 would fit"));
     planned_close(&planned);
 }
 
@@ -259,7 +259,7 @@ static void check_masked_advice(const struct plan_args *args, int64_t each) {
         struct berth_error error;
         const struct plan_limits limits = {.host = {need * part / 256, "the test"}};
         assert_int_equal(plan_memory_check(args, &memory, &limits, &error), BERTH_CONFIG);
-        const int64_t count = advised(&error, "--per_device_train_batch_size ");
+        const int64_t count = advised(&error, "per_device_train_batch_size ");
         followed.train.sequences = count;
         followed.train.tokens = count * micro->max_length;
         followed.train.masked = each > 0 ? count * each : followed.train.tokens;
@@ -318,7 +318,7 @@ static void test_advice_for_a_prediction(void **state) {
         shape.infer = large;
         const struct plan_memory memory = memory_of(&args);
         assert_int_equal(plan_memory_check(&args, &memory, &limits, &error), BERTH_CONFIG);
-        assert_true(advised(&error, "--predict_batch_size ") >= 1);
+        assert_true(advised(&error, "predict_batch_size ") >= 1);
         assert_non_null(strstr(error.message, "would fit"));
         assert_null(strstr(error.message, "not even"));
         planned_close(&planned);

@@ -404,11 +404,11 @@ static void test_phases_that_cannot_be(void **state) {
     assert_int_equal(fixture_execute(&second), BERTH_OK);
     struct fixture_run back = default_run("back");
     back.config.resume_from_checkpoint = fixture_keep("second/checkpoint-5");
-    fixture_expect(&back, BERTH_CONFIG, "add --phase2");
+    fixture_expect(&back, BERTH_CONFIG, "add phase2");
     struct fixture_run alone = second_phase("alone", NULL);
-    fixture_expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
+    fixture_expect(&alone, BERTH_CONFIG, "phase2 continues from a checkpoint");
     alone.config.resume_from_checkpoint = "auto"; // no random weights if no checkpoint is found
-    fixture_expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
+    fixture_expect(&alone, BERTH_CONFIG, "phase2 continues from a checkpoint");
     alone.config.resume_from_checkpoint = fixture_keep("none");
     fixture_expect(&alone, BERTH_NO_INPUT, "none: no such checkpoint: expected a folder");
     assert_false(dir_exists(in_folder("alone")));

@@ -17,17 +17,17 @@ static const struct {
     const char *message; // of rank 1
 } expected[DIFFERENCES] = {
     [SETTING] = {BERTH_CONFIG,
-                 "rank 1 (host host1): learning_rate is 0.5, but 0.25 on rank 0 (host "
+                 "rank 1 on host host1: learning_rate is 0.5, but 0.25 on rank 0 (host "
                  "host0): it must be the same in all processes of a job; compare their "
                  "command lines and the files named there"},
     [VALUE] = {BERTH_BAD_DATA,
-               "rank 1 (host host1): the number of words (1/vocab.txt) is 8, but 7 on "
+               "rank 1 on host host1: the number of words (1/vocab.txt) is 8, but 7 on "
                "rank 0 (host host0, 0/vocab.txt)"},
     [LONG_VALUE] = {BERTH_BAD_DATA, "... (checksum "},
-    [FEWER] = {BERTH_BAD_DATA, "rank 1 (host host1): the last (file) is not set, but 5 on rank 0"},
-    [MORE] = {BERTH_BAD_DATA, "rank 1 (host host1): one more (file) is 6, but not set on rank 0"},
+    [FEWER] = {BERTH_BAD_DATA, "rank 1 on host host1: the last (file) is not set, but 5 on rank 0"},
+    [MORE] = {BERTH_BAD_DATA, "rank 1 on host host1: one more (file) is 6, but not set on rank 0"},
     [OTHER_NAME] = {BERTH_BAD_DATA,
-                    "rank 1 (host host1): the end (file) is 5, but not set on rank 0"},
+                    "rank 1 on host host1: the end (file) is 5, but not set on rank 0"},
 };
 
 struct outcome {

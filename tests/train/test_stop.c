@@ -90,7 +90,7 @@ static void test_stop_without_checkpoints(void **state) {
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
     assert_int_equal(newest, 3);
-    fixture_assert_logged("of 8; everything is saved: resume with --resume_from_checkpoint auto");
+    fixture_assert_logged("of 8; everything is saved: resume with resume_from_checkpoint auto");
     run.stop_at_step = 0;
     run.config.resume_from_checkpoint = "auto";
     assert_int_equal(fixture_execute(&run), BERTH_OK);

@@ -99,7 +99,7 @@ static void test_when_to_save(void **state) {
     config = WITH("save_strategy", "no", "load_best_model_at_end", "true");
     struct berth_error error;
     assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
-    assert_non_null(strstr(error.message, "--save_strategy no"));
+    assert_non_null(strstr(error.message, "save_strategy no"));
     settled(WITH("early_stopping_threshold", "0.1"));
     assert_non_null(strstr(notes, "early_stopping_threshold has no effect"));
 }
@@ -122,7 +122,7 @@ static void test_no_evaluation_before_the_end(void **state) {
     struct berth_error error;
     option_apply_defaults(&config, JOB_PRETRAIN); // which evaluates only at the end
     assert_int_equal(strategy_settle(&config, &log_to_notes, &error), BERTH_CONFIG);
-    assert_non_null(strstr(error.message, ": set --eval_steps or --evaluate_every_epoch true"));
+    assert_non_null(strstr(error.message, ": set eval_steps or evaluate_every_epoch true"));
     settled(WITH("eval_strategy", "no"));
     settled(
         WITH("evaluate_every_epoch", "false", "eval_steps", "2", "load_best_model_at_end", "true"));

@@ -243,10 +243,10 @@ static void frozen_weights_stay(void **state) {
     struct fixture_run run = tag_run("deep");
     run.config.freeze_layers = 99;
     run.config.dry_run = 1; // refuses what a run would
-    fixture_expect(&run, BERTH_CONFIG, "--freeze_layers 99: the model has");
+    fixture_expect(&run, BERTH_CONFIG, "freeze_layers 99: the model has");
     run.config.freeze_layers = 0;
     run.config.no_decay = "norm";
-    fixture_expect(&run, BERTH_CONFIG, "--no_decay: no parameter has \"norm\"");
+    fixture_expect(&run, BERTH_CONFIG, "no_decay: no parameter has \"norm\"");
 }
 
 static void what_is_predicted_later_is_read_before_training(void **state) {

@@ -127,12 +127,14 @@ _SIGNATURES = {  # name: what it returns, what it takes
     "berth_classifier_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
     "berth_classifier_close": (None, [c_void_p]),
     "berth_classifier_classes": (_Classes, [c_void_p]),
+    "berth_classifier_max_length": (c_int64, [c_void_p]),
     "berth_classifier_classify": (c_int, [c_void_p, POINTER(_Text), c_size_t, c_int, c_void_p, POINTER(_Status),
                                           POINTER(_Error)]),
     "berth_encoder_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
     "berth_encoder_close": (None, [c_void_p]),
     "berth_encoder_usual": (_Embedding, [c_void_p]),
     "berth_encoder_size": (c_size_t, [c_void_p]),
+    "berth_encoder_max_length": (c_int64, [c_void_p]),
     "berth_encoder_embed_many": (c_int, [c_void_p, POINTER(_Text), c_size_t, _Embedding, c_void_p, POINTER(_Status),
                                          POINTER(_Error)]),
     "berth_tokenizer_open": (c_int, [c_void_p, POINTER(c_void_p), POINTER(_Error)]),
@@ -401,6 +403,24 @@ def _array(kind, items: List[tuple]):
     return (kind * len(items))(*items)
 
 
+class _Cut:
+    """Counts the texts that had more tokens than the model reads, and warns of them."""
+
+    def __init__(self):
+        self.count = 0
+
+    def add(self, statuses, first: int):
+        for i, status in enumerate(statuses, first):
+            if status.truncated:
+                self.count, self.first = self.count + 1, self.first if self.count else i
+
+    def warn(self, longest: int, log: Optional[Log]):
+        if self.count:
+            text = (f"{self.count} of the texts had more tokens than max_seq_length {longest}, and what is beyond was left "
+                    f"out; the first is texts[{self.first}]")
+            (log or _warn)({"kind": "warning", "text": text})
+
+
 def _check_each(statuses, name: str, first: int):
     """The error of the first text that failed says which one of the argument `name` that is."""
     for i, status in enumerate(statuses, first):
@@ -473,11 +493,14 @@ class Model:
         handle = self._open("classifier")
         items = _paired(_encoded(texts, "texts"), None if pairs is None else _encoded(pairs, "pairs"))
         scores = numpy.zeros((len(items), _library.berth_classifier_classes(handle).count), numpy.float32)
+        cut = _Cut()
         for first, block in _blocks(items):
             statuses = (_Status * len(block))()
             _call(_library.berth_classifier_classify, handle, _array(_Text, block), len(block), 0,
                   scores[first:].ctypes.data, statuses)
             _check_each(statuses, "texts", first)
+            cut.add(statuses, first)
+        cut.warn(_library.berth_classifier_max_length(handle), self._log)
         return scores
 
     def embed(self, texts: Iterable[str]) -> numpy.ndarray:
@@ -485,11 +508,14 @@ class Model:
         as the folder does."""
         handle, items = self._open("encoder"), _paired(_encoded(texts, "texts"), None)
         rows = numpy.zeros((len(items), _library.berth_encoder_size(handle)), numpy.float32)
+        cut = _Cut()
         for first, block in _blocks(items):
             statuses = (_Status * len(block))()
             _call(_library.berth_encoder_embed_many, handle, _array(_Text, block), len(block),
                   _library.berth_encoder_usual(handle), rows[first:].ctypes.data, statuses)
             _check_each(statuses, "texts", first)
+            cut.add(statuses, first)
+        cut.warn(_library.berth_encoder_max_length(handle), self._log)
         return rows
 
     def tokenize(self, text: str, pair: Optional[str] = None, max_length: Optional[int] = None) -> Tokens:

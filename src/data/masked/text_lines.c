@@ -62,7 +62,7 @@ static enum berth_status find_column(const struct table *table, const char *name
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
                            "%s: every column is without a name, or called id or idx; name that of "
-                           "the text with --text_column",
+                           "the text with text_column",
                            table->name);
 }
 

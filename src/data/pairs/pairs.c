@@ -61,7 +61,7 @@ static enum berth_status guess_columns(struct reader *reader) {
     return reader->text != NO_COLUMN
                ? BERTH_OK
                : error_set(reader->error, BERTH_BAD_DATA,
-                           "%s: no text column besides the label; name one with --text_column",
+                           "%s: no text column besides the label; name one with text_column",
                            reader->table->name);
 }
 
@@ -239,7 +239,7 @@ static enum berth_status find_regression(const struct reader *reader, int *found
                ? BERTH_OK
                : table_error(reader->table, reader->rows[word], reader->label, reader->error,
                              "\"%.*s\" is not a number, but line %zu has %s; correct it, "
-                             "or choose --problem_type single_label_classification if these are "
+                             "or choose problem_type single_label_classification if these are "
                              "classes%s",
                              UTF8_SHOWN(reader->texts[word], TABLE_SHOWN),
                              reader->table->lines[reader->rows[fraction]], reader->texts[fraction],

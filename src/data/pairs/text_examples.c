@@ -47,7 +47,7 @@ static enum berth_status guess_columns(const struct table *table,
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
                            "%s: expected two or three columns of texts, found %zu; name them with "
-                           "--text_column, --text_pair_column and --negative_column",
+                           "text_column, text_pair_column and negative_column",
                            table->name, found);
 }
 

@@ -410,7 +410,7 @@ static void report_skipped(const struct builder *builder, const struct berth_log
     if (left == 0) {
         return;
     }
-    log_warning(log, "%s: skipping %zu of %zu questions; --strict_answers refuses such a file",
+    log_warning(log, "%s: skipping %zu of %zu questions; strict_answers refuses such a file",
                 builder->args->name, left, builder->args->dataset->count);
     left = left < SKIPPED_SHOWN ? left : SKIPPED_SHOWN;
     for (size_t i = 0; left > 0; i++) {

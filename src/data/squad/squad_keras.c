@@ -358,7 +358,7 @@ static void report_skipped(const struct builder *builder, const struct berth_log
     if (counts[MISPLACED] > 0) {
         log_warning(log,
                     "%s: skipping %zu of %zu entries: their contexts do not have the answer at "
-                    "answer_start; --strict_answers refuses such a file",
+                    "answer_start; strict_answers refuses such a file",
                     builder->args->name, counts[MISPLACED], builder->entry_count);
     }
     log_note(log,

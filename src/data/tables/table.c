@@ -282,7 +282,7 @@ static const char *separators(const struct table *table) {
     const int has_other_name =
         table_format_of(table->name, &by_name, NULL) == BERTH_OK && by_name != TABLE_TSV;
     return table->format == TABLE_TSV && has_other_name
-               ? "; expected tabs between the columns, as in GLUE's files; without --task_name, "
+               ? "; expected tabs between the columns, as in GLUE's files; without task_name, "
                  "the ending of the name decides"
                : "; expected commas between the columns of a .csv file, tabs otherwise";
 }

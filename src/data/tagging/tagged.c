@@ -64,7 +64,7 @@ static enum berth_status unknown_tag(const struct tagged_dataset *dataset, const
             if (numbers[dataset->tags[i]] < 0) {
                 return error_set(error, BERTH_BAD_DATA,
                                  "%s: line %zu: the model has no label \"%.*s\"; expected %s; "
-                                 "--label_column names another column, 0 none",
+                                 "label_column names another column, 0 none",
                                  dataset->name, tagged_line(dataset, s, i - dataset->starts[s]),
                                  UTF8_SHOWN(tag, TABLE_SHOWN), expected);
             }

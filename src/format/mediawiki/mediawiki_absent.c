@@ -5,7 +5,7 @@
 static enum berth_status refuse(struct berth_error *error) {
     return error_set(error, BERTH_UNAVAILABLE,
                      "this Berth was built without expat, so it cannot read a Wikipedia dump; "
-                     "extract its text elsewhere (--extracted), or build with -DBERTH_EXPAT=ON");
+                     "extract its text elsewhere (extracted), or build with -DBERTH_EXPAT=ON");
 }
 
 enum berth_status mediawiki_open(const char *name, uint64_t from, mediawiki_page_function *page,

@@ -104,7 +104,7 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     if (bench->pairs && settings->config->replica_check_steps > 0) {
         return error_set(error, BERTH_USAGE,
                          "--no_exchange lets processes have different weights, which "
-                         "--replica_check_steps refuses: omit one of them");
+                         "replica_check_steps refuses: omit one of them");
     }
     if (settings->no_exchange && !bench->pairs) {
         log_note(&bench->log, "no_exchange has no effect %s",

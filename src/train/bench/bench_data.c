@@ -60,14 +60,14 @@ static enum berth_status open_tokenizer(struct bench_data *data,
                                         struct berth_error *error) {
     const char *path = data->files.vocab_path = find_vocabulary(settings);
     if (path == NULL) {
-        return error_set(error, BERTH_USAGE, "no vocabulary next to %s; name one with --vocab_file",
+        return error_set(error, BERTH_USAGE, "no vocabulary next to %s; name one with vocab_file",
                          settings->data != NULL ? settings->data : settings->config->data_dir);
     }
     TRY(model_files_open_tokenizer(&data->files, settings->config, NULL, error));
     if ((int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
         return error_set(error, BERTH_CONFIG,
                          "%s has %zu tokens, but the geometry %s has only %" PRId64
-                         "; name another one with --vocab_file",
+                         "; name another one with vocab_file",
                          path, tokenizer_size(data->files.tokenizer), settings->geometry,
                          data->files.shape.vocab_size);
     }

@@ -593,14 +593,13 @@ enum berth_status output_check(const struct berth_config *config, const char *ad
                                struct berth_error *error) {
     const char *folder = config->output_dir;
     if (folder == NULL || folder[0] == '\0') {
-        return error_set(error, BERTH_USAGE, "--output_dir is missing");
+        return error_set(error, BERTH_USAGE, "output_dir is missing");
     }
     TRY(dir_check(folder, error));
     if (advice != NULL && !config->overwrite_output_dir && checkpoint_dir_is_used(folder, config)) {
-        return error_set(
-            error, BERTH_CANT_CREATE,
-            "--output_dir %s is not empty; choose another or add --overwrite_output_dir%s", folder,
-            advice);
+        return error_set(error, BERTH_CANT_CREATE,
+                         "output_dir %s is not empty; choose another or set overwrite_output_dir%s",
+                         folder, advice);
     }
     return BERTH_OK;
 }
@@ -692,7 +691,7 @@ static enum berth_status look_for(const char *path, const struct comm *comm, con
     return appears(path, output_dir)
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "--output_dir %s on host %s is not the output folder of rank 0, on host "
+                           "output_dir %s on host %s is not the output folder of rank 0, on host "
                            "%s, in which all processes write checkpoints and the model; name a "
                            "folder on a file system that all hosts share, by its absolute path",
                            output_dir, comm->host_names[comm->rank], comm->host_names[0]);

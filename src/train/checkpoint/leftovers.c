@@ -52,7 +52,7 @@ static enum berth_status remove_checkpoint(const struct overwriting *own, const 
         return status;
     }
     log_warning(own->log,
-                "--overwrite_output_dir: %s; what is left of it stays: remove it by hand, as its "
+                "overwrite_output_dir: %s; what is left of it stays: remove it by hand, as its "
                 "owner",
                 error->message);
     return BERTH_OK;
@@ -111,8 +111,8 @@ static enum berth_status check_entry(const char *path, void *context, struct ber
     return !is_removed(path_name(path)) || !path_is_inside(start->path, path)
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "--overwrite_output_dir would remove %s, from which this run starts; "
-                           "choose another --output_dir, or move it out of %s",
+                           "overwrite_output_dir would remove %s, from which this run starts; "
+                           "choose another output_dir, or move it out of %s",
                            start->path, start->output_dir);
 }
 

@@ -125,7 +125,7 @@ static enum berth_status find_phase(const struct berth_config *config, const cha
     return *start <= step ? BERTH_OK
                           : error_set(error, BERTH_CONFIG,
                                       "%s: its step %" PRId64 " is before phase1_end_step %" PRId64
-                                      "; omit --phase2, or name a later checkpoint",
+                                      "; omit phase2, or name a later checkpoint",
                                       file, step, *start);
 }
 

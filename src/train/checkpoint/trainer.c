@@ -107,7 +107,7 @@ static enum berth_status check_weights(const struct trainer_checkpoint *checkpoi
         if (weights_find(weights, name) == NULL) {
             return error_set(error, BERTH_CONFIG,
                              "%s: expected the checkpoint of %s, found no %s; name a checkpoint of "
-                             "the same task, or start from its weights with --model",
+                             "the same task, or start from its weights with model_name_or_path",
                              checkpoint->folder, param_head_row(files->table.head)->title, name);
         }
     }

@@ -87,7 +87,7 @@ static void note_unused(const struct berth_config *config, const struct state_sh
     }
     if (sharding->size == 1 && config->zero_stage == 3) {
         log_note(log, "zero_stage 3 works only in one process: dividing the weights is not "
-                      "supported; use --zero_stage 2 with several processes");
+                      "supported; use zero_stage 2 with several processes");
     }
     if (sharding->size > 1 && sharding->stage == 0 &&
         option_name_is_chosen(config, "allgather_bucket_size")) {
@@ -117,7 +117,7 @@ enum berth_status all_reduce_sharding(const struct berth_config *config, const s
     return sharding->stage < 3 ? BERTH_OK
                                : error_set(error, BERTH_CONFIG,
                                            "zero_stage 3 would divide the weights among the "
-                                           "processes, which is not supported: use --zero_stage 2");
+                                           "processes, which is not supported: use zero_stage 2");
 }
 
 // Stage 0 gathers sums in their wire type; the others gather heads, tables and vectors in f32.

@@ -45,7 +45,7 @@ enum berth_status batching_parts(const struct berth_config *config, int64_t rank
     return *parts % ranks == 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           "--virtual_ranks %" PRId64
+                           "virtual_ranks %" PRId64
                            ": expected a multiple of the number of processes, %" PRId64,
                            *parts, ranks);
 }
@@ -146,8 +146,8 @@ enum berth_status batching_round_to_groups(struct batching *b, const struct bert
         return error_set(error, BERTH_CONFIG,
                          "micro-batches of %" PRId64
                          " examples are not a whole number of groups of negatives_batch %" PRId64
-                         ", which are never split; change --per_device_train_batch_size, "
-                         "--gradient_accumulation_steps or --negatives_batch",
+                         ", which are never split; change per_device_train_batch_size, "
+                         "gradient_accumulation_steps or negatives_batch",
                          b->micro.sequences, group);
     }
     if (counts_micro) {
@@ -162,7 +162,7 @@ enum berth_status batching_drop_last(struct batching *batching, const struct ber
     const int64_t whole = batching->features / batching->update_sequences;
     if (whole == 0) {
         return error_set(error, BERTH_CONFIG,
-                         "--dataloader_drop_last leaves no update: an epoch has %" PRId64
+                         "dataloader_drop_last leaves no update: an epoch has %" PRId64
                          " sequences, an update %" PRId64,
                          batching->features, batching->update_sequences);
     }

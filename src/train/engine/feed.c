@@ -114,13 +114,13 @@ static enum berth_status check_by_rank(const struct batching *batching,
     if (config->virtual_ranks > 0) {
         return error_set(
             error, BERTH_CONFIG,
-            "--shard_order rank cannot be combined with --virtual_ranks, because it makes the "
+            "shard_order rank cannot be combined with virtual_ranks, because it makes the "
             "sequences of an update depend on the number of processes; omit one of them");
     }
     return batching->update_sequences % ranks == 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           "--shard_order rank: train_batch_size %" PRId64
+                           "shard_order rank: train_batch_size %" PRId64
                            " is not a multiple of the number of processes, %" PRId64,
                            batching->update_sequences, ranks);
 }
@@ -144,7 +144,7 @@ static enum berth_status drop_last(struct feed *feed, struct batching *batching,
     batching->features = shard_stream_sequences(feed->shards, settings);
     return batching->features > 0 ? BERTH_OK
                                   : error_set(error, BERTH_CONFIG,
-                                              "--dataloader_drop_last leaves no sequence: every "
+                                              "dataloader_drop_last leaves no sequence: every "
                                               "shard has fewer than %" PRId64,
                                               settings->batch);
 }
@@ -251,7 +251,7 @@ static enum berth_status check_shards(const struct feed *feed, const json *recor
         TRY(json_get_integer(record, path, "ranks", &ranks, error));
         if (ranks != feed->settings.ranks) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: with --shard_order rank a run must be resumed with the same "
+                             "%s: with shard_order rank a run must be resumed with the same "
                              "number of processes: expected %" PRId64 ", found %d",
                              path, ranks, feed->settings.ranks);
         }

@@ -115,6 +115,7 @@ static enum berth_status read_tokenizer(struct model_files *files,
     } else {
         TRY(vocabulary_check_rules(files->vocab_path, &files->rules, error));
     }
+    files->max_length = inputs.max_length;
     apply_settings(config, &files->rules);
     const struct tokenizer_options options = options_of(config, &files->rules, &inputs, file);
     return tokenizer_open_memory(files->vocab_path, file->bytes, file->length, &options,
@@ -160,7 +161,7 @@ static enum berth_status compare_words(const struct model_files *files,
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "%s has other words than %s, the vocabulary of the checkpoint; use "
-                           "that one, or start from the weights alone with --model",
+                           "that one, or start from the weights alone with model_name_or_path",
                            files->vocab_path, other->vocab_path);
 }
 
@@ -203,7 +204,7 @@ void inputs_warn_of_casing(const struct tokenizer *tokenizer, const char *vocab_
     if (capitals * CAPITALS_LIMIT > all) {
         log_warning(log,
                     "texts are converted to lower case, but %zu of the %zu entries of %s have "
-                    "capital letters; if the model is cased, use --do_lower_case false",
+                    "capital letters; if the model is cased, use do_lower_case false",
                     capitals, all, vocab_path);
     }
 }
@@ -283,7 +284,7 @@ enum berth_status inputs_fit_length(struct berth_config *config, const struct le
                          " of %s; use at most that many tokens",
                          config->max_seq_length, positions, limits->source);
     }
-    if (limits->usual < INT64_MAX) {
+    if (limits->usual < LENGTH_OF_MODEL) {
         log_note(log,
                  "max_seq_length: %" PRId64 " instead of %" PRId64
                  ", the number of positions of %s",
@@ -297,7 +298,10 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
                                         const char *source) {
     const int is_free = files->table.head == PARAM_HEAD_PRETRAINING;
     if (files->sentence.found) {
-        usual = files->sentence.max_length > 0 ? files->sentence.max_length : INT64_MAX;
+        usual = files->sentence.max_length > 0 ? files->sentence.max_length : LENGTH_OF_MODEL;
+    }
+    if (usual == LENGTH_OF_MODEL && files->max_length > 0) {
+        usual = files->max_length;
     }
     return (struct length_limits){.usual = usual,
                                   .positions =
@@ -369,8 +373,7 @@ static enum berth_status leave_out_vocabulary(struct model_files *files,
                                               const struct berth_config *config, const char *folder,
                                               const struct berth_log *log,
                                               struct berth_error *error) {
-    log_note(log,
-             "%s: no such file: the result will have no vocabulary; --vocab_file FILE adds one",
+    log_note(log, "%s: no such file: the result will have no vocabulary; vocab_file FILE adds one",
              files->vocab_path);
     memory_free(files->vocab_path);
     files->vocab_path = NULL;
@@ -542,8 +545,8 @@ static void report_weights(const struct folder_report *report, const struct weig
             log_note(log, "model: newly initialised, to be trained: %s", names);
         } else {
             log_warning(log,
-                        "model: %s has no %s; random values are used instead, and the output is "
-                        "meaningless until the model is fine-tuned",
+                        "model: %s lacks %s; random values are used instead, and the output is "
+                        "meaningless",
                         folder, names);
         }
     }
@@ -566,10 +569,9 @@ static enum berth_status check_strict(const struct folder_report *report,
         return BERTH_OK;
     }
     join_names(list, names);
-    return error_set(error, BERTH_BAD_DATA, "%s: %s for %s: %s; omit --strict to continue anyway",
-                     origin->folder,
-                     report->missing != NULL ? "missing tensors" : "unexpected tensors",
-                     origin->title, names);
+    return error_set(
+        error, BERTH_BAD_DATA, "%s: %s for %s: %s; omit strict to continue anyway", origin->folder,
+        report->missing != NULL ? "missing tensors" : "unexpected tensors", origin->title, names);
 }
 
 enum berth_status model_files_load(const struct model_files *files, const char *folder,
@@ -597,6 +599,31 @@ enum berth_status model_files_load(const struct model_files *files, const char *
     }
     folder_report_done(&report);
     return status;
+}
+
+enum berth_status model_files_require_head(const struct model_files *files,
+                                           const struct berth_config *config, const char *folder,
+                                           struct berth_error *error) {
+    const struct param_head_row *head = param_head_row(files->table.head);
+    struct berth_error failure = {.status = BERTH_OK};
+    char names[256], *missing = NULL;
+    if (config->allow_new_head) {
+        return BERTH_OK;
+    }
+    enum berth_status status =
+        folder_find_missing(folder, &files->shape, &files->table, &missing, &failure);
+    if (status == BERTH_NO_INPUT && config->dry_run) {
+        return BERTH_OK; // find_norms has said so
+    }
+    if (missing != NULL) {
+        join_names(missing, names);
+        status = error_set(&failure, BERTH_CONFIG,
+                           "%s lacks %s, the head of %s; train one with `%s` (for tests, "
+                           "allow_new_head computes with random values)",
+                           folder, names, head->title, head->trained_by);
+        memory_free(missing);
+    }
+    return status == BERTH_OK ? BERTH_OK : error_copy(error, &failure);
 }
 
 enum berth_status model_files_initialise(const struct model_files *files,

@@ -23,6 +23,7 @@ struct model_files {
     struct tokenizer *tokenizer; // NULL: pre-training without a vocabulary
     char *vocab_path;            // NULL: likewise
     struct text_rules rules;     // rules with which the tokenizer was opened
+    int64_t max_length;          // tokens of a text, as the tokenizer's settings say; 0: nothing
     int strict;                  // the weights must be exactly the model's tensors
     struct sentence sentence;    // of a model of embeddings; else not found
 };
@@ -58,6 +59,13 @@ enum berth_status model_files_merge(struct model_files *files, const struct json
 enum berth_status model_files_load(const struct model_files *files, const char *folder,
                                    uint64_t seed, const struct berth_log *log, struct state *state,
                                    struct berth_error *error);
+
+// BERTH_CONFIG, naming the tensors and the command that trains them, if the weights of `folder`
+// lack some of the head, unless the caller allows a new one or tries a job without weights
+// (dry_run).
+enum berth_status model_files_require_head(const struct model_files *files,
+                                           const struct berth_config *config, const char *folder,
+                                           struct berth_error *error);
 
 // Initialises the weights of a new model from the seed.
 enum berth_status model_files_initialise(const struct model_files *files,
@@ -99,8 +107,9 @@ enum berth_status inputs_find_tokenizer(const struct berth_config *config,
                                         struct tokenizer **tokenizer, struct berth_error *error);
 
 // The default of max_seq_length if the setting was not given by name and has its default value:
-// `usual` (0: the option's default; INT64_MAX: the number of positions), but at most `positions`. A
-// reduction is logged.
+// `usual` (0: the option's default; LENGTH_OF_MODEL: as many tokens as the tokenizer's settings
+// say, or the number of positions), but at most `positions`. A reduction is logged.
+#define LENGTH_OF_MODEL INT64_MAX
 struct length_limits {
     int64_t usual, positions;
     const char *source; // owner of the positions, for messages

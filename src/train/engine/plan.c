@@ -207,9 +207,9 @@ static void print_sizes(const struct plan_args *args, unsigned sizes, int64_t se
         const char *option;
         int64_t value; // 0: is not named
     } parts[] = {
-        {"--per_device_train_batch_size", sizes & SIZE_MICRO ? sequences : 0},
-        {"--train_batch_size", sizes & SIZE_MICRO ? sequences * args->update_factor : 0},
-        {"--predict_batch_size", sizes & SIZE_PREDICT ? sequences : 0},
+        {"per_device_train_batch_size", sizes & SIZE_MICRO ? sequences : 0},
+        {"train_batch_size", sizes & SIZE_MICRO ? sequences * args->update_factor : 0},
+        {"predict_batch_size", sizes & SIZE_PREDICT ? sequences : 0},
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -227,7 +227,7 @@ static void advise(const struct plan_args *args, const struct plan_limits *limit
     const unsigned all = (args->shape->train.tokens > 0 ? SIZE_MICRO : 0u) |
                          (args->shape->infer.tokens > 0 ? SIZE_PREDICT : 0u);
     const char *also =
-        fits_checkpointing(args, limits) ? ", and so would --gradient_checkpointing" : "";
+        fits_checkpointing(args, limits) ? ", and so would gradient_checkpointing" : "";
     char sizes[SIZES_SIZE];
     int64_t fit = 0;
     for (unsigned some = SIZE_MICRO; some <= all && fit == 0; some++) {
@@ -237,7 +237,7 @@ static void advise(const struct plan_args *args, const struct plan_limits *limit
     if (fit > 0) {
         snprintf(text, ADVICE_SIZE, "%s would fit%s", sizes, also);
     } else if (all & SIZE_MICRO && args->group > 1) {
-        snprintf(text, ADVICE_SIZE, "a smaller --negatives_batch needs less%s", also);
+        snprintf(text, ADVICE_SIZE, "a smaller negatives_batch needs less%s", also);
     } else {
         print_sizes(args, all, 1, sizes);
         snprintf(text, ADVICE_SIZE, "not even %s would fit: use a smaller model or fewer threads",

@@ -84,15 +84,14 @@ enum berth_status range_exchange_init(struct range_exchange *exchange, struct co
         return BERTH_OK;
     }
     if (setup->mode == RANGE_EXCHANGE_MIRRORED) {
-        (void)snprintf(exchange->mirror_reason, sizeof exchange->mirror_reason,
-                       "--gpu_exchange mpi");
+        (void)snprintf(exchange->mirror_reason, sizeof exchange->mirror_reason, "gpu_exchange mpi");
     } else {
         exchange->is_direct = open_peers(exchange);
     }
     if (setup->mode == RANGE_EXCHANGE_DIRECT && !exchange->is_direct) {
         return error_set(error, BERTH_UNAVAILABLE,
-                         "--gpu_exchange nccl: %s: install NCCL, give each rank a GPU of its own, "
-                         "or use --gpu_exchange auto",
+                         "gpu_exchange nccl: %s: install NCCL, give each rank a GPU of its own, "
+                         "or use gpu_exchange auto",
                          exchange->mirror_reason);
     }
     return exchange->is_direct ? BERTH_OK : open_mirror(exchange, setup->elements, error);

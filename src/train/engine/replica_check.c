@@ -329,7 +329,7 @@ void replica_check_done(struct replica_check *check) {
 
 #define ADVICE                                                                                     \
     "this is silent corruption by memory or a processor; the last checkpoint is good: take the "   \
-    "host out of service and resume with --resume_from_checkpoint auto"
+    "host out of service and resume with resume_from_checkpoint auto"
 
 enum { LOCATION_SIZE = 128 };
 

@@ -20,11 +20,10 @@
 // The decoder of the masked tokens multiplies with the word table, in the compute dtype.
 static enum berth_status check_int8(const struct predictor *predictor, struct berth_error *error) {
     return predictor->state.is_int8 && param_head_decodes(predictor->files.table.head)
-               ? error_set(
-                     error, BERTH_CONFIG,
-                     "--precision int8: %s predicts words, which needs the word table in fp32 "
-                     "or bf16; use --precision bf16",
-                     param_head_row(predictor->files.table.head)->title)
+               ? error_set(error, BERTH_CONFIG,
+                           "precision int8: %s predicts words, which needs the word table in fp32 "
+                           "or bf16; use precision bf16",
+                           param_head_row(predictor->files.table.head)->title)
                : BERTH_OK;
 }
 
@@ -33,11 +32,12 @@ static enum berth_status open_alone(struct predictor *predictor, struct berth_co
                                     const struct predictor_kind *kind, const struct berth_log *log,
                                     struct berth_error *error) {
     if (config->model_name_or_path == NULL) {
-        return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
+        return error_set(error, BERTH_USAGE, "model_name_or_path is missing");
     }
     TRY(machine_start_threads(machine_threads(config), error));
     TRY(model_files_open(&predictor->files, config, config->model_name_or_path, kind->head, log,
                          error));
+    TRY(model_files_require_head(&predictor->files, config, config->model_name_or_path, error));
     const struct length_limits limits =
         model_files_limits(&predictor->files, kind->usual_length, config->model_name_or_path);
     TRY(inputs_fit_length(config, &limits, log, error));

@@ -22,7 +22,7 @@ struct predictor {
 
 struct predictor_kind {
     enum param_head head;
-    int64_t usual_length; // of the sequences (struct length_limits); 0: none
+    int64_t usual_length; // of the sequences (struct length_limits)
 };
 
 // Opens files and device of config->model_name_or_path and fits max_seq_length to the model and the

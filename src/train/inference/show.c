@@ -96,7 +96,7 @@ static enum berth_status select_samples(const struct show_args *args, struct sho
     if (all == 0) { // a file has questions, but Keras's rules leave some out
         return error_set(error, BERTH_BAD_DATA,
                          "%s: all its questions are left out by Keras's rules; a larger "
-                         "--max_seq_length than %lld may keep some",
+                         "max_seq_length than %lld may keep some",
                          show->config.predict_file, (long long)show->config.max_seq_length);
     }
     if (first < 0 || first >= all) {
@@ -143,7 +143,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
                                 struct berth_error *error) {
     const struct berth_config *config = &show->config;
     if (config->predict_file == NULL) {
-        return error_set(error, BERTH_USAGE, "--predict_file is missing");
+        return error_set(error, BERTH_USAGE, "predict_file is missing");
     }
     TRY(squad_input_feature_options(config, &show->rules, error));
     note_unused(show, args->log);

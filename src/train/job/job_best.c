@@ -29,7 +29,7 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED,
                          "stopped on request while evaluating the best model; everything is saved: "
-                         "resume with --resume_from_checkpoint auto");
+                         "resume with resume_from_checkpoint auto");
     }
     done->prediction_seconds = timing.seconds;
     done->model_step = done->evaluated_step = job->progress.best_step;

@@ -20,14 +20,14 @@ enum berth_status job_require_start(const struct training_job *job, struct berth
     if (config->phase2 && config->model_name_or_path == NULL) {
         return error_set(
             error, BERTH_CONFIG,
-            "--phase2 continues from a checkpoint of the first phase: name its folder with "
-            "--resume_from_checkpoint DIR, or auto,DIR to continue the second phase if it has a "
+            "phase2 continues from a checkpoint of the first phase: name its folder with "
+            "resume_from_checkpoint DIR, or auto,DIR to continue the second phase if it has a "
             "checkpoint; or name a model to start from its weights alone");
     }
     return pretrains && config->config_file != NULL
                ? BERTH_OK
                : task_need(config->model_name_or_path, "model_name_or_path",
-                           pretrains ? ", or --config_file for random weights" : "", error);
+                           pretrains ? ", or config_file for random weights" : "", error);
 }
 
 // Checked before anything is loaded.
@@ -39,7 +39,7 @@ static enum berth_status check_profile(const struct training_job *job, struct be
         return BERTH_OK;
     }
     if (profile.first == 0) {
-        log_note(&job->log, "profile_output has no effect without --profile");
+        log_note(&job->log, "profile_output has no effect without profile");
         return BERTH_OK;
     }
     const enum berth_status status =
@@ -50,7 +50,7 @@ static enum berth_status check_profile(const struct training_job *job, struct be
 static void note_phases(const struct training_job *job) {
     const struct berth_config *config = &job->config;
     if (config->phase1_end_step > 0 && !config->phase2) {
-        log_note(&job->log, "phase1_end_step has no effect without --phase2");
+        log_note(&job->log, "phase1_end_step has no effect without phase2");
     }
 }
 
@@ -61,7 +61,7 @@ static void note_epochs(const struct training_job *job, const struct berth_confi
         option_name_is_given(typed, "max_steps") &&
         !option_name_is_chosen(typed, "num_train_epochs")) {
         log_note(&job->log,
-                 "max_steps %" PRId64 ": num_train_epochs decides, which is %.10g; --max_steps N "
+                 "max_steps %" PRId64 ": num_train_epochs decides, which is %.10g; max_steps N "
                  "stops after N updates",
                  config->max_steps, config->num_train_epochs);
     }
@@ -72,7 +72,7 @@ static void note_precision(const struct training_job *job) {
     if (job->config.precision == BERTH_PRECISION_AUTO && recipe_is_fp32(recipe, job->task->jobs)) {
         log_note(&job->log,
                  "the program of recipe %s computes in fp32; here it is bf16 if the device has "
-                 "instructions for it (--precision fp32: as in the program)",
+                 "instructions for it (precision fp32: as in the program)",
                  recipe);
     }
 }

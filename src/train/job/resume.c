@@ -43,9 +43,9 @@ static enum berth_status check_foreign(const struct berth_config *config, const 
     return !has_model && !checkpoint_is_in(output_dir)
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "--output_dir %s has a model or checkpoints, and %s is none of them; "
-                           "choose another folder, resume with --resume_from_checkpoint auto, or "
-                           "add --overwrite_output_dir",
+                           "output_dir %s has a model or checkpoints, and %s is none of them; "
+                           "choose another folder, resume with resume_from_checkpoint auto, or "
+                           "set overwrite_output_dir",
                            output_dir, from);
 }
 
@@ -56,8 +56,8 @@ enum berth_status resume_check_unfinished(const struct berth_config *config,
     return !finished || config->overwrite_output_dir
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "--output_dir %s contains a model and no checkpoint to resume from; "
-                           "choose another folder, or add --overwrite_output_dir to overwrite it",
+                           "output_dir %s contains a model and no checkpoint to resume from; "
+                           "choose another folder, or set overwrite_output_dir to overwrite it",
                            config->output_dir);
 }
 
@@ -154,7 +154,7 @@ enum berth_status resume_find(struct resume *resume, const struct berth_config *
                               const struct berth_log *log, struct berth_error *error) {
     const char *name = named(config);
     if (name != NULL && name[0] == '\0') {
-        return error_set(error, BERTH_USAGE, "--resume_from_checkpoint %s names no checkpoint",
+        return error_set(error, BERTH_USAGE, "resume_from_checkpoint %s names no checkpoint",
                          config->resume_from_checkpoint);
     }
     if (name != NULL && config->resume_step >= 0) {

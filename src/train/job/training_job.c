@@ -137,7 +137,7 @@ static enum berth_status settle_unscored(struct training_job *job, struct berth_
                                                : job->task->validation_advice;
     if (job_is_worker(job)) {
         return error_set(error, BERTH_CONFIG,
-                         "--workers independent needs evaluations to choose the best worker, and "
+                         "workers independent needs evaluations to choose the best worker, and "
                          "there is nothing to evaluate on: %s",
                          where);
     }
@@ -186,14 +186,14 @@ static enum berth_status check_head(const struct training_job *job, struct berth
     if (other != NULL) {
         return error_set(error, BERTH_CONFIG,
                          "%s is a checkpoint of a %s; name a checkpoint of the same task, or start "
-                         "from its weights with --model",
+                         "from its weights with model_name_or_path",
                          job->resume.folder, other);
     }
     return !job->train.new_head
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "%s: its classes are not those of %s; resume with the same labels, or "
-                           "start from its weights with --model",
+                           "start from its weights with model_name_or_path",
                            job->resume.folder, job->train.path);
 }
 
@@ -216,7 +216,7 @@ static void warn_of_useless_training(const struct training_job *job) {
         log_warning(&job->log,
                     "the learning rate of every update is 0, so nothing will be trained: schedule "
                     "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
-                    ", learning_rate %g; --schedule constant has no warm-up",
+                    ", learning_rate %g; schedule constant has no warm-up",
                     config->schedule, updates, job->schedule.warmup_steps, config->learning_rate);
     }
 }
@@ -450,7 +450,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
 
 // Rank 0 only: checks the output folder and finds what to resume from.
 static enum berth_status check_output_folder(struct training_job *job, struct berth_error *error) {
-    const char *otherwise = ", or resume with --resume_from_checkpoint auto";
+    const char *otherwise = ", or resume with resume_from_checkpoint auto";
     TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
         TRY(lock_output(job, error));
@@ -530,7 +530,7 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
 static enum berth_status make_output(struct training_job *job, struct berth_error *error) {
     if (job->lock.descriptor < 0) {
         TRY(lock_output(job, error));
-        TRY(output_check(&job->config, ", or resume with --resume_from_checkpoint auto", error));
+        TRY(output_check(&job->config, ", or resume with resume_from_checkpoint auto", error));
     }
     TRY(copy_tokenizer(job, error));
     return run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error);
@@ -540,7 +540,7 @@ static enum berth_status open_log(struct training_job *job, struct berth_error *
     const struct run_log_settings settings = {
         .next = job->log, .report = job->config.report, .report_every = job->config.report_every};
     if (job->config.report_every > 0 && job->config.report == NULL && !job_is_worker(job)) {
-        log_note(&job->log, "report_every has no effect without --report");
+        log_note(&job->log, "report_every has no effect without report");
     }
     if (job_is_first(job)) {
         TRY(run_log_open(&settings, &job->run_log, error));

@@ -439,8 +439,8 @@ static enum berth_status interrupted_after_save(const struct run *run, struct be
         return interrupted(run, "", "no update was done", error);
     }
     if (run->saved_step == run->progress->step) {
-        return interrupted(run, "; everything is saved",
-                           "resume with --resume_from_checkpoint auto", error);
+        return interrupted(run, "; everything is saved", "resume with resume_from_checkpoint auto",
+                           error);
     }
     return interrupted(run, "; this update could not be saved", restart_advice(run, advice), error);
 }
@@ -497,7 +497,7 @@ static enum berth_status end_here(struct run *run, struct berth_error *error) {
                  "; the result is the model of this update%s",
                  run->pause_step, loop_end(loop),
                  loop->config->skip_checkpoint ? ""
-                                               : ", and --resume_from_checkpoint auto continues");
+                                               : ", and resume_from_checkpoint auto continues");
     }
     return BERTH_OK;
 }

@@ -70,13 +70,13 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
     const struct comm *comm = worker->comm;
     if (is_first(worker)) {
         TRY(output_check(
-            given, option_resumes(given) ? NULL : ", or resume with --resume_from_checkpoint auto",
+            given, option_resumes(given) ? NULL : ", or resume with resume_from_checkpoint auto",
             error));
         TRY(overwrites(given) ? leftovers_check(given, error) : BERTH_OK);
         TRY(given->report != NULL ? html_check_output(given->report, error) : BERTH_OK);
     }
     if (given->seed > INT64_MAX - comm->rank) {
-        return error_set(error, BERTH_CONFIG, "--seed %" PRId64 " leaves no seed for worker %d",
+        return error_set(error, BERTH_CONFIG, "seed %" PRId64 " leaves no seed for worker %d",
                          given->seed, comm->rank);
     }
     worker->folder = worker_folder(given->output_dir, comm->rank);
@@ -183,7 +183,7 @@ static enum berth_status report_alone(struct worker *worker, const struct berth_
                            row->error.message)
                : error_set(error, lost->status,
                            "worker %d has finished in %s, but no best worker was chosen: %s; "
-                           "resume all with --resume_from_checkpoint auto",
+                           "resume all with resume_from_checkpoint auto",
                            rank, worker->folder, lost->message);
 }
 

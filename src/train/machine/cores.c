@@ -290,9 +290,10 @@ enum berth_status cores_divide(struct comm *comm, int requested, const struct be
     }
     const cpu_set_t part = choose_processors(&sharing);
     bind_threads(&part, CPU_COUNT(&part));
-    log_note(log,
-             "%d ranks of this host may run on the same %d processors and divide them: this one "
-             "uses %d (--threads, OMP_NUM_THREADS or the launcher's binding override this)",
-             sharing.count, CPU_COUNT(&sharing.own), CPU_COUNT(&part));
+    log_note(
+        log,
+        "%d ranks of this host may run on the same %d processors and divide them: this one "
+        "uses %d (the setting threads, OMP_NUM_THREADS or the launcher's binding override this)",
+        sharing.count, CPU_COUNT(&sharing.own), CPU_COUNT(&part));
     return BERTH_OK;
 }

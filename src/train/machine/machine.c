@@ -128,7 +128,7 @@ static enum berth_status fit_stacks(int threads, struct berth_error *error) {
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "%d threads need %" PRIu64 " MiB for their stacks and %s leaves %" PRIu64
-                           " MiB; --threads %" PRIu64 " would fit",
+                           " MiB; threads %" PRIu64 " would fit",
                            threads, each * missing >> 20, process_limits[0].name, space >> 20,
                            running + space / each);
 }
@@ -143,7 +143,7 @@ enum berth_status machine_start_threads(int threads, struct berth_error *error) 
     if (startable < threads) {
         return error_set(error, BERTH_CONFIG,
                          "only %d of %d threads can be started: raise the limit (ulimit -u, or the "
-                         "cgroup's limit of processes), or use fewer --threads",
+                         "cgroup's limit of processes), or use fewer threads",
                          startable, threads);
     }
     if (remaining_under_limit(0) != UINT64_MAX) {
@@ -274,7 +274,7 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
         status = error_set(
             error, BERTH_CONFIG,
             "the device is %s, but %s on rank 0, so their sums would differ; name a device that "
-            "all ranks have (--device), or start ranks only on hosts that have it",
+            "all ranks have, or start ranks only on hosts that have it",
             device->name, first);
     }
     return comm_settle(comm, status, error);
@@ -335,10 +335,9 @@ static enum berth_status check_dtype(const struct berth_config *config, const st
                                      enum dtype dtype, struct berth_error *error) {
     return (device->dtypes >> dtype & 1) != 0
                ? BERTH_OK
-               : error_set(
-                     error, BERTH_CONFIG,
-                     "--precision %s: the device %s does not support it; use --precision auto",
-                     precisions[config->precision].name, device->name);
+               : error_set(error, BERTH_CONFIG,
+                           "precision %s: the device %s does not support it; use precision auto",
+                           precisions[config->precision].name, device->name);
 }
 
 // bf16 if it is fast on the devices of all ranks, else fp32: ranks that compute in different types
@@ -370,8 +369,8 @@ enum berth_status machine_compute_dtype(struct berth_config *config, struct comm
     *compute = precisions[config->precision].dtype;
     if (config->precision == BERTH_INT8) {
         return error_set(error, BERTH_CONFIG,
-                         "--precision int8 is only for prediction: train in fp32 or bf16, then "
-                         "predict, answer or embed with --precision int8");
+                         "precision int8 is only for prediction: train in fp32 or bf16, then "
+                         "predict, answer or embed with precision int8");
     }
     return check_dtype(config, device, *compute, error);
 }
@@ -386,8 +385,7 @@ enum berth_status machine_inference_dtype(struct berth_config *config, struct co
     // Only in host memory: model/int8.c quantizes words and chooses wide columns on the host.
     return device->is_host
                ? check_dtype(config, device, DTYPE_I8, error)
-               : error_set(
-                     error, BERTH_CONFIG,
-                     "--precision int8: the device %s does not support it; use --precision auto",
-                     device->name);
+               : error_set(error, BERTH_CONFIG,
+                           "precision int8: the device %s does not support it; use precision auto",
+                           device->name);
 }

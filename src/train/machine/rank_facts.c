@@ -96,7 +96,7 @@ static enum berth_status report_mismatch(const struct comm *comm, const struct f
                                          const struct fact *first, struct berth_error *error) {
     const int has_source = *own->source != '\0';
     return error_set(error, has_source ? BERTH_BAD_DATA : BERTH_CONFIG,
-                     "rank %d (host %s): %s%s%s%s is %s, but %s on rank 0 (host %s%s%s): it must "
+                     "rank %d on host %s: %s%s%s%s is %s, but %s on rank 0 (host %s%s%s): it must "
                      "be the same in all processes of a job; compare their command lines and the "
                      "files named there",
                      comm->rank, comm->host_names[comm->rank], own->name, has_source ? " (" : "",

@@ -56,7 +56,7 @@ enum berth_status loss_scale_settle(struct loss_scale *scale, const struct berth
         return BERTH_OK;
     }
     if (config->init_loss_scale < config->min_loss_scale) {
-        return error_set(error, BERTH_CONFIG, "--init_loss_scale %g is below --min_loss_scale %g",
+        return error_set(error, BERTH_CONFIG, "init_loss_scale %g is below min_loss_scale %g",
                          config->init_loss_scale, config->min_loss_scale);
     }
     if (!scale->restored) {

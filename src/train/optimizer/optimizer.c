@@ -99,11 +99,11 @@ enum berth_status optimizer_settle(struct berth_config *config, struct berth_err
     if (!config->adam_w_mode && !row->has_adam_w_mode) {
         return error_set(
             error, BERTH_CONFIG,
-            "--adam_w_mode false applies only to the optimizers adam and adamw, not to %s",
+            "adam_w_mode false applies only to the optimizers adam and adamw, not to %s",
             row->name);
     }
     if (config->min_coeff > config->max_coeff) {
-        return error_set(error, BERTH_CONFIG, "--min_coeff %g is above --max_coeff %g",
+        return error_set(error, BERTH_CONFIG, "min_coeff %g is above max_coeff %g",
                          config->min_coeff, config->max_coeff);
     }
     config->optimizer = row->name;
@@ -196,14 +196,14 @@ enum berth_status optimizer_check(const struct optimizer *optimizer,
         }
         if (found == table->count) {
             return error_set(error, BERTH_CONFIG,
-                             "--no_decay: no parameter has \"%.*s\" in its name; `berth inspect` "
+                             "no_decay: no parameter has \"%.*s\" in its name; `berth inspect` "
                              "lists the names",
                              (int)length, pattern);
         }
     }
     return optimizer->frozen.layers <= table->layer_count
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "--freeze_layers %lld: the model has %lld layers",
+               : error_set(error, BERTH_CONFIG, "freeze_layers %lld: the model has %lld layers",
                            (long long)optimizer->frozen.layers, (long long)table->layer_count);
 }
 

@@ -453,7 +453,7 @@ static enum berth_status read_numbers(struct progress *progress,
     if (format < 1) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: expected the state of a run of Berth, found no \"format_version\"; "
-                         "to start from the weights alone, name the folder with --model",
+                         "to start from the weights alone, name the folder with model_name_or_path",
                          path);
     }
     if (format > HISTORY_FORMAT) {
@@ -544,7 +544,7 @@ static enum berth_status check_phase(const struct progress *found,
     int64_t first = in_second ? found->phase_start : found->step;
     if (!config->phase2 && in_second) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: the run to resume is in its second phase; add --phase2", path);
+                         "%s: the run to resume is in its second phase; add phase2", path);
     }
     if (config->phase2 && config->phase1_end_step > 0 && config->phase1_end_step != first) {
         return error_set(error, BERTH_CONFIG,

@@ -96,10 +96,10 @@ static enum berth_status check_evaluations(const struct berth_config *config,
     if (needing == NULL || config->evaluate_every_epoch || config->eval_steps != 0) {
         return BERTH_OK;
     }
-    return error_set(error, BERTH_CONFIG, "--%s needs evaluations before the end: %s", needing,
+    return error_set(error, BERTH_CONFIG, "%s needs evaluations before the end: %s", needing,
                      is(config->eval_strategy, "no")
-                         ? "omit --eval_strategy no"
-                         : "set --eval_steps or --evaluate_every_epoch true");
+                         ? "omit eval_strategy no"
+                         : "set eval_steps or evaluate_every_epoch true");
 }
 
 // Notes a combination that the Trainer refuses.
@@ -141,16 +141,15 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
         log_note(log, "steps_this_run saves nothing with skip_checkpoint: the run cannot go on");
     }
     if (!strategy_has_checkpoints(config) && config->load_best_model_at_end) {
-        return error_set(error, BERTH_CONFIG, "--load_best_model_at_end needs checkpoints: omit %s",
-                         is(config->save_strategy, "no") ? "--save_strategy no"
-                                                         : "--skip_checkpoint");
+        return error_set(error, BERTH_CONFIG, "load_best_model_at_end needs checkpoints: omit %s",
+                         is(config->save_strategy, "no") ? "save_strategy no" : "skip_checkpoint");
     }
     TRY(check_evaluations(config, error));
     if (config->early_stopping_patience == 0) {
         note_unused(config, "early_stopping_threshold", "early_stopping_patience 0", log);
     } else if (!config->load_best_model_at_end) {
         log_note(log, "early_stopping_patience: the result is the model at which the run stops; "
-                      "--load_best_model_at_end uses the best one");
+                      "load_best_model_at_end uses the best one");
     }
     return BERTH_OK;
 }
@@ -183,7 +182,7 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
     const char *needing = needs_evaluations(config);
     if (needing != NULL) {
         return error_set(error, BERTH_CONFIG,
-                         "--%s needs evaluations, and there is nothing to "
+                         "%s needs evaluations, and there is nothing to "
                          "evaluate on: %s",
                          needing, where);
     }
@@ -218,8 +217,8 @@ static enum berth_status unknown_metric(const char *name, const struct task_scor
         words_add(known, sizeof known, "loss");
     }
     return error_set(error, BERTH_CONFIG,
-                     "--metric_for_best_model %s: the evaluation has no such score; it has %s",
-                     name, known);
+                     "metric_for_best_model %s: the evaluation has no such score; it has %s", name,
+                     known);
 }
 
 static enum berth_status find_metric(const char *name, const struct task_score *score,

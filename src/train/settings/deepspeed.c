@@ -112,7 +112,7 @@ static void note_clipping(const struct reading *r) {
     if (!has_key(r, "gradient_clipping") && !is_given(r, "max_grad_norm")) {
         log_note(r->log,
                  "%s: no gradient_clipping: no clipping, as in DeepSpeed before 0.19.3; later "
-                 "versions clip to 1, as --max_grad_norm 1 does",
+                 "versions clip to 1, as max_grad_norm 1 does",
                  r->path);
     }
 }
@@ -257,7 +257,7 @@ static enum berth_status find_schedule(const struct reading *r,
     }
     return error_set(error, BERTH_CONFIG,
                      "%s: key \"scheduler.type\": \"%s\" is not available; expected WarmupLR, "
-                     "WarmupDecayLR or WarmupCosineLR (or omit it and use --schedule)",
+                     "WarmupDecayLR or WarmupCosineLR (or omit it and use schedule)",
                      r->path, type != NULL ? type : "");
 }
 
@@ -288,7 +288,7 @@ static enum berth_status apply_no_schedule(struct reading *r, struct berth_error
         return BERTH_OK;
     }
     log_note(r->log,
-             "%s: no scheduler: the learning rate stays constant, as in DeepSpeed; --schedule NAME "
+             "%s: no scheduler: the learning rate stays constant, as in DeepSpeed; schedule NAME "
              "chooses another",
              r->path);
     return set_row(r, "schedule", "scheduler.type", "constant", error);
@@ -392,7 +392,7 @@ static enum berth_status apply_loss_scale(struct reading *r, struct berth_error 
     const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
     if (r->config->precision == BERTH_BF16) {
         log_note(r->log,
-                 "%s: fp16 runs as bf16, because --device names no GPU, with the loss scaling of "
+                 "%s: fp16 runs as bf16, because device names no GPU, with the loss scaling of "
                  "the file",
                  r->path);
     }
@@ -427,7 +427,7 @@ static enum berth_status apply_precision(struct reading *r, struct berth_error *
     if (!half && !brain && has_auto_precision(r)) {
         log_note(r->log,
                  "%s: precision is \"auto\": the run's own, %s, without loss scaling unless "
-                 "--loss_scale asks for it",
+                 "loss_scale asks for it",
                  r->path, names[r->config->precision]);
         return BERTH_OK;
     }

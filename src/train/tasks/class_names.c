@@ -311,7 +311,7 @@ static enum berth_status parse_weights(double *weights, const struct class_names
     return rest != NULL && count == names->count
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "--class_weights: expected \"balanced\" or %zu numbers above 0, one for "
+                           "class_weights: expected \"balanced\" or %zu numbers above 0, one for "
                            "each class (\"%s\" first), found \"%s\"",
                            names->count, names->list[0], text);
 }

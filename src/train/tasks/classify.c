@@ -20,7 +20,7 @@
 
 static enum berth_status check_own(const struct berth_config *config, enum task_use use,
                                    struct berth_error *error) {
-    static const char or_task[] = "; name it, or a task of GLUE with --task_name";
+    static const char or_task[] = "; name it, or a task of GLUE with task_name";
     const int needs_label = use == TASK_TRAIN && config->text_column != NULL;
     TRY(task_need_file(config, use, or_task, error));
     if (config->text_pair_column != NULL) {
@@ -39,7 +39,7 @@ static enum berth_status check_settings(const struct berth_config *config, enum 
     return config->data_dir != NULL || task_file(config, use) != NULL
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "--data_dir is missing, the folder with the files of %s; `berth fetch "
+                           "data_dir is missing, the folder with the files of %s; `berth fetch "
                            "%s` downloads %s",
                            task->title, task->source,
                            strstr(task->source, ".zip") != NULL ? "them as an archive to unpack"
@@ -180,11 +180,11 @@ static enum pair_target target_of(const struct task_open *args) {
 }
 
 // How messages about the labels in the user's own files end.
-#define ANOTHER_COLUMN "; --label_column names another column"
+#define ANOTHER_COLUMN "; label_column names another column"
 static const char *const label_remedies[] = {
     [TASK_TRAIN] = ANOTHER_COLUMN,
     [TASK_VALIDATE] = ANOTHER_COLUMN,
-    [TASK_PREDICT] = ("; `berth predict classify` with --text_column and without --label_column "
+    [TASK_PREDICT] = ("; `berth predict classify` with text_column and without label_column "
                       "predicts without labels")};
 
 static enum berth_status settings_of(const struct classify *own, const struct classify_part *part,
@@ -214,7 +214,7 @@ static enum berth_status check_types(const struct classify *own, const struct pa
         "%s: column %s has second texts, but with type_vocab_size %" PRId64
         " the model cannot distinguish them from the first; use a model with type_vocab_size 2%s",
         dataset->name, dataset->text_pair_column, files->shape.type_vocab_size,
-        own->task == NULL ? ", or --text_column without --text_pair_column" : "");
+        own->task == NULL ? ", or text_column without text_pair_column" : "");
 }
 
 // Refuses pairs, chosen by the names of the columns, of which one column holds the model's labels:
@@ -236,7 +236,7 @@ static enum berth_status check_choice(const struct classify *own,
                : error_set(
                      error, BERTH_CONFIG,
                      "%s: column %s, chosen by name as a text, holds the model's labels; name "
-                     "the columns with --text_column and --label_column",
+                     "the columns with text_column and label_column",
                      dataset->name,
                      texts == dataset->count ? dataset->text_column : dataset->text_pair_column);
 }
@@ -277,7 +277,7 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     if (part->dataset.empty_label_column != NULL) {
         log_note(args->log,
                  "%s: %s holds no labels, only empty ones, null or -1: predicted without scores; "
-                 "--label_column names another column",
+                 "label_column names another column",
                  part->path, part->dataset.empty_label_column);
     }
     if (limit > 0 && (size_t)limit < part->dataset.count) {
@@ -398,7 +398,7 @@ const struct task task_classify = {.name = "classify",
                                    .predicts_separately = 1,
                                    .head = PARAM_HEAD_CLASS,
                                    .has_loss = 1,
-                                   .validation_advice = "name a table with --validation_file",
+                                   .validation_advice = "name a table with validation_file",
                                    .defaults = JOB_FINETUNE_CLASSIFY,
                                    .settle = settle,
                                    .has_validation = has_validation,

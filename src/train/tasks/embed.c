@@ -81,7 +81,7 @@ static void settle_pooling(const struct task_open *args) {
 
 static enum berth_status refuse_loss(const struct embed *own, const char *loss,
                                      const char *expected, struct berth_error *error) {
-    return error_set(error, BERTH_CONFIG, "--embedding_loss %s: expected %s, found %s in %s", loss,
+    return error_set(error, BERTH_CONFIG, "embedding_loss %s: expected %s, found %s in %s", loss,
                      expected,
                      own->examples.has_scores   ? "pairs with scores"
                      : own->examples.texts == 3 ? "triplets"
@@ -410,7 +410,7 @@ const struct task task_embed = {.name = "embed",
                                 .jobs = JOB_FINETUNE_EMBED,
                                 .defaults = JOB_FINETUNE_EMBED,
                                 .head = PARAM_HEAD_EMBEDDING,
-                                .validation_advice = "name a table with --validation_file",
+                                .validation_advice = "name a table with validation_file",
                                 .settle = settle,
                                 .has_validation = has_validation,
                                 .own_size = sizeof(struct embed),

@@ -45,13 +45,12 @@ static enum berth_status has_validation(const struct berth_config *config, int *
     *answer |= holds_out;
     return !holds_out || config->train_file == NULL || !path_is_fifo(config->train_file)
                ? BERTH_OK
-               : error_set(
-                     error, BERTH_USAGE,
-                     "--train_file %s is a FIFO, which can be read only once, but it would be "
-                     "read again for the %" PRId64 " %% of its lines that are held out; name "
-                     "a file, other text with --validation_file, or use "
-                     "--validation_split_percentage 0",
-                     config->train_file, config->validation_split_percentage);
+               : error_set(error, BERTH_USAGE,
+                           "train_file %s is a FIFO, which can be read only once, but it would be "
+                           "read again for the %" PRId64 " %% of its lines that are held out; name "
+                           "a file, other text with validation_file, or use "
+                           "validation_split_percentage 0",
+                           config->train_file, config->validation_split_percentage);
 }
 
 // --- sets ---------------------------------------------------------------------------------------
@@ -85,8 +84,8 @@ static enum berth_status refuse_empty(const struct task_open *args, const struct
     const struct berth_config *config = args->config;
     if (first == end) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: --validation_split_percentage %" PRId64
-                         " leaves no line %s; choose another, or name text with --validation_file",
+                         "%s: validation_split_percentage %" PRId64
+                         " leaves no line %s; choose another, or name text with validation_file",
                          part->path, part->percent,
                          part->is_held_out ? "to evaluate on" : "to train on");
     }
@@ -96,9 +95,9 @@ static enum berth_status refuse_empty(const struct task_open *args, const struct
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: lines %zu to %zu: fewer than the %" PRId64
-                     " tokens of a sequence; use a smaller --max_seq_length or --line_by_line%s",
+                     " tokens of a sequence; use a smaller max_seq_length or line_by_line%s",
                      part->path, first + 1, end, config->max_seq_length,
-                     part->percent > 0 ? ", or another --validation_split_percentage" : "");
+                     part->percent > 0 ? ", or another validation_split_percentage" : "");
 }
 
 static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
@@ -271,8 +270,8 @@ const struct task task_mlm = {.name = "mlm",
                               .head = PARAM_HEAD_MASKED,
                               .has_loss = 1,
                               .validation_advice =
-                                  "name text with --validation_file, or hold out lines of "
-                                  "train_file with --validation_split_percentage",
+                                  "name text with validation_file, or hold out lines of "
+                                  "train_file with validation_split_percentage",
                               .settle = settle,
                               .has_validation = has_validation,
                               .own_size = sizeof(struct mlm),

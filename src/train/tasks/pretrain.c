@@ -44,7 +44,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return config->input_dir != NULL || config->eval_dir != NULL
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "missing option --eval_dir (or --input_dir, whose files with \"test\" "
+                           "missing option eval_dir (or input_dir, whose files with \"test\" "
                            "in their names are used)");
 }
 
@@ -166,7 +166,7 @@ static enum berth_status fill_held_out(struct pretrain *own, const struct task_o
     if (own->shards.sequences == 0) {
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no sequence in files with \"test\" in their names; name held-out "
-                         "shards with --eval_dir",
+                         "shards with eval_dir",
                          set->path);
     }
     TRY(check_positions(&own->shards, shape, error));
@@ -279,7 +279,7 @@ const struct task task_pretrain = {.name = "pretrain",
                                    .has_loss = 1,
                                    .validation_advice =
                                        "no file of input_dir has \"test\" in its name; "
-                                       "name shards with --eval_dir",
+                                       "name shards with eval_dir",
                                    .settle = settle,
                                    .has_validation = has_validation,
                                    .own_size = sizeof(struct pretrain),

@@ -43,7 +43,7 @@ static void warn_of_version(const struct squad *squad, const char *path,
     if (impossible > 0 && !squad->options.version_2_with_negative) {
         log_warning(log,
                     "%s: %zu of %zu questions have no answer, but every one will be given one; "
-                    "--version_2_with_negative lets the model give none",
+                    "version_2_with_negative lets the model give none",
                     path, impossible, dataset->count);
     }
 }
@@ -250,7 +250,7 @@ const struct task task_squad = {.name = "squad",
                                 .jobs = JOB_FINETUNE,
                                 .defaults = JOB_FINETUNE_SQUAD,
                                 .head = PARAM_HEAD_SPAN,
-                                .validation_advice = "name a file with --validation_file",
+                                .validation_advice = "name a file with validation_file",
                                 .settle = settle,
                                 .has_validation = has_validation,
                                 .own_size = sizeof(struct squad),

@@ -42,7 +42,7 @@ enum berth_status task_need(const char *value, const char *name, const char *oth
                             struct berth_error *error) {
     return value != NULL && value[0] != '\0'
                ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "--%s is missing%s", name, otherwise);
+               : error_set(error, BERTH_USAGE, "%s is missing%s", name, otherwise);
 }
 
 enum berth_status task_has_validation(const struct berth_config *config, const char *expected,

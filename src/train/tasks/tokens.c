@@ -131,13 +131,13 @@ static enum berth_status read_words(struct tokens *own, const struct task_open *
     TRY(tagged_read(task_file(config, args->use), &settings, &own->dataset, error));
     if (own->dataset.empty_tag_column != NULL) {
         log_note(args->log,
-                 "%s: %s holds no tags: predicted without scores; --label_column names another "
+                 "%s: %s holds no tags: predicted without scores; label_column names another "
                  "column",
                  own->dataset.name, own->dataset.empty_tag_column);
     }
     return own->dataset.tags != NULL || args->use == TASK_PREDICT
                ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "--label_column is 0, but %s needs tags",
+               : error_set(error, BERTH_USAGE, "label_column is 0, but %s needs tags",
                            training ? "training" : "an evaluation");
 }
 
@@ -343,7 +343,7 @@ const struct task task_tokens = {.name = "tokens",
                                  .predicts_separately = 1,
                                  .head = PARAM_HEAD_TOKEN,
                                  .has_loss = 1,
-                                 .validation_advice = "name a file of words with --validation_file",
+                                 .validation_advice = "name a file of words with validation_file",
                                  .settle = settle,
                                  .has_validation = has_validation,
                                  .own_size = sizeof(struct tokens),
