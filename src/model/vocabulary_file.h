@@ -19,6 +19,7 @@ struct text_rules {
     int lower_case;
     int strip_accents;          // -1: as lower_case
     int tokenize_chinese_chars; // each ideograph is a word
+    int google_pairs;           // pairs are truncated by Google's rule (data/pairs/pair_features.h)
 };
 extern const struct text_rules text_rules_default; // the rules of an uncased BERT
 

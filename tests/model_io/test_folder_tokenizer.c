@@ -22,7 +22,7 @@ static void make_source(void) {
     scratch_write("source/special_tokens_map.json", "{\"unk_token\": \"<unk>\"}");
 }
 
-static const struct text_rules cased = {0, -1, 1};
+static const struct text_rules cased = {0, -1, 1, 0};
 
 static void copy(const char *source, const char *vocab, const struct text_rules *rules) {
     struct berth_error error;
@@ -684,6 +684,28 @@ static void test_one_type_is_copied(void **state) {
     assert_int_equal(rules.one_type, 1);
 }
 
+// Google's rule for pairs, which transformers does not know, is recorded; the other one is not.
+static void test_the_rule_for_pairs(void **state) {
+    (void)state;
+    struct text_rules rules = cased;
+    make_source();
+    assert_int_equal(file_remove(scratch("source/tokenizer.json"), NULL), BERTH_OK);
+    copy(scratch("source"), NULL, &rules);
+    assert_same_file(scratch("source/tokenizer_config.json"),
+                     scratch("target/tokenizer_config.json"));
+    rules.google_pairs = 1;
+    copy(scratch("source"), NULL, &rules);
+    assert_int_equal(folder_text_rules(scratch("target"), NULL, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.google_pairs, 1);
+    assert_int_equal(dir_remove(scratch("source"), NULL), BERTH_OK);
+    assert_int_equal(rename(scratch("target"), scratch("source")), 0);
+    assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+    rules.google_pairs = 0;
+    copy(scratch("source"), NULL, &rules);
+    assert_int_equal(folder_text_rules(scratch("target"), NULL, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.google_pairs, 0);
+}
+
 static void test_no_vocabulary(void **state) {
     (void)state;
     struct vocabulary_file file = {0};
@@ -696,7 +718,7 @@ static void test_no_vocabulary(void **state) {
 // Other rules do not cost them: tokenizer.json then has the rules that were used.
 static void test_added_tokens_with_other_rules(void **state) {
     (void)state;
-    static const struct text_rules other = {1, 0, 0};
+    static const struct text_rules other = {1, 0, 0, 0};
     struct vocabulary_file file = {0};
     make_source();
     scratch_write("source/tokenizer.json",
@@ -891,6 +913,7 @@ int main(void) {
         SCRATCH_TEST(test_input_rules),
         SCRATCH_TEST(test_decoders),
         SCRATCH_TEST(test_one_type_is_copied),
+        SCRATCH_TEST(test_the_rule_for_pairs),
         SCRATCH_TEST(test_no_vocabulary),
         SCRATCH_TEST(test_added_tokens_with_other_rules),
         SCRATCH_TEST(test_other_classes),

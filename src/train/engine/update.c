@@ -26,14 +26,14 @@ struct update_rules update_rules_of(const struct berth_config *config,
                                     const struct bert_config *shape, enum dtype compute) {
     double hidden = config->hidden_dropout_prob;
     double head = shape->classifier_dropout;
-    hidden = hidden < 0 ? shape->hidden_dropout_prob : hidden;
+    hidden = isnan(hidden) ? shape->hidden_dropout_prob : hidden;
     double attention = config->attention_probs_dropout_prob;
     return (struct update_rules){
         .optimizer = optimizer_of(config),
         .micro_average = config->loss_average != NULL && strcmp(config->loss_average, "micro") == 0,
         .seed = (uint64_t)config->seed,
         .hidden_dropout = hidden,
-        .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
+        .attention_dropout = isnan(attention) ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = head < 0 ? hidden : head,
         .label_smoothing = config->label_smoothing_factor,
         .parts = (int)config->virtual_ranks,

@@ -330,9 +330,10 @@ static const char *value_shown(const struct option_row *row, const char *value) 
     return value[0] != '\0' ? value : "unset";
 }
 
-// Earlier versions recorded the default itself, which tells nothing.
+// Earlier versions recorded the default itself, which tells nothing, or -1 for what is now "auto".
 static int is_unresolved(const struct option_row *row, const char *then) {
-    return row->resolved && strcmp(then, row->default_value) == 0;
+    return (row->resolved && strcmp(then, row->default_value) == 0) ||
+           (row->has_auto && strcmp(then, "-1") == 0);
 }
 
 static enum berth_status check_settings(const struct progress_source *source,

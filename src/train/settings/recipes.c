@@ -100,7 +100,7 @@ static const struct setting google_finetuning[] = {
     {"train_batch_size", "32"},   {"learning_rate", "5e-5"},  {"num_train_epochs", "3"},
     {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},   {"optimizer", "adam_weight_decay"},
     {"schedule", "google"},       {"save_steps", "1000"},     {"predict_batch_size", "8"},
-    {"max_grad_norm", "1"},       {"steps_rule", "examples"},
+    {"max_grad_norm", "1"},       {"steps_rule", "examples"}, {"pair_truncation", "google"},
 };
 
 // The defaults of Intel's launcher.
@@ -114,10 +114,11 @@ static const struct setting intel[] = {
 };
 
 static const struct setting intel_finetuning[] = {
-    {"train_batch_size", "24"},   {"learning_rate", "3e-5"}, {"num_train_epochs", "20"},
-    {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},  {"optimizer", "adam_weight_decay"},
-    {"schedule", "google"},       {"save_steps", "1000"},    {"predict_batch_size", "8"},
-    {"max_grad_norm", "1"},       {"max_seq_length", "512"}, {"steps_rule", "examples"},
+    {"train_batch_size", "24"},    {"learning_rate", "3e-5"}, {"num_train_epochs", "20"},
+    {"warmup_proportion", "0.1"},  {"weight_decay", "0.01"},  {"optimizer", "adam_weight_decay"},
+    {"schedule", "google"},        {"save_steps", "1000"},    {"predict_batch_size", "8"},
+    {"max_grad_norm", "1"},        {"max_seq_length", "512"}, {"steps_rule", "examples"},
+    {"pair_truncation", "google"},
 };
 
 // On its devices it uses no weight decay.
