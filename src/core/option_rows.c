@@ -260,8 +260,8 @@ const struct option_row option_rows[] = {
     {INTEGER("tokenizer", max_word_length, "0"), KEPT, .jobs = TOKEN_JOBS, BETWEEN(0, 1 << 20),
      .unit = "N", .help = "words of more than N characters become [UNK]",
      .shown = "0: 100 as in Hugging Face's tokenizers; with --tokenizer google, 200"},
-    {TEXT("tokenizer", pair_truncation, NULL), NOTED, .jobs = CLASSIFY_JOBS, .unit = "RULE",
-     .choices = "huggingface|google",
+    {TEXT("tokenizer", pair_truncation, NULL), NOTED, .jobs = CLASSIFY_JOBS | JOB_SERVE,
+     .unit = "RULE", .choices = "huggingface|google",
      .help = "which text of a pair keeps the odd token if both are cut to max_seq_length; "
              "huggingface: the longer one, or the second; google: the first",
      .shown = "huggingface, unless the model's tokenizer_config.json says otherwise"},

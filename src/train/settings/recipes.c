@@ -303,8 +303,10 @@ enum berth_status recipe_apply(struct berth_config *config, const struct berth_c
     }
     for (size_t i = 0; i < recipe->count; i++) {
         const struct setting *setting = &recipe->settings[i];
-        if (!is_decided(overrides_file(recipe, setting) ? typed : config, setting->name)) {
-            TRY(option_set(config, option_find(setting->name), setting->value, error));
+        const struct option_row *row = option_find(setting->name);
+        if ((row->jobs & job) != 0 &&
+            !is_decided(overrides_file(recipe, setting) ? typed : config, setting->name)) {
+            TRY(option_set(config, row, setting->value, error));
         }
     }
     return BERTH_OK;
