@@ -57,7 +57,7 @@ struct updater {
     struct division division;
     double *counts; // [2 * parts + 1]: predicted times and micro-batches of the parts, then the
                     // masked tokens or, for micro_average, the micro-batches that have some
-    int own_parts; // of this rank
+    int own_parts;  // of this rank
     int level_count;
     size_t announced, previous; // number of ranges announced, and the last of them
     float *class_weights;       // [num_labels] in device memory; NULL: none

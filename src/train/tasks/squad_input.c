@@ -111,8 +111,8 @@ enum berth_status squad_input_mark_model(struct model_files *files,
     return status;
 }
 
-// Whether `path` is a file of weights with a trained head, and has no configuration: nothing records
-// the rules.
+// Whether `path` is a file of weights with a trained head, and has no configuration: nothing
+// records the rules.
 static int is_bare_state(const char *path) {
     struct weights weights;
     int has_config = 1, has_original = 1, is_trained = 0;
