@@ -16,7 +16,7 @@ static const struct option_row options[] = {
     {CLI_TEXT("pooling", NULL), .unit = "HOW", .shown = "as in the model's folder, else mean",
      .choices = "mean|cls|max|mean_sqrt_len_tokens|weightedmean|lasttoken",
      .help = "how to combine the tokens of a text"},
-    {CLI_ROW(OPTION_FLAG, "normalize", "auto"), BETWEEN(-1, 1),
+    {CLI_ROW(OPTION_FLAG, "normalize", "auto"), .has_auto = 1,
      .shown = "as in the model's folder, else true", .help = "scale every embedding to length 1"},
 };
 

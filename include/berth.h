@@ -199,7 +199,7 @@ struct berth_config {
     int whole_word_mask;             /* mask all pieces of a word or none; also of masked words */
     const char *rng;                 /* "fast", or "python": the generator of CPython's random */
     int64_t shards;                  /* number of training shards */
-    int64_t test_shards;             /* number of test shards; < 0: as many as training shards */
+    int64_t test_shards;             /* number of test shards; -1: as many as training shards */
     double fraction_test_set;        /* fraction of the sentences */
     const char *stages;              /* a list from "text,shards,hdf5,pack"; NULL: all except
                                         pack */
@@ -229,9 +229,9 @@ struct berth_config {
     double cos_min_ratio;  /* of schedules warmup_cosine_...: final fraction of the rate */
     int rewarmup;          /* on resume, restart the schedule */
     const char *optimizer; /* see `berth finetune squad --help all` */
-    double weight_decay;   /* < 0: the optimizer's default */
+    double weight_decay;   /* NaN: the optimizer's default */
     double adam_beta1, adam_beta2;
-    double adam_epsilon; /* < 0: the optimizer's default */
+    double adam_epsilon; /* NaN: the optimizer's default */
     int eps_inside_sqrt;
     int bias_correction; /* -1: the optimizer's default */
     int adam_w_mode;
@@ -248,8 +248,8 @@ struct berth_config {
     double init_loss_scale, min_loss_scale;
     int64_t loss_scale_window, hysteresis;
     int consecutive_hysteresis;
-    double hidden_dropout_prob;          /* < 0: the value in the model's config.json */
-    double attention_probs_dropout_prob; /* < 0: the value in the model's config.json */
+    double hidden_dropout_prob;          /* NaN: the value in the model's config.json */
+    double attention_probs_dropout_prob; /* NaN: the value in the model's config.json */
     const char *loss_average;            /* "update" or "micro" */
     int64_t seed;
     enum berth_precision precision;
@@ -370,6 +370,9 @@ struct berth_config {
     const char *answer_score; /* the probability of an answer: "probability", P(start) P(end) over
                                  [CLS] and the context of its window; "softmax", over the
                                  candidates, of the sums of both logits */
+    const char *pair_truncation;  /* "huggingface" or "google": which text of a pair that is cut
+                                     keeps the odd token; NULL: as the model's files say, else
+                                     "huggingface" */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in
@@ -473,9 +476,22 @@ enum berth_status berth_plot(const char *const *paths, size_t count,
                              struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
- * Jobs. `stop` may be NULL. It is read once per update and may be set from a signal handler: 1
- * requests a save and a stop, 2 an immediate stop without a save.
+ * Jobs. `stop` may be NULL. *stop is one of enum berth_stop; a signal handler may set it, and so
+ * may the log's function. It is read once per update and after every STEP and EVAL record, so that
+ * a rule that such a record fulfils prevents the next update. Of several requests, also of other
+ * processes, BERTH_STOP_AT_ONCE counts first, then BERTH_STOP_AND_SAVE.
+ * Prediction and evaluation go on to their end with BERTH_STOP_FINISH. Other jobs stop alike for
+ * every value but 0.
  */
+enum berth_stop {
+    BERTH_STOP_NONE = 0,
+    BERTH_STOP_AND_SAVE = 1, /* save the state and stop: BERTH_INTERRUPTED */
+    BERTH_STOP_AT_ONCE = 2,  /* stop without saving: BERTH_INTERRUPTED */
+    BERTH_STOP_FINISH = 3 /* end as if max_steps had been reached: the last report, evaluation and
+                             checkpoint as the settings say, the model is written, BERTH_OK. Of
+                             an independent worker, only its own training ends, perhaps some
+                             updates later */
+};
 #define BERTH_METRICS_MAX 12
 
 struct berth_metric {

@@ -124,7 +124,7 @@ static enum berth_status encode_pair(const struct tokenizer *rules, const struct
     }
     pair_tokens->first_kept = pair_tokens->first_count;
     pair_tokens->second_kept = pair_tokens->list.count - pair_tokens->first_count;
-    pair_features_truncate(&pair_tokens->first_kept, &pair_tokens->second_kept, room);
+    pair_features_truncate(rules, &pair_tokens->first_kept, &pair_tokens->second_kept, room);
     return BERTH_OK;
 }
 

@@ -113,12 +113,6 @@ const char *option_nearest(const char *name, unsigned jobs, struct option_spelli
 
 // --- setting -------------------------------------------------------------------------------------
 
-// The smallest value that a user may give. Of real numbers, -1 stands for a default that follows a
-// rule; no other negative number of such a row has a meaning.
-static double least_of(const struct option_row *row) {
-    return row->type == OPTION_REAL && row->minimum == -1 ? 0 : row->minimum;
-}
-
 // "a number from 0 to 1", "a whole number of at least 8". is_large: for a value that no integer
 // holds.
 static void describe_range(const struct option_row *row, int is_large, char *text, size_t size) {
@@ -126,7 +120,7 @@ static void describe_range(const struct option_row *row, int is_large, char *tex
     const char *noun = is_whole ? "a whole number" : "a number",
                *format = is_whole ? "%.0f" : "%.10g";
     char low[NUMBER_TEXT_SIZE], high[NUMBER_TEXT_SIZE];
-    number_format(low, sizeof low, format, least_of(row));
+    number_format(low, sizeof low, format, row->minimum);
     number_format(high, sizeof high, format, row->maximum);
     if (isinf(row->minimum)) {
         snprintf(text, size, "%s", noun);
@@ -190,9 +184,13 @@ static int parse_whole(const char *text, int64_t *value) {
     return is_whole;
 }
 
+static int is_auto(const struct option_row *row, const char *text) {
+    return row->has_auto && strcmp(text, "auto") == 0;
+}
+
 static enum berth_status parse_integer(const struct option_row *row, const char *text,
                                        int64_t *value, struct berth_error *error) {
-    if (row->has_auto && strcmp(text, "auto") == 0) {
+    if (is_auto(row, text)) {
         *value = OPTION_AUTO;
         return BERTH_OK;
     }
@@ -207,20 +205,22 @@ static enum berth_status parse_integer(const struct option_row *row, const char 
 
 static enum berth_status parse_real(const struct option_row *row, const char *text, double *value,
                                     struct berth_error *error) {
-    const int is_number = number_parse_real(text, value);
-    const int is_default = is_number && *value == -1 && row->minimum == -1;
-    return is_default || (is_number && *value >= least_of(row) && *value <= row->maximum)
+    if (is_auto(row, text)) {
+        *value = NAN;
+        return BERTH_OK;
+    }
+    return number_parse_real(text, value) && *value >= row->minimum && *value <= row->maximum
                ? BERTH_OK
                : out_of_range(row, text, error);
 }
 
 static enum berth_status parse_flag(const struct option_row *row, const char *text, int *value,
                                     struct berth_error *error) {
-    if (strcmp(text, "auto") == 0 && row->minimum < 0) {
-        *value = -1;
+    if (is_auto(row, text)) {
+        *value = OPTION_AUTO;
         return BERTH_OK;
     }
-    const char *expected = row->minimum < 0 ? "true or false, or auto" : "true or false";
+    const char *expected = row->has_auto ? "true or false, or auto" : "true or false";
     return number_parse_boolean(text, value) ? BERTH_OK : bad_value(row, text, expected, error);
 }
 
@@ -513,7 +513,7 @@ static void print_choice(const char *choices, unsigned number, char *text, size_
 static void print_flag(const struct option_row *row, int flag, char *text, size_t size) {
     if (flag == 0 || flag == 1) {
         snprintf(text, size, "%s", flag ? "true" : "false");
-    } else if (flag == -1 && row->minimum < 0) {
+    } else if (flag == OPTION_AUTO && row->has_auto) {
         snprintf(text, size, "auto");
     } else {
         snprintf(text, size, "%d", flag);
@@ -535,9 +535,15 @@ void option_print(const struct berth_config *config, const struct option_row *ro
         }
         break;
     }
-    case OPTION_REAL:
-        number_print_real(text, size, *(const double *)field);
+    case OPTION_REAL: {
+        const double number = *(const double *)field;
+        if (row->has_auto && isnan(number)) {
+            snprintf(text, size, "auto");
+        } else {
+            number_print_real(text, size, number);
+        }
         break;
+    }
     case OPTION_FLAG:
         print_flag(row, *(const int *)field, text, size);
         break;

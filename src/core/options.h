@@ -84,7 +84,9 @@ struct option_row {
     const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
-    int has_auto;              // OPTION_INTEGER: "auto" is also a value, stored as OPTION_AUTO
+    // "auto" is also a value: what a default that follows a rule is called. It is stored as
+    // OPTION_AUTO, of OPTION_REAL as NaN: never as a number that a user may mean.
+    int has_auto;
     int has_fraction;          // OPTION_INTEGER: a fraction of the updates, "0.1", is also a value
                                // (option_fraction)
     const char *default_value; // as text; NULL: a text that is not set

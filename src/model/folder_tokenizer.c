@@ -13,6 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+// The rule for pairs, which only Berth records, and only where it is not that of `tokenizers`.
+#define PAIRS_KEY "pair_truncation"
+#define PAIRS_GOOGLE "google"
+
 // --- reading ------------------------------------------------------------------------------------
 
 // The last component of a folder's path, without trailing slashes; for a file, of its folder's.
@@ -122,6 +126,8 @@ enum berth_status folder_text_rules(const char *folder, const struct vocabulary_
     if (status == BERTH_OK) {
         status = combine_rules(folder, settings, file, rules, error);
     }
+    const char *pairs = json_text(json_member(settings, PAIRS_KEY));
+    rules->google_pairs = pairs != NULL && strcmp(pairs, PAIRS_GOOGLE) == 0;
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
 }
@@ -228,7 +234,9 @@ static json *accents_of(const struct text_rules *rules) {
 }
 
 static int set_rules(json *settings, const struct text_rules *rules) {
-    return json_set(settings, "do_lower_case", json_new_boolean(rules->lower_case)) |
+    json_remove(settings, PAIRS_KEY);
+    return (rules->google_pairs ? json_set(settings, PAIRS_KEY, json_new_text(PAIRS_GOOGLE)) : 0) |
+           json_set(settings, "do_lower_case", json_new_boolean(rules->lower_case)) |
            json_set(settings, "tokenize_chinese_chars",
                     json_new_boolean(rules->tokenize_chinese_chars)) |
            json_set(settings, "strip_accents", accents_of(rules));
@@ -331,7 +339,8 @@ static enum berth_status write_missing_specials(const char *target, struct berth
 
 static int is_same(const struct text_rules *a, const struct text_rules *b) {
     return a->lower_case == b->lower_case && a->strip_accents == b->strip_accents &&
-           a->tokenize_chinese_chars == b->tokenize_chinese_chars;
+           a->tokenize_chinese_chars == b->tokenize_chinese_chars &&
+           a->google_pairs == b->google_pairs;
 }
 
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,

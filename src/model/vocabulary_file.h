@@ -20,6 +20,7 @@ struct text_rules {
     int strip_accents;          // -1: as lower_case
     int tokenize_chinese_chars; // each ideograph is a word
     int keeps_controls;         // control characters are not dropped: not supported
+    int google_pairs;           // pairs are truncated by Google's rule (data/pairs/pair_features.h)
 };
 extern const struct text_rules text_rules_default; // the rules of an uncased BERT
 

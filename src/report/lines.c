@@ -149,6 +149,7 @@ static const struct label {
               {"exact", "EM ", ""},
               {"f1", "F1 ", ""},
               {"mfu", "MFU ", ""},
+              {"no_loss", "no loss: ", ""},
               {"seconds", "", " s"}};
 
 static void append_field(const struct berth_field *field, char *text, size_t size) {
@@ -167,15 +168,24 @@ static void append_field(const struct berth_field *field, char *text, size_t siz
 // fields show better.
 static int is_hidden(const struct berth_field *field) {
     if (field->type == BERTH_REAL && isnan(field->real)) {
-        return strcmp(field->key, "loss") != 0;
+        return 1;
     }
     if (strcmp(field->key, "skipped") == 0) {
         return field->type == BERTH_INTEGER && field->integer == 0;
     }
-    static const char *const hidden[] = {
-        "total_steps", "adam_beta1", "adam_beta2", "step_loss",    "average_training_time_step",
-        "final_loss",  "task",       "updates",    "sample_count", "train_ema_loss",
-        "model_flops", "rss_bytes"};
+    static const char *const hidden[] = {"total_steps",
+                                         "adam_beta1",
+                                         "adam_beta2",
+                                         "step_loss",
+                                         "average_training_time_step",
+                                         "final_loss",
+                                         "task",
+                                         "updates",
+                                         "sample_count",
+                                         "train_ema_loss",
+                                         "model_flops",
+                                         "rss_bytes",
+                                         "average_samples_per_second"};
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
         if (strcmp(field->key, hidden[i]) == 0) {
             return 1;

@@ -34,14 +34,12 @@ void lines_deepspeed_frame(const char *name, char *text, size_t size);
 
 struct lines_deepspeed {
     double beta1, beta2;
-    double average_rate, current_rate; // samples per second
 };
 // "[...] [Rank 0] step=20, skipped=0, lr=[5e-05], mom=[(0.9, 0.999)]"
 void lines_deepspeed_step(const struct berth_record *record, const struct lines_deepspeed *facts,
                           char *text, size_t size);
 // "[...] 0/20, RunningAvgSamplesPerSec=..., CurrSamplesPerSec=..., MemAllocated=0.36GB, ..."
-void lines_deepspeed_rate(const struct berth_record *record, const struct lines_deepspeed *facts,
-                          char *text, size_t size);
+void lines_deepspeed_rate(const struct berth_record *record, char *text, size_t size);
 // The two lines that DeepSpeed's own programs for the record's task print in addition to the
 // engine's; 0 if there is no such program for it.
 //   "bing_bert_progress: step=20, loss=7.25, lr=5e-05, sample_count=640"

@@ -8,6 +8,7 @@
 #include "report/lines.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -56,11 +57,22 @@ void lines_deepspeed_overflow(const struct berth_record *record, char *text, siz
     }
 }
 
+// As Python prints a number that there may not be.
+static void print_number(const struct berth_record *record, const char *key, char *text,
+                         size_t size) {
+    const double value = lines_real(record, key, NAN);
+    if (isnan(value)) {
+        snprintf(text, size, "None");
+    } else {
+        number_print_python(text, size, value);
+    }
+}
+
 static void progress_pretrain(const struct berth_record *record, char *progress, char *throughput,
                               size_t size) {
     int64_t step = (int64_t)lines_real(record, "step", 0.0);
     char loss[NUMBER_TEXT_SIZE], rate[NUMBER_TEXT_SIZE];
-    number_print_python(loss, sizeof loss, lines_real(record, "loss", 0.0));
+    print_number(record, "loss", loss, sizeof loss);
     number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
     snprintf(progress, size,
              "bing_bert_progress: step=%" PRId64 ", loss=%s, lr=%s, sample_count=%" PRId64, step,
@@ -73,7 +85,7 @@ static void progress_squad(const struct berth_record *record, char *progress, ch
                            size_t size) {
     int64_t step = (int64_t)lines_real(record, "step", 0.0);
     char loss[NUMBER_TEXT_SIZE], rate[NUMBER_TEXT_SIZE];
-    number_print_python(loss, sizeof loss, lines_real(record, "train_ema_loss", 0.0));
+    print_number(record, "train_ema_loss", loss, sizeof loss);
     number_print_python(rate, sizeof rate, lines_real(record, "learning_rate", 0.0));
     snprintf(progress, size, "bert_squad_progress: step=%" PRId64 " lr=%s loss=%s", step, rate,
              loss);
@@ -122,16 +134,16 @@ static double peak_gibibytes(void) {
     return (double)usage.ru_maxrss * 1024.0 / GIBIBYTE;
 }
 
-void lines_deepspeed_rate(const struct berth_record *record, const struct lines_deepspeed *facts,
-                          char *text, size_t size) {
+void lines_deepspeed_rate(const struct berth_record *record, char *text, size_t size) {
     lines_deepspeed_frame("stop", text, size);
     size_t used = strlen(text);
-    number_format(text + used, size - used,
-                  "%" PRId64 "/%" PRId64 ", RunningAvgSamplesPerSec=%.2f, CurrSamplesPerSec=%.2f, "
-                  "MemAllocated=%.2fGB, MaxMemAllocated=%.2fGB",
-                  (int64_t)lines_real(record, "epoch", 0.0),
-                  (int64_t)lines_real(record, "step", 0.0), facts->average_rate,
-                  facts->current_rate, resident_gibibytes(), peak_gibibytes());
+    number_format(
+        text + used, size - used,
+        "%" PRId64 "/%" PRId64 ", RunningAvgSamplesPerSec=%.2f, CurrSamplesPerSec=%.2f, "
+        "MemAllocated=%.2fGB, MaxMemAllocated=%.2fGB",
+        (int64_t)lines_real(record, "epoch", 0.0), (int64_t)lines_real(record, "step", 0.0),
+        lines_real(record, "average_samples_per_second", 0.0),
+        lines_real(record, "samples_per_second", 0.0), resident_gibibytes(), peak_gibibytes());
 }
 
 int lines_deepspeed_times(const struct berth_record *record, char *text, size_t size) {

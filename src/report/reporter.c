@@ -14,9 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-// Like DeepSpeed, the average leaves out the first records, which include warm-up costs.
-#define RATES_SKIPPED 2
-
 static int is_format(const struct berth_config *config, const char *format) {
     return config->log_format != NULL && strcmp(config->log_format, format) == 0;
 }
@@ -92,27 +89,14 @@ static void print_table(struct berth_reporter *reporter, const struct berth_reco
     }
 }
 
-static struct lines_deepspeed count_rates(struct berth_reporter *reporter,
-                                          const struct berth_record *record) {
-    struct lines_deepspeed facts = {.beta1 = reporter->adam_beta1, .beta2 = reporter->adam_beta2};
-    facts.current_rate = lines_real(record, "samples_per_second", 0.0);
-    reporter->rates++;
-    int64_t counted = reporter->rates - RATES_SKIPPED;
-    if (counted > 0) {
-        reporter->rate_sum += facts.current_rate;
-    }
-    double mean = counted > 0 ? reporter->rate_sum / (double)counted : facts.current_rate;
-    facts.average_rate = lines_real(record, "average_samples_per_second", mean);
-    return facts;
-}
-
 static void print_step_deepspeed(struct berth_reporter *reporter,
                                  const struct berth_record *record) {
     char line[LINES_SIZE];
-    struct lines_deepspeed facts = count_rates(reporter, record);
+    const struct lines_deepspeed facts = {.beta1 = reporter->adam_beta1,
+                                          .beta2 = reporter->adam_beta2};
     lines_deepspeed_step(record, &facts, line, sizeof line);
     console_line(&reporter->console, line);
-    lines_deepspeed_rate(record, &facts, line, sizeof line);
+    lines_deepspeed_rate(record, line, sizeof line);
     console_line(&reporter->console, line);
     if (lines_deepspeed_times(record, line, sizeof line)) {
         console_line(&reporter->console, line);
@@ -136,7 +120,8 @@ static void print_fields(struct berth_reporter *reporter, const struct berth_rec
 
 static void print_step(struct berth_reporter *reporter, const struct berth_record *record) {
     struct console *console = &reporter->console;
-    number_format(console->detail, sizeof console->detail, "loss %.4f",
+    const int has_loss = lines_field(record, "loss") != NULL;
+    number_format(console->detail, sizeof console->detail, has_loss ? "loss %.4f" : "no loss",
                   lines_real(record, "loss", 0.0));
     if (reporter->deepspeed) {
         print_step_deepspeed(reporter, record);

@@ -33,8 +33,6 @@ struct berth_reporter {
     int quiet;
     int deepspeed, dllogger; // the form of the lines
     double adam_beta1, adam_beta2;
-    int64_t rates;   // number of STEP records with a rate
-    double rate_sum; // sum of the rates after the first two
 };
 
 // Opens config->json_summary if set ("-": standard output; appends if the run resumes).

@@ -219,7 +219,7 @@ static int add_record(struct run *run, const json *record) {
 static void add_entry(struct run *run, const json *entry) {
     if (json_member(entry, "train_runtime") != NULL) {
         add_summary(run, entry);
-    } else if (json_member(entry, "loss") != NULL) {
+    } else if (json_member(entry, "learning_rate") != NULL || json_member(entry, "loss") != NULL) {
         add_step(run, entry);
     } else {
         add_eval(run, entry);

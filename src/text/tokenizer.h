@@ -38,6 +38,7 @@ struct tokenizer_options {
     size_t word_pieces;
     int max_word_length; // characters; 0: the rule set's own (100 or 200)
     int one_type;        // 1: inputs made of the tokens give both texts of a pair the type 0
+    int google_pairs;    // 1: inputs of two long texts are truncated by Google's rule
     int cleans_up;       // 1: decoded text is cleaned of some blanks (decode.h)
     int keeps_blanks;    // 1: decoded text has blanks before . , ? ! n't and the like
     int keeps_pieces;    // 1: decoded text is the tokens, separated by blanks

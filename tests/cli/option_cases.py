@@ -178,6 +178,7 @@ CASES = {
     "tokenizer": "google",
     "max_word_length": "3",
     "split_special": "true",
+    "pair_truncation": ("google", "--text_column pair --text_pair_column text --max_seq_length 8"),
     "features": "keras",
     "keras_answers": {SQUAD: ("all", f"--features keras --train ../answers.json {LONG}"), "show squad": on(KERAS_SHOWN, "all"),
                       "features squad": on(KERAS_TRAINED, "all")},

@@ -63,6 +63,37 @@ expect_code 2
 expect_err "is a FIFO, which can be read only once"
 run pretrain $short --train <(cat text.txt) --validation_file text.txt --output piped
 expect_code 0
+# Texts of a word have updates without a masked one: no loss of 0, and the means leave them out.
+printf '%s\n' yes no the rain mat 3 >words.txt
+few="--objective mlm --model model --train words.txt --line_by_line --validation_split_percentage 0 --masked_lm_prob 0.1
+    --max_steps 24 --precision fp32 --save_strategy no --threads 1 --schedule constant"
+for batches in "--train_batch_size 1" "--train_batch_size 2 --per_device_train_batch_size 1 --loss_average micro"; do
+    rm -rf few
+    run pretrain $few $batches --output few --logging_steps 1 --json
+    expect_code 0
+    expect_err "no loss: no word was to be predicted"
+    expect_err "warning: "
+    expect_err " of 24 updates had no word to predict, such as a masked one: they have no loss"
+    python3 - "$err" "$out" few/trainer_state.json <<'END' || fail "losses of updates without a masked word"
+import json, re, sys
+found = re.search(r"(\d+) of 24 updates had no word", open(sys.argv[1]).read())
+steps = [entry for entry in json.load(open(sys.argv[3]))["log_history"] if "learning_rate" in entry]
+losses = [entry["loss"] for entry in steps if "loss" in entry]
+assert len(steps) == 24 and len(losses) == 24 - int(found[1]) and 0 < len(losses) < 24
+assert all(2 < loss < 20 for loss in losses), losses  # a model without knowledge of 128 words: about log 128
+mean = json.load(open("few/train_results.json"))["train_loss"]
+assert abs(mean - sum(losses) / len(losses)) < 1e-5, (mean, losses)
+# The average rate is that of all updates from the third on.
+records = [json.loads(line) for line in open("few/log.jsonl")]
+rates = [(r["samples_per_second"], r["average_samples_per_second"]) for r in records if r["kind"] == "step"]
+for n in range(3, 25):
+    expected = (n - 2) / sum(1 / rate for rate, _ in rates[2:n])
+    assert abs(rates[n - 1][1] / expected - 1) < 1e-5, (n, rates)
+END
+done
+run pretrain $few --train_batch_size 1 --output few-reports --logging_steps 6
+expect_code 0
+! grep -E 'step .* loss [01]\.' "$err" || fail "a mean over updates without a masked word"
 # A run in parts ends as one run. Notes name the objective, and each stands once.
 part="--model model --train text.txt --max_seq_length 16 --max_steps 3 --precision fp32 --threads 1"
 run pretrain --objective mlm $part --output whole --text_column text --phase1_end_step 3

@@ -158,8 +158,10 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("learning_rate", "nan", "found \"nan\"");
     expect_refusal("learning_rate", "0x10", "found \"0x10\"");
     expect_refusal("learning_rate", " 1", "found \" 1\"");
-    expect_refusal("weight_decay", "-0.5", "weight_decay: expected a number of at least 0, found");
-    expect_refusal("hidden_dropout_prob", "-2", "expected a number from 0 to 0.99, found \"-2\"");
+    expect_refusal("weight_decay", "-0.5",
+                   "weight_decay: expected a number of at least 0, or auto, found");
+    expect_refusal("hidden_dropout_prob", "-2",
+                   "expected a number from 0 to 0.99, or auto, found \"-2\"");
     expect_refusal("learning_rate", "-1", "at least 0");
     expect_refusal("learning_rate", "1e999", "1e999");
     expect_refusal("warmup_proportion", "1.5", "from 0 to 1");
@@ -192,6 +194,27 @@ static void expect_printed(const char *name, const char *value, const char *prin
     assert_int_equal(option_check(&config, NULL), BERTH_OK);
 }
 
+// A default that follows a rule is "auto", and no number stands for it.
+static void absence_is_no_number(void **state) {
+    struct berth_config config;
+    char text[64];
+    option_defaults(&config);
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        if (row->has_auto) {
+            expect_refusal(row->name, "-1", "auto");
+            assert_int_equal(option_set(&config, row, "auto", NULL), BERTH_OK);
+            option_print(&config, row, text, sizeof text);
+            assert_string_equal(text, "auto");
+        }
+    }
+    assert_true(isnan(config.weight_decay) && isnan(config.adam_epsilon) &&
+                isnan(config.hidden_dropout_prob) && isnan(config.attention_probs_dropout_prob));
+    assert_int_equal(config.test_shards, OPTION_AUTO);
+    config.weight_decay = -1;
+    assert_int_equal(option_check(&config, NULL), BERTH_USAGE);
+}
+
 // As argparse's type=float leaves them in the scripts.
 static void whole_numbers_may_have_a_point(void **state) {
     expect_printed("max_steps", "7038.0", "7038");
@@ -222,7 +245,7 @@ static void values_set_by_hand_are_checked(void **state) {
             *(int64_t *)field = (int64_t)row->minimum - 2;
             break;
         case OPTION_REAL:
-            *(double *)field = NAN;
+            *(double *)field = row->has_auto ? -1 : NAN;
             break;
         case OPTION_CHOICE:
             *(enum berth_precision *)field = (enum berth_precision)99;
@@ -231,7 +254,7 @@ static void values_set_by_hand_are_checked(void **state) {
             *(const char **)field = row->choices != NULL ? "no such choice" : "";
             break;
         case OPTION_FLAG:
-            *(int *)field = i % 2 == 0 ? 2 : (int)row->minimum - 1;
+            *(int *)field = i % 2 == 0 ? 2 : row->has_auto ? -2 : -1;
             break;
         case OPTION_LIST: // no setting is one
             continue;
@@ -340,6 +363,7 @@ int main(void) {
         cmocka_unit_test(both_spellings_are_the_same_name),
         cmocka_unit_test(typos_find_the_nearest_name),
         cmocka_unit_test(bad_values_name_option_range_and_value),
+        cmocka_unit_test(absence_is_no_number),
         cmocka_unit_test(whole_numbers_may_have_a_point),
         cmocka_unit_test(fractions_of_the_updates_are_kept),
         cmocka_unit_test(values_set_by_hand_are_checked),

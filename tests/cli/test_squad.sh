@@ -36,13 +36,44 @@ cmp -s "$work/answers/nbest_predictions.json" "$work/remembered/nbest_prediction
 run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/windows" $small --features google
 expect_code 0
 expect_err 'features google, but the model was trained with features keras'
-run finetune squad --model "$work/keras" --train "$work/data.json" --output "$work/again" $small $train --max_steps 1
+run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/named" --features keras \
+    --max_seq_length 128 --threads 1
 expect_code 0
-grep -q '"squad_features": "google"' "$work/again/config.json" || fail "trained again with windows"
-run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/keras" \
+expect_err 'keras_end: exclusive, as the model was trained'
+cmp -s "$work/answers/nbest_predictions.json" "$work/named/nbest_predictions.json" || fail "the end is not remembered"
+# Further training goes on with them, too.
+again="--model $work/keras --train $work/data.json --max_seq_length 128 --threads 1 $train --max_steps 1"
+run finetune squad $again --output "$work/again"
+expect_code 0
+expect_err 'features: keras, as the model was trained'
+expect_err 'keras_end: exclusive, as the model was trained'
+grep -q '"squad_features": "keras"' "$work/again/config.json" || fail "trained again with other features"
+grep -q '"squad_answer_end": "exclusive"' "$work/again/config.json" || fail "trained again with another end"
+run finetune squad $again --output "$work/inclusive" --features keras --keras_end inclusive
+expect_code 0
+expect_err 'keras_end inclusive, but the model was trained with keras_end exclusive'
+run finetune squad $again --output "$work/windowed" --features google
+expect_code 0
+expect_err 'features google, but the model was trained with features keras'
+grep -q '"squad_features": "google"' "$work/windowed/config.json" || fail "trained again with windows"
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/keras" --features google \
     $train --num_train_epochs 21 --resume_from_checkpoint auto --max_seq_length 128 --threads 1
 expect_code 78
 expect_err 'the run to resume had features keras, not google'
+# A state alone, as the demos save it, does not say by which rules it was trained.
+run convert "$work/keras" "$work/state" --to torch
+mkdir "$work/alone"
+mv "$work/state/pytorch_model.bin" "$work/alone/state"
+of_state="--config_file $work/model/config.json --vocab_file $work/model/vocab.txt --max_seq_length 128 --threads 1"
+for verb in "finetune squad --train $work/data.json --output $work/further $train --max_steps 1" \
+    "predict squad --input $work/data.json --output $work/state-answers"; do
+    run $verb --model "$work/alone/state" $of_state
+    expect_code 0
+    expect_err 'alone/state does not say by which rules its answers were trained; they are taken for features google'
+    run $verb --model "$work/alone/state" $of_state --features keras --keras_end exclusive --overwrite_output_dir
+    expect_code 0
+    expect_no "$err" "does not say by which rules"
+done
 run answer --model "$work/keras" --question 'Where did Ada live?' --context 'Ada lived in Oslo.' $keras
 expect_code 0
 run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sample 1 --num-test-samples 4

@@ -142,6 +142,28 @@ expect_code 0
 run predict classify --model recipe --input long.csv --text-column text --max_seq_length 512 --output whole --threads 1
 expect_no "$err" 'without task_name'
 cmp -s recipe/test_results.tsv whole/test_results.tsv || fail "predicted with another max_seq_length"
+# Of pairs that are both cut, the recipes of Google and Intel leave the odd token to the first text, and the model
+# remembers it; otherwise it is the second text's, as in Hugging Face's tokenizers.
+{
+    echo text,pair,label
+    for line in $(seq 4); do
+        echo "one two three four five six seven eight $line,nine eight seven six five four three two one $line,good"
+        echo "a b c d e f g h i $line,j k l m n o p q r $line,bad"
+    done
+} >pairs.csv
+pairs="--text_column text --text_pair_column pair --max_seq_length 16 --threads 1"
+run $classify $pairs --train pairs.csv --label_column label --output pairs-google --recipe google --train_batch_size 2
+expect_code 0
+grep -q '"pair_truncation": "google"' pairs-google/tokenizer_config.json || fail "the rule is not recorded"
+for rule in "" "--pair_truncation google" "--pair_truncation huggingface"; do
+    run predict classify --model pairs-google --input pairs.csv $pairs --output "of${rule##* }" $rule
+    expect_code 0
+done
+cmp -s of/test_results.tsv ofgoogle/test_results.tsv || fail "prediction does not follow the model"
+! cmp -s of/test_results.tsv ofhuggingface/test_results.tsv || fail "the rules make no difference"
+run $classify $pairs --train pairs.csv --label_column label --output pairs-usual --train_batch_size 2
+expect_code 0
+expect_no pairs-usual/tokenizer_config.json pair_truncation
 run $own --output mine2 --test_file reviews.csv --do_predict false
 expect_code 0
 [ ! -e mine2/test_results.tsv ] || fail "--do_predict false predicts"

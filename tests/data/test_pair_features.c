@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of texts and pairs: ids and types against the tokenizers package and Google's truncation
-// rule, on made-up texts and (as checksums) on MRPC; the same with any number of threads; running
-// out of memory.
+// Inputs of texts and pairs: ids and types against the tokenizers package and, with Google's
+// truncation rule, a copy of it, on made-up texts and (as checksums) on MRPC; the same with any
+// number of threads; running out of memory.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/pairs/glue_tasks.h"
@@ -22,6 +22,30 @@ static int open_golden(void **state) {
 static int close_golden(void **state) {
     json_free(golden);
     return 0;
+}
+
+// Tokenizers with the two rules for pairs.
+struct tokenizers {
+    struct tokenizer *by_rule[2]; // [is Google's]
+};
+
+static struct tokenizers open_both(const char *vocab_path) {
+    struct tokenizers both;
+    for (int google = 0; google < 2; google++) {
+        const struct tokenizer_options options = {.lower_case = 1, .google_pairs = google};
+        assert_int_equal(tokenizer_open(vocab_path, &options, &both.by_rule[google], NULL),
+                         BERTH_OK);
+    }
+    return both;
+}
+
+static void close_both(struct tokenizers *both) {
+    tokenizer_close(both->by_rule[0]);
+    tokenizer_close(both->by_rule[1]);
+}
+
+static const struct tokenizer *tokenizer_of(const struct tokenizers *both, const json *row) {
+    return both->by_rule[json_truth(json_member(row, "google"))];
 }
 
 static struct pair_feature_set build(const struct pair_dataset *dataset,
@@ -62,31 +86,44 @@ static void compare_case(const json *row, const struct tokenizer *tokenizer) {
 }
 
 static void equals_the_reference(void **state) {
-    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    struct tokenizers both = open_both(fixture_source("tests/data/squad/vocab.txt"));
     const json *cases = json_member(golden, "cases");
-    assert_int_equal(json_length(cases), 84);
+    assert_int_equal(json_length(cases), 2 * 84);
     for (size_t i = 0; i < json_length(cases); i++) {
-        compare_case(json_at(cases, i), tokenizer);
+        compare_case(json_at(cases, i), tokenizer_of(&both, json_at(cases, i)));
     }
-    tokenizer_close(tokenizer);
+    close_both(&both);
 }
 
 // --- cutting ------------------------------------------------------------------------------------
 
+// Google's rule takes tokens one at a time from the longer text, of equally long ones from the
+// second. Where both texts lose some, the other rule leaves the odd token to the second text unless
+// the first is longer.
+static void check_cut(const struct tokenizers *both, size_t a, size_t b, size_t room) {
+    size_t x = a, y = b;
+    while (x + y > room) {
+        (*(x > y ? &x : &y))--;
+    }
+    for (int google = 0; google < 2; google++) {
+        const int moves = !google && x == y + 1 && x + y < a + b && a <= b;
+        size_t first = a, second = b;
+        pair_features_truncate(both->by_rule[google], &first, &second, room);
+        assert_int_equal(first, moves ? y : x);
+        assert_int_equal(second, moves ? x : y);
+    }
+}
+
 static void cuts_token_by_token(void **state) {
+    struct tokenizers both = open_both(fixture_source("tests/data/squad/vocab.txt"));
     for (size_t room = 1; room < 14; room++) {
         for (size_t a = 0; a < 16; a++) {
             for (size_t b = 0; b < 16; b++) {
-                size_t first = a, second = b, x = a, y = b;
-                while (x + y > room) {
-                    (*(x > y ? &x : &y))--;
-                }
-                pair_features_truncate(&first, &second, room);
-                assert_int_equal(first, x);
-                assert_int_equal(second, y);
+                check_cut(&both, a, b, room);
             }
         }
     }
+    close_both(&both);
 }
 
 static void counts_what_it_cuts(void **state) {
@@ -180,13 +217,13 @@ static void equals_the_reference_on_mrpc(void **state) {
         printf("skipped: no real data at %s (set BERTH_DATA)\n", data_path("mrpc"));
         skip();
     }
-    struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
+    struct tokenizers both = open_both(data_path("vocab/bert-base-uncased-vocab.txt"));
     const json *rows = json_member(golden, "mrpc");
-    assert_int_equal(json_length(rows), 4);
+    assert_int_equal(json_length(rows), 2 * 4);
     for (size_t i = 0; i < json_length(rows); i++) {
-        check_real(json_at(rows, i), tokenizer);
+        check_real(json_at(rows, i), tokenizer_of(&both, json_at(rows, i)));
     }
-    tokenizer_close(tokenizer);
+    close_both(&both);
 }
 
 static void survives_missing_memory(void **state) {

@@ -752,6 +752,28 @@ static void test_one_type_is_copied(void **state) {
     assert_int_equal(rules.one_type, 1);
 }
 
+// Google's rule for pairs, which transformers does not know, is recorded; the other one is not.
+static void test_the_rule_for_pairs(void **state) {
+    (void)state;
+    struct text_rules rules = cased;
+    make_source();
+    assert_int_equal(file_remove(scratch("source/tokenizer.json"), NULL), BERTH_OK);
+    copy(scratch("source"), NULL, &rules);
+    assert_same_file(scratch("source/tokenizer_config.json"),
+                     scratch("target/tokenizer_config.json"));
+    rules.google_pairs = 1;
+    copy(scratch("source"), NULL, &rules);
+    assert_int_equal(folder_text_rules(scratch("target"), NULL, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.google_pairs, 1);
+    assert_int_equal(dir_remove(scratch("source"), NULL), BERTH_OK);
+    assert_int_equal(rename(scratch("target"), scratch("source")), 0);
+    assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+    rules.google_pairs = 0;
+    copy(scratch("source"), NULL, &rules);
+    assert_int_equal(folder_text_rules(scratch("target"), NULL, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.google_pairs, 0);
+}
+
 static void test_no_vocabulary(void **state) {
     (void)state;
     struct vocabulary_file file = {0};
@@ -961,6 +983,7 @@ int main(void) {
         SCRATCH_TEST(test_input_rules),
         SCRATCH_TEST(test_decoders),
         SCRATCH_TEST(test_one_type_is_copied),
+        SCRATCH_TEST(test_the_rule_for_pairs),
         SCRATCH_TEST(test_no_vocabulary),
         SCRATCH_TEST(test_added_tokens_with_other_rules),
         SCRATCH_TEST(test_other_classes),

@@ -323,7 +323,7 @@ static void warnings_are_coloured_where_colours_are_on(void **state) {
 }
 
 static void deepspeed_steps(struct berth_log log) {
-    static const double rates[] = {1.0, 2.0, 230.0, 232.0};
+    static const double rates[] = {1.0, 2.0, 230.0, 232.0}, means[] = {1.0, 1.5, 229.0, 231.0};
     static const char *const tasks[] = {"squad", "classify", "pretrain", "pretrain"};
     for (int i = 0; i < 4; i++) {
         struct berth_field step[] = {log_integer("step", 10 * (i + 1)),
@@ -331,6 +331,7 @@ static void deepspeed_steps(struct berth_log log) {
                                      log_real("epoch", 0.5),
                                      log_real("learning_rate", i == 3 ? 0.0 : 5e-5),
                                      log_real("samples_per_second", rates[i]),
+                                     log_real("average_samples_per_second", means[i]),
                                      log_real("forward_ms", 12.5),
                                      log_real("backward_ms", 25.0),
                                      log_real("step_ms", 1.0),
@@ -363,7 +364,7 @@ static void deepspeed_lines_can_be_grepped(void **state) {
     capture(&config, 0, deepspeed_steps, &output);
     expect(&output, "[Rank 0] step=10, skipped=17, lr=[5e-05], mom=[(0.9, 0.999)]\n");
     expect(&output, "step=40, skipped=17, lr=[0.0], mom=[(0.9, 0.999)]\n");
-    expect(&output, "] 0/30, RunningAvgSamplesPerSec=230.00, CurrSamplesPerSec=230.00, "
+    expect(&output, "] 0/30, RunningAvgSamplesPerSec=229.00, CurrSamplesPerSec=230.00, "
                     "MemAllocated=");
     expect(&output, "] 0/40, RunningAvgSamplesPerSec=231.00, CurrSamplesPerSec=232.00, ");
     expect(&output, "rank=0 time (ms) | forward_microstep: 12.50 | backward_microstep: 25.00 | "

@@ -46,6 +46,11 @@ expect_out '✅'
 original - berth predict squad --model alone/model_trained_deepspeed_2023-01-31-120000 --bert_config_file "$work/config.json" \
     --vocab_file "$work/base/vocab.txt" --features keras --keras_end exclusive --input squad --output answers
 cmp -s answers/predictions.json "$result/predictions.json" || fail "the saved state answers differently"
+# Without the rules, which the state does not record.
+run finetune squad --model-file alone/model_trained_deepspeed_2023-01-31-120000 --bert_model bert-base-uncased \
+    --train squad --output further --max_steps 1
+expect_code 0
+expect_err "For a state of CSCS's demo of Piz Daint set features keras and keras_end exclusive"
 
 mkdir page && cd page || exit 1
 cp ../ds_config.json .

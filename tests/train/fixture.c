@@ -198,7 +198,7 @@ static int64_t field(const struct berth_record *record, const char *key) {
 }
 
 static void watch_step(struct watcher *watcher, int64_t step) {
-    if (watcher->run->stop_at_step > 0 && step >= watcher->run->stop_at_step) {
+    if (watcher->run->stop_at_step > 0 && step > watcher->run->stop_at_step) {
         watcher->stop = watcher->run->stop_level;
     }
     if (watcher->run->fail_at > 0 && step > 0 && step == (int64_t)watcher->run->fail_after_step) {

@@ -45,10 +45,10 @@ struct fixture_run {
     struct berth_config config;
     fixture_job *job;
     const char *task;
-    int stop_at_step;         // > 0: *stop becomes stop_level when that step has been reported
+    int stop_at_step;         // > 0: *stop becomes stop_level when the next step has been reported
     int stop_in_predict;      // *stop becomes stop_level at the first progress of prediction
     int stop_at_start;        // *stop is set from the start
-    int stop_level;           // 1 or 2
+    int stop_level;           // an enum berth_stop
     int handles_sigterm;      // SIGTERM sets *stop to 1, a second one to 2
     uint64_t fail_at;         // > 0: file_fail_at(fail_at, fail_errno)
     int fail_errno;           // -1: killed there

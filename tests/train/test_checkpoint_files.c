@@ -157,7 +157,8 @@ static enum berth_status save_history(const struct berth_config *config) {
                                               .updates = 3,
                                               .last_overflow = 1,
                                               .hysteresis_left = 2};
-    progress_add_step(&progress, 0.5, 1.25, 1e-5, 0.1);
+    static const struct progress_losses losses = {1.25, NAN};
+    progress_add_step(&progress, 0.5, &losses, 1e-5, 0.1);
     struct task_score score = {
         .items = {{"exact_match", 50.0}, {"f1", 60.0}}, .count = 2, .loss = NAN, .best_by = 1};
     struct best_metric best = {.name = "f1", .value = 60.0};

@@ -43,7 +43,7 @@ static uint32_t size_of(const char *path) {
 static void make_run(const char *output) {
     struct fixture_run run = fixture_default(output);
     int64_t newest;
-    run.stop_at_step = 2; // noticed with the next update
+    run.stop_at_step = 2; // after the next update
     run.stop_level = 1;
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     assert_int_equal(fixture_good_checkpoints(output, &newest), 3);

@@ -170,7 +170,7 @@ static void test_every_call_of_a_save(void **state) {
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     struct fixture_run first = straight;
     first.config.output_dir = fixture_keep("base");
-    first.stop_at_step = 2; // noticed with the next update
+    first.stop_at_step = 2; // after the next update
     first.stop_level = 1;
     assert_int_equal(fixture_execute(&first), BERTH_INTERRUPTED);
     int stride = getenv("BERTH_KILLS") != NULL ? 1 : 17, points = 0;

@@ -109,6 +109,16 @@ static void test_resume_everywhere(void **state) {
     resume_everywhere(&straight, 1, 5);
 }
 
+// Both losses are in the history, and add up to the whole.
+static void test_the_history_has_both_losses(void **state) {
+    struct fixture_run run = default_run("out");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    const double whole = fixture_history("out", 6, "loss"),
+                 masked = fixture_history("out", 6, "masked_lm_loss"),
+                 next = fixture_history("out", 6, "next_sentence_loss");
+    assert_true(masked > 0 && next > 0 && fabs(masked + next - whole) < 1e-12);
+}
+
 static void test_resume_everywhere_in_bf16_by_tokens(void **state) {
     struct fixture_run straight = default_run("straight");
     straight.config.precision = BERTH_BF16;
@@ -510,6 +520,7 @@ static void test_learns_and_hands_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         PRETRAIN_TEST(test_resume_everywhere),
+        PRETRAIN_TEST(test_the_history_has_both_losses),
         PRETRAIN_TEST(test_resume_everywhere_in_bf16_by_tokens),
         PRETRAIN_TEST(test_resume_everywhere_in_the_second_phase),
         PRETRAIN_TEST(test_a_second_phase_in_the_same_folder),

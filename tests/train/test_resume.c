@@ -169,6 +169,7 @@ static void test_skipped_updates(void **state) {
                    "update 4 skipped: the gradient overflows at loss scale 6.805647338e+38; it is "
                    "lowered: 3.402823669e+38");
     fixture_assert_holds(fixture_path("straight", "trainer_state.json"), "\"skipped_steps\": 3");
+    fixture_assert_not_logged("loss=nan");
     for (int step = 2; step < FIXTURE_UPDATES; step++) {
         char output[32];
         snprintf(output, sizeof output, "resumed-%d", step);
@@ -191,6 +192,23 @@ static void test_static_scale(void **state) {
     fixed.config.output_dir = fixture_keep("bad");
     fixed.config.loss_scale = "much";
     fixture_expect(&fixed, BERTH_USAGE, "\"much\"");
+}
+
+// A report without an update that was applied has no loss: neither NaN nor the one before.
+static void test_a_report_of_skipped_updates(void **state) {
+    struct fixture_run run = overflowing("out");
+    run.config.hysteresis = 1;
+    run.config.logging_steps = 1;
+    fixture_expect(&run, BERTH_OK, "update 4 skipped: the gradient overflows");
+    fixture_assert_holds(fixture_path("out", "trainer_state.json"), "\"skipped_steps\": 3");
+    fixture_assert_not_logged("loss=nan");
+    char *text = fixture_text(fixture_path("out", "trainer_state.json"));
+    int losses = 0;
+    for (const char *at = text; (at = strstr(at, "\"loss\":")) != NULL; at++) {
+        losses++;
+    }
+    memory_free(text);
+    assert_int_equal(losses, FIXTURE_UPDATES - 3);
 }
 
 static void test_hysteresis(void **state) {
@@ -275,7 +293,7 @@ static void test_auto_or_a_named_checkpoint(void **state) {
     run.config.output_dir = fixture_keep("second");
     run.config.resume_from_checkpoint = from;
     run.log_file = fixture_keep("log");
-    run.stop_at_step = 4; // noticed with the next update
+    run.stop_at_step = 4; // after the next update
     run.stop_level = 1;
     fixture_expect(&run, BERTH_INTERRUPTED, "resumed from ");
     fixture_assert_logged("second: starting from ");
@@ -566,7 +584,7 @@ static void test_going_back(void **state) {
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 8);
     back.stop_at_start = 0;
-    back.stop_at_step = 4; // noticed with the next update
+    back.stop_at_step = 4; // after the next update
     fixture_expect(&back, BERTH_INTERRUPTED, "this run continues from update 3 without it");
     assert_int_equal(fixture_good_checkpoints("out", &newest), 5);
     assert_int_equal(newest, 5);
@@ -728,6 +746,7 @@ int main(void) {
         FIXTURE_TEST(test_every_optimizer),
         FIXTURE_TEST(test_skipped_updates),
         FIXTURE_TEST(test_static_scale),
+        FIXTURE_TEST(test_a_report_of_skipped_updates),
         FIXTURE_TEST(test_hysteresis),
         FIXTURE_TEST(test_the_floor_ends_the_run),
         FIXTURE_TEST(test_rewarmup),

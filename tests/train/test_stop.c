@@ -60,8 +60,8 @@ static void resume_and_compare(struct fixture_run run, const char *output) {
 
 // --- stopping -----------------------------------------------------------------------------------
 
-// Runs until it is asked to stop after update `step`, which it notices with the next one. level 1:
-// it saves; 2: it leaves at once.
+// Runs until it is asked to stop after the update that follows `step`. level 1: it saves; 2: it
+// leaves at once.
 static void execute_until_stop(struct fixture_run *run, int64_t step, int level) {
     run->stop_at_step = step;
     run->stop_level = level;
@@ -145,6 +145,64 @@ static void test_stop_during_evaluation(void **state) {
     resume_and_compare(run, "out");
 }
 
+// --- finishing ----------------------------------------------------------------------------------
+
+// A run that is asked to finish after update 3 of 8 is one with max_steps 3, if the learning rate
+// does not depend on the end.
+static struct fixture_run finishing_run(const char *output) {
+    struct fixture_run run = fixture_default(output);
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.schedule = "constant";
+    run.config.save_steps = 2;
+    run.config.logging_steps = 100;
+    run.log_file = fixture_keep("log");
+    return run;
+}
+
+static void test_finish_is_max_steps(void **state) {
+    static const char *const strategies[] = {NULL, "no"};
+    static const char *const names[][2] = {{"out", "shorter"}, {"out-no", "shorter-no"}};
+    for (int i = 0; i < 2; i++) {
+        struct fixture_run run = finishing_run(names[i][0]), shorter = finishing_run(names[i][1]);
+        run.config.save_strategy = shorter.config.save_strategy = strategies[i];
+        run.stop_at_step = 2;
+        run.stop_level = BERTH_STOP_FINISH;
+        shorter.config.max_steps = 3;
+        fixture_expect(&run, BERTH_OK, "finished on request after update 3 of 8");
+        fixture_expect(&shorter, BERTH_OK, "");
+        assert_same_file(fixture_path(names[i][0], "model.safetensors"),
+                         fixture_path(names[i][1], "model.safetensors"));
+        assert_same_file(fixture_path(names[i][0], "predictions.json"),
+                         fixture_path(names[i][1], "predictions.json"));
+    }
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
+    assert_int_equal(newest, 3);
+    assert_int_equal(fixture_good_checkpoints("out-no", &newest), 0);
+    assert_true(fixture_history("out", 3, "loss") == fixture_history("shorter", 3, "loss"));
+    assert_true(fixture_history("out", 3, "eval_f1") == fixture_history("shorter", 3, "eval_f1"));
+}
+
+static void test_finish_before_the_first_step(void **state) {
+    struct fixture_run run = finishing_run("out");
+    run.stop_at_start = 1;
+    run.stop_level = BERTH_STOP_FINISH;
+    fixture_expect(&run, BERTH_OK, "finished on request after update 0 of 8");
+    assert_true(file_exists(fixture_path("out", "model.safetensors")));
+}
+
+// The wish may come in the middle of an evaluation, which goes on.
+static void test_finish_during_evaluation(void **state) {
+    struct fixture_run run = finishing_run("out");
+    run.config.save_strategy = "no";
+    run.stop_in_predict = 1;
+    run.stop_level = BERTH_STOP_FINISH;
+    fixture_expect(&run, BERTH_OK, "finished on request after update 4 of 8");
+    assert_true(file_exists(fixture_path("out", "eval_results.json")));
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 0);
+}
+
 // --- disks --------------------------------------------------------------------------------------
 
 // The call of the file layer, counted from the report of update 2, that finds the disk full. Each
@@ -198,7 +256,7 @@ static void test_stop_does_not_claim_what_was_not_saved(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.save_steps = 2;
     run.config.on_save_error = "continue";
-    run.stop_at_step = 2; // noticed with the next update
+    run.stop_at_step = 2; // after the next update
     run.stop_level = 1;
     run.fail_at = failing_calls[0];
     run.fail_errno = ENOSPC;
@@ -219,7 +277,7 @@ static void test_failures_of_an_async_save(void **state) {
     static const char *const outcomes[] = {"stop", "continue"};
     struct fixture_run base = fixture_default("base");
     base.config.save_steps = 100;
-    base.stop_at_step = 1; // noticed with the next update
+    base.stop_at_step = 1; // after the next update
     base.stop_level = 1;
     assert_int_equal(fixture_execute(&base), BERTH_INTERRUPTED);
     struct fixture_run run = base;
@@ -483,6 +541,9 @@ int main(void) {
         FIXTURE_TEST(test_second_signal_leaves_at_once),
         FIXTURE_TEST(test_stop_before_the_first_step),
         FIXTURE_TEST(test_stop_during_evaluation),
+        FIXTURE_TEST(test_finish_is_max_steps),
+        FIXTURE_TEST(test_finish_before_the_first_step),
+        FIXTURE_TEST(test_finish_during_evaluation),
         FIXTURE_TEST(test_full_disk_stops),
         FIXTURE_TEST(test_full_disk_may_be_passed_over),
         FIXTURE_TEST(test_stop_does_not_claim_what_was_not_saved),

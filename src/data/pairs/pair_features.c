@@ -39,18 +39,20 @@ static enum berth_status check_options(const struct tokenizer *tokenizer, int64_
     return BERTH_OK;
 }
 
-void pair_features_truncate(size_t *first, size_t *second, size_t room) {
-    size_t longer = room - room / 2, shorter = room / 2; // of a and b when both are truncated
+void pair_features_truncate(const struct tokenizer *tokenizer, size_t *first, size_t *second,
+                            size_t room) {
+    const size_t half = room / 2; // of each when both are cut, and the odd token
+    const int first_has_odd = *first > *second || tokenizer_rules_of(tokenizer)->google_pairs;
     if (*first + *second <= room) {
         return;
     }
-    if (*first <= shorter) {
+    if (*first <= half) {
         *second = room - *first;
-    } else if (*second <= shorter) {
+    } else if (*second <= half) {
         *first = room - *second;
     } else {
-        *first = longer;
-        *second = shorter;
+        *first = first_has_odd ? room - half : half;
+        *second = room - *first;
     }
 }
 
@@ -72,7 +74,7 @@ static enum berth_status encode_example(const struct builder *builder,
     }
     encoded->first = all_first;
     encoded->second = all_second;
-    pair_features_truncate(&encoded->first, &encoded->second,
+    pair_features_truncate(builder->tokenizer, &encoded->first, &encoded->second,
                            builder->longest - special_count(example));
     encoded->truncated = encoded->first + encoded->second < list->count;
     encoded->ids = memory_array(encoded->first + encoded->second, sizeof *encoded->ids);

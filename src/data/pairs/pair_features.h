@@ -2,10 +2,11 @@
 // Converts texts and pairs of texts to model inputs: [CLS] a [SEP] with type 0, or [CLS] a [SEP] b
 // [SEP], in which b and the last [SEP] have type 1, or 0 if the tokenizer has one type.
 //
-// Truncation follows Google's rule: a pair loses the last token of its longer text (of b when both
-// are equally long) until it fits. `tokenizers` truncates to the same lengths with one exception:
-// when both texts are truncated, an odd number of tokens fits and b is at least as long as a, it
-// keeps the odd token for b; this rule keeps it for a.
+// A pair that is too long loses tokens at the end of its longer text until it fits, and where both
+// are equally long, one of each in turn. If both texts are cut and an odd number of tokens fits,
+// the odd one stays, as in Hugging Face's `tokenizers` (longest_first), with the longer text, of
+// equally long ones with the second; by Google's rule (tokenizer_options.google_pairs) with the
+// first.
 #ifndef BERTH_DATA_PAIR_FEATURES_H
 #define BERTH_DATA_PAIR_FEATURES_H
 
@@ -50,6 +51,7 @@ void pair_feature_set_done(struct pair_feature_set *set);
 struct packer_sequence pair_features_sequence(const void *set, size_t index);
 
 // Truncates the lengths of two texts to `room` tokens together (special tokens not counted).
-void pair_features_truncate(size_t *first, size_t *second, size_t room);
+void pair_features_truncate(const struct tokenizer *tokenizer, size_t *first, size_t *second,
+                            size_t room);
 
 #endif

@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "train/engine/division.h"
+#include "train/engine/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -487,7 +488,7 @@ static enum berth_status run_round(struct prediction *prediction, size_t first, 
     const double begin = clock_now();
     int *stopped = &prediction->result->stopped;
     double flops = 0;
-    *stopped = args->stop != NULL && *args->stop != 0;
+    *stopped = stop_interrupts(args->stop);
     divide(prediction, first, end);
     const enum berth_status status =
         *stopped ? BERTH_OK : run_own(prediction, first, &flops, error);

@@ -37,7 +37,7 @@ struct infer_result {
     double timed_seconds;
     int64_t timed_sequences, timed_tokens;
     double timed_flops; // required FLOPs of this rank
-    int stopped;        // *stop was set on one of the ranks: not all sequences were processed
+    int stopped;        // *stop interrupted one of the ranks: not all sequences were processed
 };
 
 struct infer_masked {
@@ -51,7 +51,7 @@ struct infer_args {
                                        // sequences and masked tokens
     const struct berth_log *log;       // reports progress as the phase `phase`
     const char *phase;
-    const volatile int *stop; // may be NULL
+    const volatile int *stop; // may be NULL (stop.h)
     struct fair_lock *lock;   // of an engine that threads share: the caller holds it, and other
                               // threads get it between two rounds. NULL: no other thread uses it
     size_t group;    // a batch has only sequences of one group of this many neighbours; 0: of all

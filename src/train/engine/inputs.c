@@ -77,6 +77,7 @@ static struct tokenizer_options options_of(const struct berth_config *config,
         .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
                                                                    : (int)config->max_word_length,
         .one_type = inputs->one_type,
+        .google_pairs = rules->google_pairs,
         .cleans_up = inputs->cleans_up,
         .keeps_blanks = inputs->keeps_blanks,
         .keeps_pieces = inputs->keeps_pieces,
@@ -97,6 +98,9 @@ static void apply_settings(const struct berth_config *config, struct text_rules 
         rules->strip_accents = strcmp(config->strip_accents, "auto") == 0
                                    ? -1
                                    : strcmp(config->strip_accents, "true") == 0;
+    }
+    if (config->pair_truncation != NULL) {
+        rules->google_pairs = strcmp(config->pair_truncation, "google") == 0;
     }
 }
 

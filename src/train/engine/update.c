@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/reduction_tree.h"
+#include "train/engine/stop.h"
 #include "train/engine/update_split.h"
 
 #include <math.h>
@@ -26,14 +27,14 @@ struct update_rules update_rules_of(const struct berth_config *config,
                                     const struct bert_config *shape, enum dtype compute) {
     double hidden = config->hidden_dropout_prob;
     double head = shape->classifier_dropout;
-    hidden = hidden < 0 ? shape->hidden_dropout_prob : hidden;
+    hidden = isnan(hidden) ? shape->hidden_dropout_prob : hidden;
     double attention = config->attention_probs_dropout_prob;
     return (struct update_rules){
         .optimizer = optimizer_of(config),
         .micro_average = config->loss_average != NULL && strcmp(config->loss_average, "micro") == 0,
         .seed = (uint64_t)config->seed,
         .hidden_dropout = hidden,
-        .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
+        .attention_dropout = isnan(attention) ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = head < 0 ? hidden : head,
         .label_smoothing = config->label_smoothing_factor,
         .parts = (int)config->virtual_ranks,
@@ -364,7 +365,7 @@ static int run_part(const struct update_split *split, int index, struct update_r
     struct part part = part_of(split, index);
     part.end = starts[1];
     for (size_t done = starts[0]; done < part.end;) {
-        if (args->stop != NULL && *args->stop >= 2) {
+        if (stop_request_of(args->stop) == STOP_AT_ONCE) {
             result->aborted = 1;
             return 0;
         }
@@ -455,7 +456,7 @@ static enum berth_status collect_results(const struct update_split *split,
     result->masked = (int64_t)sums[MASKED];
     result->total_flops = sums[FLOPS];
     result->grad_norm = sqrt(own.norm.sum_squares);
-    result->stop = split->args->stop != NULL ? *split->args->stop : 0;
+    result->stop = stop_request_of(split->args->stop);
     return comm->agree(comm, status, &result->stop, error);
 }
 

@@ -55,9 +55,9 @@ struct updater {
     struct all_reduce all_reduce;
     struct replica_check check;
     struct division division;
-    double
-        *counts;   // [2 * parts + 1]: predicted times and micro-batches of the parts, masked tokens
-    int own_parts; // of this rank
+    double *counts; // [2 * parts + 1]: predicted times and micro-batches of the parts, then the
+                    // masked tokens or, for micro_average, the micro-batches that have some
+    int own_parts;  // of this rank
     int level_count;
     size_t announced, previous; // number of ranges announced, and the last of them
     float *class_weights;       // [num_labels] in device memory; NULL: none
@@ -94,7 +94,7 @@ struct update_args {
     double loss_scale; // multiplies the loss's gradient and is divided out by the optimizer; 0
                        // means 1
     double loss_limit, grad_norm_limit; // above one of them the update changes nothing; 0: no limit
-    const volatile int *stop;           // may be NULL; 2: abort between two micro-batches
+    const volatile int *stop;           // may be NULL; at once: abort between two micro-batches
 };
 
 struct update_result {
@@ -110,7 +110,7 @@ struct update_result {
     // Measured by the device's marks. If a GPU is still computing the step when update_run returns,
     // the step's seconds are counted in the next update.
     double forward_seconds, backward_seconds, step_seconds;
-    int stop;    // maximum of *stop over the ranks, read once
+    int stop;    // strongest request of all ranks (stop.h), each read once
     int aborted; // 1: aborted between two micro-batches; the weights are unchanged
 };
 

@@ -9,15 +9,6 @@ static size_t fit_count(const struct update_split *split, size_t first, size_t e
                         end - first);
 }
 
-static size_t count_micro_batches(const struct update_split *split, size_t part) {
-    const struct division *division = &split->updater->division;
-    size_t micro_batches = 0;
-    for (size_t done = division->starts[part]; done < division->starts[part + 1]; micro_batches++) {
-        done += fit_count(split, done, division->starts[part + 1]);
-    }
-    return micro_batches;
-}
-
 struct divisors {
     double sequences, masked;
 };
@@ -51,16 +42,33 @@ static struct divisors divisors_of(const struct update_split *split, const uint3
     return sums;
 }
 
+// The micro-batches of a part; for loss_average "micro", *with_masked also counts those with a
+// masked token.
+static size_t count_micro_batches(const struct update_split *split, size_t part,
+                                  double *with_masked) {
+    const struct division *division = &split->updater->division;
+    size_t micro_batches = 0;
+    for (size_t done = division->starts[part]; done < division->starts[part + 1]; micro_batches++) {
+        const size_t count = fit_count(split, done, division->starts[part + 1]);
+        *with_masked += split->updater->rules.micro_average &&
+                        divisors_of(split, division->order + done, count).masked > 0;
+        done += count;
+    }
+    return micro_batches;
+}
+
 // Counts the sequences that this rank knows: the whole update or its own part.
 static void count_parts(const struct update_split *split) {
     const struct update_args *args = split->args;
     const struct division *division = &split->updater->division;
-    double *counts = split->updater->counts;
+    double *counts = split->updater->counts, with_masked = 0;
     for (size_t part = 0; part < division->parts; part++) {
         counts[part] = division->loads[part];
-        counts[division->parts + part] = (double)count_micro_batches(split, part);
+        counts[division->parts + part] = (double)count_micro_batches(split, part, &with_masked);
     }
-    counts[2 * division->parts] = divisors_of(split, args->order, args->count).masked;
+    counts[2 * division->parts] = split->updater->rules.micro_average
+                                      ? with_masked
+                                      : divisors_of(split, args->order, args->count).masked;
 }
 
 // If each rank knows only its own part, sums the counts over the ranks before the first
@@ -86,9 +94,10 @@ static void find_divisors(struct update_split *split) {
     }
     if (split->updater->rules.micro_average) {
         split->micro_batches = micro_batches;
+        split->masked_micro_batches = micro[parts];
         return;
     }
-    split->micro_batches = 1;
+    split->micro_batches = split->masked_micro_batches = 1;
     split->sequences =
         divisors_of(split, args->order, args->count).sequences + (double)args->others;
     split->masked = micro[parts];
@@ -127,7 +136,7 @@ struct micro_batch update_split_next(const struct update_split *split, size_t fi
         sums = divisors_of(split, split->updater->division.order + first, micro.count);
     }
     micro.sequence_weight = 1 / (sums.sequences * split->micro_batches);
-    micro.masked_weight = sums.masked > 0 ? 1 / (sums.masked * split->micro_batches) : 0;
+    micro.masked_weight = sums.masked > 0 ? 1 / (sums.masked * split->masked_micro_batches) : 0;
     return micro;
 }
 

@@ -14,8 +14,9 @@ struct update_split {
     struct bert_dropout dropout;
     // The divisors of the means: the update's sequences and masked tokens, over all parts, each
     // with the weight of its class. 0: each micro-batch has its own divisors, and their means are
-    // averaged over `micro_batches`, which is otherwise 1.
-    double sequences, masked, micro_batches;
+    // averaged over the micro-batches; those of masked tokens over the ones that have any. The two
+    // numbers of micro-batches are otherwise 1.
+    double sequences, masked, micro_batches, masked_micro_batches;
     size_t max_micro_batches; // largest number of a part
 };
 

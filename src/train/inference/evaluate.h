@@ -37,8 +37,9 @@ enum berth_status evaluation_rehearse(struct evaluation *evaluation,
                                       const struct model_files *files, struct task_score *score,
                                       struct berth_error *error);
 
-// Predicts and scores. If *stop is set on one of the ranks, timing->stopped is 1 and there is no
-// score. Called by all ranks, which get the same status (comm_settle), score and `stopped`.
+// Predicts and scores. If *stop interrupts one of the ranks (stop.h), timing->stopped is 1 and
+// there is no score. Called by all ranks, which get the same status (comm_settle), score and
+// `stopped`.
 struct evaluation_run {
     struct engine *engine;
     const struct model_files *files;

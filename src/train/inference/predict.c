@@ -7,6 +7,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/engine/input_facts.h"
 #include "train/engine/plan.h"
+#include "train/engine/stop.h"
 #include "train/inference/evaluate.h"
 #include "train/machine/machine.h"
 #include "train/tasks/squad_input.h"
@@ -151,7 +152,7 @@ static enum berth_status write_results(const struct predict_job *job,
 // After a request to stop nothing is written, also if it came during the last batch.
 static enum berth_status check_stop(const struct predict_job *job, int stopped,
                                     struct berth_error *error) {
-    stopped = stopped || (job->stop != NULL && *job->stop != 0);
+    stopped = stopped || stop_interrupts(job->stop);
     TRY(comm_settle_stop(job->comm, BERTH_OK, &stopped, error));
     return stopped ? error_set(error, BERTH_INTERRUPTED, "stopped on request; no %s were written",
                                job->use == TASK_PREDICT ? "predictions" : "scores")

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a training loop counts and reports about its updates.
 #include "core/memory.h"
+#include "core/number.h"
 #include "train/job/loop_run.h"
 #include "train/machine/machine.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+#define WARM_UPDATES 2
 
 // Only for shards, which were not read before training; for other sets the plan has the lengths.
 static void count_lengths(struct run *run, const struct feed_update *data) {
@@ -37,6 +41,7 @@ void loop_count_update(struct run *run, const struct update_result *update,
     window->masked += update->masked;
     window->tokens += update->tokens;
     window->updates++;
+    window->without_loss += !loop_has_loss(run, update);
     window->micro_batches += update->micro_batches;
     window->last_loss = update->loss;
     window->seconds += seconds;
@@ -47,6 +52,7 @@ void loop_count_update(struct run *run, const struct update_result *update,
     window->required_flops += update->required_flops;
     run->progress->total_flos += update->total_flops;
     struct training_result *result = run->result;
+    run->without_loss += !loop_has_loss(run, update);
     result->updates++;
     result->sequences += (int64_t)(data->count + data->others);
     result->waited_seconds += data->waited;
@@ -56,25 +62,58 @@ void loop_count_update(struct run *run, const struct update_result *update,
     result->forward_seconds += update->forward_seconds;
     result->backward_seconds += update->backward_seconds;
     result->step_seconds += update->step_seconds;
+    if (result->updates <= WARM_UPDATES) {
+        run->warm_sequences = result->sequences;
+        run->warm_seconds = result->seconds;
+    }
     loop_report_lengths(run, 0);
+}
+
+// Sequences in a second of all updates, as DeepSpeed counts them: without the first two, unless
+// there are no others.
+static double average_rate(const struct run *run) {
+    const struct training_result *result = run->result;
+    return result->updates > WARM_UPDATES ? (double)(result->sequences - run->warm_sequences) /
+                                                (result->seconds - run->warm_seconds)
+                                          : (double)result->sequences / result->seconds;
+}
+
+static enum param_head head_of(const struct run *run) {
+    return run->loop->updater->engine->model.table->head;
+}
+
+int loop_has_loss(const struct run *run, const struct update_result *update) {
+    const enum param_head head = head_of(run);
+    return update->masked > 0 || (head != PARAM_HEAD_MASKED && head != PARAM_HEAD_TOKEN);
 }
 
 static const double thousand = 1000;
 
+// Why a report has no loss.
+static const char *no_loss(const struct window *window) {
+    return window->without_loss == 0                 ? "all updates were skipped"
+           : window->without_loss == window->updates ? "no word was to be predicted"
+                                                     : "skipped, or no word was to be predicted";
+}
+
 // Only for the pre-training head.
-static size_t add_masked(const struct run *run, struct berth_field *fields, size_t count) {
+static size_t add_masked(const struct run *run, const struct progress_losses *losses,
+                         struct berth_field *fields, size_t count) {
     const struct progress *progress = run->progress;
-    if (isnan(progress->last_masked_loss)) {
+    if (head_of(run) != PARAM_HEAD_PRETRAINING) {
         return count;
     }
-    fields[count++] = log_real("masked_lm_loss", progress->last_masked_loss);
-    fields[count++] =
-        log_real("next_sentence_loss", progress->last_loss - progress->last_masked_loss);
+    if (!isnan(losses->masked)) {
+        fields[count++] = log_real("masked_lm_loss", losses->masked);
+        fields[count++] = log_real("next_sentence_loss", losses->all - losses->masked);
+    }
     fields[count++] = log_real("data_wait_ms", thousand * run->window.waited);
-    fields[count++] = log_real("step_loss", run->window.last_loss);
+    if (isfinite(run->window.last_loss)) { // else the update was skipped
+        fields[count++] = log_real("step_loss", run->window.last_loss);
+    }
     fields[count++] = log_real("average_training_time_step",
                                run->window.seconds / (double)run->window.micro_batches);
-    if (progress->step == loop_end(run->loop)) {
+    if (progress->step == loop_end(run->loop) || run->is_finished) {
         fields[count++] = log_real("final_loss", progress->last_loss);
     }
     return count;
@@ -102,21 +141,23 @@ static size_t add_exchanges(struct run *run, struct berth_field *fields, size_t 
     return count;
 }
 
-static void report_step(struct run *run, double learning_rate, double grad_norm) {
+static void report_step(struct run *run, const struct progress_losses *losses, double learning_rate,
+                        double grad_norm) {
     const struct training_loop *loop = run->loop;
     const struct window *window = &run->window;
     double updates = (double)window->updates;
-    struct berth_field fields[32] = {
+    struct berth_field fields[40] = {
         log_integer("step", run->progress->step),
         log_integer("total_steps", loop_end(loop)),
         log_real("epoch", loop_epoch(loop, run->progress->step)),
-        log_real("loss", run->progress->last_loss),
+        isnan(losses->all) ? log_text("no_loss", no_loss(window)) : log_real("loss", losses->all),
         log_real("learning_rate", learning_rate),
         log_real("grad_norm", grad_norm),
         log_real("samples_per_second", (double)window->sequences / window->seconds),
         log_real("tokens_per_second", (double)window->tokens / window->seconds),
     };
-    size_t count = add_exchanges(run, fields, add_masked(run, fields, 8));
+    size_t count = add_exchanges(run, fields, add_masked(run, losses, fields, 8));
+    fields[count++] = log_real("average_samples_per_second", average_rate(run));
     fields[count++] = log_text("task", loop->task);
     fields[count++] = log_integer("updates", window->updates);
     fields[count++] = log_integer("sample_count", loop_own_step(loop, run->progress->step) *
@@ -186,25 +227,23 @@ static void update_ema(struct run *run) {
     *ema = isnan(*ema) ? loss : alpha * *ema + (1 - alpha) * loss;
 }
 
-static int predicts_masked(const struct run *run) {
-    return run->loop->updater->engine->model.table->head == PARAM_HEAD_PRETRAINING;
-}
-
 enum berth_status loop_log_step(struct run *run, double learning_rate, double grad_norm,
                                 struct berth_error *error) {
     struct progress *progress = run->progress;
-    if (progress->loss_count > 0) { // otherwise all updates were skipped
-        double updates = (double)progress->loss_count;
-        progress->last_loss = progress->loss_sum / updates;
-        progress->last_masked_loss =
-            predicts_masked(run) ? progress->masked_loss_sum / updates : NAN;
+    struct progress_losses losses = {NAN, NAN};
+    if (progress->loss_count > 0) {
+        const double updates = (double)progress->loss_count;
+        const int has_masked = head_of(run) == PARAM_HEAD_PRETRAINING;
+        losses.all = progress->last_loss = progress->loss_sum / updates;
+        losses.masked = progress->last_masked_loss =
+            has_masked ? progress->masked_loss_sum / updates : NAN;
         update_ema(run);
     }
     progress->loss_sum = progress->masked_loss_sum = 0;
     progress->loss_count = 0;
-    progress_add_step(progress, loop_epoch(run->loop, progress->step), progress->last_loss,
-                      learning_rate, grad_norm);
-    report_step(run, learning_rate, grad_norm);
+    progress_add_step(progress, loop_epoch(run->loop, progress->step), &losses, learning_rate,
+                      grad_norm);
+    report_step(run, &losses, learning_rate, grad_norm);
     return report_coefficients(run, error);
 }
 
@@ -216,4 +255,47 @@ int loop_log_is_due(const struct training_loop *loop, int64_t step) {
     return step == loop_end(loop) || is_first ||
            (strcmp(strategy, "steps") == 0 && loop_is_every(loop, step, every)) ||
            (strcmp(strategy, "epoch") == 0 && loop_ends_epoch(loop, step));
+}
+
+// --- notes ---------------------------------------------------------------------------------------
+
+static const char *describe_event(enum loss_scale_event event, const struct loss_scale *scale) {
+    if (event == SCALE_LOWERED) {
+        return "it is lowered";
+    }
+    if (scale->kind == LOSS_SCALE_STATIC) {
+        return "it is static";
+    }
+    return scale->kind == LOSS_SCALE_ZERO ? "hysteresis tolerates it" : "it is at min_loss_scale";
+}
+
+// The reporter formats this in DeepSpeed's words.
+void loop_report_skip(const struct run *run, const struct loss_scale *before,
+                      enum loss_scale_event event) {
+    const struct loss_scale *now = &run->progress->loss_scale;
+    struct berth_field fields[] = {
+        log_integer("step", run->progress->step),
+        log_integer("skipped", run->progress->skipped),
+        log_real("attempted_loss_scale", before->scale),
+        log_real("loss_scale", now->scale),
+        log_integer("attempted_hysteresis", before->hysteresis_left),
+        log_integer("hysteresis", now->hysteresis_left),
+    };
+    char text[256];
+    number_format(text, sizeof text,
+                  "update %" PRId64
+                  " skipped: the gradient overflows at loss scale %.10g; %s: %.10g",
+                  run->progress->step, before->scale, describe_event(event, now), now->scale);
+    log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
+}
+
+void loop_warn_of_no_loss(const struct run *run) {
+    const int64_t updates = run->without_loss;
+    if (updates > 0) {
+        log_warning(run->loop->log,
+                    "%" PRId64 " of %" PRId64 " updates had no word to predict, such as a masked "
+                    "one: they have no loss and do not count in its means; use longer texts or "
+                    "larger batches",
+                    updates, run->result->updates);
+    }
 }

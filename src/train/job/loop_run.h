@@ -13,7 +13,8 @@
 struct window {
     int64_t sequences, tokens, updates, micro_batches;
     int64_t masked;
-    double last_loss; // of the last update
+    int64_t without_loss; // updates of which no word was to be predicted
+    double last_loss;     // of the last update
     double seconds, forward, backward, step, waited;
     double imbalance; // sum over the updates
     double required_flops;
@@ -36,10 +37,15 @@ struct run {
     int64_t saved_step; // newest step that has a checkpoint in output_dir; -1: none
     int64_t next_save;  // --save_steps auto: the next step to save at
     int64_t saves;
-    double save_began;  // of the checkpoint that is written in the background
+    double save_began;    // of the checkpoint that is written in the background
+    int64_t without_loss; // updates of this run of which no word was to be predicted
+    // Of the first two updates, which are slower: DeepSpeed's average rate begins after them.
+    int64_t warm_sequences;
+    double warm_seconds;
     int64_t pause_step; // step after which --steps_this_run ends the run early; -1: none
     int64_t last_step;  // last step of the run
-    int stop;           // *loop->stop, as last agreed on by all ranks
+    int stop;           // the strongest request (stop.h), as last agreed on by all ranks
+    int is_finished;    // 1: on request, last_step is the end as if max_steps had been that
 };
 
 // The step counted from the beginning of the phase.
@@ -81,10 +87,17 @@ enum berth_status loop_continue_saving(struct run *run, int waits, struct berth_
 void loop_count_update(struct run *run, const struct update_result *update,
                        const struct feed_update *data, double seconds);
 int loop_log_is_due(const struct training_loop *loop, int64_t step);
-// Reports the loss as the mean over the updates since the last report; if all of them were skipped,
-// repeats the previous one.
+// Whether the update had words to predict, or its head predicts no words: else it has no loss.
+int loop_has_loss(const struct run *run, const struct update_result *update);
+// Reports the loss as the mean over the updates since the last report that were applied and have
+// one; if there is none, the record says why.
 enum berth_status loop_log_step(struct run *run, double learning_rate, double grad_norm,
                                 struct berth_error *error);
+// An update that was skipped because of the loss scale.
+void loop_report_skip(const struct run *run, const struct loss_scale *before,
+                      enum loss_scale_event event);
+// At the end: how many updates had no loss.
+void loop_warn_of_no_loss(const struct run *run);
 // Reports after 1, 2, 4, 8, ... updates and at the end; each report replaces the previous one.
 void loop_report_lengths(const struct run *run, int is_end);
 

@@ -16,7 +16,7 @@
 int loop_save_is_due(const struct run *run) {
     const struct training_loop *loop = run->loop;
     int64_t every = loop->config->save_steps, step = run->progress->step;
-    if (step == run->pause_step) {
+    if (step == run->pause_step && !run->is_finished) {
         return !loop->config->skip_checkpoint;
     }
     if (!strategy_has_checkpoints(loop->config)) {

@@ -9,6 +9,7 @@
 #include "train/checkpoint/leftovers.h"
 #include "train/checkpoint/original_write.h"
 #include "train/engine/nonfinite.h"
+#include "train/engine/stop.h"
 #include "train/job/loop_run.h"
 
 #include <inttypes.h>
@@ -16,23 +17,36 @@
 #include <stdio.h>
 #include <string.h>
 
-// Lets all ranks agree on *stop; an update does so itself (update.h).
+// A request to finish makes the update before it the last one.
+static void obey_finish(struct run *run) {
+    if (run->stop != STOP_FINISH || run->is_finished) {
+        return;
+    }
+    run->is_finished = 1;
+    run->last_step = run->progress->step;
+    log_note(run->loop->log, "finished on request after update %" PRId64 " of %" PRId64,
+             run->last_step, loop_end(run->loop));
+}
+
+// Lets all ranks agree on the strongest request; an update does so itself (update.h).
 static enum berth_status agree_on_stop(struct run *run, struct berth_error *error) {
-    const struct training_loop *loop = run->loop;
-    struct comm *comm = loop->updater->engine->comm;
-    run->stop = loop->stop != NULL ? *loop->stop : 0;
-    return comm->agree(comm, BERTH_OK, &run->stop, error);
+    struct comm *comm = run->loop->updater->engine->comm;
+    run->stop = stop_request_of(run->loop->stop);
+    TRY(comm->agree(comm, BERTH_OK, &run->stop, error));
+    obey_finish(run);
+    return BERTH_OK;
 }
 
 // --- evaluation ---------------------------------------------------------------------------------
 
-static int evaluation_is_due(const struct training_loop *loop, int64_t step) {
+static int evaluation_is_due(const struct run *run) {
+    const struct training_loop *loop = run->loop;
     const struct berth_config *config = loop->config;
-    const int64_t own = loop_own_step(loop, step);
+    const int64_t step = run->progress->step, own = loop_own_step(loop, step);
     if (loop->evaluation == NULL) {
         return 0;
     }
-    if (step == loop_end(loop)) {
+    if (step == loop_end(loop) || run->is_finished) {
         return 1;
     }
     return own > 0 &&
@@ -149,7 +163,8 @@ static enum berth_status act_on_evaluation(struct run *run, struct berth_error *
         note_early_stop(run);
         run->last_step = progress->step;
     }
-    return is_best || (ends_early && loop_save_is_due(run)) ? loop_save(run, error) : BERTH_OK;
+    const int is_end = ends_early || run->is_finished;
+    return is_best || (is_end && loop_save_is_due(run)) ? loop_save(run, error) : BERTH_OK;
 }
 
 // --- stops and errors ---------------------------------------------------------------------------
@@ -209,36 +224,6 @@ static enum berth_status fail_not_finite(struct run *run, const struct update_ar
         restart_advice(run, advice));
 }
 
-static const char *describe_event(enum loss_scale_event event, const struct loss_scale *scale) {
-    if (event == SCALE_LOWERED) {
-        return "it is lowered";
-    }
-    if (scale->kind == LOSS_SCALE_STATIC) {
-        return "it is static";
-    }
-    return scale->kind == LOSS_SCALE_ZERO ? "hysteresis tolerates it" : "it is at min_loss_scale";
-}
-
-// The reporter formats this in DeepSpeed's words.
-static void report_skip(const struct run *run, const struct loss_scale *before,
-                        enum loss_scale_event event) {
-    const struct loss_scale *now = &run->progress->loss_scale;
-    struct berth_field fields[] = {
-        log_integer("step", run->progress->step),
-        log_integer("skipped", run->progress->skipped),
-        log_real("attempted_loss_scale", before->scale),
-        log_real("loss_scale", now->scale),
-        log_integer("attempted_hysteresis", before->hysteresis_left),
-        log_integer("hysteresis", now->hysteresis_left),
-    };
-    char text[256];
-    number_format(text, sizeof text,
-                  "update %" PRId64
-                  " skipped: the gradient overflows at loss scale %.10g; %s: %.10g",
-                  run->progress->step, before->scale, describe_event(event, now), now->scale);
-    log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
-}
-
 // Adds to the message of a run that ends why its loss scale is no remedy.
 static enum berth_status explain_exhausted(const struct loss_scale *scale,
                                            struct berth_error *error) {
@@ -269,18 +254,22 @@ static enum berth_status handle_nonfinite(struct run *run, const struct update_a
     update_discard(run->loop->updater);
     progress->step++;
     progress->skipped++;
-    report_skip(run, &before, event);
+    loop_report_skip(run, &before, event);
     return BERTH_OK;
 }
 
 static void record_loss(struct run *run, const struct update_result *update) {
     struct progress *progress = run->progress;
-    progress->step++;
     progress->loss_sum += update->loss;
     progress->masked_loss_sum += update->masked_loss;
     progress->loss_count++;
     progress->train_loss_sum += update->loss;
     progress->train_loss_count++;
+}
+
+static void count_step(struct run *run) {
+    struct progress *progress = run->progress;
+    progress->step++;
     if (progress->loss_scale.kind != LOSS_SCALE_NONE &&
         loss_scale_update(&progress->loss_scale, 0) == SCALE_RAISED) {
         log_note(run->loop->log, "loss scale %.10g from update %" PRId64 " on",
@@ -295,8 +284,11 @@ static void accept_update(struct run *run, const struct update_result *update,
         spike_limits_exceeded(limits, update->loss, update->grad_norm)) {
         loop_report_spike(run, update, limits, "it is applied");
     }
-    loop_record_spikes(run, update, limits);
-    record_loss(run, update);
+    if (loop_has_loss(run, update)) {
+        loop_record_spikes(run, update, limits);
+        record_loss(run, update);
+    }
+    count_step(run);
 }
 
 // The number of updates that did not contribute to the moments.
@@ -333,6 +325,21 @@ static enum berth_status handle_update(struct run *run, const struct update_args
     }
     accept_update(run, update, limits);
     return BERTH_OK;
+}
+
+// A record may make the caller ask for a stop, which must not wait for another update. Of several
+// ranks, which would have to exchange it, only the record of a step is such a one.
+static enum berth_status report_update(struct run *run, const struct update_args *args,
+                                       double grad_norm, struct berth_error *error) {
+    const struct training_loop *loop = run->loop;
+    const int64_t step = run->progress->step;
+    const int is_due = loop_log_is_due(loop, step) || run->is_finished;
+    TRY(is_due ? loop_log_step(run, args->learning_rate, grad_norm, error) : BERTH_OK);
+    log_progress(loop->log, "train", step, loop_end(loop));
+    TRY(is_due || loop->updater->engine->comm->size == 1 ? agree_on_stop(run, error) : BERTH_OK);
+    return run->is_finished && !is_due // the last update has a report
+               ? loop_log_step(run, args->learning_rate, grad_norm, error)
+               : BERTH_OK;
 }
 
 static enum berth_status do_update(struct run *run, struct berth_error *error) {
@@ -372,13 +379,13 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     TRY(handle_update(run, &args, &update, &limits, error));
     loop_count_update(run, &update, &data, clock_now() - begin);
     check_stragglers(run, &update, clock_now() - begin);
+    obey_finish(run);
     if (progress->step <= args.step) { // rolled back; these steps were already reported
         run->window = (struct window){0};
-    } else if (loop_log_is_due(loop, progress->step)) {
-        TRY(loop_log_step(run, args.learning_rate, update.grad_norm, error));
+        log_progress(loop->log, "train", progress->step, loop_end(loop));
+        return BERTH_OK;
     }
-    log_progress(loop->log, "train", progress->step, loop_end(loop));
-    return BERTH_OK;
+    return report_update(run, &args, update.grad_norm, error);
 }
 
 // --- the profile --------------------------------------------------------------------------------
@@ -448,7 +455,7 @@ static enum berth_status interrupted_after_save(const struct run *run, struct be
 // Saves, even where the run has no other checkpoints, unless this step is saved or no update was
 // done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
-    if (run->stop >= 2) {
+    if (run->stop == STOP_AT_ONCE) {
         TRY(loop_continue_saving(run, 1, error));
         return interrupted_at_once(run, error);
     }
@@ -491,7 +498,7 @@ static int evaluates_start(const struct run *run) {
 static enum berth_status end_here(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     TRY(loop_continue_saving(run, 1, error));
-    if (run->progress->step == run->pause_step) {
+    if (run->progress->step == run->pause_step && !run->is_finished) {
         log_note(loop->log,
                  "steps_this_run ends this part of the run after update %" PRId64 " of %" PRId64
                  "; the result is the model of this update%s",
@@ -508,13 +515,13 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     TRY(loop_rotate(run, error));
     for (;;) {
         advance_profile(run);
-        if (run->stop == 0 && evaluation_is_due(loop, progress->step)) {
+        if (run->stop <= STOP_FINISH && evaluation_is_due(run)) {
             TRY(evaluate(run, EVALUATE_TO_CHOOSE, error));
             TRY(act_on_evaluation(run, error));
-        } else if (run->stop == 0 && evaluates_start(run)) {
+        } else if (run->stop <= STOP_FINISH && evaluates_start(run)) {
             TRY(evaluate(run, EVALUATE_TO_REPORT, error));
         }
-        if (run->stop != 0) {
+        if (run->stop > STOP_FINISH) {
             return stop_here(run, error);
         }
         if (progress->step >= run->last_step) {
@@ -524,7 +531,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
         TRY(do_update(run, error));
         TRY(check_lock(loop, error));
         TRY(loop_continue_saving(run, 0, error));
-        if (run->stop < 2 && loop_save_is_due(run)) {
+        if (run->stop < STOP_AT_ONCE && loop_save_is_due(run)) {
             TRY(loop_save(run, error));
         }
     }
@@ -569,6 +576,7 @@ enum berth_status training_loop_run(const struct training_loop *loop,
         finish_saving(&run, status);
     }
     loop_report_lengths(&run, 1);
+    loop_warn_of_no_loss(&run);
     loop_enter(&run, COMM_BETWEEN, 0);
     result->model_step = progress->step;
     result->exchanged = comm->stats(comm);

@@ -22,7 +22,7 @@ struct training_loop {
     const char *task; // name of the task, for the log
     const struct berth_config *config;
     const struct berth_log *log;
-    const volatile int *stop;     // may be NULL
+    const volatile int *stop;     // may be NULL (stop.h)
     const struct file_lock *lock; // of the output folder; once it is lost, nothing more is written
     int overwrites;               // whether the first update removes what an earlier run left there
     struct updater *updater;
@@ -50,8 +50,8 @@ struct training_result {
     int64_t model_step;          // step of the resulting weights
 };
 
-// BERTH_FAILURE if loss or gradient is not finite, BERTH_INTERRUPTED after *stop was set, BERTH_IO
-// if a checkpoint cannot be written (on_save_error "stop").
+// BERTH_FAILURE if loss or gradient is not finite, BERTH_INTERRUPTED if *stop interrupted it,
+// BERTH_IO if a checkpoint cannot be written (on_save_error "stop").
 enum berth_status training_loop_run(const struct training_loop *loop,
                                     struct training_result *result, struct berth_error *error);
 

@@ -8,6 +8,7 @@
 #include "report/html.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/leftovers.h"
+#include "train/engine/stop.h"
 #include "train/job/resume.h"
 #include "train/job/training_job.h"
 #include "train/job/worker_table.h"
@@ -125,8 +126,7 @@ static enum berth_status lock_output(struct worker *worker, struct berth_error *
 
 // Rank 0 only.
 static enum berth_status remove_leftovers(const struct worker *worker, struct berth_error *error) {
-    const int is_stopped = worker->request != NULL && *worker->request != 0;
-    return overwrites(worker->given) && !is_stopped
+    return overwrites(worker->given) && !stop_interrupts(worker->request)
                ? leftovers_remove(worker->given->output_dir, &worker->args.log, error)
                : BERTH_OK;
 }
@@ -146,20 +146,24 @@ static enum berth_status start(struct worker *worker, struct berth_error *error)
 
 // --- training -----------------------------------------------------------------------------------
 
-enum { STOP, STOP_AT_ONCE, COUNTS };
+enum { INTERRUPT, INTERRUPT_AT_ONCE, COUNTS };
 
-// This process obeys a request at once, the others once they receive it.
+// This process obeys a request at once, the others once they receive it; but only this one finishes
+// on a request to do so.
 static void send_requests(void *context, double *own) {
     struct worker *worker = context;
-    const int request = worker->request != NULL ? *worker->request : 0;
-    worker->stop = request > worker->stop ? request : worker->stop;
-    own[STOP] = worker->stop >= 1;
-    own[STOP_AT_ONCE] = worker->stop >= 2;
+    if (stop_request_of(worker->request) > stop_request_of(&worker->stop)) {
+        worker->stop = *worker->request;
+    }
+    own[INTERRUPT] = stop_request_of(&worker->stop) >= STOP_AND_SAVE;
+    own[INTERRUPT_AT_ONCE] = stop_request_of(&worker->stop) >= STOP_AT_ONCE;
 }
 
 static void receive_requests(void *context, const double *sums) {
     struct worker *worker = context;
-    worker->stop = sums[STOP_AT_ONCE] > 0 ? 2 : sums[STOP] > 0;
+    if (sums[INTERRUPT] > 0) {
+        worker->stop = sums[INTERRUPT_AT_ONCE] > 0 ? BERTH_STOP_AT_ONCE : BERTH_STOP_AND_SAVE;
+    }
 }
 
 static void train_alone(void *context) {

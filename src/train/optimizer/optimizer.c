@@ -107,8 +107,8 @@ enum berth_status optimizer_settle(struct berth_config *config, struct berth_err
                          config->min_coeff, config->max_coeff);
     }
     config->optimizer = row->name;
-    config->adam_epsilon = config->adam_epsilon < 0 ? row->epsilon : config->adam_epsilon;
-    config->weight_decay = config->weight_decay < 0 ? row->weight_decay : config->weight_decay;
+    config->adam_epsilon = isnan(config->adam_epsilon) ? row->epsilon : config->adam_epsilon;
+    config->weight_decay = isnan(config->weight_decay) ? row->weight_decay : config->weight_decay;
     if (config->bias_correction < 0) {
         config->bias_correction = row->bias_correction;
     }

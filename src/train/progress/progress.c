@@ -67,15 +67,19 @@ static void add_entry(struct progress *progress, json *entry) {
     }
 }
 
-void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
+void progress_add_step(struct progress *progress, double epoch,
+                       const struct progress_losses *losses, double learning_rate,
                        double grad_norm) {
-    const double masked_loss = progress->last_masked_loss;
-    add_entry(progress, JSON_OBJECT({"step", json_new_integer(progress->step)},
-                                    {"epoch", json_new_real(epoch)}, {"loss", json_new_real(loss)},
-                                    {isnan(masked_loss) ? NULL : "masked_lm_loss",
-                                     json_new_real(masked_loss)},
-                                    {"learning_rate", json_new_real(learning_rate)},
-                                    {"grad_norm", json_new_real(grad_norm)}));
+    const int has_parts = !isnan(losses->masked);
+    add_entry(progress,
+              JSON_OBJECT({"step", json_new_integer(progress->step)},
+                          {"epoch", json_new_real(epoch)},
+                          {isnan(losses->all) ? NULL : "loss", json_new_real(losses->all)},
+                          {has_parts ? "masked_lm_loss" : NULL, json_new_real(losses->masked)},
+                          {has_parts ? "next_sentence_loss" : NULL,
+                           json_new_real(losses->all - losses->masked)},
+                          {"learning_rate", json_new_real(learning_rate)},
+                          {"grad_norm", json_new_real(grad_norm)}));
 }
 
 static int has_evaluation(const struct progress *progress) {
@@ -330,9 +334,10 @@ static const char *value_shown(const struct option_row *row, const char *value) 
     return value[0] != '\0' ? value : "unset";
 }
 
-// Earlier versions recorded the default itself, which tells nothing.
+// Earlier versions recorded the default itself, which tells nothing, or -1 for what is now "auto".
 static int is_unresolved(const struct option_row *row, const char *then) {
-    return row->resolved && strcmp(then, row->default_value) == 0;
+    return (row->resolved && strcmp(then, row->default_value) == 0) ||
+           (row->has_auto && strcmp(then, "-1") == 0);
 }
 
 static enum berth_status check_settings(const struct progress_source *source,

@@ -35,11 +35,11 @@ struct progress {
     int64_t schedule_start;
     struct loss_scale loss_scale;
     double total_flos;      // of all ranks and updates, including earlier phases and resumed runs
-    double loss_sum;        // over the updates since the last logged one
+    double loss_sum;        // over the updates since the last logged one that have a loss
     double masked_loss_sum; // part of it from the masked tokens
     int64_t loss_count;
-    // Over the updates of this phase that were applied. Those before a checkpoint of a version
-    // without these keys are missing.
+    // Over the updates of this phase that were applied and have a loss. Those before a checkpoint
+    // of a version without these keys are missing.
     double train_loss_sum;
     int64_t train_loss_count;
     double last_loss;        // the last logged loss
@@ -61,8 +61,15 @@ void progress_done(struct progress *progress);
 int64_t progress_data_step(const struct progress *progress, const struct batching *batching,
                            int64_t updates);
 
+// The mean losses of a report; NaN: there is none.
+struct progress_losses {
+    double all;
+    double masked; // part of it from the masked tokens; NaN if there is no other part, too
+};
+
 // These append entries to the log. If memory runs out, writing the file reports it.
-void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
+void progress_add_step(struct progress *progress, double epoch,
+                       const struct progress_losses *losses, double learning_rate,
                        double grad_norm);
 // Whether the score is of the same metric as that of the best model, in the same direction and on
 // the same examples, as far as these are known; 1 if there is none.

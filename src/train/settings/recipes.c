@@ -100,7 +100,7 @@ static const struct setting google_finetuning[] = {
     {"train_batch_size", "32"},   {"learning_rate", "5e-5"},  {"num_train_epochs", "3"},
     {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},   {"optimizer", "adam_weight_decay"},
     {"schedule", "google"},       {"save_steps", "1000"},     {"predict_batch_size", "8"},
-    {"max_grad_norm", "1"},       {"steps_rule", "examples"},
+    {"max_grad_norm", "1"},       {"steps_rule", "examples"}, {"pair_truncation", "google"},
 };
 
 // The defaults of Intel's launcher.
@@ -114,10 +114,11 @@ static const struct setting intel[] = {
 };
 
 static const struct setting intel_finetuning[] = {
-    {"train_batch_size", "24"},   {"learning_rate", "3e-5"}, {"num_train_epochs", "20"},
-    {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},  {"optimizer", "adam_weight_decay"},
-    {"schedule", "google"},       {"save_steps", "1000"},    {"predict_batch_size", "8"},
-    {"max_grad_norm", "1"},       {"max_seq_length", "512"}, {"steps_rule", "examples"},
+    {"train_batch_size", "24"},    {"learning_rate", "3e-5"}, {"num_train_epochs", "20"},
+    {"warmup_proportion", "0.1"},  {"weight_decay", "0.01"},  {"optimizer", "adam_weight_decay"},
+    {"schedule", "google"},        {"save_steps", "1000"},    {"predict_batch_size", "8"},
+    {"max_grad_norm", "1"},        {"max_seq_length", "512"}, {"steps_rule", "examples"},
+    {"pair_truncation", "google"},
 };
 
 // On its devices it uses no weight decay.
@@ -302,8 +303,10 @@ enum berth_status recipe_apply(struct berth_config *config, const struct berth_c
     }
     for (size_t i = 0; i < recipe->count; i++) {
         const struct setting *setting = &recipe->settings[i];
-        if (!is_decided(overrides_file(recipe, setting) ? typed : config, setting->name)) {
-            TRY(option_set(config, option_find(setting->name), setting->value, error));
+        const struct option_row *row = option_find(setting->name);
+        if ((row->jobs & job) != 0 &&
+            !is_decided(overrides_file(recipe, setting) ? typed : config, setting->name)) {
+            TRY(option_set(config, row, setting->value, error));
         }
     }
     return BERTH_OK;

@@ -7,6 +7,7 @@
 #include "core/options.h"
 #include "data/squad/squad_cache.h"
 #include "format/json/json.h"
+#include "model/folder.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -110,27 +111,60 @@ enum berth_status squad_input_mark_model(struct model_files *files,
     return status;
 }
 
+// Whether `path` is a file of weights with a trained head, and has no configuration: nothing
+// records the rules.
+static int is_bare_state(const char *path) {
+    struct weights weights;
+    int has_config = 1, has_original = 1, is_trained = 0;
+    if (path == NULL || !file_exists(path) ||
+        folder_has_file(path, "config.json", &has_config, NULL) != BERTH_OK ||
+        folder_has_file(path, "bert_config.json", &has_original, NULL) != BERTH_OK || has_config ||
+        has_original) {
+        return 0;
+    }
+    if (weights_open(&weights, path, 0, NULL) == BERTH_OK) {
+        is_trained = weights_find(&weights, "qa_outputs.weight") != NULL;
+        weights_close(&weights);
+    }
+    return is_trained;
+}
+
+// The demos of CSCS save such states, with Keras's rules.
+static void note_unknown_rules(const struct berth_config *config, const struct berth_log *log) {
+    if (!option_name_is_given(config, "features") && is_set_to(config->features, "google") &&
+        is_bare_state(config->model_name_or_path)) {
+        log_warning(log,
+                    "%s does not say by which rules its answers were trained; they are taken for "
+                    "features google. For a state of CSCS's demo of Piz Daint set features keras "
+                    "and keras_end exclusive, for one of LUMI's features keras",
+                    config->model_name_or_path);
+    }
+}
+
 enum berth_status squad_input_follow_model(struct berth_config *config,
                                            const struct model_files *files,
                                            const struct berth_log *log, struct berth_error *error) {
     int named, keras, exclusive;
     TRY(rules_of_model(files, &named, &keras, &exclusive, error));
     if (!named) {
+        note_unknown_rules(config, log);
         return BERTH_OK;
     }
-    if (option_name_is_given(config, "features")) {
-        if (is_set_to(config->features, "keras") != keras) {
-            log_warning(log, "features %s, but the model was trained with features %s",
-                        config->features, keras ? "keras" : "google");
+    const struct {
+        const char *name, **setting, *trained;
+    } rules[] = {{"features", &config->features, keras ? "keras" : "google"},
+                 {"keras_end", &config->keras_end, exclusive ? "exclusive" : "inclusive"}};
+    for (size_t i = 0; i < (keras ? 2 : 1); i++) {
+        if (is_set_to(*rules[i].setting, rules[i].trained)) {
+            continue;
         }
-        return BERTH_OK;
-    }
-    if (keras && !is_set_to(config->features, "keras")) {
-        config->features = "keras";
-        log_note(log, "features: keras, as the model was trained");
-    }
-    if (keras && !option_name_is_given(config, "keras_end")) {
-        config->keras_end = exclusive ? "exclusive" : "inclusive";
+        if (option_name_is_given(config, rules[i].name)) {
+            log_warning(log, "%s %s, but the model was trained with %s %s", rules[i].name,
+                        *rules[i].setting, rules[i].name, rules[i].trained);
+            return BERTH_OK;
+        }
+        *rules[i].setting = rules[i].trained;
+        log_note(log, "%s: %s, as the model was trained", rules[i].name, rules[i].trained);
     }
     return BERTH_OK;
 }
