@@ -171,7 +171,7 @@ static void report(const struct launch *launch, double seconds) {
     peers_done(&peers);
     (void)error_set(&error, BERTH_UNAVAILABLE,
                     "rank %" PRId64 " on host %s: the job has not started within %g s "
-                    "(--start_timeout %g s): %s",
+                    "(start_timeout %g s): %s",
                     launch->rank, host, seconds, seconds, text);
     dprintf(STDERR_FILENO, "berth: error: %s\n", error.message);
 }
