@@ -52,7 +52,8 @@ for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-
 done
 grep -q '^masked_lm_accuracy = ' phase1/eval_results.txt || fail "eval_results.txt"
 
-# The same scores from the written model, computed in the precision of the training; a model with just enough positions gives no message about lengths.
+# The same scores from the written model in the precision of the run; a model with just enough positions gives no
+# message about lengths.
 run evaluate pretrain --model phase1 --input_dir "$short" --max_eval_samples 10000 --precision bf16 --output scored
 expect_code 0
 expect_no "$err" "max_seq_length"
