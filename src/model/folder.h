@@ -171,7 +171,7 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
                                      struct input_rules *rules, struct berth_error *error);
 // The number of tokens that a key gives; 0: none, or one too large for any length, which means as
 // many as the model takes.
-int64_t folder_text_length(const struct json_t *object, const char *key);
+int64_t folder_token_limit(const struct json_t *object, const char *key);
 // Notes settings of the tokenizer that transformers obeys and this library does not: padding at the
 // left, and a Python class of the folder's own.
 enum berth_status folder_note_inputs(const char *folder, const struct vocabulary_file *file,

@@ -178,7 +178,7 @@ static enum berth_status check_truncation(const json *settings, const json *whol
                            side.file, side.key);
 }
 
-int64_t folder_text_length(const json *object, const char *key) {
+int64_t folder_token_limit(const json *object, const char *key) {
     const json *value = json_member(object, key);
     double length = json_is_number_value(value) ? json_as_real(value) : 0;
     return length >= 1 && length < 1e9 ? (int64_t)length : 0;
@@ -208,7 +208,7 @@ enum berth_status folder_input_rules(const char *folder, const struct vocabulary
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
     const json *whole = file != NULL ? file->object : NULL;
     rules->cleans_up = json_truth(json_member(settings, "clean_up_tokenization_spaces"));
-    rules->max_length = folder_text_length(settings, "model_max_length");
+    rules->max_length = folder_token_limit(settings, "model_max_length");
     enum berth_status status = check_truncation(settings, whole, error);
     if (status == BERTH_OK) {
         status = read_split(settings, file, &rules->split_special, error);

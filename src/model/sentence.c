@@ -219,7 +219,7 @@ static enum berth_status read_length(const char *folder, struct sentence *senten
         char *path;
         enum berth_status status = read_member(folder, "", keys[i][0], &object, &path, error);
         if (sentence->max_length == 0) {
-            sentence->max_length = folder_text_length(object, keys[i][1]);
+            sentence->max_length = folder_token_limit(object, keys[i][1]);
         }
         if (status == BERTH_OK && i == 0) {
             status = check_arguments(object, path, error);

@@ -183,16 +183,16 @@ fi
 mv converted/ckpt_20.pt checkpoints/
 words="--vocab_file bare-vocab.txt"
 lone="checkpoints/ckpt_20.pt --config_file bare/bert_config.json"
-original - berth predict squad --model $lone $words --predict_file data/dev-v1.1.json --output_dir answers
+original - berth predict squad --model $lone --allow_new_head $words --predict_file data/dev-v1.1.json --output_dir answers
 expect_file answers/predictions.json
-original - berth answer --model $lone $words --question "Who lived in Oslo?" --context "Ada lived in Oslo."
-original - berth show squad --model $lone $words --input data/dev-v1.1.json --num-test-samples 2
+original - berth answer --model $lone --allow_new_head $words --question "Who lived in Oslo?" --context "Ada lived in Oslo."
+original - berth show squad --model $lone --allow_new_head $words --input data/dev-v1.1.json --num-test-samples 2
 echo "Ada lived in Oslo." >text
 original - berth embed --model $lone $words text --output text.npy
 printf 'Ada lived in Oslo.\t1\nHugo lived in Riga.\t0\n' | sed '1i text\tlabel' >pairs.tsv
 original - berth finetune classify --model $lone $words --train pairs.tsv --text_column text --label_column label \
     --output_dir classes --max_steps 1
-original - berth predict classify --model $lone $words --input pairs.tsv --text_column text --output_dir labels
+original - berth predict classify --model $lone --allow_new_head $words --input pairs.tsv --text_column text --output_dir labels
 original - berth pretrain --model $lone --input_dir "$input_dir" --output_dir again --max_steps 1
 original - berth pretrain --resume_from_checkpoint $lone --input_dir "$input_dir" --output_dir resumed --max_steps 21
 original - berth evaluate pretrain --model $lone --input_dir "$input_dir" --output_dir scores

@@ -144,9 +144,9 @@ original - berth finetune squad --init_checkpoint $lone $words --train $SQUAD_DI
     --max_steps 1
 original - berth finetune classify --init_checkpoint $lone $words --train pairs.tsv --text_column text \
     --label_column label --output_dir classes --max_steps 1
-original - berth predict classify --model $lone $words --input pairs.tsv --text_column text --output_dir labels
+original - berth predict classify --model $lone --allow_new_head $words --input pairs.tsv --text_column text --output_dir labels
 original - berth pretrain --init_checkpoint $lone --input_dir "$records" --output_dir further --max_steps 1
-original - berth evaluate pretrain --model $lone --input_dir "$records" --output_dir scores
+original - berth evaluate pretrain --model $lone --allow_new_head --input_dir "$records" --output_dir scores
 original - berth convert $lone $words folder
 original - berth compare alone/bert_model.ckpt folder
 expect_out " 0 differ"
