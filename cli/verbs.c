@@ -10,7 +10,7 @@ static const struct cli_verb *const others[] = {
     &cli_answer,  &cli_fill,    &cli_show,       &cli_tokenize, &cli_features, &cli_embed,
     &cli_inspect, &cli_convert, &cli_compare,    &cli_init,     &cli_verify,   &cli_bench,
     &cli_doctor,  &cli_fetch,   &cli_prepare,    &cli_pack,     &cli_vocab,    &cli_serve,
-    &cli_help,    &cli_man,     &cli_completion, &cli_report,   &cli_plot};
+    &cli_help,    &cli_man,     &cli_completion, &cli_report,   &cli_plot,     &cli_as};
 
 const struct cli_verb *cli_verb_at(size_t index) {
     const size_t count = cli_task_verb_count + sizeof others / sizeof *others;

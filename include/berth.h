@@ -361,6 +361,8 @@ struct berth_config {
     int eval_on_start;            /* also evaluate before the first update */
     double eval_delay;            /* no evaluation before this many epochs or, with eval_steps,
                                      updates */
+
+    int64_t doc_overlap; /* > 0: tokens that successive windows share, in place of doc_stride */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in

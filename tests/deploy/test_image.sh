@@ -78,8 +78,8 @@ cp "/etc/netns/${lab}sw/hosts" hosts
 make_corpus data/model/vocab.txt
 cp -r "$shards" data/pretraining
 pretrain="pretrain --input_dir /data/pretraining --config_file /data/model/config.json --vocab_file /data/model/vocab.txt
-    --max_steps 40 --max_seq_length 32 --max_predictions_per_seq 4 --train_batch_size 64 --log_freq 1 --do_eval false
-    --virtual_ranks 2 --threads 1 --disable_progress_bar --resume_from_checkpoint auto"
+    --max_steps 40 --max_seq_length 32 --max_predictions_per_seq 4 --train_batch_size 64 --logging_steps 1 --do_eval false
+    --virtual_ranks 2 --threads 1 --no_progress --resume_from_checkpoint auto"
 run ${pretrain//\/data/data} --output_dir alone-pretrain
 expect_code 0
 wait_for() { # FILE TEXT

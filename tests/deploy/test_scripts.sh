@@ -92,7 +92,7 @@ done
 script $mrpc OUTPUT_DIR=mrpc MPI_NUM_PROCESSES=$processes fp32_training_single_node.sh
 expect_code 0
 [ $processes = 1 ] || expect_err "ranks: $processes on 1 host"
-expect_err "note: --framework has no effect"
+expect_err "note: --framework is not needed"
 grep '^berth: note: ' "$err" | sort | uniq -d >twice
 [ ! -s twice ] || fail "printed by two processes: $(cat twice)"
 expect_file mrpc/eval_results.txt

@@ -68,7 +68,7 @@ demo lumi.sbatch 2 mpich "mpiexec.mpich -iface eth0"
 steps=${BERTH_STEPS:-160}
 pretrain="pretrain --config_file $work/model/config.json --vocab_file $work/model/vocab.txt --input_dir $work/$shards
     --max_steps $steps --max_seq_length 32 --max_predictions_per_seq 4 --train_batch_size 64 --learning_rate 1e-3
-    --log_freq 1 --save_steps 100000 --do_eval false --threads 1 --virtual_ranks 2 --disable_progress_bar"
+    --logging_steps 1 --save_steps 100000 --do_eval false --threads 1 --virtual_ranks 2 --no_progress"
 if [[ $mpis == *openmpi* ]]; then
     export LAUNCH="srun --kill-on-bad-exit=1 --mpi=pmix"
 else
