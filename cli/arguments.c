@@ -349,7 +349,7 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
 // Whether `berth help --name` asks for the help of that option.
 static int is_asked_for(const struct cli_call *call, const char *name) {
     const struct option_row *row = option_find(name);
-    return call->verb == &cli_help && find_own(call->verb, name) < 0 && !is_no_colour(name) &&
+    return call->verb->names_options && find_own(call->verb, name) < 0 && !is_no_colour(name) &&
            (row == NULL || !cli_row_applies(call->verb, row));
 }
 

@@ -60,6 +60,7 @@ struct cli_verb {
     const char *required; // required options, separated by spaces; NULL: none
     size_t arguments_min, arguments_max;
     size_t models;      // number of leading positional arguments that are models
+    int names_options;  // an unknown "--name" is an argument: `berth help --name`
     int streams_output; // the output "-" is standard output
     const char *(*argument_at)(size_t index); // the values of the first argument one by one, NULL
                                               // at the end; or NULL: files
@@ -72,6 +73,9 @@ struct cli_verb {
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
+// The program's verbs, NULL at the end (verb_list.c), and what makes the functions below know them.
+extern const struct cli_verb *const cli_verb_list[];
+void cli_use_verbs(const struct cli_verb *const *list);
 // Every verb by its number (verbs.c); NULL after the last.
 const struct cli_verb *cli_verb_at(size_t index);
 // The verb with that name, task and objective (NULL: not given); the first one with the name if
@@ -87,8 +91,8 @@ void cli_list_tasks(const char *name, char *text, size_t size);
 enum berth_status cli_unknown_word(const char *what, const char *name, struct berth_error *error);
 
 // The verbs of tasks (tasks.c), and the others.
-extern const struct cli_verb cli_task_verbs[];
-extern const size_t cli_task_verb_count;
+enum { CLI_TASK_VERBS = 14 };
+extern const struct cli_verb cli_task_verbs[CLI_TASK_VERBS];
 extern const struct cli_verb cli_as, cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
     cli_inspect, cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch,
     cli_prepare, cli_pack, cli_vocab, cli_fill, cli_serve, cli_help, cli_man, cli_completion,

@@ -368,6 +368,7 @@ const char *cli_subject_at(size_t index) {
 
 const struct cli_verb cli_help = {
     .name = "help",
+    .names_options = 1,
     .summary = "show the help of a verb, a topic or an option",
     .usage = "VERB [TASK] [all|GROUP|OPTION]\nTOPIC\nOPTION",
     .example = "berth help finetune squad all\nberth help environment\nberth help learning_rate",

@@ -229,6 +229,7 @@ static int is_no_color(const char *word) {
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_spin_briefly(words);
+    cli_use_verbs(cli_verb_list);
     cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a closed pipe is detected when writing (cli_flush)
     signal(SIGXFSZ, SIG_IGN); // so is a file that exceeds its size limit

@@ -260,7 +260,7 @@ static const struct option_row tag_options[] = {
 #define JOB_OF(job, own_options, function)                                                         \
     .jobs = (job), CLI_OWN_OPTIONS(own_options), .processes = CLI_DIVIDED, .run = (function)
 
-const struct cli_verb cli_task_verbs[] = {
+const struct cli_verb cli_task_verbs[CLI_TASK_VERBS] = {
     {
         .name = "finetune",
         .task = "squad",
@@ -491,4 +491,3 @@ const struct cli_verb cli_task_verbs[] = {
         .required = "model_name_or_path output_dir",
     },
 };
-const size_t cli_task_verb_count = sizeof cli_task_verbs / sizeof *cli_task_verbs;

@@ -9,6 +9,8 @@
 
 #define MODEL "bert-base-uncased"
 #define DATA "squad"
+#define PLACED_TRAIN "cache/data/train-v1.1.json"
+#define PLACED_DEV "cache/data/dev-v1.1.json"
 
 // The data that LUMI's instructions place by hand, else that of the hub.
 static void set_data(struct compat_line *line, const char *option, const char *placed) {
@@ -19,16 +21,18 @@ static enum berth_status finish_demo(struct compat_line *line, struct berth_erro
     if (compat_is_on(line, "download_only")) {
         compat_verb(line, "fetch");
         compat_argument(line, MODEL);
-        compat_then(line, "fetch");
-        compat_argument(line, DATA);
+        if (!file_exists(PLACED_TRAIN)) {
+            compat_then(line, "fetch");
+            compat_argument(line, DATA);
+        }
         return BERTH_OK;
     }
     if (compat_get(line, "deepspeed_config") == NULL) {
         return error_set(error, BERTH_USAGE, "%s needs the option --deepspeed_config",
                          line->program->name);
     }
-    set_data(line, "train_file", "cache/data/train-v1.1.json");
-    set_data(line, "validation_file", "cache/data/dev-v1.1.json");
+    set_data(line, "train_file", PLACED_TRAIN);
+    set_data(line, "validation_file", PLACED_DEV);
     return BERTH_OK;
 }
 
@@ -36,7 +40,7 @@ static enum berth_status finish_demo(struct compat_line *line, struct berth_erro
 static enum berth_status finish_tester(struct compat_line *line, struct berth_error *error) {
     const char *path = compat_get(line, "model_name_or_path");
     (void)error;
-    set_data(line, "predict_file", "cache/data/dev-v1.1.json");
+    set_data(line, "predict_file", PLACED_DEV);
     if (!dir_exists(path)) {
         compat_set(line, "features", "keras");
         compat_set(line, "keras_answers", "all");

@@ -81,6 +81,13 @@ struct compat_program {
 
 extern const struct compat_program *const compat_systems[]; // arrays that end with name NULL
 
+// The last part of a path.
+const char *compat_last_part(const char *path);
+// The programs that a name means: those of the system that the folder before it or BERTH_AS names,
+// if there are any, else all of that name. Returns how many.
+enum { COMPAT_CANDIDATES_MAX = 8 };
+size_t compat_find_programs(const char *path,
+                            const struct compat_program *found[COMPAT_CANDIDATES_MAX]);
 // The only program that a name or SYSTEM/name means. BERTH_USAGE: there is none, or several.
 enum berth_status compat_find_program(const char *path, const struct compat_program **found,
                                       struct berth_error *error);
@@ -92,12 +99,18 @@ enum berth_status compat_find_program(const char *path, const struct compat_prog
 const char *compat_value(const struct compat_line *line, const char *name);
 // Whether a switch was given and is true.
 int compat_is_on(const struct compat_line *line, const char *name);
+// Records a flag of the command line.
+void compat_add_given(struct compat_line *line, const struct compat_flag *flag, const char *name,
+                      const char *value);
 // As if the flag had been given with this value, to be read by compat_value.
 void compat_give(struct compat_line *line, const char *name, const char *value);
 // A value that must be a whole number of at least `least`; `otherwise` where it was not given.
 enum berth_status compat_integer(const struct compat_line *line, const char *name, int64_t least,
                                  int64_t otherwise, int64_t *value, struct berth_error *error);
 
+// Sets an option of any command, or adds a word alone (name NULL).
+void compat_put_option(struct compat_plan *plan, struct compat_command *command, const char *name,
+                       const char *value);
 // Sets an option of the last command; compat_default only if it has none.
 void compat_set(struct compat_line *line, const char *option, const char *value);
 void compat_default(struct compat_line *line, const char *option, const char *value);

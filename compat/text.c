@@ -79,18 +79,6 @@ void compat_put_commands(struct buffer *text, const struct compat_plan *plan) {
 // --- programs
 // --------------------------------------------------------------------------------------
 
-const char *compat_program_name(size_t index) {
-    for (size_t i = 0; compat_systems[i] != NULL; i++) {
-        for (const struct compat_program *program = compat_systems[i]; program->name != NULL;
-             program++) {
-            if (index-- == 0) {
-                return program->name;
-            }
-        }
-    }
-    return NULL;
-}
-
 int compat_is_script(const char *word) {
     const size_t length = strlen(word);
     return length > 3 && strcmp(word + length - 3, ".sh") == 0;

@@ -191,7 +191,7 @@ const struct option_row option_rows[] = {
                        "else 256; others: 512; at most the number of positions of the model"},
                       {CLASSIFY_JOBS, "128",
                        "128, or the number of positions of the model if that is less"},
-                      {JOB_PREPARE, "128", "128; with --action create_hdf5_files, 512"},
+                      {JOB_PREPARE, "128", NULL},
                       {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
                       {JOB_EMBED | TEXTS_JOBS, "256", "as in the model folder, else 256"},
                       {SHARD_JOBS, NULL, "as in the shards"},
@@ -620,7 +620,7 @@ const struct option_row option_rows[] = {
     {TEXT("ranks", shard_order, "global"), KEPT, .jobs = JOB_PRETRAIN, .unit = "RULE",
      .choices = "global|rank",
      .help = "how sequences are assigned to processes; global: in one order for any number of "
-             "processes; rank: whole files to each process, as NVIDIA's run_pretraining does"},
+             "processes; rank: whole files to each process"},
     {TEXT("ranks", communication_data_type, NULL), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
      .unit = "TYPE", .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
      .help = "type of the gradients that processes exchange",

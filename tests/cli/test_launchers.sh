@@ -200,7 +200,7 @@ with WORLD_SIZE=2 RANK=1 -- as nonsense.py
 expect_code 2
 [ ! -s "$err" ] || fail "the second process reports another program"
 # The command line of another program is one of several processes, too, but the first one tells what it becomes.
-squad="google/run_squad.py --bert_config_file $work/config.json --vocab_file v --output_dir $work/made --do_train
+squad="google/run_squad.py --bert_config_file c --init_checkpoint m --vocab_file v --output_dir $work/made --do_train
     --train_file t --verbose_logging"
 for rank in 0 1; do
     with WORLD_SIZE=2 RANK=$rank -- as $squad
