@@ -114,7 +114,7 @@ ls merged/tfrecord_lower_case_0_*/corpus/corpus_training_0.tfrecord >/dev/null |
 run 0 --books books --extracted data/extracted $common --output both
 ls both/hdf5_*/books_wiki_en_corpus/books_wiki_en_corpus_training_0.hdf5 >/dev/null || die "a merged corpus"
 # shellcheck disable=SC2086
-run 0 --text articles.txt $common --output named --name mine
+run 0 --text articles-9.txt $common --output named --name mine
 cmp named/hdf5_*/mine/mine_training_0.hdf5 made/$hdf5/corpus/corpus_training_0.hdf5 && [ ! -e named/hdf5_*/corpus ] ||
     die "a corpus with a name of its own"
 # shellcheck disable=SC2086
