@@ -56,13 +56,15 @@ struct compat_given {
     const char *value;
 };
 
+enum { COMPAT_ARGUMENTS_MAX = 2 };
+
 // A command line of a program, while it is read.
 struct compat_line {
     const struct compat_program *program;
     struct compat_plan *plan;
     struct compat_given *given;
     size_t given_count, given_capacity;
-    const char *const *arguments; // words that are no flags
+    const char *arguments[COMPAT_ARGUMENTS_MAX]; // words that are no flags
     size_t argument_count;
 };
 
@@ -73,7 +75,7 @@ struct compat_program {
     const char *settings; // "option=value ...": what is fixed or a default in the program
     const char *required; // flags, separated by blanks
     const struct compat_flag *flags[8]; // arrays that end with FLAGS_END
-    size_t arguments_max;               // words that are no flags
+    size_t arguments_max;               // words that are no flags; at most COMPAT_ARGUMENTS_MAX
     // Completes the command, after the flags have set their options; NULL: nothing to do.
     enum berth_status (*finish)(struct compat_line *line, struct berth_error *error);
     const char *summary;

@@ -158,15 +158,8 @@ static enum berth_status read_words(struct compat_line *line, size_t count,
         } else if (is_flag_word(word) || is_assignment) {
             reader.next++;
             TRY(read_flag(line, &reader, word + strspn(word, "-"), error));
-        } else if (line->program->arguments_max > 0) { // all that follows
-            line->arguments = words + reader.next;
-            line->argument_count = count - reader.next;
-            if (line->argument_count <= line->program->arguments_max) {
-                return BERTH_OK;
-            }
-            return error_set(error, BERTH_USAGE, "unexpected argument \"%s\" of %s",
-                             words[reader.next + line->program->arguments_max],
-                             line->program->name);
+        } else if (line->argument_count < line->program->arguments_max) {
+            line->arguments[line->argument_count++] = words[reader.next++];
         } else {
             return error_set(error, BERTH_USAGE, "unexpected argument \"%s\" of %s", word,
                              line->program->name);
