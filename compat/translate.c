@@ -317,7 +317,10 @@ static enum berth_status choose(struct compat_plan *plan, const char *path, size
         }
     }
     enum berth_status status = BERTH_OK;
-    if (able_count != 1) {
+    if (able_count == 1) {
+        compat_note(chosen, "%s/%s, the only %s that has these options", chosen->program->system,
+                    chosen->program->name, chosen->program->name);
+    } else {
         memory_free(chosen->given);
         *chosen = (struct compat_line){0};
         status = able_count > 1

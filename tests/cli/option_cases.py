@@ -265,7 +265,8 @@ CASES = {
     "hysteresis": dynamic("3"),
     "hidden_dropout_prob": "0.5",
     "attention_probs_dropout_prob": "0.5",
-    "loss_average": {SQUAD: ("micro", f"{MICRO} {LONG}"), "other": ("micro", f"{MICRO} --max_steps 20")},
+    "loss_average": {SQUAD: ("micro", f"{MICRO} {LONG}"),
+                     PRETRAIN: ("micro", "--per_device_train_batch_size 2 --gradient_accumulation_steps 2 --max_steps 20"), "other": ("micro", f"{MICRO} --max_steps 20")},
     "seed": {"other": "5", "show squad": ("5", "--random-samples 3")},
     "precision": "bf16",
     "tf32": None,                        # a CPU notes that it has none

@@ -288,6 +288,8 @@ def check_pair(row, job):
         return "%s in berth %s: no case in option_cases.py" % (row, job)
     value, line, start = case
     option = "--%s%s" % (row, value)
+    if run_once(line, start)[0] == 2:
+        return "%s in berth %s: the line without it is refused: %s" % (row, job, line)
     if not has_effect(row, line, "%s %s" % (line, option), start):
         return "%s in berth %s: neither an effect nor a note (%s)" % (row, job, option)
     return None

@@ -326,6 +326,28 @@ grep -q 'the context contains ill-formed UTF-8 (first at byte 4)' "$err" || fail
 run answer --model "$work/run" --question 'Where did Ada live?' --context "Ada lived in Århus." $small
 ! grep -q 'UTF-8' "$err" || fail "warned of good text"
 
+# Samples after training, and the time in the result's name.
+finetune="finetune squad --model $work/run --train $work/data.json --dev $work/data.json $small --max_steps 1
+    --train_batch_size 4"
+run show squad --model "$work/run" --input "$work/data.json" --start-sample 0 --num-test-samples 2 $small
+expect_code 0
+cp "$out" "$work/shown"
+run $finetune --learning_rate 0 --output "$work/dated" --date_output --show_samples 2
+expect_code 0
+[ ! -e "$work/dated" ] || fail "no time in the name"
+dated=$(echo "$work"/dated_20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]-[0-9][0-9][0-9][0-9][0-9][0-9])
+[ -s "$dated/model.safetensors" ] || fail "no model with a time in its name"
+expect_err "note: the model is $dated"
+diff "$work/shown" "$out" || fail "not what \`berth show squad\` shows of an equal model"
+run $finetune --learning_rate 0 --output "$work/drawn" --show_samples 2 --show_random --seed 3
+expect_code 0
+cp "$out" "$work/shown"
+run show squad --model "$work/drawn" --input "$work/data.json" --random-samples 2 --seed 3 $small
+diff "$work/shown" "$out" || fail "other samples than those of the seed"
+run $finetune --output "$work/none" --date_output --show_samples 2 --dry-run
+expect_code 0
+[ ! -e "$work/none" ] && [ -z "$(ls -d "$work"/none_* 2>/dev/null)" ] || fail "a dry run wrote"
+
 # show
 run show squad --model "$work/run" --input "$work/data.json" --start-sample 2 \
     --num-test-samples 3 $small

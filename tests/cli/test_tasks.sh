@@ -138,6 +138,16 @@ done
 run as google/$google --do_train=false --output_dir neither
 expect_code 2
 expect_err "nothing to do: give --do_train, --do_eval or --do_predict"
+# Tags: an evaluation needs no file to predict, also by run_ner.
+run predict tokens --model ner --do_eval --dev train.txt --output ner-scored --threads 1
+expect_code 0
+[ -s ner-scored/eval_results.txt ] && [ ! -e ner-scored/predictions.txt ] || fail "not an evaluation alone"
+run as --threads=1 run_ner.py --model_name_or_path ner --validation_file train.txt --do_eval --output_dir ner-theirs
+expect_code 0
+diff ner-scored/eval_results.txt ner-theirs/eval_results.txt || fail "other scores by run_ner.py"
+run predict tokens --model ner --output neither
+expect_code 2
+expect_err "--predict_file is"
 # The plan says what the labels are.
 run $own --output none --dry-run
 expect_code 0

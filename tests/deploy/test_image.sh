@@ -63,10 +63,10 @@ what="the image's own command"
 # Intel's variables and scripts.
 what="fp32_squad_training.sh"
 image_run 4321 -v "$work/data:/data:ro" -v "$work/output:/output" --env CHECKPOINT_DIR=/data/model \
-    --env DATASET_DIR=/data --env OUTPUT_DIR=/output/intel berth fp32_squad_training.sh --max_steps 2 >"$out" 2>"$err"
+    --env DATASET_DIR=/data --env OUTPUT_DIR=/output/intel --env BERTH_OPTIONS=--max_steps=2 berth \
+    fp32_squad_training.sh >"$out" 2>"$err"
 code=$?
 expect_code 0
-expect_err "CHECKPOINT_DIR is /data/model"
 [ -s output/intel/predictions.json ] || fail "no predictions"
 
 # --- pods -----------------------------------------------------------------------------------------------

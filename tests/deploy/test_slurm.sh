@@ -30,7 +30,8 @@ cat >ds_config.json <<'END_OF_FILE'
 {"train_batch_size": 16, "gradient_accumulation_steps": 1, "steps_per_print": 1,
  "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}, "fp16": {"enabled": true}, "zero_optimization": {"stage": 1}}
 END_OF_FILE
-squad="--model $work/model --train $work/train-v1.1.json --dev $work/train-v1.1.json --max_steps 4 --threads 1 --virtual_ranks 8"
+# As options of Berth's own before the demos' programs.
+squad="--model=$work/model --train=$work/train-v1.1.json --dev=$work/train-v1.1.json --max_steps=4 --threads=1 --virtual_ranks=8"
 make_corpus model/vocab.txt
 
 submit() { # WORDS of sbatch: waits for the job
@@ -46,7 +47,7 @@ submit() { # WORDS of sbatch: waits for the job
 demo() { # SCRIPT HOSTS MPI LAUNCH
     [[ $mpis == *"$3"* ]] || return 0
     export LAUNCH=$4
-    submit "$scripts/$1" $squad --output_dir "$work/$1.out"
+    submit "$scripts/$1" $squad --output_dir="$work/$1.out" --date_output=false --show_samples=0
     unset LAUNCH
     expect_code 0
     expect_out "ranks: 8 on $2 hosts, connected by $3"
@@ -214,7 +215,7 @@ ln -s "$(dirname "$scripts")" page/deploy
 # As a user's sbatch, but it waits, and the jobs are small.
 cat >bin/sbatch <<END_OF_FILE
 #!/bin/bash
-LAB=$lab exec "$lab_tools/host-shell" sw "$(command -v sbatch) --wait \$(printf '%q ' "\$@") --threads 1"
+LAB=$lab exec "$lab_tools/host-shell" sw "$(command -v sbatch) --wait \$(printf '%q ' "\$@") --threads=1"
 END_OF_FILE
 chmod +x bin/sbatch
 PATH=$work/bin:$PATH

@@ -116,7 +116,7 @@ for program in 3_squad_bert_deepspeed.py bert_squad_deepspeed.py; do
 done
 HF_HUB_OFFLINE=1 run as 3_squad_bert_deepspeed.py --download_only
 expect_code 69
-expect_err "bert-base-uncased is not in the cache"
+expect_err "bert-base-uncased, revision main, is not in the cache"
 
 # --- TLS: an unknown certificate is refused, one named by the environment is trusted -----------
 
