@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line: "--name value", "--name=value", "name=value" (for verbs without arguments),
 // short letters, "--no_flag". Names are looked up among the verb's own options, then in the option
-// table, then among the original scripts' flags.
+// table.
 #include "cli.h"
+#include "compat/compat.h"
 #include "core/number.h"
 #include "core/utf8.h"
 
@@ -41,11 +42,6 @@ int cli_row_applies(const struct cli_verb *verb, const struct option_row *row) {
     return (row->jobs & verb->jobs) != 0 || strcmp(row->name, "quiet") == 0;
 }
 
-int cli_row_is_skipped(const struct cli_verb *verb, const struct option_row *row) {
-    return row != NULL && (verb->jobs & (JOB_TRAIN | JOB_PREDICT)) != 0 &&
-           !cli_row_applies(verb, row);
-}
-
 int cli_requires(const struct cli_verb *verb, const char *name) {
     const char *required = verb->required;
     char other[OPTION_NAME_SIZE];
@@ -57,28 +53,44 @@ int cli_requires(const struct cli_verb *verb, const char *name) {
     return 0;
 }
 
-int cli_takes_legacy(const struct cli_verb *verb) {
-    return (verb->jobs & (JOB_TRAIN | JOB_PREDICT | JOB_SHOW)) != 0;
+// What else the name is: an option of other verbs, or of another program.
+static void describe_elsewhere(const char *name, char *text, size_t size) {
+    const struct option_row *row = option_find(name);
+    const struct cli_verb *verb;
+    text[0] = '\0';
+    for (size_t i = 0; row != NULL && (verb = cli_verb_at(i)) != NULL; i++) {
+        if (cli_row_applies(verb, row)) {
+            char words[64];
+            cli_verb_words(verb, " ", words, sizeof words);
+            snprintf(text, size, "`berth %s` has it", words);
+            return;
+        }
+    }
+    compat_describe_flag(name, text, size);
 }
 
 static enum berth_status unknown(const struct cli_call *call, const char *name,
                                  struct berth_error *error) {
     const struct cli_verb *verb = call->verb;
     struct option_spelling nearest;
-    option_nearest(name, verb->jobs, &nearest);
-    for (size_t i = 0; i < verb->option_count; i++) {
-        option_row_nearer(name, &verb->options[i], &nearest);
+    char words[64], hint[512];
+    cli_verb_words(verb, " ", words, sizeof words);
+    describe_elsewhere(name, hint, sizeof hint);
+    if (hint[0] == '\0') {
+        option_nearest(name, verb->jobs, &nearest);
+        for (size_t i = 0; i < verb->option_count; i++) {
+            option_row_nearer(name, &verb->options[i], &nearest);
+        }
+        if (option_is_near(name, nearest.distance)) {
+            snprintf(hint, sizeof hint, "did you mean --%s?", nearest.text);
+        }
     }
-    if (cli_takes_legacy(verb)) {
-        cli_legacy_nearer(name, &nearest);
-    }
-    char hint[160] = "";
-    if (option_is_near(name, nearest.distance)) {
-        snprintf(hint, sizeof hint, "did you mean --%s? ", nearest.text);
-    }
-    return error_set(
-        error, BERTH_USAGE, "unknown option --%s; %s`berth %s%s%s --help all` lists them", name,
-        hint, verb->name, verb->task != NULL ? " " : "", verb->task != NULL ? verb->task : "");
+    return error_set(error, BERTH_USAGE,
+                     "unknown option --%s; %s%s`berth %s --help all` lists them", name, hint,
+                     hint[0] == '\0'                 ? ""
+                     : hint[strlen(hint) - 1] == '?' ? " "
+                                                     : "; ",
+                     words);
 }
 
 // --- values --------------------------------------------------------------------------------------
@@ -128,7 +140,7 @@ static enum berth_status require_word(struct reader *reader, const char **value,
     return BERTH_OK;
 }
 
-// Refuses 0 and 1 after a flag: the original programs take them as its value, this verb as files.
+// Refuses 0 and 1 after a flag: elsewhere they are its value, in this verb files.
 static enum berth_status refuse_digit(const struct cli_call *call, const struct option_row *row,
                                       const char *word, struct berth_error *error) {
     int ignored;
@@ -178,19 +190,7 @@ static enum berth_status set_own(struct cli_call *call, struct reader *reader, i
     return BERTH_OK;
 }
 
-// --bert_model names the geometry where --init_checkpoint or --model_file names the weights.
-static int is_only_label(struct cli_call *call, const char *name, const char *value) {
-    if (option_same_name(name, "init_checkpoint") || option_same_name(name, "model_file")) {
-        call->legacy.model_is_checkpoint = 1;
-    }
-    if (!option_same_name(name, "bert_model")) {
-        return 0;
-    }
-    call->legacy.geometry = value;
-    return call->legacy.model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0;
-}
-
-// In transformers, warmup_steps below 1 is a fraction of the updates.
+// warmup_steps below 1 is a fraction of the updates.
 static const struct option_row *row_of_value(const struct option_row *row, const char *value) {
     double number;
     const int is_fraction = number_parse_real(value, &number) && number > 0 && number < 1;
@@ -207,36 +207,10 @@ static enum berth_status check_value(const char *name, const struct option_row *
     return option_parse(&typed, value, &ignored, error);
 }
 
-// In Hugging Face's scripts these flags are the type of the weights, whose names are PyTorch's.
-static int is_type_of_weights(const char *name, const char *word, const char *value) {
-    return option_same_name(name, "torch_dtype") ||
-           (option_same_name(name, "dtype") && strcmp(word, value) != 0);
-}
-
-// `--bf16 --torch_dtype float32` is bf16, in either order.
-static enum berth_status set_type(struct cli_call *call, const char *name, const char *word,
-                                  const char *value, struct berth_error *error) {
-    cli_note(call,
-             "--%s %s means --precision %s, the type of computing, unless another option says "
-             "which; %s",
-             name, word, value,
-             (call->verb->jobs & JOB_TRAIN) != 0 ? "weights are always trained in fp32"
-                                                 : "it is not that of the weights in memory");
-    return cli_set_default(call, "precision", value, error);
-}
-
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
                                  const struct option_row *row, struct berth_error *error) {
-    const char *word, *value;
-    TRY(read_value(call, reader, row, &word, error));
-    value = word;
-    if (!cli_legacy_value(reader->name, &value)) {
-        cli_note(call, "--%s \"%s\" has no effect: it means none", reader->name, word);
-        return BERTH_OK;
-    }
-    if (is_only_label(call, reader->name, value)) {
-        return BERTH_OK;
-    }
+    const char *value;
+    TRY(read_value(call, reader, row, &value, error));
     row = row_of_value(row, value);
     TRY(check_value(reader->name, row, value, error));
     if (row->unit != NULL && strcmp(row->unit, "FILE") == 0 &&
@@ -244,44 +218,16 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
         cli_note(call, "--%s replaces the file that was given before: only one is read",
                  reader->name);
     }
-    return is_type_of_weights(reader->name, word, value)
-               ? set_type(call, reader->name, word, value, error)
-               : option_set(&call->config, row, value, error);
-}
-
-// A row of another job: the originals use one command line for training and prediction.
-static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
-                                  const struct option_row *row, struct berth_error *error) {
-    const char *value, *objective = call->verb->objective;
-    char words[64];
-    TRY(read_value(call, reader, row, &value, error));
-    cli_verb_words(call->verb, " ", words, sizeof words);
-    cli_note(call, "--%s has no effect in `berth %s%s%s`", reader->name, words,
-             objective != NULL ? " --objective " : "", objective != NULL ? objective : "");
-    return BERTH_OK;
-}
-
-static enum berth_status set_legacy(struct cli_call *call, struct reader *reader,
-                                    const struct option_row *row, struct berth_error *error) {
-    const char *value;
-    TRY(read_value(call, reader, row, &value, error));
-    while (row->type == OPTION_LIST && next_word(reader) != NULL && !is_option(next_word(reader))) {
-        reader->next++; // no list of the original scripts has an effect
-    }
-    return cli_legacy_set(call, reader->name, value, error);
+    return option_set(&call->config, row, value, error);
 }
 
 // --- one option ----------------------------------------------------------------------------------
 
-// The option of that name that has an effect in the verb: its own, one of the option table, or one
-// of the original scripts; NULL: none.
+// The option of that name: the verb's own, or one of the option table; NULL: none.
 static const struct option_row *find_option(const struct cli_verb *verb, const char *name) {
     const int own = find_own(verb, name);
     const struct option_row *row = option_find(name);
-    return own >= 0                                    ? &verb->options[own]
-           : row != NULL && cli_row_applies(verb, row) ? row
-           : cli_takes_legacy(verb)                    ? cli_legacy_find(name)
-                                                       : NULL;
+    return own >= 0 ? &verb->options[own] : row != NULL && cli_row_applies(verb, row) ? row : NULL;
 }
 
 // The name of the flag in "--no_flag" (argparse) or "--noflag" (absl); NULL: the verb has no such
@@ -307,20 +253,12 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
         return BERTH_OK;
     }
     int own = find_own(call->verb, name);
-    cli_script_note_flag(call, name);
     if (own >= 0) {
         return set_own(call, reader, own, error);
     }
     const struct option_row *row = option_find(name);
     if (row != NULL && cli_row_applies(call->verb, row)) {
         return set_row(call, reader, row, error);
-    }
-    const struct option_row *legacy = cli_takes_legacy(call->verb) ? cli_legacy_find(name) : NULL;
-    if (legacy != NULL) {
-        return set_legacy(call, reader, legacy, error);
-    }
-    if (cli_row_is_skipped(call->verb, row)) {
-        return skip_row(call, reader, row, error);
     }
     return unknown(call, name, error);
 }
@@ -349,15 +287,11 @@ static enum berth_status read_option(struct cli_call *call, struct reader *reade
     return set_option(call, reader, error);
 }
 
-// The option of a letter: `number` if a number follows, otherwise `alone`.
+// The option of a letter.
 static const struct letter {
     char letter;
-    const char *alone, *number;
-} letters[] = {{'m', "model", NULL},
-               {'o', "output", NULL},
-               {'q', "quiet", NULL},
-               {'n', "dry_run", "num_cores"}, // Intel's launcher
-               {'d', "deepspeed", NULL}};
+    const char *option;
+} letters[] = {{'m', "model"}, {'o', "output"}, {'q', "quiet"}, {'n', "dry_run"}};
 
 static const struct letter *find_letter(const char *word) {
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
@@ -371,11 +305,7 @@ static const struct letter *find_letter(const char *word) {
 const char *cli_option_name(const char *word) {
     const int is_long = word[0] == '-' && word[1] == '-' && word[2] != '\0';
     const struct letter *letter = word[0] == '-' && word[1] != '\0' ? find_letter(word) : NULL;
-    return is_long ? word + 2 : letter != NULL ? letter->alone : NULL;
-}
-
-static int is_number(const char *word) {
-    return isdigit((unsigned char)word[word[0] == '-']);
+    return is_long ? word + 2 : letter != NULL ? letter->option : NULL;
 }
 
 static enum berth_status read_short(struct cli_call *call, struct reader *reader, const char *word,
@@ -383,12 +313,9 @@ static enum berth_status read_short(struct cli_call *call, struct reader *reader
     const struct letter *found = find_letter(word);
     if (found == NULL) {
         return error_set(error, BERTH_USAGE,
-                         "unknown option %s; the short ones are -h, -m, -o, -q, -n and -d", word);
+                         "unknown option %s; the short ones are -h, -m, -o, -q and -n", word);
     }
-    const char *next = reader->next < reader->count ? reader->words[reader->next] : "";
-    return read_option(call, reader,
-                       found->number != NULL && is_number(next) ? found->number : found->alone,
-                       error);
+    return read_option(call, reader, found->option, error);
 }
 
 #define USAGE_SIZE 512
@@ -422,7 +349,7 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
 // Whether `berth help --name` asks for the help of that option.
 static int is_asked_for(const struct cli_call *call, const char *name) {
     const struct option_row *row = option_find(name);
-    return call->verb == &cli_help && find_own(call->verb, name) < 0 && !is_no_colour(name) &&
+    return call->verb->names_options && find_own(call->verb, name) < 0 && !is_no_colour(name) &&
            (row == NULL || !cli_row_applies(call->verb, row));
 }
 
@@ -448,16 +375,12 @@ static enum berth_status read_word(struct cli_call *call, struct reader *reader,
 
 static enum berth_status check_required(const struct cli_call *call, struct berth_error *error) {
     const struct cli_verb *verb = call->verb;
-    if (call->download_only) {
-        return BERTH_OK; // what the verb needs to run is not needed for that
-    }
     const char *required = verb->required;
     char name[OPTION_NAME_SIZE], usage[USAGE_SIZE];
     while (option_next_name(&required, name)) {
         if (!cli_is_given(call, name)) {
             print_usage(verb, usage, sizeof usage);
-            return error_set(error, BERTH_USAGE, "option --%s is required%s; usage: %s", name,
-                             cli_script_advice(call, name), usage);
+            return error_set(error, BERTH_USAGE, "option --%s is required; usage: %s", name, usage);
         }
     }
     if (call->argument_count < verb->arguments_min) {
@@ -514,9 +437,7 @@ static enum berth_status read_words(struct cli_call *call, struct reader *reader
 
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error) {
-    *call = (struct cli_call){.verb = verb,
-                              .legacy = {.do_train = -1, .do_predict = -1},
-                              .launcher = {.has_noted = cli_launcher_has_started()}};
+    *call = (struct cli_call){.verb = verb};
     berth_config_init(&call->config);
     const char *file = count == 1 && cli_is_arguments_file(verb, words[0]) ? words[0] : NULL;
     if (file != NULL) {
@@ -528,7 +449,6 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
         return file != NULL ? error_prefix(error, status, "%s", file) : status;
     }
     TRY(verb->settle != NULL ? verb->settle(call, error) : BERTH_OK);
-    TRY(cli_legacy_finish(call, error));
     TRY(check_outputs(call, error));
     return check_required(call, error);
 }

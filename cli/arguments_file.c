@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments from a JSON file, as Hugging Face's scripts take them: one object, a key for each
-// option.
+// Options from a JSON file: one object, a key for each.
 #include "cli.h"
 #include "core/buffer.h"
 #include "core/memory.h"
@@ -18,16 +17,6 @@ static enum berth_status put_text(struct buffer *word, const json *value,
     }
     buffer_put_text(word, json_text(value));
     return BERTH_OK;
-}
-
-// Whether the option may be an object: transformers' fields that are objects have no effect here,
-// but for one that may be empty.
-static int may_be_object(const char *key) {
-    int may = option_same_name(key, "lr_scheduler_kwargs");
-    for (size_t i = 0; i < cli_ignored_count; i++) {
-        may |= option_is_named(&cli_ignored[i], key);
-    }
-    return may;
 }
 
 // As one line of JSON.
@@ -60,9 +49,7 @@ static enum berth_status put_value(struct buffer *word, const char *key, const j
             TRY(put_value(word, key, json_at(value, i), error));
         }
     } else {
-        return may_be_object(key) ? put_object(word, value, error)
-                                  : error_set(error, BERTH_BAD_DATA,
-                                              "expected a text, a number, true, false or a list");
+        return put_object(word, value, error);
     }
     return BERTH_OK;
 }

@@ -35,17 +35,6 @@
                     0 * sizeof(char[sizeof(rows) / sizeof *(rows) <= CLI_OPTIONS_MAX ? 1 : -1])
 
 struct cli_call;
-struct cli_script; // an original program that is known by its flags (scripts.c)
-struct cli_demo;   // one that names its model and data itself
-
-// What a command line of Intel's launcher says (launcher.c); NULL: not given.
-struct cli_launcher {
-    int is_used;                   // --model_name was given
-    const char *data, *checkpoint; // folders
-    const char *processes, *per_socket, *hosts;
-    int has_noted; // the process that called mpirun has printed the notes on the command line
-};
-
 // What a verb does if it was started as one of several processes. One that writes files refuses,
 // because what the other processes do next may read them too early.
 enum cli_processes {
@@ -71,16 +60,22 @@ struct cli_verb {
     const char *required; // required options, separated by spaces; NULL: none
     size_t arguments_min, arguments_max;
     size_t models;      // number of leading positional arguments that are models
+    int names_options;  // an unknown "--name" is an argument: `berth help --name`
     int streams_output; // the output "-" is standard output
     const char *(*argument_at)(size_t index); // the values of the first argument one by one, NULL
                                               // at the end; or NULL: files
     enum cli_processes processes;
     enum cli_processes (*processes_of)(const struct cli_call *call); // if the words decide; or NULL
+    // Takes the words as they are, without reading options; then nothing below is called. Or NULL.
+    enum berth_status (*take)(size_t count, const char *const *words, struct berth_error *error);
     // Called after all words were read, for what some of them imply; or NULL.
     enum berth_status (*settle)(struct cli_call *call, struct berth_error *error);
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
+// The program's verbs, NULL at the end (verb_list.c), and what makes the functions below know them.
+extern const struct cli_verb *const cli_verb_list[];
+void cli_use_verbs(const struct cli_verb *const *list);
 // Every verb by its number (verbs.c); NULL after the last.
 const struct cli_verb *cli_verb_at(size_t index);
 // The verb with that name, task and objective (NULL: not given); the first one with the name if
@@ -96,67 +91,23 @@ void cli_list_tasks(const char *name, char *text, size_t size);
 enum berth_status cli_unknown_word(const char *what, const char *name, struct berth_error *error);
 
 // The verbs of tasks (tasks.c), and the others.
-extern const struct cli_verb cli_task_verbs[];
-extern const size_t cli_task_verb_count;
-extern const struct cli_verb cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
+enum { CLI_TASK_VERBS = 14 };
+extern const struct cli_verb cli_task_verbs[CLI_TASK_VERBS];
+extern const struct cli_verb cli_as, cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
     cli_inspect, cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch,
     cli_prepare, cli_pack, cli_vocab, cli_fill, cli_serve, cli_help, cli_man, cli_completion,
     cli_report, cli_plot;
 
-// For a verb that trains: the verb to run with --do_train false; NULL: none.
-const struct cli_verb *cli_without_training(const struct cli_verb *verb);
-
 // --- the command line ----------------------------------------------------------------------------
 
-// Flags of the original programs that are not settings; they take effect after all words were read
-// (legacy_finish.c, scripts.c). NULL: not given.
-struct cli_legacy {
-    int do_train;                             // -1: not given
-    int do_predict;                           // of SQuAD's scripts; -1: not given
-    int fp16;                                 // 1: given
-    const char *eval_steps;                   // Google's --max_eval_steps
-    const char *predict_samples;              // transformers' --max_predict_samples
-    const char *test_file;                    // of its run_qa
-    const char *input_file;                   // of Google's run_pretraining
-    const char *geometry;                     // --bert_model where another flag names the weights
-    int model_is_checkpoint;                  // --init_checkpoint or --model_file was given
-    const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
-    const char *job_name;                     // name of the folder for TensorBoard files
-    const char *report_to;                    // transformers' list of loggers
-    char logging_dir[4096];                   // the folder of one of the two
-};
-
-// BingBert's folders of data and of checkpoints, and a checkpoint's tag; NULL: not given.
-struct cli_bing_bert {
-    const char *data_prefix, *validation_prefix;
-    const char *training_checkpoint, *checkpoint_id;
-};
-
-// The original program whose command line it is (scripts.c).
-struct cli_origin {
-    const struct cli_script *script; // NULL: Berth's own
-    char flag[OPTION_NAME_SIZE];     // the flag that identifies it; "": a pair of flags
-    unsigned pair_flags;             // which flags of each program's pair were given
-    int is_dllogger;                 // --json-summary: NVIDIA's or Habana's program
-    int fuses_adam;                  // --use_fused_adam
-    const struct cli_demo *demo;     // NULL: none
-    int dates_output; // the time is appended to the output folder's name, which is then `dated`
-    char dated[4096];
-};
-
 struct cli_call {
-    const struct cli_verb *verb; // with --do_train false, the verb that predicts
+    const struct cli_verb *verb;
     struct berth_config config;
     const char *values[CLI_OPTIONS_MAX]; // values of the verb's own options; NULL: not given
     const char *arguments[CLI_ARGUMENTS_MAX];
     size_t argument_count;
     const char *const *list; // [list_count] words of the verb's CLI_LIST
     size_t list_count;
-    int download_only; // fetch the model and the data, and exit
-    struct cli_legacy legacy;
-    struct cli_bing_bert bing_bert;
-    struct cli_launcher launcher;
-    struct cli_origin origin;
 };
 
 // Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest known
@@ -166,39 +117,15 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
 // Whether the row of the option table is an option of the verb; an own option replaces a row that
 // has its name.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
-// Whether the verb takes the row (NULL: it does not) without effect, because it is another verb's.
-int cli_row_is_skipped(const struct cli_verb *verb, const struct option_row *row);
 // The name in a word "--name" or "-n"; NULL: it is no option.
 const char *cli_option_name(const char *word);
 // Whether the option must be given.
 int cli_requires(const struct cli_verb *verb, const char *name);
 
-// The verb of a line that begins with an option of Intel's launcher (launcher.c), whose short
-// options are spelled out; NULL: it is not such a line.
-const struct cli_verb *cli_launcher_verb(int count, char **words);
-// BERTH_USAGE if its train_option is another verb's.
-enum berth_status cli_launcher_check_verb(const struct cli_call *call, const char *option,
-                                          struct berth_error *error);
-// After all words were read: its folders and variables (CHECKPOINT_DIR, DATASET_DIR, ...).
-enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error *error);
-// Whether mpirun was called for this process by another one with the same words, which has printed
-// the notes on them.
-int cli_launcher_has_started(void);
-// Replaces this process by the launcher's processes, with the program's words `command`; returns if
-// this process is to run the verb. BERTH_CONFIG if another number of processes was started.
-enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
-                                     struct berth_error *error);
-
 // Where other programs may need the same few processors: starts the program again, with an
 // environment in which threads that wait for each other soon sleep (spinning.c). Returns if that is
 // set already, or cannot be.
 void cli_spin_briefly(char **command);
-
-// bertPrep's and create_pretraining_data's options of `berth prepare` (bert_prep.c): settings,
-// after all words were read; then the input. *is_done: there is nothing to prepare.
-enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error *error);
-enum berth_status cli_bert_prep_input(struct cli_call *call, struct berth_prepare_input *input,
-                                      int *is_done, struct berth_error *error);
 
 // Whether a word, if it is the only one, names a JSON file with the options (arguments_file.c), and
 // reads these as words.
@@ -206,24 +133,9 @@ int cli_is_arguments_file(const struct cli_verb *verb, const char *word);
 enum berth_status cli_read_arguments_file(const char *path, int *count, char ***words,
                                           struct berth_error *error);
 
-// What an original program's command line means beyond its flags (scripts.c).
-// Records a flag that shows whose command line it is.
-void cli_script_note_flag(struct cli_call *call, const char *name);
-// How to do without a required option on such a command line; "" or ", or ...".
-const char *cli_script_advice(const struct cli_call *call, const char *option);
-// After all words were read: the program's own settings, model and data.
-enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error);
-// The form of the log lines of a program that writes its own; also of one that does not train.
-enum berth_status cli_script_set_log_format(struct cli_call *call, struct berth_error *error);
-// Notes the given flags that mean something else in the program.
-void cli_script_note_meanings(const struct cli_call *call);
-// Settings and data from the file of a BingBert experiment, and its data's folders (experiment.c).
-enum berth_status cli_apply_experiment(struct cli_call *call, struct berth_error *error);
-// After training: names the result as the program does, and shows samples if it does.
-enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error *error);
-// Replaces the name of a model or a data set by its path in the cache if no file has that name, and
-// finds a configuration and a vocabulary for weights that have none beside them. BERTH_NO_INPUT: a
-// name was not found and is left unchanged.
+// Replaces the name of a model or a data set by its path in the cache if no file has that name,
+// also where a configuration or a vocabulary is that of a folder or model. BERTH_NO_INPUT: a name
+// was not found and is left unchanged (find_files.c).
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error);
 
 // Takes ownership of a block until the verb ends, and returns it. NULL, with the block freed: out
@@ -231,11 +143,6 @@ enum berth_status cli_find_files(struct cli_call *call, struct berth_error *erro
 void *cli_own(void *block);
 // Frees all of them.
 void cli_free_owned(void);
-// Whether berth_fetch knows a data set of that name.
-int cli_is_data_set(const char *name);
-// Runs --download_only instead of the verb.
-enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
-
 // BERTH_USAGE if the output `name` is called "-" by a verb that does not write it to standard
 // output: nobody means a file or folder of that name.
 enum berth_status cli_check_output(const struct cli_call *call, const char *name, const char *value,
@@ -258,24 +165,6 @@ enum berth_status cli_apply_cased(struct cli_call *call, struct berth_error *err
 
 // Whether the word is a boolean value: "true", "no", ...
 int cli_is_truth_word(const char *word);
-
-// Flags of the original scripts that are not settings (legacy.c), for the verbs that replace these
-// scripts.
-int cli_takes_legacy(const struct cli_verb *verb);
-// Those of them without effect (ignored.c).
-extern const struct option_row cli_ignored[];
-extern const size_t cli_ignored_count;
-// The row of a name; NULL: unknown. Row by row; NULL at the end.
-const struct option_row *cli_legacy_find(const char *name);
-const struct option_row *cli_legacy_row(size_t index);
-// Replaces the best match so far by the legacy flag nearest to `name`, if it is nearer.
-void cli_legacy_nearer(const char *name, struct option_spelling *nearest);
-enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
-                                 struct berth_error *error);
-// Replaces another program's word for a value by Berth's; 0: it means that none is given.
-int cli_legacy_value(const char *name, const char **value);
-// Combines the original scripts' flags, after all words were read (legacy_finish.c).
-enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error);
 
 // --- messages ------------------------------------------------------------------------------------
 

@@ -93,43 +93,6 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     return fetch(call, call->arguments[0], &settings, error);
 }
 
-static enum berth_status download(struct cli_call *call, const char *name,
-                                  struct berth_error *error) {
-    const struct berth_fetch_settings settings = {.retries = -1};
-    if (dir_exists(name) || file_exists(name)) {
-        cli_note(call, "%s already exists; nothing to download", name);
-        return print_path(call, name, name, error);
-    }
-    return fetch(call, name, &settings, error);
-}
-
-int cli_is_data_set(const char *name) {
-    static const char *const names[] = {"squad", "squad-v1.1", "squad_v2", "squad-v2.0"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error) {
-    const struct berth_config *config = &call->config;
-    const char *const data[] = {config->train_file, config->validation_file, config->predict_file};
-    const char *last = "";
-    if (config->model_name_or_path == NULL) {
-        return error_set(error, BERTH_USAGE, "--download_only needs --model NAME");
-    }
-    TRY(download(call, config->model_name_or_path, error));
-    for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
-        if (data[i] != NULL && cli_is_data_set(data[i]) && strcmp(data[i], last) != 0) {
-            TRY(download(call, data[i], error));
-            last = data[i];
-        }
-    }
-    return BERTH_OK;
-}
-
 const struct cli_verb cli_fetch = {
     .name = "fetch",
     .summary = "download a model or data set into the Hugging Face cache",
@@ -145,8 +108,7 @@ const struct cli_verb cli_fetch = {
              "HF_TOKEN_PATH, HF_HUB_ETAG_TIMEOUT, HF_HUB_DOWNLOAD_TIMEOUT and the proxy variables "
              "are obeyed. With HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE or (data sets and URLs) "
              "HF_DATASETS_OFFLINE nothing is downloaded: the path in the cache is printed, or the "
-             "exit code is 69 if there is none. No other verb downloads, except --download_only of "
-             "finetune, predict and show, which fetches --model and the data sets named, and ends.",
+             "exit code is 69 if there is none. No other verb downloads.",
     CLI_OWN_OPTIONS(options),
     .arguments_min = 1,
     .arguments_max = 1,

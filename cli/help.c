@@ -57,17 +57,6 @@ static void print_names(struct page *page, const struct option_row *row) {
     }
     end_paragraph(page, 2);
 }
-
-// An option of other verbs that this one takes without effect.
-static void print_skipped(struct page *page, const struct option_row *row) {
-    char words[64];
-    cli_verb_words(page->verb, " ", words, sizeof words);
-    print_names(page, row);
-    put(page, "no effect in `berth ", words, "`, with a note; in other verbs: ");
-    put(page, row->help, "", "");
-    end_paragraph(page, 8);
-}
-
 static void print_row(struct page *page, const struct option_row *row) {
     print_names(page, row);
     cli_row_put_text(&page->text, page->verb, row, page->topic != NULL);
@@ -236,19 +225,14 @@ enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
     const int is_group = topic != NULL && !option_same_name(topic, ALL) && has_group(verb, topic);
     const int is_whole = topic == NULL || option_same_name(topic, ALL);
     const struct option_row *option = is_whole || is_group ? NULL : cli_row_named(verb, topic);
-    const struct option_row *other =
-        is_whole || is_group || option != NULL ? NULL : option_find(topic);
-    const int is_skipped = cli_row_is_skipped(verb, other);
-    if (!is_whole && !is_group && option == NULL && !is_skipped) {
+    if (!is_whole && !is_group && option == NULL) {
         return unknown_topic(verb, topic, error);
     }
     put_verb(&page, "berth ", "");
     buffer_put_byte(&page.text, '\0');
     print_bold(page.text.failed ? verb->name : page.text.bytes);
     buffer_clear(&page.text);
-    if (is_skipped) {
-        print_skipped(&page, other);
-    } else if (option != NULL) {
+    if (option != NULL) {
         print_row(&page, option);
     } else if (is_group) {
         print_groups(&page);
@@ -384,6 +368,7 @@ const char *cli_subject_at(size_t index) {
 
 const struct cli_verb cli_help = {
     .name = "help",
+    .names_options = 1,
     .summary = "show the help of a verb, a topic or an option",
     .usage = "VERB [TASK] [all|GROUP|OPTION]\nTOPIC\nOPTION",
     .example = "berth help finetune squad all\nberth help environment\nberth help learning_rate",

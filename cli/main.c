@@ -113,9 +113,7 @@ static enum berth_status run_with_models(struct cli_call *call, struct berth_err
 
 static enum cli_processes processes_of(const struct cli_call *call) {
     const struct cli_verb *verb = call->verb;
-    return call->download_only          ? CLI_ALONE
-           : verb->processes_of != NULL ? verb->processes_of(call)
-                                        : verb->processes;
+    return verb->processes_of != NULL ? verb->processes_of(call) : verb->processes;
 }
 
 // Refuses to run as several processes, which would each do all the work and overwrite each other's
@@ -178,18 +176,11 @@ static enum berth_status agree_on_words(const struct cli_call *call, enum berth_
     return status;
 }
 
-static char **command; // all words of the program
-
 static enum berth_status run_parsed(struct cli_call *call, struct berth_error *error) {
     int runs;
-    TRY(cli_launcher_start(call, command, error));
-    call->launcher.has_noted = 0;
     TRY(decide_if_runs(call, &runs, error));
     TRY(set_start_timeout(call, error));
-    if (!runs) {
-        return BERTH_OK;
-    }
-    return call->download_only ? cli_download_only(call, error) : run_with_models(call, error);
+    return runs ? run_with_models(call, error) : BERTH_OK;
 }
 
 // Runs the verb with the words after it.
@@ -233,33 +224,21 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
     if (strcmp(words[0], CLI_COMPLETE) == 0) {
         return cli_complete((size_t)count - 1, read + 1, error);
     }
-    const struct cli_verb *verb = cli_launcher_verb(count, words);
-    if (verb != NULL) {
-        return run_and_free(verb, count, words, error);
-    }
-    verb =
+    const struct cli_verb *verb =
         cli_find_verb(words[0], count > 1 ? words[1] : NULL, cli_objective_of((size_t)count, read));
     if (verb == NULL) {
         return cli_unknown_word("verb", words[0], error);
+    }
+    if (verb->take != NULL && count > 1 && !is_help(words[1])) {
+        return verb->take((size_t)count - 1, read + 1, error);
     }
     return asks_for_help(count - 1, words + 1, &topic)
                ? cli_help_verb(verb, topic, error)
                : run_verb(verb, count - 1, words + 1, error);
 }
 
-// Options before the verb: --no_color, and what the launchers of PyTorch and DeepSpeed insert.
-static int skip_first(const char *word) {
-    if (strcmp(word, "--no-color") == 0 || strcmp(word, "--no_color") == 0) {
-        cli_forbid_colours();
-        return 1;
-    }
-    const int is_rank =
-        strncmp(word, "--local_rank=", 13) == 0 || strncmp(word, "--local-rank=", 13) == 0;
-    if (is_rank && cli_reports()) {
-        cli_plain_message(
-            "note: --local_rank has no effect: the launcher's variables name the rank");
-    }
-    return is_rank;
+static int is_no_color(const char *word) {
+    return strcmp(word, "--no-color") == 0 || strcmp(word, "--no_color") == 0;
 }
 
 // Until the words are read, and with them --start_timeout.
@@ -271,14 +250,15 @@ static enum berth_status expect_others(struct berth_error *error) {
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_spin_briefly(words);
+    cli_use_verbs(cli_verb_list);
     if (expect_others(&error) != BERTH_OK) {
         return finish(error.status, &error);
     }
-    command = words;
     cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a closed pipe is detected when writing (cli_flush)
     signal(SIGXFSZ, SIG_IGN); // so is a file that exceeds its size limit
-    while (count > 1 && skip_first(words[1])) {
+    while (count > 1 && is_no_color(words[1])) {
+        cli_forbid_colours();
         count--;
         words++;
     }

@@ -62,7 +62,7 @@ void cli_warning(const char *format, ...) {
 }
 
 void cli_note(const struct cli_call *call, const char *format, ...) {
-    if (call->config.quiet || call->launcher.has_noted || !cli_reports()) {
+    if (call->config.quiet || !cli_reports()) {
         return;
     }
     char message[1024];

@@ -10,20 +10,8 @@
 #include <unistd.h>
 
 static const struct option_row options[] = {
-    {CLI_TEXT("input_dir", NULL), .unit = "DIR", .aliases = "input",
-     .help = "the same as the argument DIR"},
-    {CLI_TEXT("output_dir", NULL), .unit = "DIR", .aliases = "output",
-     .help = "the same as the argument OUT"},
-    {CLI_INTEGER("max_sequence_length", "0"), BETWEEN(0, 65536), .unit = "N",
-     .shown = "as in the files", .help = "check that rows have N tokens, as those of the files"},
-    {CLI_INTEGER("max_predictions_per_sequence", "0"), BETWEEN(0, 65536), .unit = "N",
-     .shown = "as in the files", .help = "without effect: rows have room for those of the files"},
-    {CLI_INTEGER("max_sequences_per_pack", "3"), BETWEEN(3, 3), .unit = "N",
-     .help = "number of instances that a row can hold; only 3 is accepted"},
-    {CLI_INTEGER("train_batch_size", "8"), BETWEEN(1, 1 << 24), .unit = "N",
-     .help = "without effect: packing does not depend on it"},
-    {CLI_TEXT("local_rank", NULL), .unit = "N",
-     .help = "without effect: the launcher's variables name the rank"},
+    {CLI_INTEGER("max_seq_length", "0"), BETWEEN(0, 65536), .unit = "N", .shown = "as in the files",
+     .help = "check that rows have N tokens, as those of the files"},
     {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
 
@@ -62,29 +50,10 @@ static enum berth_status print(const struct cli_call *call, const struct berth_p
     return status;
 }
 
-// Takes the original program's options as arguments.
 static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
-    static const char *const names[] = {"input_dir", "output_dir"};
-    static const char *const unused[] = {"max_predictions_per_sequence", "train_batch_size",
-                                         "local_rank"};
-    for (size_t i = 0; i < 2; i++) {
-        if (!cli_is_given(call, names[i])) {
-            continue;
-        }
-        if (call->argument_count > i) {
-            return error_set(error, BERTH_USAGE, "option %s: \"%s\" is already an argument",
-                             names[i], call->arguments[i]);
-        }
-        call->arguments[call->argument_count++] = cli_value(call, names[i]);
-    }
-    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
-        if (cli_is_given(call, unused[i])) {
-            cli_note(call, "--%s has no effect in `berth pack`", unused[i]);
-        }
-    }
-    return cli_integer(call, "max_sequence_length") == 0
-               ? BERTH_OK
-               : cli_set(call, "max_seq_length", cli_value(call, "max_sequence_length"), error);
+    return cli_is_given(call, "max_seq_length")
+               ? cli_set(call, "max_seq_length", cli_value(call, "max_seq_length"), error)
+               : BERTH_OK;
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
@@ -103,7 +72,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 const struct cli_verb cli_pack = {
     .name = "pack",
     .summary = "pack pre-training data, up to three instances per row",
-    .usage = "DIR OUT | --input_dir DIR --output_dir OUT",
+    .usage = "DIR OUT",
     .example = "berth pack data/hdf5_lower_case_1_.../wikicorpus_en packed",
     .notes = "Reads the HDF5 and TFRecord files of DIR with \"training\" in their names and writes "
              "OUT/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and OUT_metadata.json "

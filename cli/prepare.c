@@ -23,24 +23,15 @@ static const struct option_row options[] = {
     {CLI_TEXT("books", NULL), .unit = "DIR", .help = "folder with one file per book"},
     {CLI_INTEGER("file_size", "104857600"), BETWEEN(1, 1e12), .unit = "BYTES",
      .help = "stage text: maximum size of a file in bytes"},
-    {CLI_TEXT("action", NULL), .unit = "NAME",
-     .help = "of bertPrep: download, text_formatting (stage text), sharding (shards) or "
-             "create_hdf5_files (hdf5), in the folder of the variable BERT_PREP_WORKING_DIR"},
-    {CLI_TEXT("dataset", NULL), .unit = "NAME",
-     .help = "of bertPrep: wikicorpus_en, bookscorpus or books_wiki_en_corpus"},
-    {CLI_TEXT("input_files", NULL), .unit = "FILES",
-     .help = "of bertPrep: text files, separated by commas; an empty line ends an article"},
+    {CLI_TEXT("name", NULL), .unit = "NAME", .shown = "determined by the input",
+     .help = "name of the data in the names of folders and files"},
     {CLI_TEXT("input_file", NULL), .unit = "FILE",
-     .help = "of create_pretraining_data: text with one sentence per line and an empty line after "
-             "each document; files, folders of files *.txt and patterns, separated by commas"},
+     .help = "text with one sentence per line and an empty line after each document; files, "
+             "folders of files *.txt and patterns, separated by commas"},
     {CLI_TEXT("output_file", NULL), .unit = "FILE",
-     .help = "of create_pretraining_data: file for the instances made from --input_file, or "
-             "several files, separated by commas, among which they are distributed; existing files "
+     .help = "file for the instances made from --input_file, or several files, separated by "
+             "commas, among which they are distributed; existing files "
              "are replaced; a name *.tfrecord means TFRecord, otherwise --format decides"},
-    {CLI_TEXT("segmentation_method", "nltk"), .unit = "NAME",
-     .help = "of bertPrep: nltk; Berth's own rules end sentences"},
-    {CLI_FLAG("skip_wikiextractor"),
-     .help = "of bertPrep: the text is already extracted; Berth sees that by itself"},
     {CLI_FLAG("cased"), .help = "the same as --do_lower_case false"},
     {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
@@ -226,21 +217,48 @@ static void note_unused(const struct cli_call *call) {
     }
 }
 
+// --output_file gets the instances of --input_file, without other inputs or stages.
+static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
+    static const char *const others[] = {"wikipedia", "extracted", "text", "books", "name"};
+    static const char *const unused[] = {
+        "output_dir", "stages", "pack", "shards", "test_shards", "fraction_test_set", "file_size"};
+    if (cli_is_given(call, "input_file") != cli_is_given(call, "output_file")) {
+        return error_set(error, BERTH_USAGE,
+                         "--input_file needs --output_file, and --output_file needs --input_file");
+    }
+    for (size_t i = 0; cli_is_given(call, "output_file") && i < sizeof others / sizeof *others;
+         i++) {
+        if (cli_is_given(call, others[i])) {
+            return error_set(error, BERTH_USAGE,
+                             "option %s: output_file gets the instances of input_file and of no "
+                             "other input; leave one of the two out",
+                             others[i]);
+        }
+    }
+    for (size_t i = 0; cli_is_given(call, "output_file") && i < sizeof unused / sizeof *unused;
+         i++) {
+        if (cli_is_given(call, unused[i])) {
+            cli_note(call, "--%s has no effect together with --output_file", unused[i]);
+        }
+    }
+    return cli_is_given(call, "output_file") // the verb needs a folder
+               ? cli_set_default(call, "output_dir", ".", error)
+               : BERTH_OK;
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    int is_done;
     struct berth_prepare_input input = {.wikipedia = cli_value(call, "wikipedia"),
                                         .extracted = cli_value(call, "extracted"),
                                         .books = cli_value(call, "books"),
                                         .texts = call->list,
                                         .text_count = call->list_count,
+                                        .sentences = cli_value(call, "input_file"),
+                                        .output_file = cli_value(call, "output_file"),
+                                        .name = cli_value(call, "name"),
                                         .file_size = cli_integer(call, "file_size")};
     struct berth_reporter *reporter;
     struct berth_prepare_result result;
     note_unused(call);
-    TRY(cli_bert_prep_input(call, &input, &is_done, error));
-    if (is_done) {
-        return BERTH_OK;
-    }
     if (cli_is_given(call, "file_size") && input.wikipedia == NULL) {
         cli_note(call, "--file_size has no effect without a dump: it is for the stage text, which "
                        "reads nothing else");
@@ -276,7 +294,7 @@ const struct cli_verb cli_prepare = {
     .jobs = JOB_PREPARE,
     CLI_OWN_OPTIONS(options),
     .required = "output_dir",
-    .settle = cli_bert_prep_settle,
+    .settle = settle,
     .processes = CLI_DIVIDED,
     .run = run,
 };

@@ -31,17 +31,8 @@ static const struct option_row *row_at(const struct cli_verb *verb, size_t index
         return is_settable(verb, &option_rows[index]) ? &option_rows[index] : NULL;
     }
     index -= option_row_count;
-    const struct option_row *legacy = cli_legacy_row(index);
-    if (legacy != NULL) {
-        return cli_takes_legacy(verb) && !is_settable(verb, option_find(legacy->name)) ? legacy
-                                                                                       : NULL;
-    }
-    size_t first = 0; // of those of every verb
-    while (cli_legacy_row(first) != NULL) {
-        first++;
-    }
-    *ended = index - first >= ALWAYS_COUNT;
-    return *ended ? NULL : &always[index - first];
+    *ended = index >= ALWAYS_COUNT;
+    return *ended ? NULL : &always[index];
 }
 
 const struct option_row *cli_row_next(const struct cli_verb *verb, size_t *index) {

@@ -4,8 +4,10 @@
 #include "cli.h"
 #include "core/json_line.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 // --- running a job ------------------------------------------------------------------------------
@@ -80,8 +82,44 @@ static const char *training_follows(const struct berth_config *config) {
 
 static enum berth_status train(struct cli_call *call, struct berth_error *error) {
     struct berth_run_result result = {0};
-    TRY(run_job(call, berth_train, training_follows(&call->config), &result, error));
-    return cli_reports() ? cli_script_conclude(call, error) : BERTH_OK;
+    return run_job(call, berth_train, training_follows(&call->config), &result, error);
+}
+
+// Appends the time to the name of the result; `dated` holds the new one.
+static enum berth_status date_output(struct cli_call *call, char *dated, size_t size,
+                                     struct berth_error *error) {
+    const time_t now = time(NULL);
+    struct tm local;
+    char date[32];
+    localtime_r(&now, &local);
+    strftime(date, sizeof date, "%Y-%m-%d-%H%M%S", &local);
+    snprintf(dated, size, "%s_%s", call->config.output_dir, date);
+    if (rename(call->config.output_dir, dated) != 0) {
+        return error_set_errno(error, BERTH_CANT_CREATE, errno, "%s: cannot rename %s to it", dated,
+                               call->config.output_dir);
+    }
+    call->config.output_dir = dated;
+    cli_note(call, "the model is %s", dated);
+    return BERTH_OK;
+}
+
+static enum berth_status train_squad(struct cli_call *call, struct berth_error *error) {
+    static char dated[4096];
+    const struct berth_selection samples = {.count = cli_integer(call, "show_samples"),
+                                            .random = cli_flag(call, "show_random")};
+    TRY(train(call, error));
+    if (!cli_reports() || call->config.dry_run) {
+        return BERTH_OK;
+    }
+    TRY(cli_flag(call, "date_output") ? date_output(call, dated, sizeof dated, error) : BERTH_OK);
+    if (samples.count == 0) {
+        return BERTH_OK;
+    }
+    struct berth_config shown = call->config;
+    shown.model_name_or_path = call->config.output_dir;
+    shown.vocab_file = shown.config_file = NULL; // the folder has both
+    shown.predict_file = call->config.validation_file;
+    return cli_show_samples(call, &shown, samples, error);
 }
 
 static const char nothing_written[] = "nothing will be written";
@@ -96,7 +134,6 @@ static enum berth_status evaluate(struct cli_call *call, struct berth_error *err
     return run_job(call, berth_evaluate, nothing_written, &result, error);
 }
 
-// run_classifier and run_glue with --do_eval and --do_predict, but without --do_train.
 static enum berth_status evaluate_and_predict(const char *task, const struct berth_config *config,
                                               struct berth_log log, const volatile int *stop,
                                               struct berth_run_result *result,
@@ -110,11 +147,17 @@ static enum berth_status evaluate_and_predict(const char *task, const struct ber
     return berth_predict(task, &own, log, stop, NULL, error);
 }
 
-static enum berth_status predict_trained(struct cli_call *call, struct berth_error *error) {
+// --do_eval scores the development set, --do_predict predicts; the default is the latter.
+static enum berth_status predict_or_evaluate(struct cli_call *call, struct berth_error *error) {
     const struct berth_config *config = &call->config;
-    job_function *job = call->legacy.do_train != 0 || !config->do_eval ? berth_predict
-                        : config->do_predict                           ? evaluate_and_predict
-                                                                       : berth_evaluate;
+    const int evaluates = cli_is_given(call, "do_eval") && config->do_eval;
+    if (!evaluates && config->do_predict == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "nothing to do: --do_predict is false and --do_eval is not given");
+    }
+    job_function *job = !evaluates               ? berth_predict
+                        : config->do_predict > 0 ? evaluate_and_predict
+                                                 : berth_evaluate;
     struct berth_run_result result = {0};
     return run_job(call, job,
                    job == evaluate_and_predict ? "nothing more will be written" : nothing_written,
@@ -166,6 +209,14 @@ static enum berth_status evaluate_tokens(struct cli_call *call, struct berth_err
 static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print the result as one JSON object"},
 };
+static const struct option_row squad_options[] = {
+    {CLI_FLAG("json"), .help = "print the result as one JSON object"},
+    {CLI_INTEGER("show_samples", "0"), BETWEEN(0, 1e12), .unit = "N",
+     .help = "after training, show N questions of validation_file as `berth show squad` does"},
+    {CLI_FLAG("show_random"), .help = "with --show_samples: draw them at random, by --seed"},
+    {CLI_FLAG("date_output"),
+     .help = "after training, append the time to the name of output_dir: NAME_YYYY-MM-DD-HHMMSS"},
+};
 
 #define BOTH "mlm+nsp"
 #define MASKED "mlm"
@@ -188,10 +239,10 @@ static enum berth_status check_objective(struct cli_call *call, struct berth_err
 }
 
 static const struct option_row evaluate_options[] = {
-    {CLI_TEXT("null_odds", NULL), .unit = "FILE", .aliases = "null_odds_file na_prob_file",
+    {CLI_TEXT("null_odds", NULL), .unit = "FILE",
      .help = "null_odds.json, for the best thresholds; scores by the rules of SQuAD 2.0"},
     {CLI_REAL("null_threshold", "1"), BETWEEN(-1e30, 1e30), .unit = "X",
-     .aliases = "na_prob_thresh", .shown = "1, as in the official script",
+     .shown = "1, as in the official script",
      .help = "SQuAD 2.0: count questions with larger null odds as unanswered"},
 };
 
@@ -209,7 +260,7 @@ static const struct option_row tag_options[] = {
 #define JOB_OF(job, own_options, function)                                                         \
     .jobs = (job), CLI_OWN_OPTIONS(own_options), .processes = CLI_DIVIDED, .run = (function)
 
-const struct cli_verb cli_task_verbs[] = {
+const struct cli_verb cli_task_verbs[CLI_TASK_VERBS] = {
     {
         .name = "finetune",
         .task = "squad",
@@ -219,12 +270,10 @@ const struct cli_verb cli_task_verbs[] = {
                    "    --dev dev-v1.1.json --output squad-minilm --learning_rate 1e-4\n"
                    "berth finetune squad ... --output squad-minilm --resume_from_checkpoint auto\n"
                    "berth finetune squad ... --dry-run",
-        .notes =
-            "Ctrl-C, SIGTERM, SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
-            "--resume_from_checkpoint auto resumes. The flags of the original SQuAD scripts "
-            "(--do_train, --predict_file, --fp16, ...) are accepted; those without a meaning here "
-            "are noted and ignored. Options on the command line override --deepspeed_config.",
-        JOB_OF(JOB_FINETUNE_SQUAD, options, train),
+        .notes = "Ctrl-C, SIGTERM, SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
+                 "--resume_from_checkpoint auto resumes. Options on the command line override "
+                 "--deepspeed_config. Command lines of other programs: `berth as`.",
+        JOB_OF(JOB_FINETUNE_SQUAD, squad_options, train_squad),
         .required = "model_name_or_path train_file output_dir",
     },
     {
@@ -305,7 +354,7 @@ const struct cli_verb cli_task_verbs[] = {
             "    --output predicted",
         .notes = "Writes test_results.tsv (the classes' probabilities), predict_results_TASK.txt "
                  "(the classes) and, if the file has labels, predict_results.json with the scores.",
-        JOB_OF(JOB_PREDICT_CLASSIFY, options, predict_trained),
+        JOB_OF(JOB_PREDICT_CLASSIFY, options, predict_or_evaluate),
         .required = "model_name_or_path output_dir",
     },
     {
@@ -317,7 +366,7 @@ const struct cli_verb cli_task_verbs[] = {
                    "berth evaluate tokens test.txt tags/predictions.txt",
         .notes = "Writes predictions.txt, a line for each sentence with a tag for each word, and, "
                  "if the file has tags, predict_results.json with the scores.",
-        JOB_OF(JOB_PREDICT_TOKENS, options, predict_trained),
+        JOB_OF(JOB_PREDICT_TOKENS, options, predict_or_evaluate),
         .required = "model_name_or_path predict_file output_dir",
     },
     {
@@ -385,8 +434,7 @@ const struct cli_verb cli_task_verbs[] = {
             "Ctrl-C, "
             "SIGTERM, "
             "SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
-            "--resume_from_checkpoint resumes. The flags of the original scripts are accepted; "
-            "those without a meaning here are noted and ignored.",
+            "--resume_from_checkpoint resumes.",
         JOB_OF(JOB_PRETRAIN, objective_options, train),
         .objective = BOTH,
         .settle = check_objective,
@@ -405,8 +453,7 @@ const struct cli_verb cli_task_verbs[] = {
                    "berth pretrain --objective mlm ... --resume_from_checkpoint auto\n"
                    "berth fill --model notes-bert --text 'It was [MASK] today.'",
         .notes =
-            "As Hugging Face's run_mlm, whose flags are accepted; those without a meaning here are "
-            "noted and ignored. Text is a file of lines, or the column \"text\" of a table (CSV, "
+            "Text is a file of lines, or the column \"text\" of a table (CSV, "
             "TSV, JSON lines). Masks are drawn for each epoch. The result is a "
             "BertForMaskedLM. Evaluation gives perplexity and accuracy; without a file to evaluate "
             "on, the first lines of the training file are held out. Signals and "
@@ -444,14 +491,3 @@ const struct cli_verb cli_task_verbs[] = {
         .required = "model_name_or_path output_dir",
     },
 };
-const size_t cli_task_verb_count = sizeof cli_task_verbs / sizeof *cli_task_verbs;
-
-const struct cli_verb *cli_without_training(const struct cli_verb *verb) {
-    for (size_t i = 0; i < cli_task_verb_count; i++) {
-        const struct cli_verb *other = &cli_task_verbs[i];
-        if ((other->jobs & JOB_PREDICT) != 0 && strcmp(task_of(other), task_of(verb)) == 0) {
-            return other;
-        }
-    }
-    return NULL;
-}

@@ -53,9 +53,7 @@ static const struct cli_entry environment[] = {
     {"HF_HUB_DISABLE_PROGRESS_BARS", "show no progress of downloads"},
     {"http_proxy, https_proxy, all_proxy, no_proxy", "proxies for downloads"},
     {"CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, SSL_CERT_FILE", "certificates to trust in downloads"},
-    {"CHECKPOINT_DIR, DATASET_DIR, OUTPUT_DIR, MPI_NUM_PROCESSES",
-     "folders and number of processes of command lines of Intel's launcher"},
-    {"BERT_PREP_WORKING_DIR", "folder of the data in bertPrep's command lines"},
+    {"BERTH_AS", "the system whose program `berth as PROGRAM` means"},
     {"RANK and WORLD_SIZE, OMPI_COMM_WORLD_..., PMI_..., PMIX_RANK, SLURM_...",
      "set by launchers: the number of processes and the rank of this one"}};
 

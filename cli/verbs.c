@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of verbs, and finding the verb that words name.
+// Finding the verb that words name, among those of verb_list.c.
 #include "cli.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// Verbs that are not rows of tasks.c.
-static const struct cli_verb *const others[] = {
-    &cli_answer,  &cli_fill,    &cli_show,       &cli_tokenize, &cli_features, &cli_embed,
-    &cli_inspect, &cli_convert, &cli_compare,    &cli_init,     &cli_verify,   &cli_bench,
-    &cli_doctor,  &cli_fetch,   &cli_prepare,    &cli_pack,     &cli_vocab,    &cli_serve,
-    &cli_help,    &cli_man,     &cli_completion, &cli_report,   &cli_plot};
+static const struct cli_verb *const *verbs; // those of the program
+
+void cli_use_verbs(const struct cli_verb *const *list) {
+    verbs = list;
+}
 
 const struct cli_verb *cli_verb_at(size_t index) {
-    const size_t count = cli_task_verb_count + sizeof others / sizeof *others;
-    return index < cli_task_verb_count ? &cli_task_verbs[index]
-           : index < count             ? others[index - cli_task_verb_count]
-                                       : NULL;
+    return verbs[index];
 }
 
 // How well a verb fits a task and an objective: by its task first.

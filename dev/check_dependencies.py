@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the dependencies of src/ (doc/design.md): which room, and which inner room, may include which;
-that no files call each other in a circle; that one source file includes a third-party header; that each
-parallel region says how many threads it has, as OpenMP's default is all processors; and that messages name
-settings as all callers do, "max_seq_length", without the dashes that only the command line has.
+"""Checks the dependencies of src/, compat/ and cli/ (doc/design.md): which room, and which inner room, may include
+which; that no files call each other in a circle; that one source file includes a third-party header; that each
+parallel region says how many threads it has, as OpenMP's default is all processors; that messages name settings as
+all callers do, "max_seq_length", without the dashes that only the command line has; and that the words of other
+programs (flags, names, recipes) are in compat/ and a few named files only.
 
-Exits 1 and names each include, circle, header, region and message that breaks a rule. Also prints how long files and
+Exits 1 and names each include, circle, header, region, message and word that breaks a rule. Also prints how long files and
 functions are, which nothing depends on.
 """
 import collections
@@ -16,6 +17,7 @@ import sys
 
 ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "core": set(),
+    "compat": {"core", "format"},  # JSON
     "text": {"core"},
     "format": {"core"},
     "net": {"core", "format"},
@@ -67,9 +69,23 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "train/job": {"machine", "settings", "optimizer", "engine", "tasks", "progress", "checkpoint", "inference"},
     "train/bench": {"machine", "engine", "tasks"},
 }
-CLI_CORE_ONLY = {"core"}
-CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "experiment.c", "features.c", "inspect.c",
-                       "serve.c"}
+CLI_MAY = {"core", "compat"}
+CLI_MAY_LOOK_INSIDE = {"arguments_file.c", "bench.c", "convert.c", "doctor.c", "features.c", "inspect.c", "serve.c"}
+# Where words of other programs may be besides compat/: (file, words). Keys of files that other programs write are
+# names of flags, too.
+FOREIGN_WORDS = {
+    "cli/as.c": {"do_train", "run_squad"},  # examples of the door
+    "cli/tasks.c": "recipes",
+    "src/core/option_rows.c": "recipes",
+    "src/train/settings/recipes.c": "recipes",
+    "src/train/settings/deepspeed_keys.c": {"activation_checkpointing", "log_level"},
+    "src/api/convert.c": {"torch_dtype"},
+    "src/model/config.c": {"model_type", "torch_dtype"},
+    "src/model/folder_class.c": {"model_type"},
+    "src/serve/protocol_kserve.c": {"model_name"},
+}
+PROGRAMS = re.compile(r"\b(run_(?:squad|glue|qa|ner|mlm|classifier|pretraining)|bertPrep|launch_benchmark|deepspeed_train|"
+                      r"create_pretraining_data|pack_pretraining_data_pytorch)\b")
 THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicode/", "omp.h",
                "curl/", "hdf5", "mpi.h", "cuda", "zlib.h", "expat.h", "bzlib.h", "microhttpd.h")
 SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes in parallel
@@ -93,11 +109,11 @@ NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n
 def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
     problems, doors, settings = [], {}, settings_of(root)
-    sources = (path for folder in ("src", "cli") for path in (root / folder).rglob("*"))
+    sources = (path for folder in ("src", "compat", "cli") for path in (root / folder).rglob("*"))
     for path in sorted(path for path in sources if path.suffix in CODE):
         relative = path.relative_to(root)
         in_cli = relative.parts[0] == "cli"
-        room = "cli" if in_cli else (relative.parts[1] if len(relative.parts) > 2 else "")
+        room = relative.parts[0] if relative.parts[0] != "src" else (relative.parts[1] if len(relative.parts) > 2 else "")
         text = path.read_text(encoding="utf-8")
         problems += [f"{relative}: '{line.strip()}' lacks num_threads(...)"
                      for line in PARALLEL.findall(text) if "num_threads(" not in line]
@@ -111,12 +127,12 @@ def main() -> int:
             if kind == "<" or name == "berth.h":
                 continue
             target = name.split("/")[0] if "/" in name else room
-            if target == room and not in_cli:
+            if target == room and relative.parts[0] == "src":
                 problems += inner_problem(relative, name)
             if target in (room, "cli"):
                 continue
             if in_cli:
-                good = target in CLI_CORE_ONLY or relative.name in CLI_MAY_LOOK_INSIDE
+                good = target in CLI_MAY or relative.name in CLI_MAY_LOOK_INSIDE
             else:
                 good = target in ALLOWED.get(room, set())
             if not good:
@@ -127,7 +143,9 @@ def main() -> int:
     problems += [f"inner rooms include each other: {', '.join(circle)}" for circle in circles_of(
         {inner: {f"{inner.split('/')[0]}/{other}" for other in others} for inner, others in INNER.items()})]
     problems += [f"files call each other: {', '.join(circle)}"
-                 for circle in circles_of(calls_between_files(root / "src"))]
+                 for folders in (["src"], ["compat", "cli"])
+                 for circle in circles_of(calls_between_files(root, folders))]
+    problems += foreign_words(root)
     for problem in problems:
         print(f"dependency check: {problem}", file=sys.stderr)
     print_sizes(root)
@@ -163,10 +181,46 @@ def inner_problem(relative: pathlib.Path, name: str) -> list:
     return [f"{relative}: inner room '{inner}' may not include \"{name}\""]
 
 
-def calls_between_files(src: pathlib.Path) -> dict:
+def foreign_words(root: pathlib.Path) -> list:
+    """The texts outside compat/ that have a flag, a recipe or the name of another program."""
+    flags, listed = set(), False
+    for line in (root / "tests/seeds/flags.txt").read_text(encoding="utf-8").split("\n"):
+        if line.startswith("["):
+            listed = ": " not in line
+        elif listed and not line.startswith("#"):
+            flags |= {flag.replace("-", "_") for flag in line.split()}
+    recipes = set(re.findall(r'RECIPE\([^,]*, "([\w-]+)"', (root / "src/train/settings/recipes.c").read_text("utf-8")))
+    texts = {path.relative_to(root).as_posix(): COMMENT.sub("", path.read_text(encoding="utf-8"))
+             for folder in ("src", "cli") for path in sorted((root / folder).rglob("*")) if path.suffix in CODE}
+    flags -= native_names(texts)
+    problems = []
+    for file, text in texts.items():
+        allowed = FOREIGN_WORDS.get(file, set())
+        for literal in STRING.findall(text):
+            words = {word.replace("-", "_") for word in re.findall(r"(?<![\w.])--([A-Za-z][\w-]*)", literal)}
+            words |= {literal} if "_" in literal else set()
+            found = (words & flags) | set(PROGRAMS.findall(literal))
+            found |= recipes & set(re.findall(r"[\w-]+-[\w-]+", literal)) if allowed != "recipes" else set()
+            problems += [f"{file}: '{word}' is a word of another program, which belongs into compat/"
+                         for word in sorted(found - (set() if allowed == "recipes" else allowed))]
+    return problems
+
+
+def native_names(texts: dict) -> set:
+    """Names and aliases of the options of Berth: those of the option table, and the verbs' own."""
+    names = set()
+    for text in texts.values():
+        names |= set(re.findall(r'\{(?:INTEGER|REAL|FLAG|TEXT|CHOICE)\("[\w-]+",\s*(\w+),', text))
+        names |= set(re.findall(r'CLI_(?:FLAG|TEXT|INTEGER|REAL|LIST)\("(\w+)"', text))
+        for alias in re.findall(r'\.aliases\s*=\s*((?:"[^"]*"\s*)+)', text):
+            names |= set(" ".join(STRING.findall(alias)).split())
+    return names
+
+
+def calls_between_files(root: pathlib.Path, folders: list) -> dict:
     """For each source file the source files that define the functions and objects it names."""
-    code = {str(path.relative_to(src)): NOT_CODE.sub("", path.read_text(encoding="utf-8"))
-            for path in sorted(src.glob("**/*.c"))}
+    code = {str(path.relative_to(root)): NOT_CODE.sub("", path.read_text(encoding="utf-8"))
+            for folder in folders for path in sorted((root / folder).glob("**/*.c"))}
     owners = collections.defaultdict(set)
     for file, text in code.items():
         for name in DEFINITION.findall(text):

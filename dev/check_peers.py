@@ -423,7 +423,7 @@ def check_masked(program, work):
     folder, trained = work / "BertForMaskedLM", work / "masked"
     report = berth(program, "pretrain", "--objective", "mlm", "--model", folder, "--train_file", text, "--output", trained,
                    "--max_seq_length", 32, "--max_steps", 3, "--validation_split_percentage", 10, "--json_summary",
-                   work / "log.json", "--mlm_probability", 0.2, "--whole_word_mask", "--precision", "fp32")
+                   work / "log.json", "--masked_lm_prob", 0.2, "--whole_word_mask", "--precision", "fp32")
     held = round(len(lines) * 10 / 100)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     for part in (lines[:held], lines[held:]):

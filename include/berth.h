@@ -373,6 +373,7 @@ struct berth_config {
     const char *pair_truncation;  /* "huggingface" or "google": which text of a pair that is cut
                                      keeps the odd token; NULL: as the model's files say, else
                                      "huggingface" */
+    int64_t doc_overlap; /* > 0: tokens that successive windows share, in place of doc_stride */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in

@@ -4,11 +4,12 @@
 #   CHECKPOINT_DIR     folder of a pre-trained BERT: Google's files, or Hugging Face's
 #   DATASET_DIR        folder of the data
 #   OUTPUT_DIR         folder of the results; made if it does not exist
-#   MPI_NUM_PROCESSES  number of processes; Berth reads it itself
+#   MPI_NUM_PROCESSES  number of processes
 #   BATCH_SIZE         sequences an update
 #   BERTH              the program, if it is not in the path
+#   BERTH_OPTIONS      options of Berth's own, for example --dry-run
 #
-# Options after the script's name go to Berth, for example --dry-run.
+# Options after the script's name go to the launcher.
 set -euo pipefail
 
 die() {
@@ -27,5 +28,8 @@ export CHECKPOINT_DIR DATASET_DIR OUTPUT_DIR
 
 # Arguments: the words before "--" of the launcher, "--", and the others.
 launch_benchmark() {
-    exec "${BERTH:-berth}" --precision=fp32 --mode=training --framework=tensorflow "$@"
+    # shellcheck disable=SC2086
+    exec "${BERTH:-berth}" as ${BERTH_OPTIONS:-} launch_benchmark.py --precision=fp32 --mode=training \
+        --framework=tensorflow --checkpoint="$CHECKPOINT_DIR" --data-location="$DATASET_DIR" --output-dir="$OUTPUT_DIR" \
+        --mpi_num_processes="${MPI_NUM_PROCESSES:-1}" "$@"
 }

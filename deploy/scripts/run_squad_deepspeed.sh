@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # BingBertSquad's script of this name:
 #
-#   run_squad_deepspeed.sh NUMBER_OF_PROCESSES MODEL_FILE SQUAD_DIR OUTPUT_DIR [LR [SEED [PORT [DROPOUT]]]] [WORDS...]
+#   run_squad_deepspeed.sh NUMBER_OF_PROCESSES MODEL_FILE SQUAD_DIR OUTPUT_DIR [LR [SEED [PORT [DROPOUT]]]] [FLAGS...]
 #
 # deepspeed_bsz24_config.json of the current folder is used, else the one beside this script, which leaves the rate to LR.
-# Words that begin with "--" go to Berth, for example --dry-run.
+# Flags, which begin with "--", go to nvidia_run_squad_deepspeed.py.
 . "$(dirname "$0")/bing_bert_squad.sh"
 arguments=()
 while [ $# -gt 0 ] && [[ $1 != --* ]]; do
     arguments+=("$1")
     shift
 done
-[ ${#arguments[@]} -ge 4 ] && [ ${#arguments[@]} -le 8 ] || usage " [LR [SEED [PORT [DROPOUT]]]] [--OPTION...]"
+[ ${#arguments[@]} -ge 4 ] && [ ${#arguments[@]} -le 8 ] || usage
 lr=${arguments[4]:-0.00003} seed=${arguments[5]:-12345} dropout=${arguments[7]:-0.1}
 echo "lr is $lr"
 echo "seed is $seed"
@@ -20,5 +20,5 @@ echo "dropout is $dropout"
 [ -z "${arguments[6]:-}" ] || echo "note: port ${arguments[6]} has no effect: the MPI finds its own" >&2
 json=deepspeed_bsz24_config.json
 [ -e $json ] || json=$(dirname "$0")/$json
-run_squad "${arguments[@]:0:4}" deepspeed --predict_batch_size 3 --learning_rate "$lr" --fp16 --deepspeed \
-    --deepspeed_config "$json" --dropout "$dropout" --seed "$seed" --preln "$@"
+run_squad nvidia_run_squad_deepspeed.py "${arguments[@]:0:4}" deepspeed 3 24 --predict_batch_size 3 --learning_rate "$lr" \
+    --fp16 --deepspeed --deepspeed_config "$json" --dropout "$dropout" --seed "$seed" --preln "$@"

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-FOLDERS = "bench|cli|cmake|demo|deploy|dev|doc|examples|fuzz|include|package|src|tests"
+FOLDERS = "bench|cli|cmake|compat|demo|deploy|dev|doc|examples|fuzz|include|package|src|tests"
 ROOMS = "|".join(path.name for path in (pathlib.Path(__file__).parents[2] / "src").iterdir() if path.is_dir())
 PATH = re.compile(rf"(?<![\w./<-])(?:(?:{FOLDERS})/[\w./*-]*\w|(?:{ROOMS})/[\w/*]+\.(?:c|h|cu|cuh|cpp|inc)\b)")
 FILE = re.compile(r"`([\w*-]+\.(?:c|h|cu|cuh|cpp|inc|py|sh))`")
@@ -41,23 +41,30 @@ def options_in(text: str) -> set:
 
 
 class Program:
-    """The verbs and the options that each accepts: from the help, and the original scripts' that legacy.c lists."""
+    """The verbs and the options that each accepts, and the programs of `berth as` with theirs: from the help."""
 
-    def __init__(self, berth: str, legacy: str):
+    def __init__(self, berth: str):
         usage = run(berth, "--help")
         self.verbs = {}
         for name, objective in re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +(?:with (--objective \w+): )?(?=\w)", usage, re.M):
             accepted = options_in(run(berth, *name.split(), *objective.split(), "--help", "all")) | {"help", "version"}
             self.verbs[name] = self.verbs.get(name, set()) | accepted
-        self.legacy = set(re.findall(r'{\.name = "(\w+)"', legacy))
-        self.options = self.legacy.union(*self.verbs.values())
+        self.others = set()  # other programs
+        own = set().union(*self.verbs.values())
+        for block in run(berth, "as").split("\n\n")[1:]:
+            system, *rows = block.strip().split("\n")
+            for name in [row.split()[0] for row in rows if row.startswith("  ")]:
+                self.others.add(name)
+                self.verbs["as"] |= options_in(run(berth, "as", f"{system}/{name}", "--help"))
+        self.verbs["as"] |= own | {"print_command"}
+        self.options = set().union(*self.verbs.values())
 
     def verb_of(self, words: list) -> str:
         pair = " ".join(words[:2])
         return pair if pair in self.verbs else words[0]
 
     def accepts(self, option: str, verbs: list) -> bool:
-        known = self.legacy.union(*(self.verbs[verb] for verb in verbs)) if verbs else self.options
+        known = set().union(*(self.verbs[verb] for verb in verbs)) if verbs else self.options
         return not known.isdisjoint({option, option.removeprefix("no_"), option.removeprefix("no")})
 
 
@@ -148,14 +155,14 @@ def incomplete_table(text: str, heading: str, title: str, names: set):
 
 def main(berth: str, build: str, source: str) -> int:
     root = pathlib.Path(source)
-    program = Program(berth, (root / "cli/legacy.c").read_text(encoding="utf-8"))
+    program = Program(berth)
     names = {path.name for folder in FOLDERS.split("|") for path in (root / folder).rglob("*")}
     originals = (root / "tests/seeds/flags.txt").read_text(encoding="utf-8")
-    names |= set(re.findall(r"[\w-]+\.py", originals))
+    names |= set(re.findall(r"[\w-]+\.py", originals)) | program.others
     tests = set(re.findall(r"Test +#\d+: (\S+)", run("ctest", "--test-dir", build, "-N")))
     tests |= {path.stem for path in (root / "fuzz").glob("fuzz_*.c")}
     sources = "\n".join(path.read_text(encoding="utf-8", errors="replace")
-                        for pattern in ("src/**/*.[ch]", "cli/*.c", "tests/**/*.*[chy]", "dev/**/*", "deploy/**/*", "bench/*", "run-*",
+                        for pattern in ("src/**/*.[ch]", "cli/*.c", "compat/*.c", "tests/**/*.*[chy]", "dev/**/*", "deploy/**/*", "bench/*", "run-*",
                                         "examples/*", "CMakeLists.txt", "package/*", "src/**/*.cmake")
                         for path in root.glob(pattern) if path.is_file())
     elsewhere = FOREIGN_OPTIONS | options_in(sources) | {normal(name) for name in re.findall(r"[a-z][\w-]*", originals)}

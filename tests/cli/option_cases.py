@@ -99,6 +99,7 @@ READERS = {
     ("attention_probs_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->attention_probs_dropout_prob"),
     # Answers without their scores.
     ("doc_stride", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_stride"),
+    ("doc_overlap", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_overlap"),
     # Its losses fall so evenly that no factor finds a spike.
     ("spike_factor", TOKENS): ("src/train/job/training_loop.c", r"loop->config->spike_factor"),
     # No model here has a head for tokens and tensors beside it.
@@ -118,7 +119,9 @@ CASES = {
     "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
     "pre_layer_norm": "true",
     "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv", MLM: "../lines.txt"},
-    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv", "other": "../lines.txt"},
+    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv",
+                        "predict classify": ("../table2.csv", "--do_eval --dev ../table.csv"),
+                        "predict tokens": ("../tags2.txt", "--do_eval --dev ../tags.txt"), "other": "../lines.txt"},
     "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
                      TOKENS: "../tags2.txt", "predict tokens": "../tags2.txt",
                      "features squad": "../nowhere"},
@@ -171,6 +174,7 @@ CASES = {
     "max_seq_length": {"other": "24", "show squad": ("4096", "")},
     "doc_stride": {"other": "4", "answer": ("4", "--max_seq_length 24"), TOKENS: ("2", "--max_seq_length 12"),
                    "predict tokens": ("2", "--max_seq_length 12")},
+    "doc_overlap": {"other": "20", "answer": ("4", "--max_seq_length 24")},
     "max_query_length": "4",
     "do_lower_case": "false",
     "strip_accents": "false",
@@ -265,11 +269,12 @@ CASES = {
     "hysteresis": dynamic("3"),
     "hidden_dropout_prob": "0.5",
     "attention_probs_dropout_prob": "0.5",
-    "loss_average": {SQUAD: ("micro", f"{MICRO} {LONG}"), "other": ("micro", f"{MICRO} --max_steps 20")},
+    "loss_average": {SQUAD: ("micro", f"{MICRO} {LONG}"),
+                     PRETRAIN: ("micro", "--per_device_train_batch_size 2 --gradient_accumulation_steps 2 --max_steps 20"), "other": ("micro", f"{MICRO} --max_steps 20")},
     "seed": {"other": "5", "show squad": ("5", "--random-samples 3")},
     "precision": "bf16",
     "tf32": None,                        # a CPU notes that it has none
-    "do_eval": "false",
+    "do_eval": {"other": "false", "predict classify": (None, "--dev ../table.csv"), "predict tokens": (None, "--dev ../tags.txt")},
     "evaluate_every_epoch": {"other": ("false", "--max_steps 8"), PRETRAIN: (None, "--max_steps 90")},
     "eval_steps": "1",
     "eval_strategy": "steps",
@@ -283,7 +288,9 @@ CASES = {
     "spike_policy": ("warn", "--spike_factor 1 --max_steps 16"),
     "spike_factor": ("1", "--spike_policy skip --max_steps 16"),
     "early_stopping_threshold": {SQUAD: ("1000", "--eval_steps 1 --early_stopping_patience 1"), "other": "1000"},
-    "do_predict": {"other": on(MRPC, None), TOKENS: (None, "--input ../tags.txt --do_predict false")},
+    "do_predict": {"other": on(MRPC, None), TOKENS: (None, "--input ../tags.txt --do_predict false"),
+                   "predict classify": (None, "--do_eval --dev ../table.csv"),
+                   "predict tokens": (None, "--do_eval --dev ../tags.txt")},
     # checkpoints
     "save_steps": "1",
     "async_save": None,
@@ -324,4 +331,8 @@ CASES = {
     "profile_output": ("profile.json", "--profile 1:1"),
     "quiet": {"other": None, "features squad": on("features squad --model ../model2 --input ../data.json --count", None)},
     "dry_run": None,
+    # Rows of READERS, for their other names alone.
+    "threads": "2",
+    "predict_batch_size": "3",
+    "no_progress": None,
 }

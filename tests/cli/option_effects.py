@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No option without effect: every row of the option table, in every job that accepts it.
+"""No option without effect, and no alias with one of its own: every row of the option table, in every job that
+accepts it.
 
     option_effects.py BERTH LIST_OPTIONS SOURCE_DIR [ROW...]
 
@@ -12,6 +13,9 @@ none: a pair that differs is run again.
 
 What runs cannot show on every machine has a reader in READERS instead: a place in the source that
 must be there. The cases are in option_cases.py: a row without a case fails, and a case without a row.
+
+An alias is another spelling of its row: with either name the plan (--dry_run) and what --json_summary records of the
+settings are equal; of a job without a plan, what can be seen of the run.
 
 With SANITIZE in the environment each row is tried in one job, another one from row to row: whether an option
 has an effect does not depend on the sanitizers, which see its code in any job.
@@ -35,6 +39,7 @@ BERTH, LIST_OPTIONS, SOURCE = map(os.path.abspath, sys.argv[1:4])
 ONLY = set(sys.argv[4:])
 SANITIZE = os.environ.get("SANITIZE")
 WORK = tempfile.mkdtemp()
+RECORDS = "records.jsonl"
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", TERM="dumb", COLUMNS="200", PYTHONDONTWRITEBYTECODE="1")
 
 # --- what is seen of a run -----------------------------------------------------------------------
@@ -104,6 +109,12 @@ def files_of(folder):
     return sorted(found)
 
 
+def records_of(folder):
+    """What --json_summary, if any, records: also the settings, which are no effect by themselves."""
+    path = os.path.join(folder, RECORDS)
+    return without_times(open(path).read()).splitlines() if os.path.exists(path) else []
+
+
 def run(line, start):
     """Exit code, lines and files of `berth line`, run in a folder of its own; `start` becomes out."""
     here = tempfile.mkdtemp(dir=WORK)
@@ -113,7 +124,7 @@ def run(line, start):
     done = subprocess.run([BERTH] + shlex.split(line), cwd=here, env=ENVIRONMENT, capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=300)
     lines = without_times((done.stdout + b"\n" + done.stderr).decode(errors="replace")).splitlines()
-    seen = (done.returncode, lines, files_of(here))
+    seen = (done.returncode, lines + records_of(here), files_of(here))
     shutil.rmtree(here)
     return seen
 
@@ -259,17 +270,48 @@ def check_reader(row, reader):
     return None
 
 
-def check_pair(row, job):
+def case_of(row, job):
+    """The words that follow the option's name, the command line without it, and what out is before; None: no case."""
     cases = CASES[row] if row in CASES else {}
     cases = cases if isinstance(cases, dict) else {"other": cases}
     if job not in cases and "other" not in cases:
-        return "%s in berth %s: no case in option_cases.py" % (row, job)
+        return None
     case = cases[job] if job in cases else cases["other"]
     value, context, start, line = (*case, None, None)[:4] if isinstance(case, tuple) else (case, "", None, None)
     line = "%s %s" % (line, context) if line else job_line(job, context)
-    option = "--%s" % row if value is None else "--%s=%s" % (row, shlex.quote(value))
+    return "" if value is None else "=" + shlex.quote(value), line, start
+
+
+def check_pair(row, job):
+    case = case_of(row, job)
+    if case is None:
+        return "%s in berth %s: no case in option_cases.py" % (row, job)
+    value, line, start = case
+    option = "--%s%s" % (row, value)
+    if run_once(line, start)[0] == 2:
+        return "%s in berth %s: the line without it is refused: %s" % (row, job, line)
     if not has_effect(row, line, "%s %s" % (line, option), start):
         return "%s in berth %s: neither an effect nor a note (%s)" % (row, job, option)
+    return None
+
+
+def check_alias(row, alias, job, has_plan):
+    case = case_of(row, job)
+    if case is None:
+        return "%s in berth %s: no case in option_cases.py" % (row, job)
+    value, line, start = case
+    line += " --dry_run --json_summary " + RECORDS if has_plan else ""
+
+    def seen(name):
+        code, lines, files = run("%s --%s%s" % (line, name, value), start)
+        return code, [re.sub(r"--%s\b" % name, "--" + row, each) for each in lines], files
+    named, spelt = [seen(row)], [seen(alias)]
+    if has_plan and named[0][0] == 0 and not any('"text":"Config"' in each for each in named[0][1]):
+        return "%s in berth %s: %s has no settings" % (row, job, RECORDS)
+    if items_of(named[0]) != items_of(spelt[0]):
+        found = effects(named + [seen(row)], spelt + [seen(alias)])
+        return "%s in berth %s: another %s than %s, %s" % (alias, job, "plan" if has_plan else "run", row,
+                                                         sorted(map(str, found))[0]) if found else None
     return None
 
 
@@ -312,13 +354,14 @@ JOB_OF_BIT = list(JOBS)
 
 def rows_of_table():
     for line in subprocess.run([LIST_OPTIONS], capture_output=True, text=True, check=True).stdout.splitlines():
-        row, *bits = line.split()
-        yield row, [JOB_OF_BIT[int(bit)] for bit in bits]
+        names, *bits = line.split()
+        yield names.split(","), [JOB_OF_BIT[int(bit)] for bit in bits]
 
 
 def main():
     make_world()
-    table = dict(rows_of_table())
+    table = {names[0]: jobs for names, jobs in rows_of_table()}
+    aliases = {names[0]: names[1:] for names, _ in rows_of_table()}
     failures = ["%s: a case or reader without a row" % row for row in [*CASES, *READERS]
                 if (row if isinstance(row, str) else row[0]) not in table]
     failures += filter(None, [check_effects()])
@@ -332,6 +375,7 @@ def main():
                 reader = READERS.get(row, READERS.get((row, job)))
                 waiting.append(pool.submit(check_reader, row, reader) if reader else
                                pool.submit(check_pair, row, job))
+                waiting += [pool.submit(check_alias, row, alias, job, job in table["dry_run"]) for alias in aliases[row]]
         failures += [each.result() for each in waiting if each.result()]
     shutil.rmtree(WORK)
     print("\n".join(failures) if failures else "%d rows, %d runs compared" % (len(table), len(waiting)))

@@ -52,7 +52,7 @@ for words in '--output own' '--output_dir own' '--output-dir=own' '--output=own'
     demo own $words --dev d
     expect_no "$out" --overwrite_output_dir
 done
-for words in '--dev d' '--dev=d' '--dev_file d' '--validation-file=d' '--eval_file d'; do
+for words in '--dev d' '--dev=d' '--validation_file d' '--validation-file=d'; do
     demo demo-output/real $words
     expect_out "--output demo-output/real --overwrite_output_dir"
 done

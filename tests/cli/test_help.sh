@@ -4,9 +4,10 @@
 . "$(dirname "$0")/lib.sh"
 
 verbs="pretrain finetune predict evaluate answer show tokenize features embed inspect convert compare init verify bench
-    doctor fetch prepare pack vocab help man completion report plot fill serve"
+    doctor fetch prepare pack vocab help man completion report plot fill serve as"
 for verb in $verbs; do
     for words in "$verb --help" "$verb -h" "help $verb" "$verb squad --nonsense --help"; do
+        [ "$words" != "as squad --nonsense --help" ] || continue # of the program squad
         run $words
         expect_code 0
         expect_out "berth $verb"
@@ -19,19 +20,22 @@ done
 
 # The common options, and where the others are; then all of them, or those of a group.
 COLUMNS=200 run finetune squad --help
-for words in '[384, or' '[3e-5]' '[2]' '[42]' '[32]' '--train_file FILE, --train' --dev --output --bert_model \
-    --init_checkpoint --model_file --vocab_file --deepspeed_config '--resume_from_checkpoint [auto|DIR]' \
+for words in '[384, or' '[3e-5]' '[2]' '[42]' '[32]' '--train_file FILE, --train' --dev --output \
+    '--model_name_or_path DIR, --model' --vocab_file --deepspeed_config '--resume_from_checkpoint [auto|DIR]' \
     'bf16 if the device' '`berth finetune squad --help all`' 'learning-rate, optimizer, precision'; do
     expect_out "$words"
 done
-for words in --doc_stride --adam_beta1 --local_rank "a resumed run"; do
+for words in --doc_stride --adam_beta1 "a resumed run"; do
     expect_no "$out" "$words"
 done
 COLUMNS=200 run finetune squad --help all
 for words in '--doc_stride N' '[128]' '--max_query_length N' '[64]' '--n_best_size N' '[20]' '--max_answer_length N' '[30]' \
     '--weight_decay X' "[0.01; for lamb, 0]; DeepSpeed's key: optimizer.params.weight_decay" '--save_steps N|auto' \
-    '[42]; a resumed run must keep it' --local_rank --fp16 'linear, linear_ahead, bertadam' '--logging_steps N'; do
+    '[42]; a resumed run must keep it' 'linear, linear_ahead, bertadam' '--logging_steps N'; do
     expect_out "$words"
+done
+for words in --local_rank --fp16 --bert_model --do_train; do # of other programs
+    expect_no "$out" "$words"
 done
 COLUMNS=200 run pretrain --help all
 for words in '[5e-5]' '[nvlamb]' '[poly]' '[1000, unless num_train_epochs is given; 0 or -1: ' '[as in the shards]'; do
@@ -62,16 +66,35 @@ expect_code 0
 expect_out "--learning_rate RATE, --lr"
 expect_no "$out" "--adam_beta1"
 expect_no "$out" "example"
-COLUMNS=200 run finetune squad --help phase1_end_step # accepted without effect, as a note says
-expect_code 0
-expect_out '--phase1_end_step N'
-expect_out 'no effect in `berth finetune squad`, with a note; in other verbs: number of updates in the first phase'
-run tokenize --help learning_rate
-expect_code 2
-expect_err "or an option's name"
+for words in "tokenize --help learning_rate" "finetune squad --help phase1_end_step" "finetune squad --help fp16"; do
+    run $words # options of other verbs, and of other programs
+    expect_code 2
+    expect_err "or an option's name"
+done
 run finetune squad --help nonsense
 expect_code 2
 expect_err "--help nonsense: expected all, files, features, "
+
+# Other programs: their list, and the flags of each.
+run as
+expect_code 0
+expect_empty "$err"
+for words in 3_squad_bert_deepspeed.py launch_benchmark.py run_squad.py run_qa.py evaluate-v2.0.py; do
+    expect_out "  $words "
+done
+for words in run_qa.py hugging-face/run_qa.py path/to/run_qa.py; do
+    run as $words --help
+    expect_code 0
+    expect_empty "$err"
+    grep -qE -- '^  --evaluation_strategy VALUE +--eval_strategy$' "$out" || fail "what --evaluation_strategy becomes"
+    grep -qE -- '^  --full_determinism +not needed: every run is deterministic$' "$out" || fail "a flag that is not needed"
+done
+run as run_squad.py --help
+expect_code 2
+expect_err 'run_squad.py is a program of several systems: google/run_squad.py, intel/run_squad.py, '
+run as squad --help
+expect_code 2
+expect_err '`berth as` alone lists them'
 
 # Narrow and wide terminals: no line of prose or options is wider (examples are to be copied, so they are), and
 # every width shows the same words.

@@ -128,6 +128,7 @@ doctor: each
 help: first nonsense
 man: first nonsense
 completion: first nonsense
+as: each
 END
 run --help
 sed -n 's/^  \([a-z][a-z]*\) \([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d; s/ *$//' | sort >"$work/verbs"
@@ -147,7 +148,7 @@ says() { # VERB KIND
 what="doc/cluster.md"
 while IFS=': ' read -r verb task kind _; do
     case $verb:$kind in
-    help:* | man:* | completion:*) ;; # not of a job
+    help:* | man:* | completion:* | as:*) ;; # not of a job
     *:divided | *:first | *:alone | *:each) says "$verb $task" "$kind" ;;
     *) says "$verb" "$task" ;;
     esac
@@ -180,7 +181,7 @@ while IFS= read -r row; do
         expect_code 78
         expect_err 'process 1 of 2 by torchrun or deepspeed'
         ;;
-    each) expect_code 78 ;;
+    each) [ "$verb" = as ] && expect_code 0 || expect_code 78 ;; # a list of programs; the processor's figures
     esac
     [ ! -e "$work/made" ] || fail "something was written"
 done <"$work/table"
@@ -195,6 +196,22 @@ expect_code 2
 with WORLD_SIZE=2 RANK=1 -- prepare
 expect_code 2
 [ ! -s "$err" ] || fail "the second process reports missing words"
+with WORLD_SIZE=2 RANK=1 -- as nonsense.py
+expect_code 2
+[ ! -s "$err" ] || fail "the second process reports another program"
+# The command line of another program is one of several processes, too, but the first one tells what it becomes.
+squad="google/run_squad.py --bert_config_file c --init_checkpoint m --vocab_file v --output_dir $work/made --do_train
+    --train_file t --verbose_logging"
+for rank in 0 1; do
+    with WORLD_SIZE=2 RANK=$rank -- as $squad
+    expect_code 78
+    if [ $rank = 0 ]; then
+        expect_err '--verbose_logging is not needed'
+        expect_err 'does not let an MPI connect the processes'
+    else
+        expect_no "$err" '--verbose_logging is not needed'
+    fi
+done
 
 # The launchers themselves.
 if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then

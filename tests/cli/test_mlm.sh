@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests berth pretrain --objective mlm, its evaluation and berth fill as their users run them: run_mlm's command
-# line, help, tables of texts, files and standard input, several processes with the bytes of one.
+# Tests berth pretrain --objective mlm, its evaluation and berth fill as their users run them: its command line and
+# run_mlm's, help, tables of texts, files and standard input, several processes with the bytes of one.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 make_model model 64
@@ -12,13 +12,10 @@ for line in $(seq 20); do
 done >text.txt
 { echo 'id,text'; sed -n 's/^\(.....*\)$/1,"\1"/p' text.txt; } >text.csv
 
-# run_mlm's command line.
-run pretrain --objective mlm --model_name_or_path model --train_file text.txt --do_train --do_eval --output_dir out \
-    --line_by_line --pad_to_max_length --mlm_probability 0.2 --max_seq_length 48 --per_device_train_batch_size 4 \
-    --validation_split_percentage 20 --preprocessing_num_workers 1 --overwrite_cache --num_train_epochs 2 \
-    --save_steps 5 --seed 3 --precision fp32 --json
+run pretrain --objective mlm --model_name_or_path model --train_file text.txt --do_eval --output_dir out \
+    --line_by_line --masked_lm_prob 0.2 --max_seq_length 48 --per_device_train_batch_size 4 \
+    --validation_split_percentage 20 --num_train_epochs 2 --save_steps 5 --seed 3 --precision fp32 --json
 expect_code 0
-expect_err "--pad_to_max_length has no effect: Berth does not pad"
 expect_err "text.txt: lines 1 to 12, 8 sequences"
 expect_err "text.txt: lines 13 to 60, 32 sequences"
 expect_out '"perplexity"'
@@ -28,11 +25,25 @@ for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-
 done
 grep -q '^perplexity = ' out/eval_results.txt || fail "eval_results.txt"
 head -n 12 text.txt >held-out.txt
+# run_mlm's command line, whose batch and recipe are its own.
+run as --precision=fp32 run_mlm.py --model_name_or_path model --train_file text.txt --do_train --do_eval --output_dir theirs \
+    --line_by_line --pad_to_max_length --mlm_probability 0.2 --max_seq_length 48 --per_device_train_batch_size 4 \
+    --validation_split_percentage 20 --preprocessing_num_workers 1 --overwrite_cache --num_train_epochs 2 \
+    --save_steps 5 --seed 3
+expect_code 0
+expect_err "--pad_to_max_length is not needed: Berth does not pad"
+expect_err "text.txt: lines 1 to 12, 8 sequences"
+expect_err "text.txt: lines 13 to 60, 32 sequences"
+run pretrain --objective mlm --model_name_or_path model --train_file text.txt --do_eval --output_dir mine \
+    --recipe hugging-face --line_by_line --masked_lm_prob 0.2 --max_seq_length 48 --per_device_train_batch_size 4 \
+    --validation_split_percentage 20 --num_train_epochs 2 --save_steps 5 --seed 3 --precision fp32
+expect_code 0
+cmp theirs/model.safetensors mine/model.safetensors || fail "another model"
 # The command without the objective says which one takes text.
-run pretrain --model_name_or_path model --train_file text.txt --do_train --output_dir none
+run pretrain --model_name_or_path model --train_file text.txt --output_dir none
 expect_code 2
-expect_err "--objective mlm, which trains on the text of --train_file"
-run evaluate pretrain --objective mlm --model out --dev held-out.txt --line_by_line --mlm_probability 0.2 \
+expect_err 'unknown option --train_file; `berth pretrain --objective mlm` has it'
+run evaluate pretrain --objective mlm --model out --dev held-out.txt --line_by_line --masked_lm_prob 0.2 \
     --max_seq_length 48 --seed 3 --precision fp32 --output scored
 expect_code 0
 diff <(grep -v global_step out/eval_results.txt) scored/eval_results.txt ||
@@ -94,11 +105,13 @@ done
 run pretrain $few --train_batch_size 1 --output few-reports --logging_steps 6
 expect_code 0
 ! grep -E 'step .* loss [01]\.' "$err" || fail "a mean over updates without a masked word"
-# A run in parts ends as one run. Notes name the objective, and each stands once.
+# A run in parts ends as one run. Each note stands once.
 part="--model model --train text.txt --max_seq_length 16 --max_steps 3 --precision fp32 --threads 1"
-run pretrain --objective mlm $part --output whole --text_column text --phase1_end_step 3
+run pretrain --objective mlm $part --output whole --phase1_end_step 3
+expect_code 2
+expect_err 'unknown option --phase1_end_step; `berth pretrain` has it'
+run pretrain --objective mlm $part --output whole --text_column text
 expect_code 0
-expect_err "--phase1_end_step has no effect in \`berth pretrain --objective mlm\`"
 [ "$(grep -c 'text_column has no effect: text.txt is not a table' "$err")" -eq 1 ] || fail "a note twice"
 run pretrain --objective mlm $part --output parts --steps_this_run 2 --save_format tensorflow
 expect_code 0
@@ -129,7 +142,7 @@ expect_err "max_seq_length 65 exceeds max_position_embeddings 64"
 run pretrain --objective nsp --model model
 expect_code 2
 expect_err "mlm+nsp"
-echo '{"objective": "mlm", "train_file": "text.txt", "output_dir": "file"}' >options.json
+echo '{"objective": "mlm", "output_dir": "file"}' >options.json
 run pretrain options.json
 expect_code 2
 expect_err "expected on the command line, --objective mlm"

@@ -276,11 +276,12 @@ done
 run predict squad --model "$work/run" --input "$work/data.json" --output "$work/answers" $small
 expect_code 0
 grep -q '"predict_f1": [0-9.]*,$' "$work/answers/predict_results.json" || fail "no scores in predict_results.json"
-# run_squad without training.
-run finetune squad --do_train=false --do_predict=true --init_checkpoint "$work/run" --train_file "$work/data.json" \
-    --predict_file "$work/data.json" --output_dir "$work/untrained" --learning_rate 1e-5 $small
+# Google's run_squad without training, in its own words.
+own=$(tr ' ' '\n' <<<"$small" | paste -d= - - | tr '\n' ' ')
+run as $own google/run_squad.py --do_train=false --do_predict=true --init_checkpoint "$work/run" \
+    --bert_config_file "$work/run/config.json" --vocab_file "$work/run/vocab.txt" --train_file "$work/data.json" \
+    --predict_file "$work/data.json" --output_dir "$work/untrained" --learning_rate 1e-5
 expect_code 0
-expect_err "without --do_train these have no effect: --train_file, --learning_rate"
 cmp -s "$work/untrained/predictions.json" "$work/answers/predictions.json" || fail "other answers without training"
 [ ! -e "$work/untrained/model.safetensors" ] || fail "a model was written"
 cmp -s "$work/run/predictions.json" "$work/answers/predictions.json" || fail "predictions differ"
@@ -324,6 +325,28 @@ expect_code 0
 grep -q 'the context contains ill-formed UTF-8 (first at byte 4)' "$err" || fail "not warned of"
 run answer --model "$work/run" --question 'Where did Ada live?' --context "Ada lived in Århus." $small
 ! grep -q 'UTF-8' "$err" || fail "warned of good text"
+
+# Samples after training, and the time in the result's name.
+finetune="finetune squad --model $work/run --train $work/data.json --dev $work/data.json $small --max_steps 1
+    --train_batch_size 4"
+run show squad --model "$work/run" --input "$work/data.json" --start-sample 0 --num-test-samples 2 $small
+expect_code 0
+cp "$out" "$work/shown"
+run $finetune --learning_rate 0 --output "$work/dated" --date_output --show_samples 2
+expect_code 0
+[ ! -e "$work/dated" ] || fail "no time in the name"
+dated=$(echo "$work"/dated_20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]-[0-9][0-9][0-9][0-9][0-9][0-9])
+[ -s "$dated/model.safetensors" ] || fail "no model with a time in its name"
+expect_err "note: the model is $dated"
+diff "$work/shown" "$out" || fail "not what \`berth show squad\` shows of an equal model"
+run $finetune --learning_rate 0 --output "$work/drawn" --show_samples 2 --show_random --seed 3
+expect_code 0
+cp "$out" "$work/shown"
+run show squad --model "$work/drawn" --input "$work/data.json" --random-samples 2 --seed 3 $small
+diff "$work/shown" "$out" || fail "other samples than those of the seed"
+run $finetune --output "$work/none" --date_output --show_samples 2 --dry-run
+expect_code 0
+[ ! -e "$work/none" ] && [ -z "$(ls -d "$work"/none_* 2>/dev/null)" ] || fail "a dry run wrote"
 
 # show
 run show squad --model "$work/run" --input "$work/data.json" --start-sample 2 \

@@ -43,7 +43,7 @@ run predict classify --model classes-nan --input rows.tsv --text-column text --o
 refuses o1 "rows.tsv: sequence"
 run predict classify --model classes-nan --input rows.tsv $columns --output o2
 refuses o2 "output 1 of 2"
-run finetune classify --do_train=false --do_eval --model classes-nan --dev rows.tsv $columns --output o3
+run predict classify --do_eval --model classes-nan --dev rows.tsv $columns --output o3
 refuses o3 rows.tsv
 run predict tokens --model tags-nan --input words.txt --output o4
 refuses o4 "words.txt: sequence"

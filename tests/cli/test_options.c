@@ -126,11 +126,11 @@ static void typos_find_the_nearest_name(void **state) {
     assert_string_equal(nearest("lerning_rate", ~0u), "learning_rate");
     assert_string_equal(nearest("max-sequence-length", ~0u), "max_seq_length");
     assert_string_equal(nearest("doc_srtide", ~0u), "doc_stride");
-    // Aliases as they are spelt: the first, one in the middle, the last.
+    // Aliases as they are spelt: the only one, the first, the last.
     assert_string_equal(nearest("trian", ~0u), "train");
     assert_string_equal(nearest("modl", ~0u), "model");
-    assert_string_equal(nearest("init-checkpont", ~0u), "init_checkpoint");
-    assert_string_equal(nearest("model_fle", ~0u), "model_file");
+    assert_string_equal(nearest("eval-batch-siez", ~0u), "eval_batch_size");
+    assert_string_equal(nearest("per_device_eval_batch_siez", ~0u), "per_device_eval_batch_size");
     assert_null(nearest("xylophone_quartet", ~0u));
     assert_null(nearest("learning_rate", JOB_TOKENIZE));
     assert_int_equal(option_distance("abcd", "abdc"), 1);

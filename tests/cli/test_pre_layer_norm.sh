@@ -17,7 +17,7 @@ squad="--max_seq_length 64 --threads 1"
 
 recipe="--train data.json --dev data.json --num_train_epochs 20 --learning_rate 5e-3 $squad"
 recipe="$recipe --train_batch_size 8 --per_device_train_batch_size 4"
-run finetune squad --model pre --output kept --preln $recipe
+run finetune squad --model pre --output kept --pre_layer_norm $recipe
 expect_code 0
 run finetune squad --model pre --output again --gradient_checkpointing $recipe
 expect_code 0
@@ -35,18 +35,18 @@ activations() { # WORDS...: activations_bytes of the plan
     sed -n 's/.*"activations_bytes":\([0-9]*\).*/\1/p' plan.json
 }
 kept=$(activations)
-again=$(activations --checkpoint_activations)
+again=$(activations --gradient_checkpointing)
 [ "$again" -lt "$kept" ] || fail "activations of $again bytes, expected fewer than $kept"
 
 # --- which norms the model has ------------------------------------------------------------------
 
-run predict squad --model kept --input data.json --output predicted --preln $squad
+run predict squad --model kept --input data.json --output predicted --pre_layer_norm $squad
 expect_code 0
 cmp -s kept/predictions.json predicted/predictions.json || fail "other answers by predict"
-run finetune squad --model post --output none --preln $recipe
+run finetune squad --model post --output none --pre_layer_norm $recipe
 expect_code 78
 expect_err "expected a model with layer norms before its sub-layers, but post has them after"
-run predict squad --model kept --input data.json --output none --preln false $squad
+run predict squad --model kept --input data.json --output none --pre_layer_norm false $squad
 expect_code 78
 expect_err "but kept has them before"
 sed -i '/pre_layer_norm/d' kept/config.json

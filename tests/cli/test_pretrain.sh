@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests berth pretrain as its users run it: the original programs' command lines, recipes and what overrides
+# Tests berth pretrain as its users run it: other programs' command lines beside its own, recipes and what overrides
 # them, the plan's numbers, two phases, resuming with a flag without a value, fine-tuning the result.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
@@ -22,16 +22,12 @@ prepare long 64
 short=$(dirname "$(find short -name '*training_0.hdf5')")
 long=$(dirname "$(find long -name '*training_0.hdf5')")
 
-# The command line of NVIDIA and Habana.
-run pretrain --do_train --bert_model=bert-large-uncased --config_file=model/config.json \
-    --vocab_file model/vocab.txt --input_dir="$short" --output_dir phase1 --max_steps=6 --seed=42 \
-    --max_seq_length=32 --max_predictions_per_seq=4 --train_batch_size=8 --learning_rate=6e-3 \
-    --warmup_proportion=0.2843 --gradient_accumulation_steps=2 --num_steps_per_checkpoint=3 \
-    --log_freq=1 --allreduce_post_accumulation --allreduce_post_accumulation_fp16 \
-    --use_lazy_mode=True --use_habana --enable_packed_data_mode False --autocast \
-    --json_summary log.json --disable_progress_bar --json
+first="--config_file=model/config.json --vocab_file model/vocab.txt --input_dir=$short
+    --max_steps=6 --seed=42 --max_seq_length=32 --max_predictions_per_seq=4 --train_batch_size=8 --learning_rate=6e-3
+    --warmup_proportion=0.2843 --gradient_accumulation_steps=2"
+# shellcheck disable=SC2086
+run pretrain $first --save_steps=3 --logging_steps=1 --output_dir phase1 --json_summary log.json --no_progress --json
 expect_code 0
-expect_err "--allreduce_post_accumulation has no effect: processes exchange gradients once an update"
 expect_err "masked_lm_loss"
 expect_err "next_sentence_loss"
 expect_err "data_wait_ms"
@@ -51,6 +47,18 @@ for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-
     [ -s "phase1/$file" ] || fail "$file is missing"
 done
 grep -q '^masked_lm_accuracy = ' phase1/eval_results.txt || fail "eval_results.txt"
+# The command line of Habana, whose batch is that of a process and an update: the same model.
+# shellcheck disable=SC2086
+run as run_pretraining.py $first --do_train --bert_model=bert-large-uncased --output_dir theirs1 \
+    --num_steps_per_checkpoint=3 --log_freq=1 --allreduce_post_accumulation --allreduce_post_accumulation_fp16 \
+    --use_lazy_mode=True --use_habana --enable_packed_data_mode False --autocast --disable_progress_bar
+expect_code 0
+expect_err "--allreduce_post_accumulation is not needed: processes exchange gradients once an update"
+# shellcheck disable=SC2086
+run pretrain $first --save_steps=3 --logging_steps=1 --output_dir mine1 --precision bf16
+expect_code 0
+cmp mine1/model.safetensors theirs1/model.safetensors || fail "another model"
+[ -s theirs1/checkpoint-3/manifest.json ] || fail "no checkpoint after three updates"
 
 # The same scores from the written model in the precision of the run; a model with just enough positions gives no
 # message about lengths.
@@ -85,48 +93,43 @@ expect_err "missing option eval_dir"
 run evaluate pretrain --model phase1 --input_dir "$short/corpus_training_0.hdf5" --output none
 expect_code 66
 expect_err "name held-out shards with eval_dir"
-# Google's run_pretraining without training, in its own words.
-run pretrain --do_train=False --do_eval=True --bert_config_file model/config.json \
-    --init_checkpoint phase1 --input_file "$short/corpus_test_0.hdf5" --eval_dir "$short/corpus_test_0.hdf5" \
-    --max_eval_samples 10000 --train_batch_size 8 --output_dir only_scored
+# Files to evaluate on, a pattern, or a folder, of which it is the held-out part.
+run evaluate pretrain --model phase1 --config_file model/config.json --eval_dir "$short/corpus_test_?.hdf5" \
+    --max_eval_samples 10000 --output by_pattern
 expect_code 0
-expect_err "without --do_train these have no effect: --train_batch_size"
-diff scored/eval_results.txt only_scored/eval_results.txt ||
-    fail "other scores without training"
-# Its --input_file names what is evaluated, too, also with training; of a folder that is the held-out part.
-run pretrain --do_train=False --do_eval=True --bert_config_file model/config.json --init_checkpoint phase1 \
-    --input_file "$short/corpus_test_0.hdf5" --max_eval_samples 10000 --output_dir named_once
+diff scored/eval_results.txt by_pattern/eval_results.txt || fail "other scores of a pattern"
+# Google's run_pretraining without training, in its own words: 100 batches of 8 sequences at most.
+for files in "$short/corpus_test_0.hdf5" "$short/corpus_test_?.hdf5" "$short"; do
+    run as --max_eval_samples=10000 google/run_pretraining.py --do_train=False --do_eval=True \
+        --bert_config_file model/config.json --init_checkpoint phase1 --input_file "$files" --train_batch_size 8 \
+        --output_dir google_scored
+    expect_code 0
+    diff scored/eval_results.txt google_scored/eval_results.txt || fail "other scores of --input_file $files"
+    rm -r google_scored
+done
+# Its --input_file names what is evaluated, too, also with training.
+google="google/run_pretraining.py --do_train=True --bert_config_file model/config.json --max_seq_length 32
+    --max_predictions_per_seq 4"
+# shellcheck disable=SC2086
+run as --vocab_file=model/vocab.txt $google --do_eval=True --input_file "$short/corpus_training_0.hdf5" \
+    --num_train_steps 1 --train_batch_size 4 --max_eval_steps 1 --output_dir trained_and_scored
 expect_code 0
-diff scored/eval_results.txt named_once/eval_results.txt || fail "other scores of --input_file"
-run evaluate pretrain --model phase1 --input_file "$short/corpus_test_?.hdf5" --max_eval_samples 10000 --output by_verb
-expect_code 0
-diff scored/eval_results.txt by_verb/eval_results.txt || fail "other scores of a pattern"
-run pretrain --do_train=False --do_eval=True --bert_config_file model/config.json --init_checkpoint phase1 \
-    --input_file "$short" --max_eval_samples 10000 --output_dir of_folder
-diff scored/eval_results.txt of_folder/eval_results.txt || fail "not the held-out part of the folder"
-run pretrain --do_train=True --do_eval=True --bert_config_file model/config.json --vocab_file model/vocab.txt \
-    --input_file "$short/corpus_training_0.hdf5" --num_train_steps 1 --train_batch_size 4 --max_seq_length 32 \
-    --max_predictions_per_seq 4 --max_eval_samples 5 --output_dir trained_and_scored
-expect_code 0
-expect_err "do_eval evaluates on the files of --input_file, which also train the model"
 grep -q "^masked_lm_accuracy = " trained_and_scored/eval_results.txt || fail "nothing was evaluated"
 run pretrain --do_train False --model phase1 --input_dir "$short" --output none
 expect_code 2
-expect_err "berth evaluate pretrain"
+expect_err "unknown option --do_train"
 
-# Google's flags imply Google's optimizer and schedule, unless others are named; NVIDIA's do not.
-google="--bert_config_file model/config.json --vocab_file model/vocab.txt --output_dir none --dry-run
-    --max_seq_length 32 --max_predictions_per_seq 4 --input_file $short --num_train_steps 20 --num_warmup_steps 10"
+# Google's program has Google's optimizer and schedule, unless others are named; NVIDIA's has others.
+google="$google --output_dir none --input_file $short --num_train_steps 20 --num_warmup_steps 10"
 # shellcheck disable=SC2086
-run pretrain $google
+run as --vocab_file=model/vocab.txt --dry-run $google
 expect_code 0
-expect_err "is a flag of Google's run_pretraining"
 for line in 'optimizer *adam_weight_decay' 'schedule *google' 'warmup_steps *10$' 'total_steps *20$' \
     'train_batch_size *32$' 'learning_rate *5e-05'; do
     grep -qE "$line" "$out" || fail "no \"$line\" in the plan"
 done
 # shellcheck disable=SC2086
-run pretrain $google --optimizer lamb --schedule poly
+run as --vocab_file=model/vocab.txt --dry-run --optimizer=lamb --schedule=poly $google
 grep -qE 'optimizer *lamb$' "$out" && grep -qE 'schedule *poly$' "$out" || fail "the named optimizer lost"
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" --output none --dry-run \
     --phase1_end_step 3 --do_eval --steps_this_run 0
@@ -156,19 +159,18 @@ grep -q '^bing_bert_progress: step=2, loss=[0-9.]*, lr=[0-9.e-]*, sample_count=1
     fail "no line of progress"
 grep -q '^ At step 2, the throughput is [0-9.]* Samples/s$' "$err" || fail "no throughput"
 
-# TFRecord instead of HDF5, named by a pattern as in Google's and Intel's command lines: the same sequences,
-# so the same model.
+# TFRecord instead of HDF5, named by a pattern: the same sequences, so the same model.
 run prepare --text text.txt --vocab model/vocab.txt --output records --max_seq_length 32 \
     --max_predictions_per_seq 4 --shards 2 --test_shards 1 --dupe_factor 2 --format tfrecord
 expect_code 0
 records=$(dirname "$(find records -name '*training_0.tfrecord')")
-same="--bert_config_file model/config.json --vocab_file model/vocab.txt --max_steps 4
+same="--config_file model/config.json --vocab_file model/vocab.txt --max_steps 4
     --train_batch_size 8 --max_seq_length 32 --max_predictions_per_seq 4"
 # shellcheck disable=SC2086
 run pretrain $same --input_dir "$short" --eval_dir "$short/corpus_test_0.hdf5" --output from_hdf5
 expect_code 0
 # shellcheck disable=SC2086
-run pretrain $same --input_file "$records/*_training_*" --eval_dir "$records/corpus_test_0.tfrecord" \
+run pretrain $same --input_dir "$records/*_training_*" --eval_dir "$records/corpus_test_0.tfrecord" \
     --output_dir from_records
 expect_code 0
 cmp from_hdf5/model.safetensors from_records/model.safetensors || fail "another model"
@@ -176,7 +178,7 @@ cmp from_hdf5/eval_results.txt from_records/eval_results.txt || fail "another ev
 
 # dllogger's keys of pre-training.
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" \
-    --output dll --max_steps 2 --train_batch_size 8 --max_seq_length 32 --logging_steps 1 \
+    --output dll --max_steps 2 --train_batch_size 8 --max_seq_length 32 --logging_steps 1 --log_format dllogger \
     --json-summary dll.json
 expect_code 0
 for key in Config SEED train_start batch_size_per_pu learning_rate average_loss step_loss \
@@ -228,15 +230,15 @@ expect_code 0
 expect_err "resumed from phase1/checkpoint-7"
 expect_err "step 10/10"
 
-# True and false as transformers' TrainingArguments have them.
+# In a file of options, true and false as transformers' TrainingArguments have them.
 mkdir flag
-echo '{"resume_from_checkpoint": true, "input_dir": "'"$short"'", "output_dir": "flag", "config_file": "model/config.json",
-  "max_steps": 1, "train_batch_size": 8, "dry_run": true}' >flag.json
-run pretrain flag.json
+echo '{"resume_from_checkpoint": true, "train_file": "text.txt", "output_dir": "flag", "model_name_or_path": "model",
+  "max_seq_length": 32, "max_steps": 1, "do_train": true}' >flag.json
+run as --dry_run run_mlm.py flag.json
 expect_code 0
 expect_out "no checkpoint in flag: starting from the beginning"
-sed -i s/true/false/ flag.json
-run pretrain flag.json
+sed -i 's/"resume_from_checkpoint": true/"resume_from_checkpoint": false/' flag.json
+run as --dry_run run_mlm.py flag.json
 expect_code 0
 expect_no "$out" "no checkpoint in flag"
 

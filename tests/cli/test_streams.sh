@@ -107,6 +107,16 @@ run features squad --vocab "$vocab" --predict-file "$work/data.json" --jsonl --m
     --doc_stride 4
 [ "$(wc -l <"$out")" -gt 8 ] || fail "short windows should be more than 8"
 grep -q '^{"example_id":"q1","unique_id":1000000000,"input_ids":\[2,' "$out" || fail "first line"
+run features squad --vocab "$vocab" --input "$work/data.json" --jsonl --max_seq_length 24 --max_query_length 8 --doc_overlap 8
+expect_code 0
+python3 - "$out" <<'END' || fail "windows that share 8 tokens"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+pairs = [(a, b) for a, b in zip(rows, rows[1:]) if a["example_id"] == b["example_id"]]
+text = lambda row: row["input_ids"][row["token_type_ids"].index(1):-1]
+assert pairs and all(text(a)[-8:] == text(b)[:8] for a, b in pairs), "tokens"
+assert all(b["doc_span_start"] - a["doc_span_start"] == len(text(a)) - 8 for a, b in pairs), "doc_span_start"
+END
 
 what="a reader of features that goes away"
 awk 'BEGIN { print "{\"version\":\"1.1\",\"data\":[{\"title\":\"t\",\"paragraphs\":["

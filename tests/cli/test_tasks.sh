@@ -78,12 +78,12 @@ expect_code 65
 expect_err 'said.txt: line 1: 4 tags, but the sentence in line 3 of train.txt has 5 words'
 document=$documents/tasks.md
 
-# Whether a run evaluates and predicts, by the flags of run_classifier and run_glue.
+# Whether a run evaluates and predicts.
 put mrpc test MRPC/test.tsv
 classify="finetune classify --model all-MiniLM-L6-v2 --max_steps 1 --threads 1"
 mrpc="$classify --task mrpc --data_dir glue"
 own="$classify --train reviews.csv --text-column text --label-column label"
-run $mrpc --output silent --do_train --do_eval false
+run $mrpc --output silent --do_eval false
 expect_code 0
 expect_no "$err" eval_accuracy
 [ ! -e silent/eval_results.txt ] && [ ! -e silent/test_results.tsv ] || fail "--do_eval false evaluates"
@@ -91,7 +91,7 @@ expect_no "$err" eval_accuracy
 run $own --output silent --overwrite_output_dir --dev reviews.csv --do_eval false
 expect_code 0
 [ ! -e silent/eval_results.txt ] || fail "--do_eval false evaluates"
-run $mrpc --output predicted --do_train --do_eval --do_predict --json
+run $mrpc --output predicted --do_eval --do_predict --json
 expect_code 0
 expect_out '"accuracy":'
 [ -s predicted/eval_results.txt ] || fail "no eval_results.txt"
@@ -99,11 +99,10 @@ expect_out '"accuracy":'
 run predict classify --model predicted --task mrpc --data_dir glue --output again --threads 1
 expect_code 0
 cmp -s predicted/test_results.tsv again/test_results.tsv || fail "predict says something else"
-# run_classifier without training: scores, predictions or both, as training would have written them.
-alone="finetune classify --do_train=false --task_name mrpc --data_dir glue --init_checkpoint predicted --threads 1"
-run $alone --do_predict=true --output_dir alone --train_batch_size 32
+# Without training: scores, predictions or both, as training would have written them.
+alone="predict classify --task_name mrpc --data_dir glue --model predicted --threads 1"
+run $alone --do_predict=true --output_dir alone
 expect_code 0
-expect_err "without --do_train these have no effect: --train_batch_size"
 cmp -s predicted/test_results.tsv alone/test_results.tsv || fail "other predictions without training"
 [ ! -e alone/eval_results.txt ] || fail "evaluated unasked"
 run $alone --do_eval=true --output_dir scored
@@ -113,9 +112,42 @@ diff <(grep ^eval_ predicted/eval_results.txt) <(grep ^eval_ scored/eval_results
 run $alone --do_eval=true --do_predict=true --output_dir both
 expect_code 0
 [ -s both/eval_results.txt ] && cmp -s both/test_results.tsv predicted/test_results.tsv || fail "not both"
-run $alone --output_dir neither
+run $alone --do_predict=false --output_dir neither
 expect_code 2
-expect_err "leaves nothing to do"
+expect_err "nothing to do: --do_predict is false and --do_eval is not given"
+run $alone --do_eval=false --do_predict=false --output_dir neither
+expect_code 2
+expect_err "nothing to do"
+[ ! -e neither ] || fail "a folder for nothing"
+# So Google's run_classifier, in its own words.
+cp all-MiniLM-L6-v2/config.json predicted/vocab.txt .
+google="run_classifier.py --bert_config_file config.json --vocab_file vocab.txt --task_name mrpc --data_dir glue
+    --init_checkpoint predicted"
+for case in "--do_eval=false --do_predict=true" "--do_eval=true" "--do_eval=true --do_predict=true"; do
+    run as --threads=1 google/$google --do_train=false $case --train_batch_size 32 --output_dir google
+    expect_code 0
+    [ -e google/eval_results.txt ] && evaluated=true || evaluated=false
+    [ -e google/test_results.tsv ] && predicted=true || predicted=false
+    [[ $case == *do_eval=$evaluated* ]] || fail "eval_results.txt: $evaluated"
+    case $case in
+    *do_predict=true) [ $predicted = true ] && cmp -s google/test_results.tsv predicted/test_results.tsv ;;
+    *) [ $predicted = false ] ;;
+    esac || fail "test_results.tsv: $predicted"
+    rm -r google
+done
+run as google/$google --do_train=false --output_dir neither
+expect_code 2
+expect_err "nothing to do: give --do_train, --do_eval or --do_predict"
+# Tags: an evaluation needs no file to predict, also by run_ner.
+run predict tokens --model ner --do_eval --dev train.txt --output ner-scored --threads 1
+expect_code 0
+[ -s ner-scored/eval_results.txt ] && [ ! -e ner-scored/predictions.txt ] || fail "not an evaluation alone"
+run as --threads=1 run_ner.py --model_name_or_path ner --validation_file train.txt --do_eval --output_dir ner-theirs
+expect_code 0
+diff ner-scored/eval_results.txt ner-theirs/eval_results.txt || fail "other scores by run_ner.py"
+run predict tokens --model ner --output neither
+expect_code 2
+expect_err "--predict_file is"
 # The plan says what the labels are.
 run $own --output none --dry-run
 expect_code 0
@@ -131,13 +163,13 @@ run $own --output none --dry-run --data_dir nowhere --language de
 expect_code 0
 expect_out 'data_dir has no effect without task_name'
 expect_out 'language has no effect without task_name'
-run $own --output mine --test_file reviews.csv --data_dir nowhere
+run $own --output mine --predict_file reviews.csv --data_dir nowhere
 expect_code 0
 [ "$(grep -c 'data_dir has no effect without task_name' "$err")" -eq 1 ] || fail "a note twice"
 [ "$(wc -l <mine/predict_results.txt)" -eq 4 ] || fail "not the three rows of the test file"
 # The settings of a recipe also apply to the prediction.
 { echo text,label; printf 'hello world %.0s' {1..200}; echo ,good; } >long.csv
-run $own --output recipe --recipe intel --train_batch_size 2 --test_file long.csv
+run $own --output recipe --recipe intel --train_batch_size 2 --predict_file long.csv
 expect_code 0
 run predict classify --model recipe --input long.csv --text-column text --max_seq_length 512 --output whole --threads 1
 expect_no "$err" 'without task_name'
@@ -164,7 +196,7 @@ cmp -s of/test_results.tsv ofgoogle/test_results.tsv || fail "prediction does no
 run $classify $pairs --train pairs.csv --label_column label --output pairs-usual --train_batch_size 2
 expect_code 0
 expect_no pairs-usual/tokenizer_config.json pair_truncation
-run $own --output mine2 --test_file reviews.csv --do_predict false
+run $own --output mine2 --predict_file reviews.csv --do_predict false
 expect_code 0
 [ ! -e mine2/test_results.tsv ] || fail "--do_predict false predicts"
 run $mrpc --output none --do_predict --dry-run

@@ -36,7 +36,7 @@ expect_code 0
 same "$work/a/nbest_predictions.json" "$work/b/nbest_predictions.json"
 
 # Google's name of a checkpoint denotes its folder; a casing that contradicts the folder's name is reported.
-run answer --question 'Where?' --context 'Ada lived in Oslo.' --init_checkpoint "$work/google/model.ckpt-7" $small
+run answer --question 'Where?' --context 'Ada lived in Oslo.' --model "$work/google/model.ckpt-7" $small
 expect_code 0
 cp -r "$work/hf" "$work/tiny_cased_L-2"
 run answer --question 'Where?' --context 'Ada lived in Oslo.' --model "$work/tiny_cased_L-2" --do_lower_case true $small
@@ -71,8 +71,9 @@ grep -qF Train/Samples/train_loss "$work"/board/events.out.tfevents.* || fail "n
 grep -qF Validation/f1 "$work"/board/events.out.tfevents.* || fail "no score for TensorBoard"
 grep -qF Train/Samples/train_ema_loss "$work"/board/events.out.tfevents.* || fail "no mean loss"
 # The folder as BingBertSquad names it.
-run finetune squad --model "$work/google" --train "$work/data.json" --output "$work/named" --max_steps 1 \
-    --train_batch_size 4 --logging_steps 1 --job_name first --loss_plot_alpha 0.5 $small
+run as --threads=1 --precision=fp32 nvidia_run_squad_baseline.py --bert_model "$work/google" --do_train --do_lower_case \
+    --train_file "$work/data.json" --output_dir "$work/named" --max_steps 1 --train_batch_size 4 --print_steps 1 \
+    --job_name first --loss_plot_alpha 0.5 --max_seq_length 64 --doc_stride 16 --max_query_length 16
 expect_code 0
 [ -s "$(echo "$work"/named/runs/first/events.out.tfevents.*)" ] || fail "no runs/first"
 run inspect "$work/run"

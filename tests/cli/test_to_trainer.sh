@@ -143,7 +143,7 @@ for names in "constant constant" "constant_warmup constant_with_warmup" "cosine 
     rm -r run there
 done
 # A schedule that restarts within the run.
-train squad early --steps_this_run 3
+train squad early
 train squad run --resume_from_checkpoint early/checkpoint-3 --rewarmup --save_steps 2
 expect_code 0
 run convert run/checkpoint-4 there --to trainer

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Tests wrong command lines: exit 2, a message on standard error that says what to do, nothing on standard
-# output. Also tests the original scripts' flags, and bad inputs with their exit codes.
+# output. Also tests what other programs' flags become, and bad inputs with their exit codes.
 . "$(dirname "$0")/lib.sh"
 
 refused() { # FRAGMENT WORDS...
@@ -32,7 +32,7 @@ refused "usage: berth show squad --model DIR" show squad a b c d
 expect_no "$err" '\x0a'
 refused 'did you mean --learning_rate' finetune squad --lerning_rate 3
 refused 'did you mean --learning_rate' finetune squad --lerning-rate=3
-refused 'did you mean --max_seq_length' predict squad --max-sequence-length 3
+refused 'did you mean --max_seq_length' predict squad --max-seq-lenght 3
 refused 'did you mean --top?' answer --topp 3
 refused 'did you mean --model?' answer --modl x
 refused 'did you mean --vocab?' tokenize --vocb=x
@@ -83,20 +83,46 @@ refused 'a whole number from 1 to 100' answer --model x --question y --top 0
 refused 'a whole number from 1 to 100' answer --model x --question y --top_k 0
 refused 'a number from 0.01 to 600, found "1000"' bench peak --seconds 1000
 refused 'a whole number from -1 to 1000000000000' $base --dry-run --max_steps 9223372036854775807
-run finetune squad --model "$work/absent" --train "$work/data.json" --output "$work/none" --mpi_hostnames a,b \
-    --mpi_num_processes_per_socket 2
-for name in mpi_hostnames mpi_num_processes_per_socket; do
-    expect_err "note: --$name has no effect without --mpi_num_processes of at least 2"
-done
-refused 'did you mean --local_rank?' $base --local_rnak 0
 refused 'not both' answer --model x --question y --context a --context-file b
 refused 'option question: expected some text' answer --model x --question '' --context a
 refused '--question is blank' answer --model x --question=$' \t\n' --context-file none
 refused '--context is blank' answer --model x --question y --context ' '
 refused 'no vocabulary' tokenize
-refused '--do_train false leaves nothing to do; add --do_predict or --do_eval' $base --do_train False
 
-# Both spellings, "=", keys, and the originals' names and flags, all the way to the plan.
+# The flag of another program is none of a verb of Berth: the error names a program that has it, and what it is there.
+elsewhere() { # FLAG PROGRAM [WORDS...]: the program as SYSTEM/NAME
+    flag=$1 program=$2
+    shift 2
+    refused "unknown option --$flag; ${program#*/} of ${program%/*} has it (\`berth as $program\`), where it is " \
+        $base "--$flag" "$@"
+}
+elsewhere do_train deepspeed/nvidia_run_squad_deepspeed.py False
+elsewhere bert_model deepspeed/nvidia_run_squad_deepspeed.py bert-large-uncased
+elsewhere preln deepspeed/nvidia_run_squad_deepspeed.py
+expect_err 'where it is --pre_layer_norm; `berth finetune squad --help all` lists them'
+elsewhere local_rank piz-daint/3_squad_bert_deepspeed.py 0
+expect_err 'where it is not needed: the launcher numbers processes'
+elsewhere init_checkpoint google/run_squad.py x
+elsewhere save_checkpoints_steps google/run_squad.py 100
+expect_err 'where it is --save_steps'
+elsewhere mpi_hostnames intel/launch_benchmark.py a,b
+elsewhere num_steps_per_checkpoint nvidia/run_pretraining.py 100
+elsewhere use_fused_adam habana/run_squad.py
+elsewhere max_sequence_length habana/pack_pretraining_data_pytorch.py 64
+elsewhere bf16 hugging-face/run_qa.py
+expect_err 'where it is --precision bf16; false: --precision fp32'
+elsewhere torch-dtype hugging-face/run_qa.py float32
+elsewhere experimental_gelu intel/launch_benchmark.py False
+refused 'unknown option --deepspeed; ' predict squad --model x --input x --output x --deepspeed "$work/none"
+refused 'unknown option -d; the short ones are -h, -m, -o, -q and -n' $base -d
+refused 'expected one of fp32, bf16, fp16, int8, auto, found "bfloat16"' $base --dtype bfloat16
+# So is an option of another verb.
+refused 'unknown option --input_dir; `berth pretrain` has it; `berth finetune squad --help all` lists them' \
+    $base --input_dir x
+refused 'unknown option --predict_file; `berth finetune classify` has it' $base --predict_file x
+refused 'unknown option --learning_rate; `berth finetune squad` has it' predict squad --learning_rate 1
+
+# Both spellings, "=" and keys, all the way to the plan.
 plan() {
     run "$@" --dry-run --max_seq_length 64
     expect_code 0
@@ -105,52 +131,67 @@ plan() {
 plan $base
 plan $base --max-query-length 16 --max_query_length=16 --max-query_length 16
 plan finetune squad model="$work/model" train-file="$work/data.json" output_dir="$work/run"
-plan finetune squad -- train-option=SQuAD model="$work/model" train-file="$work/data.json" \
-    output_dir="$work/run" do-train=True learning-rate=3e-5
-plan finetune squad --bert_model bert-large-uncased --init_checkpoint "$work/model" \
+plan finetune squad -- model="$work/model" train-file="$work/data.json" output_dir="$work/run" learning-rate=3e-5
+plan $base --optimizer bertadam --clip_by both --no_decay bias,LayerNorm
+expect_out "optimizer                        bertadam"
+expect_out "clip_by                          both"
+plan $base --schedule EE --lr_offset 1e-5
+expect_out "schedule                         EE"
+# Other programs' names and flags, at their door. Options of Berth's own precede the program.
+plan_as() { # PROGRAM WORDS...
+    run as --dry-run --max_seq_length=64 "$@"
+    expect_code 0
+    [ ! -e "$work/run" ] || fail "a dry run wrote $work/run"
+}
+plan_as launch_benchmark.py --model-name=bert_large -- train-option=SQuAD init-checkpoint="$work/model" \
+    train-file="$work/data.json" output_dir="$work/run" do-train=True do-predict=False learning-rate=3e-5
+plan_as launch_benchmark.py --checkpoint "$work/model" --batch-size 4 -- train_file="$work/data.json" \
+    output_dir="$work/run" mpi_hostnames=a,b mpi_num_processes_per_socket=2
+expect_err "mpi_hostnames and mpi_num_processes_per_socket are for mpi_num_processes of at least 2"
+plan_as nvidia_run_squad_baseline.py --bert_model bert-large-uncased --model_file "$work/model" \
     --train_file "$work/data.json" --predict_file "$work/data.json" --output_dir "$work/run" \
     --do_train --do_predict --do_lower_case --fp16 --loss_scale 0 --predict_batch_size 8 \
     --warmup_proportion 0.1 --print_steps 5 --dropout 0.1 --local_rank -1 --verbose_logging
-expect_err "fp16 runs as bf16"
-expect_out "loss_scale                       0"
-plan $base --optimizer bertadam --per_param_grad_clipping True --no_decay bias,LayerNorm
-expect_out "optimizer                        bertadam"
-expect_out "clip_by                          both"
-plan $base --optim adamw_torch --lr_schedule EE --lr_offset 1e-5
-expect_out "schedule                         EE"
-plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.json" \
-    --validation_file "$work/data.json" --output_dir "$work/run" --do_train True --do_eval True \
-    --per_device_train_batch_size 4 --train_batch_size 8 --warmup_ratio 0.1 \
-    --evaluation_strategy epoch --bf16 False --no_cuda --disable_tqdm True --use_tpu false \
+expect_err "--fp16: bf16"
+expect_out "loss_scale                       dynamic"
+trainer="hugging-face/run_qa.py --model_name_or_path $work/model --train_file $work/data.json --output_dir $work/run
+    --do_train"
+plan_as $trainer --validation_file "$work/data.json" --do_eval True --per_device_train_batch_size 4 --warmup_ratio 0.1 \
+    --evaluation_strategy epoch --bf16 False --no_cuda --disable_tqdm True --full_determinism false \
     --lr_scheduler_type constant_with_warmup
-expect_err "--use_tpu false has no effect"
+expect_err "--full_determinism is not needed: every run is deterministic"
+expect_out "schedule                         constant_warmup"
 # shellcheck disable=SC2086
-run $base --dry_run --lr_scheduler_type cosine_with_min_lr
-expect_code 2
-expect_err 'option lr_scheduler_type: "cosine_with_min_lr" is not available; expected linear, cosine'
-# transformers' file with only "auto" values, with the Trainer's flag.
+refused 'option lr_scheduler_type: expected one of linear, ' as $trainer --lr_scheduler_type cosine_with_min_lr
+refused 'option optim: "adafactor" is not available; expected adamw_torch' as $trainer --optim adafactor
+refused "run_qa.py of hugging-face has no option --nonsense (\`berth as hugging-face/run_qa.py --help\` lists them)" \
+    as $trainer --nonsense
+refused '`berth as` alone lists them' as nonsense.py
+# transformers' file with only "auto" values, also with the Trainer's flag.
 cat >"$work/auto.json" <<'END'
 {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",
  "optimizer": {"type": "AdamW", "params": {"lr": "auto", "weight_decay": "auto"}},
  "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}}
 END
-for words in "--deepspeed $work/auto.json" "--deepspeed=$work/auto.json" "--deepspeed --deepspeed_config $work/auto.json"; do
+for words in "plan $base --precision bf16 --deepspeed_config $work/auto.json" \
+    "plan_as $trainer --weight_decay 0.01 --fp16 --deepspeed $work/auto.json" \
+    "plan_as $trainer --weight_decay 0.01 --fp16 --deepspeed=$work/auto.json"; do
     # shellcheck disable=SC2086
-    plan $base --learning_rate 7e-5 $words --fp16
+    $words --learning_rate 7e-5
     grep -qE '^  learning_rate +7e-05$' "$out" && grep -qE '^  weight_decay +0.01$' "$out" || fail "not the run's own"
     expect_out "precision                        bf16"
     expect_out "schedule                         linear"
 done
-plan predict squad --model "$work/model" --input "$work/data.json" --output "$work/run" --deepspeed "$work/auto.json"
-expect_err "--deepspeed has no effect in \`berth predict\`"
-# Every flag of theirs without effect says so.
-COLUMNS=1000 run finetune squad --help without-effect
-names=$(sed -n 's/^  --/--/p' "$out" | sed 's/\[VALUE\]/VALUE/; / VALUE/s/, /=1 /g; s/ VALUE/=1/; /=/s/$/=1/; s/=1=1/=1/; s/,//g')
+refused '`berth finetune squad` has it' predict squad --deepspeed_config "$work/auto.json"
+# Every flag of theirs that is not needed says so.
+run as hugging-face/run_qa.py --help
+expect_code 0
+names=$(sed -n 's/^  \(--[a-z_0-9]*\)\( [^ ]*\)\? *not needed: .*/\1\2/p' "$out" | sed 's/ .*/=1/')
 [ "$(echo "$names" | wc -w)" -gt 40 ] || fail "few names: $names"
 # shellcheck disable=SC2086
-plan $base $names
+plan_as $trainer $names
 for name in $names; do
-    expect_err "${name%=1} has no effect"
+    expect_err "note: ${name%=1} is not needed: "
 done
 # The resulting precision is reported once, and correctly.
 printf '{"train_batch_size": 4}' >"$work/plain.json"
@@ -162,16 +203,10 @@ expect_out "plain.json: precision: fp32, because neither fp16 nor bf16 is enable
 expect_out "schedule                         constant"
 grep -qE "warmup_steps *0$" "$out" || fail "a warm-up of a constant rate"
 # A flag that is false has a meaning, too.
-plan $base --bf16 False --fp16 False
+plan_as $trainer --bf16 False --fp16 False
 expect_out "precision                        fp32"
-plan $base --bf16 --fp16 False
+plan_as $trainer --bf16 --fp16 False
 expect_out "precision                        bf16"
-plan $base --experimental_gelu=False --throughput_warmup_steps 3
-expect_err "--experimental_gelu false has no effect of its own: hidden_act of config.json determines it"
-expect_err "--throughput_warmup_steps has no effect: samples_per_second is of all updates"
-plan finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
-    --output "$work/run" --predict_file "$work/none"
-expect_err "--predict_file has no effect together with --validation_file"
 # A schedule with warm-up only.
 plan $base --max_steps 1
 expect_out "the learning rate of every update is 0"
@@ -194,9 +229,6 @@ expect_code 78
 expect_err "early_stopping_patience needs evaluations before the end: omit eval_strategy no"
 run $base --dry-run --train "$work/data.json"
 expect_err "--train replaces the file that was given before: only one is read"
-run $base --dry-run --optim adafactor
-expect_code 2
-expect_err "--optimizer NAME"
 run $base --dry-run --optimizer lion
 expect_code 2
 expect_err "nvlamb"
@@ -206,10 +238,10 @@ expect_err "not to nvlamb"
 run $base --dry-run --loss_scale 1e39
 expect_code 2
 expect_err "2^126"
-plan finetune squad --model_file "$work/model/model.safetensors" --vocab_file "$vocab" \
+plan finetune squad --model "$work/model/model.safetensors" --vocab_file "$vocab" \
     --train "$work/data.json" --output "$work/run" --no_bias_correction
 plan finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" --quiet \
-    --local_rank 0
+    --train "$work/data.json"
 expect_no "$err" "note"
 
 # A plan needs the configuration and the vocabulary, not the weights.

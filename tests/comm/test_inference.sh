@@ -75,7 +75,7 @@ compare held "eval_results.txt" -- \
     evaluate pretrain --model model --eval_dir "$shards" --predict_batch_size 3 --threads 1
 # A run with evaluations that ends with the best model, then a prediction.
 compare classes "model.safetensors eval_results.txt test_results.tsv predict_results.json" -- \
-    finetune classify --model model --train table.csv --dev table.csv --test_file table.csv $columns $short \
+    finetune classify --model model --train table.csv --dev table.csv --predict_file table.csv $columns $short \
     --do_predict --max_steps 6 --train_batch_size 8 --virtual_ranks 4 --eval_steps 2 --load_best_model_at_end \
     --save_steps 2 --learning_rate 1e-2
 compare pretrained "model.safetensors eval_results.txt" -- \

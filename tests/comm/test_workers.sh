@@ -134,7 +134,7 @@ run embed --model vectors --threads 1 articles
 expect_code 0
 
 # Of equal workers the first one is chosen; the prediction is that of the published model.
-several 2 $table --model classes-5 --output equal --learning_rate 0 --seed 5 --workers independent --test_file table.csv \
+several 2 $table --model classes-5 --output equal --learning_rate 0 --seed 5 --workers independent --predict_file table.csv \
     --do_predict
 expect_code 0
 grep -q '"best_worker": 0' equal/workers.json || fail "not the first of equal ones"
@@ -297,12 +297,12 @@ failing 78 "leaves no seed for worker 1" $questions --workers independent --seed
 rm -f codes
 mkdir -p unwritable/pytorch_model.bin
 launch_program "${mpis[turn++ % ${#mpis[@]}]}" 2 bash numbered.sh "$BERTH" $table --output unwritable \
-    --json_summary unwritable/pytorch_model.bin/summary.jsonl --save_format torch --test_file table.csv --do_predict --comm_timeout 60
+    --json_summary unwritable/pytorch_model.bin/summary.jsonl --save_format torch --predict_file table.csv --do_predict --comm_timeout 60
 [ "$(tr '\n' ' ' <codes)" = "73 73 " ] || fail "exit codes $(cat codes)"
 once "pytorch_model.bin"
 [ ! -e unwritable/test_results.tsv ] || fail "something was predicted"
 
-several 2 $questions --mpi_workers_sync_gradients false --zero_stage 2 --reduce_bucket_size 1000 --dry_run --output none
+several 2 $questions --workers independent --zero_stage 2 --reduce_bucket_size 1000 --dry_run --output none
 expect_code 0
 cat "$out" >>"$err"
 once "2 independent workers: "

@@ -58,7 +58,7 @@ done <found
 
 squad="CHECKPOINT_DIR=google DATASET_DIR=squad"
 mrpc="CHECKPOINT_DIR=google DATASET_DIR=glue"
-script $squad OUTPUT_DIR=large fp32_squad_training.sh --dry-run
+script $squad OUTPUT_DIR=large BERTH_OPTIONS=--dry-run fp32_squad_training.sh
 expect_code 0
 setting train_batch_size 24
 setting learning_rate 3e-05
@@ -74,7 +74,7 @@ script CHECKPOINT_DIR=bert-base-uncased DATASET_DIR=squad OUTPUT_DIR=folder BATC
 expect_code 0
 cmp -s large/model.safetensors folder/model.safetensors || fail "another model from Hugging Face's files"
 
-script $squad OUTPUT_DIR=demo BATCH_SIZE=1 fp32_training_demo.sh --dry-run
+script $squad OUTPUT_DIR=demo BATCH_SIZE=1 BERTH_OPTIONS=--dry-run fp32_training_demo.sh
 setting total_steps 1
 setting validation_file squad/dev-v1.1.json
 cp squad/dev-v1.1.json squad/mini-dev-v1.1.json
@@ -84,7 +84,7 @@ expect_file demo/predictions.json
 setting validation_file squad/mini-dev-v1.1.json
 
 for name in fp32_classifier_training.sh fp32_training_single_node.sh; do
-    script $mrpc OUTPUT_DIR="$name.out" "$name" --dry-run
+    script $mrpc OUTPUT_DIR="$name.out" BERTH_OPTIONS=--dry-run "$name"
     expect_code 0
     setting total_steps 18 # int(20 / 32 * 30)
     setting train_batch_size 32
@@ -92,7 +92,7 @@ done
 script $mrpc OUTPUT_DIR=mrpc MPI_NUM_PROCESSES=$processes fp32_training_single_node.sh
 expect_code 0
 [ $processes = 1 ] || expect_err "ranks: $processes on 1 host"
-expect_err "note: --framework has no effect"
+expect_err "note: --framework is not needed"
 grep '^berth: note: ' "$err" | sort | uniq -d >twice
 [ ! -s twice ] || fail "printed by two processes: $(cat twice)"
 expect_file mrpc/eval_results.txt
@@ -100,7 +100,7 @@ script $mrpc OUTPUT_DIR=class fp32_classifier_training.sh
 expect_code 0
 expect_file class/eval_results.txt
 if [ $processes = 2 ]; then
-    script $mrpc OUTPUT_DIR=multi fp32_training_multi_node.sh --dry-run
+    script $mrpc OUTPUT_DIR=multi BERTH_OPTIONS=--dry-run fp32_training_multi_node.sh
     expect_code 0
     setting total_steps 1
     setting optimizer adam_weight_decay
@@ -128,9 +128,10 @@ for words in "" "1" "1 model squad" "1 model squad out 1e-5 1 29500 0.1 9"; do
     expect_code 2
     expect_err "usage: run_squad_deepspeed.sh NUMBER_OF_PROCESSES MODEL_FILE SQUAD_DIR OUTPUT_DIR"
 done
-script run_squad_baseline.sh 1 model squad
+script run_squad_baseline.sh 1
 expect_code 2
-script run_squad_deepspeed.sh 1 training_state_checkpoint_162.tar squad planned --dry-run
+expect_err "usage: run_squad_baseline.sh NUMBER_OF_PROCESSES MODEL_FILE [SQUAD_DIR [OUTPUT_DIR]]"
+script BERTH_OPTIONS=--dry-run run_squad_deepspeed.sh 1 training_state_checkpoint_162.tar squad planned
 expect_code 0
 expect_out "lr is 0.00003"
 expect_out "seed is 12345"
@@ -152,10 +153,10 @@ expect_code 0
 ! cmp -s deep/model.safetensors other/model.safetensors || fail "the eighth argument has no effect"
 # A file of the user's: its values count.
 sed 's/"train_batch_size": 24/"train_batch_size": 12/' "$scripts/deepspeed_bsz24_config.json" >deepspeed_bsz24_config.json
-script run_squad_deepspeed.sh 1 training_state_checkpoint_162.tar squad planned --dry-run
+script BERTH_OPTIONS=--dry-run run_squad_deepspeed.sh 1 training_state_checkpoint_162.tar squad planned
 setting train_batch_size 12
 
-script run_squad_baseline.sh 1 post.tar squad planned --dry-run
+script BERTH_OPTIONS=--dry-run run_squad_baseline.sh 1 post.tar squad planned
 expect_code 0
 setting micro_batches_per_update 2
 [ ! -e planned ] || fail "a dry run wrote"
@@ -187,9 +188,10 @@ for name in prepare indexed-job job mpijob-v1alpha2 mpijob-v2beta1 pod; do # all
     # Of mpirun and of the pods of an Indexed Job, what a process runs. Workers run only sshd.
     python3 -B "$tests/manifests.py" commands rendered >lines
     sed -i -E 's/ berth-mpirun .* berth / berth /; s/ berth-indexed-job / berth /; /sshd/d; /^env( [A-Z_]+=\S+)* berth$/d' lines
-    [ "$name" = prepare ] || sed -i 's/$/ --dry-run/' lines
+    [ "$name" = prepare ] || sed -i -E '/ fp32_/!s/$/ --dry-run/
+        / fp32_/{s/ BERTH_OPTIONS=(\S+)/ BERTH_OPTIONS="\1 --dry-run"/; t; s/^env /env BERTH_OPTIONS=--dry-run /}' lines
     rm -rf pods
-    tried=$((tried + $(grep -cE "(^|[ '])(berth|fp32_\S+) " lines)))
+    tried=$((tried + $(grep -cE "(^|[ '])(berth|fp32_\S+)( |$)" lines)))
     PATH=$scripts:$PATH with_mpi bash -eu lines >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 0

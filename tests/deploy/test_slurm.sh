@@ -30,7 +30,8 @@ cat >ds_config.json <<'END_OF_FILE'
 {"train_batch_size": 16, "gradient_accumulation_steps": 1, "steps_per_print": 1,
  "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}, "fp16": {"enabled": true}, "zero_optimization": {"stage": 1}}
 END_OF_FILE
-squad="--model $work/model --train $work/train-v1.1.json --dev $work/train-v1.1.json --max_steps 4 --threads 1 --virtual_ranks 8"
+# As options of Berth's own before the demos' programs.
+squad="--model=$work/model --train=$work/train-v1.1.json --dev=$work/train-v1.1.json --max_steps=4 --threads=1 --virtual_ranks=8"
 make_corpus model/vocab.txt
 
 submit() { # WORDS of sbatch: waits for the job
@@ -46,7 +47,7 @@ submit() { # WORDS of sbatch: waits for the job
 demo() { # SCRIPT HOSTS MPI LAUNCH
     [[ $mpis == *"$3"* ]] || return 0
     export LAUNCH=$4
-    submit "$scripts/$1" $squad --output_dir "$work/$1.out"
+    submit "$scripts/$1" $squad --output_dir="$work/$1.out" --date_output=false --show_samples=0
     unset LAUNCH
     expect_code 0
     expect_out "ranks: 8 on $2 hosts, connected by $3"
@@ -68,7 +69,7 @@ demo lumi.sbatch 2 mpich "mpiexec.mpich -iface eth0"
 steps=${BERTH_STEPS:-160}
 pretrain="pretrain --config_file $work/model/config.json --vocab_file $work/model/vocab.txt --input_dir $work/$shards
     --max_steps $steps --max_seq_length 32 --max_predictions_per_seq 4 --train_batch_size 64 --learning_rate 1e-3
-    --log_freq 1 --save_steps 100000 --do_eval false --threads 1 --virtual_ranks 2 --disable_progress_bar"
+    --logging_steps 1 --save_steps 100000 --do_eval false --threads 1 --virtual_ranks 2 --no_progress"
 if [[ $mpis == *openmpi* ]]; then
     export LAUNCH="srun --kill-on-bad-exit=1 --mpi=pmix"
 else
@@ -214,7 +215,7 @@ ln -s "$(dirname "$scripts")" page/deploy
 # As a user's sbatch, but it waits, and the jobs are small.
 cat >bin/sbatch <<END_OF_FILE
 #!/bin/bash
-LAB=$lab exec "$lab_tools/host-shell" sw "$(command -v sbatch) --wait \$(printf '%q ' "\$@") --threads 1"
+LAB=$lab exec "$lab_tools/host-shell" sw "$(command -v sbatch) --wait \$(printf '%q ' "\$@") --threads=1"
 END_OF_FILE
 chmod +x bin/sbatch
 PATH=$work/bin:$PATH

@@ -47,18 +47,15 @@ END_OF_FILE
 echo '{"train_batch_size": 16, "steps_per_print": 10, "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}}' >lumi.json
 squad="finetune squad --model $work/model --train $work/train-v1.1.json --max_seq_length 64 --doc_stride 16
     --max_query_length 16 --max_steps 4 --threads 1"
-daint="$squad --deepspeed --deepspeed_config $work/daint.json --virtual_ranks 8"
+daint="$squad --deepspeed_config $work/daint.json --virtual_ranks 8"
 lumi="$squad --deepspeed_config $work/lumi.json --virtual_ranks 8"
 intel="finetune classify --data_dir=$work/MRPC --task_name=MRPC --vocab_file=$work/model/vocab.txt
-    --bert_config_file=$work/model/config.json --init_checkpoint=$work/model --do_train=true --do_eval=true
-    --max_seq_length=64 --train_batch_size=32 --learning_rate=2e-5 --num_train_epochs=3.0 --precision=fp32
-    --virtual_ranks 4"
-voyager="pretrain --do_train --bert_model=bert-large-uncased --config_file=$work/model/config.json
-    --vocab_file=$work/model/vocab.txt --input_dir=$shards --max_steps=4 --seed=42 --max_seq_length=32
-    --max_predictions_per_seq=4 --train_batch_size=64 --gradient_accumulation_steps=2 --learning_rate=6e-3
-    --warmup_proportion=0.2843 --num_steps_per_checkpoint=2 --log_freq=1 --autocast --use_habana
-    --use_lazy_mode=True --allreduce_post_accumulation --allreduce_post_accumulation_fp16
-    --enable_packed_data_mode False --disable_progress_bar --virtual_ranks 32"
+    --config_file=$work/model/config.json --model=$work/model --max_seq_length=64 --train_batch_size=32
+    --learning_rate=2e-5 --num_train_epochs=3.0 --precision=fp32 --virtual_ranks 4"
+voyager="pretrain --config_file=$work/model/config.json --vocab_file=$work/model/vocab.txt --input_dir=$shards
+    --max_steps=4 --seed=42 --max_seq_length=32 --max_predictions_per_seq=4 --train_batch_size=64
+    --gradient_accumulation_steps=2 --learning_rate=6e-3 --warmup_proportion=0.2843 --save_steps=2 --logging_steps=1
+    --precision=bf16 --no_progress --virtual_ranks 32"
 for system in daint lumi intel voyager; do
     run ${!system} --output_dir "alone-$system"
     expect_code 0

@@ -116,6 +116,10 @@ ls merged/tfrecord_lower_case_0_*/corpus/corpus_training_0.tfrecord >/dev/null |
 run 0 --books books --extracted data/extracted $common --output both
 ls both/hdf5_*/books_wiki_en_corpus/books_wiki_en_corpus_training_0.hdf5 >/dev/null || die "a merged corpus"
 # shellcheck disable=SC2086
+run 0 --text articles-9.txt $common --output named --name mine
+cmp named/hdf5_*/mine/mine_training_0.hdf5 made/$hdf5/corpus/corpus_training_0.hdf5 && [ ! -e named/hdf5_*/corpus ] ||
+    die "a corpus with a name of its own"
+# shellcheck disable=SC2086
 run 2 --text articles.txt $common --output other --format tfrecord --pack
 # shellcheck disable=SC2086
 run 2 --wikipedia dump.xml --extracted data/extracted $common --output other
@@ -291,18 +295,26 @@ for case in "plain.txt ./plain.txt" "link.txt plain.txt" "texts texts/plain.txt"
 done
 cmp -s plain.txt texts/plain.txt && head -n 1 vocab.txt | grep -q PAD || die "an input was changed"
 # shellcheck disable=SC2086
-run 0 --input_file plain.txt --output_file plain-10.hdf5 $one
+run 0 --input_file plain.txt --output_file plain-5.hdf5 $one
 # shellcheck disable=SC2086
-run 0 --input_file plain.txt --output_file plain-set.hdf5 --dupe_factor 10 $one
-cmp plain-10.hdf5 plain-set.hdf5 || die "not the default of the original program"
-for other in "--text plain.txt" "--wikipedia dump.xml" "--extracted x" "--books books" "--input_files plain.txt" \
-    "--action sharding --dataset bookscorpus"; do
+run 0 --input_file plain.txt --output_file plain-set.hdf5 --dupe_factor 5 $one
+cmp plain-5.hdf5 plain-set.hdf5 || die "another default of one file"
+# The programs that it comes from, whose default is 10.
+# shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file plain-10.hdf5 --dupe_factor 10 $one
+for system in google habana; do
+    # shellcheck disable=SC2086
+    "$BERTH" as $system/create_pretraining_data.py --input_file plain.txt --output_file $system.hdf5 \
+        --vocab_file ${one#--vocab } >out 2>err || die "create_pretraining_data.py of $system"
+    cmp plain-10.hdf5 $system.hdf5 || die "not what create_pretraining_data.py of $system is"
+done
+for other in "--text plain.txt" "--wikipedia dump.xml" "--extracted x" "--books books" "--name corpus"; do
     # shellcheck disable=SC2086
     run 2 --input_file plain.txt --output_file other.hdf5 $one $other
     grep -q 'output_file gets the instances of input_file and of no other input' err || die "another input: $other"
 done
 # shellcheck disable=SC2086
-run 0 --input_file plain.txt --output_file plain-10.hdf5 $one --output_dir x --stages text --pack --n_training_shards 3 \
+run 0 --input_file plain.txt --output_file plain-5.hdf5 $one --output_dir x --stages text --pack --shards 3 \
     --test_shards 4 --fraction_test_set 0.2 --file_size 9
 for unused in output_dir stages pack shards test_shards fraction_test_set file_size; do
     grep -q -- "--$unused has no effect together with --output_file" err || die "no note on $unused"
@@ -318,7 +330,7 @@ run 0 --input_file plain.txt --output_file asked.hdf5 --format tfrecord $one
 cmp tf_examples.tfrecord asked.hdf5 || die "a name that ends in .tfrecord is not TFRecord"
 # shellcheck disable=SC2086
 run 0 --input_file plain.txt --output_file kept.tfrecord --format hdf5 $one
-cmp kept.tfrecord plain-10.hdf5 || die "--format hdf5 is not HDF5"
+cmp kept.tfrecord plain-5.hdf5 || die "--format hdf5 is not HDF5"
 # shellcheck disable=SC2086
 run 0 --input_file plain.txt --output_file dealt-0.tfrecord,dealt-1.tfrecord,dealt-2.tf_record $one
 python3 - <<'PY' || die "instances are not dealt out in turn"
@@ -386,12 +398,20 @@ rm packed_pack.json
 "$BERTH" pack made/$hdf5/corpus packed --seed 5 >out 2>err || die "another seed after removing both"
 rm -r packed packed_pack.json
 "$BERTH" pack made/$hdf5/corpus packed >out 2>err || die "pack again"
-"$BERTH" pack made/$hdf5/corpus longer --max_sequence_length 64 >out 2>err
+"$BERTH" pack made/$hdf5/corpus longer --max_seq_length 64 >out 2>err
 [ $? -eq 78 ] && grep -q 'corpus: max_seq_length is 64, but the rows have 32 tokens' err || die "rows of another length"
 [ -z "$(ls -d longer* 2>/dev/null)" ] || die "rows of another length were packed"
-"$BERTH" pack --input made/$hdf5/corpus --output packed --max_sequence_length 32 >out 2>err || die "rows of the length asked for"
-"$BERTH" pack made/$hdf5/corpus longer --max_sequences_per_pack 2 >out 2>err
-[ $? -eq 2 ] && grep -q 'max_sequences_per_pack: expected 3, found "2"' err || die "two instances a row"
+"$BERTH" pack made/$hdf5/corpus packed --max_seq_length 32 >out 2>err || die "rows of the length asked for"
+# Habana's program, in its own words.
+"$BERTH" as pack_pretraining_data_pytorch.py --input_dir made/$hdf5/corpus --output_dir theirs --max_sequence_length 32 \
+    --max_sequences_per_pack 3 >out 2>err || die "Habana's program"
+cmp packed/mixed_strategies_part_0.hdf5 theirs/mixed_strategies_part_0.hdf5 || die "Habana's program packs differently"
+"$BERTH" as pack_pretraining_data_pytorch.py --input_dir made/$hdf5/corpus --output_dir longer \
+    --max_sequences_per_pack 2 >out 2>err
+[ $? -eq 2 ] && grep -q 'max_sequences_per_pack: "2" is not available; a row holds up to three instances' err ||
+    die "two instances a row"
+"$BERTH" pack --input_dir made/$hdf5/corpus --output_dir longer >out 2>err
+[ $? -eq 2 ] && grep -q 'unknown option --input_dir' err || die "options in place of arguments"
 "$BERTH" pack made/sharded* packed2 >out 2>err
 [ $? -eq 66 ] || die "pack of other files"
 "$BERTH" pack books packed3 >out 2>err

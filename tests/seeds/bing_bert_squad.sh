@@ -21,16 +21,17 @@ MODEL_FILE=checkpoints/training_state_checkpoint_162.tar
 SQUAD_DIR=data
 
 # A model's folder has everything, wherever its name is in the line.
-run finetune squad --bert_model another --model_file pretrained --train_file data/train-v1.1.json --output_dir none --dry_run
+run as --dry_run nvidia_run_squad_baseline.py --bert_model another --model_file pretrained --do_train \
+    --train_file data/train-v1.1.json --output_dir none
 expect_code 0
-expect_err "--bert_model another has no effect: the weights are those of pretrained"
+expect_err "--bert_model another is not needed: pretrained has a configuration"
 
 # --- run_squad_deepspeed.sh -----------------------------------------------------------------------
 
 deepspeed_line() { # GPUs, OUTPUT, the engine's flag, LAUNCHER...
     local NGPU_PER_NODE=$1 OUTPUT_DIR=$2 deepspeed=$3
     shift 3
-    original nvidia_run_squad_deepspeed.py "$@" berth finetune squad \
+    original "$@" berth as nvidia_run_squad_deepspeed.py \
         --bert_model bert-large-uncased \
         --do_train \
         --do_lower_case \
@@ -64,18 +65,17 @@ expect_err "learning_rate: deepspeed_bsz24_config.json overrides 2e-05 on the co
 grep -qE '^  train_batch_size +24$' "$err" || fail "not the file's batch"
 grep -qE '^  schedule +bertadam$' "$err" || fail "not BertAdam's schedule"
 grep -qE '^  weight_decay +0\.01$' "$err" || fail "not the program's weight decay"
-original - berth evaluate squad $SQUAD_DIR/dev-v1.1.json out/predictions.json
+original berth evaluate squad $SQUAD_DIR/dev-v1.1.json out/predictions.json
 expect_out '"exact_match":'
-# Other values of the file: other numbers than the line's.
+# Other values of the file: other numbers.
 sed -i 's/"train_batch_size": 24/"train_batch_size": 12/' deepspeed_bsz24_config.json
 deepspeed_line 1 twelve -d
-expect_err "train_batch_size: deepspeed_bsz24_config.json overrides 24 on the command line"
 grep -qE '^  train_batch_size +12$' "$err" || fail "not the file's batch"
 # Two processes, each with its part of the batch in the line.
 deepspeed_line 2 two --deepspeed launch 2
 grep -qE '^  train_batch_size +12$' "$err" || fail "not the file's batch"
 # PyTorch's launcher inserts the rank.
-original nvidia_run_squad_deepspeed.py env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 berth --local_rank=0 finetune squad --do_train \
+original env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 berth as nvidia_run_squad_baseline.py --local_rank=0 --do_train \
     --bert_model bert-large-uncased --model_file "$MODEL_FILE" --ckpt_type DS --deepspeed_transformer_kernel \
     --train_file data/train-v1.1.json --output_dir launched --max_steps 1
 
@@ -84,7 +84,7 @@ original nvidia_run_squad_deepspeed.py env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 bert
 baseline_line() { # OUTPUT WORDS...
     local OUTPUT_DIR=$1
     shift
-    original nvidia_run_squad_baseline.py berth finetune squad \
+    same_printed "$OUTPUT_DIR" berth as nvidia_run_squad_baseline.py \
         --bert_model bert-large-uncased \
         --do_train \
         --do_lower_case \
@@ -120,17 +120,17 @@ expect_out '"exact_match":'
 # --- a checkpoint that lies alone, in the other verbs ---------------------------------------------
 
 lone="checkpoints/training_state_checkpoint_162.tar --vocab_file bert-large-uncased/vocab.txt"
-for name in config_file bert_config_file origin_bert_config_file; do
-    original - berth predict squad --model_file $lone --$name "$work/config.json" --predict_file data/dev-v1.1.json \
+for name in config_file config; do
+    original berth predict squad --model $lone --$name "$work/config.json" --predict_file data/dev-v1.1.json \
         --output_dir "answers-$name"
     expect_file "answers-$name/predictions.json"
 done
-original - berth answer --model $lone --config_file "$work/config.json" --question "Who lived in Oslo?" --context "Ada lived in Oslo."
-original - berth show squad --model-file $lone --config_file "$work/config.json" --input data/dev-v1.1.json \
+original berth answer --model $lone --config_file "$work/config.json" --question "Who lived in Oslo?" --context "Ada lived in Oslo."
+original berth show squad --model $lone --config_file "$work/config.json" --input data/dev-v1.1.json \
     --start-sample 1 --num-test-samples 2
 echo "Ada lived in Oslo." >text
-original - berth embed --model $lone --config_file "$work/config.json" text --output text.npy
-original - berth convert $lone --config_file "$work/config.json" folder
+original berth embed --model $lone --config_file "$work/config.json" text --output text.npy
+original berth convert $lone --config_file "$work/config.json" folder
 expect_file folder/config.json folder/vocab.txt folder/model.safetensors
 run compare folder pretrained
 expect_code 0
@@ -165,7 +165,7 @@ cat >deepspeed_bsz64k_lamb_config_seq128.json <<'END'
   "min_coeff": 0.01}},
  "gradient_clipping": 1.0, "wall_clock_breakdown": false, "fp16": {"enabled": true}}
 END
-original deepspeed_train.py berth pretrain \
+original berth as deepspeed_train.py \
     --cf bert_large_lamb_nvidia_data.json \
     --max_seq_length 128 \
     --output_dir bert_model_outputs \
@@ -188,7 +188,7 @@ expect_file bert_model_outputs/runs/lamb_nvidia_data_64k_seq128/events.out.tfeve
 # The second phase, from a checkpoint of DeepSpeed.
 "$BERTH" convert bert_model_outputs saved_models --to deepspeed --names nvidia --step 7500 --quiet
 echo global_step1 >saved_models/latest # the identifier decides
-original deepspeed_train.py berth pretrain \
+original berth as deepspeed_train.py \
     --cf bert_large_lamb_nvidia_data.json \
     --max_seq_length 128 \
     --output_dir second \

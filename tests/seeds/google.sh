@@ -17,11 +17,11 @@ tpu='--use_tpu=False --tpu_name=x --tpu_zone=y --gcp_project=z --master=local --
 
 # --- create_pretraining_data.py, run_pretraining.py ---------------------------------------------------
 
-original "Google: \`create_pretraining_data.py" berth prepare --input_file='./sample_text/*.txt' \
+original berth as google/create_pretraining_data.py --input_file='./sample_text/*.txt' \
     --output_file=tf_examples.tfrecord,more.tfrecord --vocab_file="$BERT_BASE_DIR/vocab.txt" --do_lower_case=True \
     --max_seq_length=128 --max_predictions_per_seq=20 --masked_lm_prob=0.15 --random_seed=12345 --dupe_factor=5
 expect_file tf_examples.tfrecord more.tfrecord
-original "Google: \`run_pretraining.py" berth pretrain --input_file='./*.tfrecord' --output_dir=pretraining_output \
+same_printed pretraining_output berth as google/run_pretraining.py --input_file='./*.tfrecord' --output_dir=pretraining_output \
     --do_train=True --do_eval=True --bert_config_file="$BERT_BASE_DIR/bert_config.json" \
     --init_checkpoint="$BERT_BASE_DIR/bert_model.ckpt" --train_batch_size=4 --max_seq_length=128 \
     --max_predictions_per_seq=20 --num_train_steps=2 --num_warmup_steps=1 --learning_rate=2e-5 $tpu
@@ -33,7 +33,7 @@ done
 # --- run_squad.py ---------------------------------------------------------------------------------
 
 squad_line() { # WORDS...
-    original "Google: \`run_squad.py" berth finetune squad --vocab_file="$BERT_BASE_DIR/vocab.txt" \
+    original berth as google/run_squad.py --vocab_file="$BERT_BASE_DIR/vocab.txt" \
         --bert_config_file="$BERT_BASE_DIR/bert_config.json" --init_checkpoint="$BERT_BASE_DIR/bert_model.ckpt" \
         --train_file=data/train-v1.1.json --predict_file=data/dev-v1.1.json --train_batch_size=4 --learning_rate=3e-5 \
         --num_train_epochs=1.0 --max_seq_length=384 --doc_stride=128 --output_dir=squad_base $tpu "$@"
@@ -49,14 +49,15 @@ squad_line --do_train=False --do_predict=True
 expect_file squad_base/predictions.json
 [ "$sum" = "$(cat squad_base/model.safetensors squad_base/log.jsonl | cksum)" ] || fail "a prediction changed the training's files"
 mkdir own && echo mine >own/predictions.json
-run finetune squad --model model --predict_file data/dev-v1.1.json --do_train=False --do_predict=True --output_dir own
+run as google/run_squad.py --bert_config_file model/config.json --vocab_file model/vocab.txt --init_checkpoint model \
+    --predict_file data/dev-v1.1.json --do_train=False --do_predict=True --output_dir own
 expect_code 73
 grep -q mine own/predictions.json || fail "a file of the user's was overwritten"
 
 # --- run_classifier.py ------------------------------------------------------------------------------
 
 classifier_line() { # WORDS...
-    original "Google: \`run_classifier.py" berth finetune classify --task_name=MRPC --data_dir=data/MRPC \
+    original berth as google/run_classifier.py --task_name=MRPC --data_dir=data/MRPC \
         --vocab_file="$BERT_BASE_DIR/vocab.txt" --bert_config_file="$BERT_BASE_DIR/bert_config.json" \
         --max_seq_length=128 --train_batch_size=8 --learning_rate=2e-5 --num_train_epochs=1.0 --output_dir=mrpc_output \
         $tpu "$@"
@@ -67,10 +68,10 @@ classifier_line --init_checkpoint=mrpc_output/model.safetensors --do_predict=tru
 expect_file mrpc_output/test_results.tsv
 
 # Other words with "no" are names of their own, or unknown.
-run finetune squad --nolearning_rate --model model
+run as google/run_squad.py --nolearning_rate --init_checkpoint model
 expect_code 2
-expect_err 'unknown option --nolearning_rate'
-run finetune squad --nodo_train=false --model model
+expect_err 'has no option --nolearning_rate'
+run as google/run_squad.py --nodo_train=false --init_checkpoint model
 expect_code 2
-expect_err 'unknown option --nodo_train'
+expect_err 'has no option --nodo_train'
 finish

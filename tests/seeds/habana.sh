@@ -27,21 +27,22 @@ same_data() { # FOLDER FOLDER: the files of instances
     done
 }
 prep() { # WORDS...
-    original "Habana: \`bertPrep.py" env BERT_PREP_WORKING_DIR="$PWD/workspace" berth prepare "$@"
+    original env BERT_PREP_WORKING_DIR="$PWD/workspace" berth as bertPrep.py "$@"
 }
 shape="--max_seq_length 128 --max_predictions_per_seq 20 --vocab_file bare-vocab.txt --do_lower_case 1"
 mkdir -p workspace/download/wikicorpus_en
-run prepare --action download --dataset wikicorpus_en --output_dir workspace
+export BERT_PREP_WORKING_DIR=workspace
+run as bertPrep.py --action download --dataset wikicorpus_en
 expect_code 66
 expect_err "berth fetch https://dumps.wikimedia.org"
-run prepare --action text_formatting --dataset wikicorpus_en --output_dir workspace
+run as bertPrep.py --action text_formatting --dataset wikicorpus_en
 expect_code 66
 make_dump | bzip2 >workspace/download/wikicorpus_en/enwiki-latest-pages-articles.xml.bz2
 prep --action download --dataset wikicorpus_en
 refuse_prep() { # STATUS MESSAGE WORDS...
     local status=$1 message=$2
     shift 2
-    run prepare "$@" --output_dir workspace
+    run as bertPrep.py "$@"
     expect_code "$status"
     expect_err "$message"
     expect_no "$err" "nothing of it"
@@ -50,7 +51,6 @@ dump=workspace/download/wikicorpus_en/enwiki-latest-pages-articles.xml.bz2
 refuse_prep 66 "--action text_formatting makes it of $dump" --action sharding --dataset wikicorpus_en
 refuse_prep 66 "workspace/download/bookscorpus: no such folder; the files of bookscorpus" --action sharding --dataset bookscorpus
 refuse_prep 66 "squad: no text to prepare; \`berth fetch squad\`" --action sharding --dataset squad
-refuse_prep 66 "squad: no text to prepare; \`berth fetch squad\`" --action download --dataset squad
 refuse_prep 2 "input_files: file 2 of the list has no name" --action sharding --dataset bookscorpus --input_files text.txt,,text.txt
 prep --action text_formatting --dataset wikicorpus_en --skip_wikiextractor 0
 expect_file workspace/extracted/wikicorpus_en/AA/wiki_00
@@ -70,37 +70,43 @@ same_data "$made" "one/${made#workspace/}"
 # Articles that bertPrep has formatted, in a folder whose name has a comma.
 mkdir -p "work,space/formatted_one_article_per_line"
 cp text.txt "work,space/formatted_one_article_per_line/wikicorpus_en_one_article_per_line.txt"
-run prepare --action sharding --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir work,space
+BERT_PREP_WORKING_DIR=work,space run as bertPrep.py --action sharding --dataset wikicorpus_en --n_training_shards 2 \
+    --n_test_shards 1
 expect_code 0
 expect_file work,space/sharded_training_shards_2_test_shards_1_fraction_0.1/wikicorpus_en/wikicorpus_en_training_0.txt
 # The default length is the second phase's. Shards of another program have no manifest, and are not touched.
 mkdir -p other/sharded_training_shards_2_test_shards_1_fraction_0.1
 cp -r $sharded other/sharded_training_shards_2_test_shards_1_fraction_0.1/
 rm other/sharded_*/wikicorpus_en/shards.json
-run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other \
-    --vocab_file bare-vocab.txt
+BERT_PREP_WORKING_DIR=other run as bertPrep.py --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 \
+    --n_test_shards 1 --vocab_file bare-vocab.txt
 expect_code 0
 ls -d other/hdf5_lower_case_1_seq_len_512_* >/dev/null || fail "not 512 tokens"
-run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other $shape
+BERT_PREP_WORKING_DIR=other run as bertPrep.py --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 \
+    --n_test_shards 1 $shape
 expect_code 0
 same_data "other/${made#workspace/}" "$made"
 [ "$(find other/sharded_* -type f | wc -l)" -eq 3 ] || fail "the shards' folder was changed"
 # Other shards in the same place are other settings.
 echo 'one more sentence.' >>other/sharded_*/wikicorpus_en/wikicorpus_en_test_0.txt
-run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other $shape
+BERT_PREP_WORKING_DIR=other run as bertPrep.py --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 \
+    --n_test_shards 1 $shape
 expect_code 78
 # Text files by name, under the name of the data set.
-run prepare --action sharding --dataset bookscorpus --input_files text.txt,text.txt --n_training_shards 1 --n_test_shards 1 \
-    --output_dir files
+BERT_PREP_WORKING_DIR=files run as bertPrep.py --action sharding --dataset bookscorpus --input_files text.txt,text.txt \
+    --n_training_shards 1 --n_test_shards 1
 expect_code 0
 expect_file files/sharded_*/bookscorpus/bookscorpus_training_0.txt
 for wrong in "--action sharding" "--dataset wikicorpus_en" "--action none --dataset wikicorpus_en" \
-    "--action sharding --dataset none" "--input_file text.txt"; do
-    run prepare $wrong --output_dir none
+    "--action sharding --dataset none"; do
+    run as bertPrep.py $wrong
     expect_code 2
 done
+run prepare --input_file text.txt --output_dir none
+expect_code 2
+unset BERT_PREP_WORKING_DIR
 # One file of sentences: that of the shard, with the same settings.
-original "Habana: \`create_pretraining_data.py" berth prepare --input_file=$sharded/wikicorpus_en_training_1.txt \
+original berth as habana/create_pretraining_data.py --input_file=$sharded/wikicorpus_en_training_1.txt \
     --output_file=single.hdf5 --masked_lm_prob=0.15 --random_seed=12345 --dupe_factor=5 $shape
 cmp -s single.hdf5 $made/wikicorpus_en_training_1.hdf5 || fail "not the shard's instances"
 run prepare --input_file $sharded --output_file whole.hdf5 $shape
@@ -111,14 +117,14 @@ expect_code 0
 run prepare --input_file empty.txt --output_file none.hdf5 $shape
 expect_code 65
 [ ! -e none.hdf5 ] || fail "a file without instances"
-original "Habana: \`pack_pretraining_data_pytorch.py" berth pack --input_dir=$made --output_dir=packed --max_sequence_length=128 \
+original berth as pack_pretraining_data_pytorch.py --input_dir=$made --output_dir=packed --max_sequence_length=128 \
     --max_predictions_per_sequence=20 --max_sequences_per_pack=3 --seed=42 --train_batch_size=8 --disable_progress_bar
-expect_err "--train_batch_size has no effect"
+expect_err "--train_batch_size is not needed"
 expect_file packed/mixed_strategies_part_0.hdf5 packed_metadata.json
 run pack --seed 42 "$made" packed-again
 expect_code 0
 same_data packed packed-again
-run pack --input_dir=$made --output_dir=long --max_sequence_length=512
+run as pack_pretraining_data_pytorch.py --input_dir=$made --output_dir=long --max_sequence_length=512
 expect_code 78
 
 # --- run_pretraining.py -----------------------------------------------------------------------------
@@ -126,7 +132,7 @@ expect_code 78
 pretraining_line() { # OUTPUT, WORDS...
     local output_dir=$1
     shift
-    original "Habana: \`run_pretraining.py" berth pretrain --do_train --bert_model=bert-large-uncased --autocast \
+    original berth as ${own:-} habana/run_pretraining.py --do_train --bert_model=bert-large-uncased --autocast \
         --config_file=bare/bert_config.json --use_habana --allreduce_post_accumulation \
         --allreduce_post_accumulation_fp16 --json-summary="$output_dir/dllog/dllogger.json" \
         --output_dir="$output_dir/checkpoints" --use_fused_lamb --input_dir="$input_dir" --train_batch_size=8 \
@@ -145,12 +151,12 @@ expect_file results/checkpoints/checkpoint-20/model.safetensors
 pretraining_line zero --warmup_proportion=0.2843 --learning_rate=0.006 --use_zero_optimizer True
 expect_err "zero_stage has no effect in one process"
 expect_no "$err" "zero_stage 3 works only in one process"
-pretraining_line scalars --warmup_proportion=0.2843 --learning_rate=0.006 --zero_stage 3 --enable-tensorboard-logging \
+own=--zero_stage=3 pretraining_line scalars --warmup_proportion=0.2843 --learning_rate=0.006 --enable-tensorboard-logging \
     --use_torch_compile --no_compiled_autograd --log_memory_usage True --tensorboard_logdir= --steps_this_run 1
 expect_err "zero_stage 3 works only in one process"
 expect_file scalars/checkpoints/runs/events.out.tfevents.*
 # The same numbers as with a vocabulary.
-pretraining_line known --warmup_proportion=0.2843 --learning_rate=0.006 --vocab_file bare-vocab.txt
+own=--vocab_file=bare-vocab.txt pretraining_line known --warmup_proportion=0.2843 --learning_rate=0.006
 cmp -s known/checkpoints/vocab.txt bare-vocab.txt || fail "not the vocabulary given"
 cmp -s known/checkpoints/checkpoint-10/model.safetensors results/checkpoints/checkpoint-10/model.safetensors ||
     fail "other weights without a vocabulary"
@@ -163,16 +169,15 @@ if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import h5py'
     done
     "$python" -B "$here/nvidia_shards.py" "$input_dir" h5py >"$out" 2>"$err" || fail "not as h5py has them"
     for folder in h5py/compressed h5py/plain; do
-        original - berth pretrain --config_file bare/bert_config.json --input_dir $folder --output_dir trained/$folder \
+        original berth pretrain --config_file bare/bert_config.json --input_dir $folder --output_dir trained/$folder \
             --train_batch_size 8 --max_steps 3
-        original - berth pretrain --config_file bare/bert_config.json --input_dir "$input_dir" --output_dir trained/own \
+        original berth pretrain --config_file bare/bert_config.json --input_dir "$input_dir" --output_dir trained/own \
             --train_batch_size 8 --max_steps 3 --overwrite_output_dir
         cmp -s trained/$folder/model.safetensors trained/own/model.safetensors || fail "another model from $folder"
     done
-    original - berth pretrain --config_file bare/bert_config.json --input_dir h5py/single.hdf5 --output_dir trained/single \
+    original berth pretrain --config_file bare/bert_config.json --input_dir h5py/single.hdf5 --output_dir trained/single \
         --train_batch_size 8 --max_steps 1
-    original - berth pack --input_dir h5py/compressed --output_dir packed-theirs --max_sequence_length 128 \
-        --max_predictions_per_sequence 20
+    original berth pack h5py/compressed packed-theirs --max_seq_length 128
 else
     echo "skipped: h5py's files; ${BERTH_PYTHON:-python3} has no h5py"
 fi
@@ -183,34 +188,34 @@ fi
 mv converted/ckpt_20.pt checkpoints/
 words="--vocab_file bare-vocab.txt"
 lone="checkpoints/ckpt_20.pt --config_file bare/bert_config.json"
-original - berth predict squad --model $lone --allow_new_head $words --predict_file data/dev-v1.1.json --output_dir answers
+original berth predict squad --model $lone --allow_new_head $words --predict_file data/dev-v1.1.json --output_dir answers
 expect_file answers/predictions.json
-original - berth answer --model $lone --allow_new_head $words --question "Who lived in Oslo?" --context "Ada lived in Oslo."
-original - berth show squad --model $lone --allow_new_head $words --input data/dev-v1.1.json --num-test-samples 2
+original berth answer --model $lone --allow_new_head $words --question "Who lived in Oslo?" --context "Ada lived in Oslo."
+original berth show squad --model $lone --allow_new_head $words --input data/dev-v1.1.json --num-test-samples 2
 echo "Ada lived in Oslo." >text
-original - berth embed --model $lone $words text --output text.npy
+original berth embed --model $lone $words text --output text.npy
 printf 'Ada lived in Oslo.\t1\nHugo lived in Riga.\t0\n' | sed '1i text\tlabel' >pairs.tsv
-original - berth finetune classify --model $lone $words --train pairs.tsv --text_column text --label_column label \
+original berth finetune classify --model $lone $words --train pairs.tsv --text_column text --label_column label \
     --output_dir classes --max_steps 1
-original - berth predict classify --model $lone --allow_new_head $words --input pairs.tsv --text_column text --output_dir labels
-original - berth pretrain --model $lone --input_dir "$input_dir" --output_dir again --max_steps 1
-original - berth pretrain --resume_from_checkpoint $lone --input_dir "$input_dir" --output_dir resumed --max_steps 21
-original - berth evaluate pretrain --model $lone --input_dir "$input_dir" --output_dir scores
-original - berth convert $lone $words folder
-original - berth compare folder results/checkpoints
+original berth predict classify --model $lone --allow_new_head $words --input pairs.tsv --text_column text --output_dir labels
+original berth pretrain --model $lone --input_dir "$input_dir" --output_dir again --max_steps 1
+original berth pretrain --resume_from_checkpoint $lone --input_dir "$input_dir" --output_dir resumed --max_steps 21
+original berth evaluate pretrain --model $lone --input_dir "$input_dir" --output_dir scores
+original berth convert $lone $words folder
+original berth compare folder results/checkpoints
 expect_out " 0 differ"
-original - berth inspect checkpoints/ckpt_20.pt
+original berth inspect checkpoints/ckpt_20.pt
 
 # --- ckpt_N.pt ----------------------------------------------------------------------------------------
 
-# A phase in a folder of its own, so that the names of its files are the same: FOLDER, WORDS...
+# A phase in a folder of its own, so that the names of its files are the same: FOLDER, options of Berth's own...
 phase_in() {
-    local folder=$1
+    local folder=$1 own
     shift
+    own="--save_format=nvidia $*"
     mkdir -p "$folder"
     cd "$folder" && ln -sfn ../prepared . && ln -sfn ../odd bare || exit 1
-    pretraining_line results --warmup_proportion=0.2843 --learning_rate=0.006 --save_format nvidia \
-        --num_steps_per_checkpoint=2 "$@"
+    pretraining_line results --warmup_proportion=0.2843 --learning_rate=0.006 --num_steps_per_checkpoint=2
     cd ..
 }
 same_result() { # FOLDER FOLDER: numbers and history, which names the file it was resumed from
@@ -235,7 +240,7 @@ expect_err "resumed from ../moved/ckpt_6.pt"
 same_result phase resumed
 # The output folder has nothing else.
 mkdir -p newest/results/checkpoints && cp $saved/ckpt_6.pt newest/results/checkpoints
-phase_in newest --resume_from_checkpoint
+phase_in newest --resume_from_checkpoint=auto
 same_result phase newest
 # Of several processes the first one writes them, beside the updates.
 mkdir shared && cd shared && ln -s ../bare ../prepared . && mkdir one several || exit 1
@@ -251,8 +256,8 @@ cmp -s one/model.safetensors several/model.safetensors || fail "not the model of
 cd ..
 # The second phase has files of its own, and leaves those of the first alone.
 cp -r phase second
-cd second && pretraining_line results --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint \
-    --phase1_end_step=10 --phase2 --save_format nvidia --num_steps_per_checkpoint=2
+cd second && own=--save_format=nvidia pretraining_line results --warmup_proportion=0.128 --learning_rate=0.004 \
+    --resume_from_checkpoint --phase1_end_step=10 --phase2 --num_steps_per_checkpoint=2
 cd ..
 for step in 6 8 10 16 18 20; do
     expect_file second/results/checkpoints/ckpt_$step.pt
@@ -273,14 +278,14 @@ if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import torch
 else
     echo "skipped: torch's files; ${BERTH_PYTHON:-python3} has no torch"
 fi
-pretraining_line moved-on --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint=$saved/ckpt_10.pt \
-    --phase1_end_step=10 --phase2 --save_format nvidia --config_file=odd/bert_config.json
+own="--save_format=nvidia --resume_from_checkpoint=$saved/ckpt_10.pt --config_file=odd/bert_config.json" \
+    pretraining_line moved-on --warmup_proportion=0.128 --learning_rate=0.004 --phase1_end_step=10 --phase2
 expect_err "second phase, after 10 updates of the first"
 expect_file moved-on/checkpoints/ckpt_20.pt
 
 # --- run_squad.py -----------------------------------------------------------------------------------
 
-original "Habana: \`run_squad.py" berth finetune squad --do_train --bert_model=bert-large-uncased \
+original berth as habana/run_squad.py --do_train --bert_model=bert-large-uncased \
     --config_file=bare/bert_config.json --use_habana --use_fused_adam --do_lower_case --output_dir=results/squad \
     --json-summary=results/squad/log_directory/dllogger.json --train_batch_size=4 --predict_batch_size=8 --seed=1 \
     --max_query_length=64 --learning_rate=3e-5 --num_train_epochs=2.0 --max_steps=-1 --max_seq_length=384 --doc_stride=128 \
@@ -289,14 +294,13 @@ original "Habana: \`run_squad.py" berth finetune squad --do_train --bert_model=b
 expect_file results/squad/log_directory/dllogger.json results/squad/predictions.json
 # Without --do_train it predicts into the same folder.
 rm results/squad/predictions.json
-original "Habana: \`run_squad.py" berth finetune squad --config_file=bare/bert_config.json --use_habana --do_predict \
-    --init_checkpoint=results/squad/model.safetensors --vocab_file=bare-vocab.txt --predict_file=data/dev-v1.1.json \
-    --output_dir=results/squad --use_torch_compile --compiled_autograd --log_memory_usage True --tensorboard_logdir= \
+original berth as habana/run_squad.py --bert_model=bert-large-uncased --config_file=bare/bert_config.json --use_habana --do_predict \
+    --init_checkpoint=results/squad/model.safetensors --do_lower_case --vocab_file=bare-vocab.txt \
+    --predict_file=data/dev-v1.1.json --output_dir=results/squad --use_torch_compile --compiled_autograd --log_memory_usage True --tensorboard_logdir= \
     --train_file=data/train-v1.1.json --json-summary=results/inference.json
 expect_file results/squad/predictions.json
 grep -q '^DLLL .*"inference_sequences_per_second".*"e2e_inference_time"' results/inference.json ||
     fail "not dllogger's lines: $(tail -n 1 results/inference.json)"
-expect_err '--tensorboard_logdir "" has no effect: it means none'
 
 # --- the page about them ----------------------------------------------------------------------------
 

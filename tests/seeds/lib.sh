@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Functions for the tests of the original programs' command lines, in addition to those of ../cli/lib.sh. Each line
-# stands as in the original, with `berth VERB` in the place of the program.
+# stands as in the original, with `berth as` in the place of `python` or `bash`.
 . "$(dirname "${BASH_SOURCE[0]}")/../cli/lib.sh"
 PATH=$(dirname "$BERTH"):$PATH
 export NO_COLOR=1 # mpirun gives its processes a terminal
@@ -8,32 +8,53 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_WAIT_POLICY
 export HF_HOME=$work/huggingface
 mkdir "$work/seed" && cd "$work/seed" || exit 1
 
-# The flags of a program that have no effect in Berth, as "train-batch-size"; without those that the same program's
-# other verbs use.
-without_effect() { # PROGRAM
-    awk -v program="$1" '
-        /^## / { inside = index($0, program); found += inside > 0 }
-        /other verbs use it/ { next }
-        inside && /[|] without effect [|]/ { gsub("`", ""); sub("^--", "", $2); gsub("_", "-", $2); print $2 }
-        END { exit !found }' "$documents/original-flags.md"
+# The program that a command line names after `berth as`; nothing for a native one.
+program_of() { # COMMAND...
+    local word follows=
+    for word; do
+        [ -z "$follows" ] || [[ $word == --* ]] || { echo "$word"; return; }
+        [ "$word" != as ] || follows=1
+    done
 }
-# Runs a command line: it succeeds, and each flag without effect is named by a note. PROGRAM: a part of its heading in
-# doc/original-flags.md; -: no program of that document.
-original() { # PROGRAM COMMAND...
-    local program=$1 flags='' flag word
-    shift
+# Runs a command line: it succeeds, and a note names each flag that is not needed.
+original() { # COMMAND...
+    local flags flag word program
     what="$*"
     "$@" >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 0
-    [ "$program" = - ] || flags=$(without_effect "$program") || fail "original-flags.md has no flags of $program"
+    program=$(program_of "$@")
+    [ -n "$program" ] || return
+    flags=$("$BERTH" as "$program" --help | sed -n 's/^  --\([^ ]*\).* not needed: .*/\1/p') && [ -n "$flags" ] || return
     for word; do
         flag=${word%%=*}
         flag=${flag#--}
-        flag=${flag//_/-}
-        grep -qxF -- "$flag" <<<"$flags" || continue
-        grep -qE -- "--${flag//-/[-_]}\b" "$err" || fail "--$flag is ignored silently"
+        flag=${flag//-/_}
+        [[ $word == --* || $word == *=* ]] && grep -qxF -- "$flag" <<<"$flags" || continue
+        grep -q -- "--$flag is not needed: " "$err" || fail "--$flag is ignored silently"
     done
+}
+# The same; and the commands that `berth as --print_command` prints for it leave the same bytes in OUTPUT, but for
+# records with times.
+same_printed() { # OUTPUT COMMAND...
+    local output=$1 words=() word
+    shift
+    rm -rf "$output" "$output.as"
+    original "$@"
+    cp "$out" "$work/out.as" && cp "$err" "$work/err.as"
+    mv "$output" "$output.as"
+    for word; do
+        words+=("$word")
+        [ "$word" != as ] || words+=(--print_command)
+    done
+    what="printed: $*"
+    "${words[@]}" >printed.sh 2>"$err" </dev/null || fail "nothing is printed"
+    grep -q '^berth\|^mpirun\|^OMPI\|^set -e' printed.sh || fail "no command: $(cat printed.sh)"
+    bash printed.sh >"$out" 2>"$err" </dev/null || fail "the printed commands fail"
+    diff -r --exclude='*.jsonl' --exclude='events.out*' --exclude='*_results.json' --exclude=trainer_state.json \
+        --exclude='dllog*' --exclude=runs --exclude=eval_results.txt "$output.as" "$output" >"$work/different" ||
+        fail "the printed commands leave other files: $(head -n 5 "$work/different")"
+    cp "$work/out.as" "$out" && cp "$work/err.as" "$err"
 }
 expect_file() { # FILE...
     local file

@@ -9,12 +9,12 @@ make_dataset cache/data/train-v1.1.json
 make_dataset cache/data/dev-v1.1.json
 echo '{"train_batch_size": 4, "steps_per_print": 10, "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}}' >ds_config.json
 
-HF_HUB_OFFLINE=1 original - berth finetune squad --recipe lumi --download-only
+HF_HUB_OFFLINE=1 run as bert_squad_deepspeed.py --download-only
 expect_out models--bert-base-uncased
 
 # mpirun -np 8 singularity exec ... python bert_squad_deepspeed.py --deepspeed_config ds_config.json
 export TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1
-original bert_squad_deepspeed.py launch 2 berth finetune squad --recipe lumi --deepspeed_config ds_config.json
+original launch 2 berth as bert_squad_deepspeed.py --deepspeed_config ds_config.json
 for row in 'schedule +constant' 'precision +fp32' 'total_steps +4' 'weight_decay +0(.000)?' 'train_file +cache/data/train-v1.1.json'; do
     grep -qE "^  $row$" "$err" || fail "no setting $row"
 done
@@ -33,7 +33,7 @@ HF_HUB_OFFLINE=1 run_page from-lumi.md 2
 cd ..
 
 # The line decides against the recipe, the recipe against the rest.
-run finetune squad --recipe lumi --deepspeed_config ds_config.json --num_train_epochs 1 --output_dir none --dry-run
+run as --num_train_epochs=1 --output_dir=none --dry-run bert_squad_deepspeed.py --deepspeed_config ds_config.json
 expect_code 0
 grep -qE '^  total_steps +2$' "$out" || fail "not one epoch"
 run finetune squad --recipe bing-128 --model "$work/base" --train cache/data/train-v1.1.json --output none --dry-run

@@ -13,7 +13,12 @@ rates() { # PROGRAM UPDATES WORDS...
     local program=$1 updates=$2
     shift 2
     number=$((number + 1))
-    run "$@" --logging_steps 1 --json_summary log.jsonl --output_dir "out-$number" --skip_checkpoint
+    if [ "$1" = as ]; then
+        shift
+        run as --logging_steps=1 --json_summary=log.jsonl --skip_checkpoint "$@" --output_dir "out-$number"
+    else
+        run "$@" --logging_steps 1 --json_summary log.jsonl --skip_checkpoint --output_dir "out-$number"
+    fi
     expect_code 0
     python3 -B "$here/rates.py" log.jsonl "$program" "$updates" || fail "not the rates of $program"
 }
@@ -24,43 +29,38 @@ squad="--train_file data.json --max_seq_length 64 --train_batch_size 2 --num_tra
 
 # --- Habana's and NVIDIA's run_squad ----------------------------------------------------------------
 
-run_squad="finetune squad --do_train --bert_model=bert-large-uncased --config_file=bert_config.json --vocab_file=vocab.txt
-    --init_checkpoint=model/model.safetensors $squad"
-rates habana 20 $run_squad --use_habana --use_fused_adam
-expect_err "--use_habana is a flag of Habana's run_squad"
+words="run_squad.py --do_train --bert_model=bert-large-uncased --config_file=bert_config.json --vocab_file=vocab.txt
+    --init_checkpoint=model/model.safetensors --do_lower_case $squad"
+habana="as habana/$words" nvidia="as nvidia/$words"
+rates habana 20 as $words --use_habana --use_fused_adam # whose flags they are
 expect_half
 setting clip_by global
 setting weight_decay 0
-rates habana 4 $run_squad --use_fused_adam --max_steps=4 --autocast # they only end it earlier
+rates habana 4 $habana --use_fused_adam --max_steps=4 --autocast # they only end it earlier
 expect_no "$err" "computes in fp32; here"
-run $run_squad --use_fused_adam --per_param_grad_clipping --output_dir none --dry-run
+run as --dry-run ${habana#as } --use_fused_adam --per_param_grad_clipping --output_dir none
 setting clip_by both
-# A flag that NVIDIA's program has, too, does not hide one of Habana's.
-rates bertadam 20 $run_squad --eval_script=evaluate-v1.1.py --use_habana --warmup_proportion=0.33
-expect_err "(--recipe habana-bertadam:"
+rates bertadam 20 $habana --eval_script=evaluate-v1.1.py --use_habana --warmup_proportion=0.33
 setting optimizer bertadam
 setting weight_decay 0
 setting clip_by both
-rates nvidia 20 $run_squad --eval_script=evaluate-v1.1.py --do_eval --warmup_proportion=0.33 --fp16
-expect_err "(--recipe nvidia-squad:"
+rates nvidia 20 $nvidia --eval_script=evaluate-v1.1.py --warmup_proportion=0.33 --fp16
 setting optimizer adamw
 setting weight_decay 0.01
 setting clip_by global
 grep -qE '"bias_correction": ?"false"' log.jsonl || fail "with correction of bias"
-rates bertadam 4 $run_squad --warmup_proportion=0.33 --max_steps=4
-expect_err "--bert_model and --init_checkpoint are both flags of NVIDIA's run_squad"
-expect_err "(--recipe nvidia-squad-bertadam:"
+rates bertadam 4 $nvidia --warmup_proportion=0.33 --max_steps=4
 expect_half
 setting weight_decay 0.01
 setting clip_by both
-run finetune squad --do_train --bert_model=b --config_file=bert_config.json --vocab_file=vocab.txt \
-    --init_checkpoint=model/model.safetensors --train_file data.json --output_dir none --dry-run
+run as --dry-run nvidia/run_squad.py --do_train --bert_model=b --config_file=bert_config.json --vocab_file=vocab.txt \
+    --init_checkpoint=model/model.safetensors --train_file data.json --output_dir none
 setting learning_rate 5e-05
 setting epochs 3
 
 # --- BingBertSquad ----------------------------------------------------------------------------------
 
-baseline="finetune squad --do_train --bert_model model --job_name baseline $squad --warmup_proportion 0.33"
+baseline="as nvidia_run_squad_baseline.py --do_train --bert_model model --job_name baseline $squad --warmup_proportion 0.33"
 rates bing-squad 20 $baseline
 grep -q '"text":"Config".*"precision":"fp32"' log.jsonl || fail "the baseline's precision"
 rates bing-squad 4 $baseline --max_steps 4
@@ -70,7 +70,7 @@ setting schedule_steps 20
 # --- Google's and Intel's ---------------------------------------------------------------------------
 
 # int(8 / 3 * 4) updates, where four epochs of three updates would be 12.
-google="finetune squad --do_train=True --bert_config_file=bert_config.json --vocab_file=vocab.txt --init_checkpoint=model
+google="as google/run_squad.py --do_train=True --bert_config_file=bert_config.json --vocab_file=vocab.txt --init_checkpoint=model
     --train_file=data.json --max_seq_length=64 --learning_rate=3e-5 --num_train_epochs=4.0 --warmup_proportion=0.25"
 rates google 10 $google --train_batch_size=3
 expect_half
@@ -78,42 +78,40 @@ rates google 10 finetune squad --recipe intel --model model --train data.json --
     --num_train_epochs 4 --warmup_proportion 0.25 --train_batch_size 3 --precision fp32
 expect_no "$err" "computes in fp32; here"
 # Examples, not windows: sixteen of these, or more.
-run $google --train_batch_size=2 --max_seq_length=24 --doc_stride=2 --dry-run --output_dir none
+run as --dry-run ${google#as } --train_batch_size=2 --max_seq_length=24 --doc_stride=2 --output_dir none
 setting total_steps 16
 # Without those whose answer is not in the text, also if the features come from a cache: int(7 / 2 * 3) updates.
 sed 's/"Oslo", "answer_start": 13/"Lima", "answer_start": 13/' data.json >wrong.json
 for source in text cache; do
-    rates google 10 $google --train_file=wrong.json --train_batch_size=2 --num_train_epochs=3 --cache_dir cache
+    rates google 10 as --cache_dir=cache ${google#as } --train_file=wrong.json --train_batch_size=2 --num_train_epochs=3
     grep -qE '"train_examples": ?7' log.jsonl || fail "not the examples of $source"
 done
 expect_err "questions left out when they were built: 1"
 # Too few examples for one update of that size: one all the same.
-run $google --train_batch_size=64 --dry-run --output_dir none
+run as --dry-run ${google#as } --train_batch_size=64 --output_dir none
 setting total_steps 1
 
 # --- Hugging Face's ---------------------------------------------------------------------------------
 
-run_qa="finetune squad --model_name_or_path model --do_train --train_file data.json --max_seq_length 64"
+run_qa="as run_qa.py --model_name_or_path model --do_train --train_file data.json --max_seq_length 64"
 rates trainer 20 $run_qa --per_device_train_batch_size 2 --num_train_epochs 5 --learning_rate 3e-5 --warmup_ratio 0.13
-expect_err "--model_name_or_path and --do_train are both flags of a script of Hugging Face's transformers"
-expect_err "(--recipe hugging-face:"
 expect_half
 setting weight_decay 0
 setting warmup_steps 3
 rates trainer-default 20 $run_qa --per_device_train_batch_size 2 --num_train_epochs 5 --learning_rate 3e-5
-run $run_qa --output_dir none --dry-run
+run as --dry-run ${run_qa#as } --output_dir none
 setting train_batch_size 8
 setting learning_rate 5e-05
 setting epochs 3
 setting warmup_steps 0
-run $run_qa --output_dir none --dry-run --train_batch_size 4
+run as --dry-run --train_batch_size=4 ${run_qa#as } --output_dir none
 setting train_batch_size 4
 printf 'text,label\nada,1\nhugo,0\n' >table.csv
 printf 'ada B\nlives O\n\n' >tags.txt
 printf 'ada lived in oslo.\nhugo lived in riga.\nolga lived in bern.\nrita lived in rome.\n' >lines.txt
-for line in "finetune classify --train_file table.csv" "finetune tokens --train_file tags.txt" \
-    "pretrain --objective mlm --train_file lines.txt --validation_file lines.txt"; do
-    run $line --model_name_or_path model --do_train --max_seq_length 16 --output_dir none --dry-run
+for line in "run_glue.py --train_file table.csv" "run_ner.py --train_file tags.txt" \
+    "run_mlm.py --train_file lines.txt --validation_file lines.txt"; do
+    run as --dry-run $line --model_name_or_path model --do_train --max_seq_length 16 --output_dir none
     expect_code 0
     setting learning_rate 5e-05
     setting train_batch_size 8
@@ -130,8 +128,7 @@ expect_no "$err" "--recipe"
 
 own="finetune squad --model model $squad"
 rates no-warm-up 20 $own --warmup_steps 0
-rates no-warm-up 20 $own --num_warmup_steps=0
-rates no-warm-up 20 $own --recipe habana-bertadam --num_warmup_steps=0
+rates no-warm-up 20 $own --recipe habana-bertadam --warmup_steps=0
 echo '{"train_batch_size": 2, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 3e-5, "warmup_num_steps": 0}}}' >ds.json
 rates warmup-lr 20 $own --deepspeed_config ds.json
 # Beside a proportion it says nothing, as in transformers.
@@ -169,18 +166,16 @@ cat >exp_adam.json <<END
  "mixed_seq_training": {"128": $training, "512": $training}, "validation": {"path": "validation_set/"}}
 END
 echo '{"train_batch_size": 4, "optimizer": {"type": "Adam", "params": {"lr": 2e-3, "weight_decay": 0.5}}}' >ds.json
-bing="pretrain --cf exp_adam.json --deepspeed --deepspeed_config ds.json --job_name adam"
+bing="as deepspeed_train.py --cf exp_adam.json --deepspeed --deepspeed_config ds.json --job_name adam"
 rates bing 3 $bing --max_seq_length 128 --max_steps 3
-expect_err "--max_steps 3 ends the run, as --steps_this_run does"
-expect_err "(--recipe bing-bert:"
 setting schedule LE
 setting weight_decay 0.01
 grep -q '"phase2":"false"' log.jsonl || fail "a second phase without a first"
 # Its default is 512 tokens, the second phase's; the schedule is the program's, whatever the length.
-run $bing --output_dir none --dry-run
+run as --dry-run ${bing#as } --output_dir none
 expect_code 0
 setting schedule LE
 setting learning_rate 0.001
-run $bing --max_seq_length 128 --lr_schedule EE --lr_offset 10e-4 --output_dir none --dry-run
+run as --dry-run ${bing#as } --max_seq_length 128 --lr_schedule EE --lr_offset 10e-4 --output_dir none
 setting schedule EE
 finish

@@ -223,10 +223,10 @@ def _setting(value) -> bytes:
 
 
 # With their aliases of src/core/option_rows.c: the length; settings that may be names; of data, the split.
-_LENGTHS = ("max_seq_length", "max_length", "block_size")
-_MODELS = ("model_name_or_path", "model", "bert_model", "init_checkpoint", "model_file")
-_SPLITS = {"train_file": "train", "train": "train", "validation_file": "dev", "dev": "dev", "dev_file": "dev",
-           "eval_file": "dev", "predict_file": "dev", "input": "dev", "input_file": "dev", "test_file": "dev"}
+_LENGTHS = ("max_seq_length", "max_length")
+_MODELS = ("model_name_or_path", "model")
+_SPLITS = {"train_file": "train", "train": "train", "validation_file": "dev", "dev": "dev", "predict_file": "dev",
+           "input": "dev"}
 
 
 def _found(name: str, value) -> bytes:

@@ -61,12 +61,13 @@ enum berth_status squad_cache_key_of(const struct squad_cache_inputs *inputs,
         text, sizeof text,
         "berth %s features %d\ndata %s\nlimit %" PRId64
         "\nvocabulary %s\ntokenizer %d %d %d %d %d %d %zu\n"
-        "lengths %" PRId64 " %" PRId64 " %" PRId64 "\nlabels %d\nrules %d %d %d %d\n",
+        "lengths %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\nlabels %d\nrules %d %d %d %d\n",
         BERTH_VERSION, CACHE_VERSION, data, inputs->limit, vocabulary, (int)rules->rules,
         rules->lower_case, rules->max_word_length, rules->split_special, (int)rules->accents,
         rules->whole_ideographs, rules->word_pieces, options->max_seq_length, options->doc_stride,
-        options->max_query_length, options->training != 0, (int)options->rules,
-        options->filter_by_words != 0, options->all_answers != 0, options->end_exclusive != 0);
+        options->doc_overlap, options->max_query_length, options->training != 0,
+        (int)options->rules, options->filter_by_words != 0, options->all_answers != 0,
+        options->end_exclusive != 0);
     key->options = *options;
     key->one_type = rules->one_type;
     key->vocabulary = (int64_t)tokenizer_size(inputs->tokenizer);

@@ -51,6 +51,7 @@ static enum berth_status check_options(const struct squad_feature_options *optio
                                        struct berth_error *error) {
     TRY(check_option("max_seq_length", options->max_seq_length, 4, error));
     TRY(check_option("doc_stride", options->doc_stride, 1, error));
+    TRY(check_option("doc_overlap", options->doc_overlap, 0, error));
     TRY(check_option("max_query_length", options->max_query_length, 1, error));
     if (options->filter_by_words && options->rules == SQUAD_RULES_KERAS) {
         return error_set(error, BERTH_CONFIG,
@@ -341,6 +342,13 @@ static void count_kept(struct squad_plan *plan) {
     }
 }
 
+// The distance between the starts of windows of `room` tokens.
+static int64_t step_of(const struct squad_feature_options *options, int64_t room) {
+    const int64_t step =
+        options->doc_overlap > 0 ? room - options->doc_overlap : options->doc_stride;
+    return step < 1 ? 1 : step < room ? step : room;
+}
+
 static enum berth_status plan_example(void *context, size_t index, struct token_list *list,
                                       struct berth_error *error) {
     const struct builder *builder = context;
@@ -356,8 +364,8 @@ static enum berth_status plan_example(void *context, size_t index, struct token_
         }
     }
     TRY(tokenize_query(builder, example, plan, list, error));
-    int64_t tokens = plan->document->token_count, stride = builder->args->options->doc_stride;
-    plan->step = plan->room < stride ? plan->room : stride;
+    int64_t tokens = plan->document->token_count;
+    plan->step = step_of(builder->args->options, plan->room);
     if (tokens > 0) {
         int64_t beyond = tokens > plan->room ? tokens - plan->room : 0;
         plan->windows = 1 + (beyond + plan->step - 1) / plan->step;

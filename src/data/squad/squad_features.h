@@ -23,6 +23,7 @@ enum squad_rules { SQUAD_RULES_GOOGLE, SQUAD_RULES_KERAS };
 struct squad_feature_options {
     int64_t max_seq_length;
     int64_t doc_stride;       // Google's rules only
+    int64_t doc_overlap;      // > 0: tokens that successive windows share, in place of doc_stride
     int64_t max_query_length; // Google's rules only
     int training;             // with labels: exactly one answer per question, unless impossible
     enum squad_rules rules;

@@ -27,6 +27,7 @@ enum berth_status squad_input_feature_options(const struct berth_config *config,
     *options = (struct squad_feature_options){
         .max_seq_length = config->max_seq_length,
         .doc_stride = config->doc_stride,
+        .doc_overlap = config->doc_overlap,
         .max_query_length = config->max_query_length,
         .rules = keras ? SQUAD_RULES_KERAS : SQUAD_RULES_GOOGLE,
         .filter_by_words = is_set_to(config->window_filter, "words"),
