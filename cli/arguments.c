@@ -53,20 +53,39 @@ int cli_requires(const struct cli_verb *verb, const char *name) {
     return 0;
 }
 
-// What else the name is: an option of other verbs, or of another program.
-static void describe_elsewhere(const char *name, char *text, size_t size) {
-    const struct option_row *row = option_find(name);
-    const struct cli_verb *verb;
-    text[0] = '\0';
-    for (size_t i = 0; row != NULL && (verb = cli_verb_at(i)) != NULL; i++) {
-        if (cli_row_applies(verb, row)) {
-            char words[64];
-            cli_verb_words(verb, " ", words, sizeof words);
-            snprintf(text, size, "`berth %s` has it", words);
-            return;
+// The verb that has the row and is nearest to `verb`: with the same words, the same name, or any.
+static const struct cli_verb *find_owner(const struct cli_verb *verb,
+                                         const struct option_row *row) {
+    const struct cli_verb *other, *owner = NULL;
+    int best = -1;
+    for (size_t i = 0; row != NULL && (other = cli_verb_at(i)) != NULL; i++) {
+        const int same_name = strcmp(other->name, verb->name) == 0;
+        const int same_task =
+            other->task == verb->task ||
+            (other->task != NULL && verb->task != NULL && strcmp(other->task, verb->task) == 0);
+        const int nearness = 2 * same_name + same_task;
+        if (nearness > best && cli_row_applies(other, row)) {
+            owner = other;
+            best = nearness;
         }
     }
-    compat_describe_flag(name, text, size);
+    return owner;
+}
+
+// What else the name is: an option of other verbs, or of another program.
+static void describe_elsewhere(const struct cli_verb *verb, const char *name, char *text,
+                               size_t size) {
+    const struct cli_verb *owner = find_owner(verb, option_find(name));
+    text[0] = '\0';
+    if (owner != NULL) {
+        char words[64];
+        cli_verb_words(owner, " ", words, sizeof words);
+        snprintf(text, size, "`berth %s%s%s` has it", words,
+                 owner->objective != NULL ? " --objective " : "",
+                 owner->objective != NULL ? owner->objective : "");
+    } else {
+        compat_describe_flag(name, text, size);
+    }
 }
 
 static enum berth_status unknown(const struct cli_call *call, const char *name,
@@ -75,7 +94,7 @@ static enum berth_status unknown(const struct cli_call *call, const char *name,
     struct option_spelling nearest;
     char words[64], hint[512];
     cli_verb_words(verb, " ", words, sizeof words);
-    describe_elsewhere(name, hint, sizeof hint);
+    describe_elsewhere(verb, name, hint, sizeof hint);
     if (hint[0] == '\0') {
         option_nearest(name, verb->jobs, &nearest);
         for (size_t i = 0; i < verb->option_count; i++) {

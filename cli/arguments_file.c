@@ -54,14 +54,23 @@ static enum berth_status put_value(struct buffer *word, const char *key, const j
     return BERTH_OK;
 }
 
+// Whether the option takes a value or none: true is then the option alone, and false is as if it
+// were not there.
+static int may_stand_alone(const char *key) {
+    const struct option_row *row = option_find(key);
+    return row != NULL && row->type != OPTION_FLAG && row->alone != NULL;
+}
+
 // "--key=value"
 static enum berth_status make_word(const char *path, const struct json_walk *walk, char **made,
                                    struct berth_error *error) {
     struct buffer word = {0};
     buffer_put_text(&word, "--");
     buffer_put_text(&word, walk->key);
-    buffer_put_text(&word, "=");
-    enum berth_status status = put_value(&word, walk->key, walk->value, error);
+    const int is_alone = json_is_boolean(walk->value) && may_stand_alone(walk->key);
+    buffer_put_text(&word, is_alone ? "" : "=");
+    enum berth_status status =
+        is_alone ? BERTH_OK : put_value(&word, walk->key, walk->value, error);
     if (status == BERTH_BAD_DATA) {
         status = error_prefix(error, status, "%s: key \"%s\"", path, walk->key);
     }
@@ -89,7 +98,9 @@ enum berth_status cli_read_arguments_file(const char *path, int *count, char ***
         status = error_set(error, BERTH_BAD_DATA, "%s: expected an object of options", path);
     }
     while (status == BERTH_OK && json_walk_next(&walk)) {
-        if (!json_is_null_value(walk.value)) { // the option's default
+        const int is_off =
+            json_is_boolean(walk.value) && !json_truth(walk.value) && may_stand_alone(walk.key);
+        if (!json_is_null_value(walk.value) && !is_off) { // else the option's default
             status = make_word(path, &walk, &(*words)[*count], error);
             *count += status == BERTH_OK;
         }

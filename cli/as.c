@@ -257,7 +257,8 @@ const struct cli_verb cli_as = {
              "--print_command prints the commands of Berth that would run, and runs nothing. "
              "Options of Berth's own precede the program, as --NAME=VALUE. Alone, the verb lists "
              "the programs.",
-    .processes = CLI_EACH,
+    .argument_at = compat_program_name,
+    .processes = CLI_FIRST,
     .take = take,
     .run = run,
 };

@@ -29,17 +29,6 @@ struct job {
     int training;
 };
 
-// The first token of the next window, counted in the whole document: windows of one example are
-// adjacent, and each begins min(length, stride) tokens after the previous one.
-static int64_t next_begin(const struct job *job, size_t index, int64_t before, int64_t stride) {
-    const struct squad_feature *features = job->set.features;
-    if (index == 0 || features[index].example != features[index - 1].example) {
-        return 0;
-    }
-    int64_t length = features[index - 1].document_length;
-    return before + (length < stride ? length : stride);
-}
-
 enum { IDS, TYPES, WORDS, MAX_CONTEXT };
 
 static int64_t element(const struct squad_feature_set *set, int field, size_t at) {
@@ -74,8 +63,7 @@ static void add_label(struct json_line *line, const char *key, const struct job 
 }
 
 static enum berth_status put_feature(const struct job *job, const struct squad_feature *feature,
-                                     int64_t begin, struct json_line *line,
-                                     struct berth_error *error) {
+                                     struct json_line *line, struct berth_error *error) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "example_id", job->dataset.examples[feature->example].id);
     json_line_integer(line, "unique_id", feature->unique_id);
@@ -83,21 +71,18 @@ static enum berth_status put_feature(const struct job *job, const struct squad_f
     add_array(line, "token_type_ids", job, feature, TYPES);
     add_label(line, "start", job, feature->start);
     add_label(line, "end", job, feature->end);
-    json_line_integer(line, "doc_span_start", begin);
+    json_line_integer(line, "doc_span_start", feature->document_start);
     add_array(line, "token_to_orig", job, feature, WORDS);
     add_array(line, "is_max_context", job, feature, MAX_CONTEXT);
     json_line_close(line, '}');
     return cli_put_json(line, error);
 }
 
-static enum berth_status put_features(const struct job *job, int64_t stride,
-                                      struct berth_error *error) {
+static enum berth_status put_features(const struct job *job, struct berth_error *error) {
     struct json_line line = {0};
     enum berth_status status = BERTH_OK;
-    int64_t begin = 0;
     for (size_t i = 0; i < job->set.count && status == BERTH_OK && !ferror(stdout); i++) {
-        begin = next_begin(job, i, begin, stride);
-        status = put_feature(job, &job->set.features[i], begin, &line, error);
+        status = put_feature(job, &job->set.features[i], &line, error);
     }
     json_line_done(&line);
     return status;
@@ -145,7 +130,7 @@ static enum berth_status print(const struct job *job, const struct cli_call *cal
                                struct berth_error *error) {
     int jsonl = cli_flag(call, "jsonl");
     if (jsonl) {
-        TRY(put_features(job, call->config.doc_stride, error));
+        TRY(put_features(job, error));
     }
     if (!jsonl || cli_flag(call, "count")) {
         printf("examples=%zu features=%zu tokens=%zu cls_labelled=%zu\n", job->dataset.count,

@@ -3,7 +3,7 @@
 #include "cli.h"
 
 static const struct option_row options[] = {
-    {CLI_TEXT("config", NULL), .unit = "NAME|FILE", .aliases = "config_name config_file",
+    {CLI_TEXT("config", NULL), .unit = "NAME|FILE", .aliases = "config_file",
      .help = "model geometry: tiny, minilm, base, large, or a config.json or its folder"},
     {CLI_TEXT("output", NULL), .unit = "DIR", .aliases = "output_dir",
      .help = "folder for the model"},

@@ -155,6 +155,10 @@ static enum berth_status predict_or_evaluate(struct cli_call *call, struct berth
         return error_set(error, BERTH_USAGE,
                          "nothing to do: --do_predict is false and --do_eval is not given");
     }
+    if (config->predict_file == NULL && (call->verb->jobs & JOB_PREDICT_TOKENS) != 0 &&
+        (!evaluates || config->do_predict > 0)) {
+        return error_set(error, BERTH_USAGE, "option --predict_file is required to predict");
+    }
     job_function *job = !evaluates               ? berth_predict
                         : config->do_predict > 0 ? evaluate_and_predict
                                                  : berth_evaluate;
@@ -250,10 +254,10 @@ static const struct option_row tag_options[] = {
     {CLI_TEXT("scheme", NULL), .unit = "NAME", .choices = "IOB1|IOB2|IOE1|IOE2|IOBES|BILOU",
      .help = "count only what this scheme allows, as seqeval's mode \"strict\" does",
      .shown = "none: as conlleval and seqeval's default"},
-    {CLI_TEXT("text_column", NULL), .unit = "NAME", .aliases = "text_column_name",
-     .help = "column of the words of DATASET", .shown = "as in `berth finetune tokens`"},
-    {CLI_TEXT("label_column", NULL), .unit = "NAME", .aliases = "label_column_name",
-     .help = "column of the tags of DATASET", .shown = "as in `berth finetune tokens`"},
+    {CLI_TEXT("text_column", NULL), .unit = "NAME", .help = "column of the words of DATASET",
+     .shown = "as in `berth finetune tokens`"},
+    {CLI_TEXT("label_column", NULL), .unit = "NAME", .help = "column of the tags of DATASET",
+     .shown = "as in `berth finetune tokens`"},
 };
 
 // Of a verb that runs a job, whose processes divide the work.
@@ -367,7 +371,7 @@ const struct cli_verb cli_task_verbs[CLI_TASK_VERBS] = {
         .notes = "Writes predictions.txt, a line for each sentence with a tag for each word, and, "
                  "if the file has tags, predict_results.json with the scores.",
         JOB_OF(JOB_PREDICT_TOKENS, options, predict_or_evaluate),
-        .required = "model_name_or_path predict_file output_dir",
+        .required = "model_name_or_path output_dir",
     },
     {
         .name = "evaluate",

@@ -117,7 +117,7 @@ def main() -> int:
         text = path.read_text(encoding="utf-8")
         problems += [f"{relative}: '{line.strip()}' lacks num_threads(...)"
                      for line in PARALLEL.findall(text) if "num_threads(" not in line]
-        if not in_cli and room != "serve" and str(relative) != OPTION_ROWS:  # the server is the program's
+        if not in_cli and room not in ("serve", "compat") and str(relative) != OPTION_ROWS:  # the server is the program's
             problems += [f"{relative}: a message says --{name}: leave out the dashes"
                          for name in flags_of(text) if name in settings]
         for kind, name in INCLUDE.findall(text):

@@ -278,7 +278,7 @@ const struct option_row option_rows[] = {
      .help = "maximum number of masked tokens in a sequence",
      .job_defaults = {{SHARD_JOBS, "8192", "as in the shards"}}},
     {INTEGER("instances", dupe_factor, "5"), COMMON, .jobs = JOB_PREPARE, BETWEEN(1, 1000),
-     .unit = "N", .shown = "5; with --output_file, 10",
+     .unit = "N", .shown = "5",
      .help = "number of passes over the articles, each with different cuts and masks"},
     {REAL("instances", masked_lm_prob, "0.15"), KEPT, .jobs = JOB_PREPARE | MLM_JOBS,
      BETWEEN(1e-6, 1), .unit = "X", .help = "fraction of tokens to mask"},
