@@ -81,8 +81,8 @@ static void describe_elsewhere(const struct cli_verb *verb, const char *name, ch
         char words[64];
         cli_verb_words(owner, " ", words, sizeof words);
         snprintf(text, size, "`berth %s%s%s` has it", words,
-                 owner->objective != NULL ? " --objective " : "",
-                 owner->objective != NULL ? owner->objective : "");
+                 owner->library_task != NULL ? " --objective " : "",
+                 owner->library_task != NULL ? owner->objective : "");
     } else {
         compat_describe_flag(name, text, size);
     }

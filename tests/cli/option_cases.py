@@ -305,7 +305,7 @@ CASES = {
                                PRETRAIN: (None, "", "half-pretrained"), MLM: (None, "", "half-masked")},
     "resume_step": ("2", "", "half-pretrained"),
     # prediction
-    "n_best_size": "1",
+    "n_best_size": {"other": "1", "answer": ("1", "--answer_score softmax")},
     "max_answer_length": {"other": "1", "show squad": ("1", "--model ../model")},
     "align_to_words": ("false", "--max_answer_length 2 --top 40"),
     "answer_score": "softmax",
