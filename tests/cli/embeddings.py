@@ -315,7 +315,7 @@ def check_errors():
             ("both.jsonl", [], 65, "found three texts and column \"label\""),
             ("four.jsonl", [], 65, "expected two or three columns of texts, found 4"),
             ("one.jsonl", [], 65, "expected two or three columns of texts, found 1"),
-            ("pairs.jsonl", ["--text_column", "anchor"], 2, "--text_pair_column is missing"),
+            ("pairs.jsonl", ["--text_column", "anchor"], 2, "text_pair_column is missing"),
             ("pairs.jsonl", ["--text_column", "anchor", "--text_pair_column", "positiv"], 65, "positive"),
             ("nowhere.jsonl", [], 66, "nowhere.jsonl")]:
         done = train("refused", data, *words, code=code)
