@@ -72,7 +72,7 @@ compare() { # NAME FILES -- WORDS...
 compare squad "predictions.json nbest_predictions.json" -- \
     predict squad --model model --input data.json $short $questions
 compare held "eval_results.txt" -- \
-    evaluate pretrain --model model --eval_dir "$shards" --predict_batch_size 3 --threads 1
+    evaluate pretrain --model model --eval_dir "$shards" --allow_new_head --predict_batch_size 3 --threads 1
 # A run with evaluations that ends with the best model, then a prediction.
 compare classes "model.safetensors eval_results.txt test_results.tsv predict_results.json" -- \
     finetune classify --model model --train table.csv --dev table.csv --predict_file table.csv $columns $short \

@@ -31,7 +31,7 @@ without_third() { # MPI TEXT SCRIPT: of the third one
     # The launcher may end the second process before it ends by itself.
     [ "$(sort -u "$work/codes")" = 69 ] || fail "exit codes of the processes: $(tr '\n' ' ' <"$work/codes")"
     once "berth: error: "
-    once "berth: error: rank 0 on host $(hostname): the job has not started within 3 s (--start_timeout 3 s): "
+    once "berth: error: rank 0 on host $(hostname): the job has not started within 3 s (start_timeout 3 s): "
     once " announced 3 processes ($variable), 3 of them on this host; not come: rank 2 ("
     grep -qE -- "not come: rank 2 \($2\)" "$err" || fail "not \"$2\""
 }
@@ -170,7 +170,7 @@ SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 PMIX_RANK=3 SLURM_STEP_TASKS_PER_NODE="2(x
     "$LAUNCHED" auto expect >"$out" 2>"$err"
 code=$?
 expect_code 69
-expect_err "rank 3 on host $(hostname): the job has not started within 0.5 s (--start_timeout 0.5 s): srun of Slurm announced 4 \
+expect_err "rank 3 on host $(hostname): the job has not started within 0.5 s (start_timeout 0.5 s): srun of Slurm announced 4 \
 processes (SLURM_STEP_NUM_TASKS), 2 of them on this host; not come: local rank 0 (no such process: "
 expect_err ", rank 3 (process "
 expect_err ", launched, runs, but has not begun to connect)"

@@ -71,7 +71,7 @@ words_of() { # FILE EXPRESSION
     grep -oE -e "$2" "$1" | sort -u
 }
 for expression in 'lib[a-z]+[0-9.]*(-dev)?' '-D[A-Z_]+=[^ ]+' 'dev/install-dependencies' \
-    '\b(CMakeLists.txt|CMakePresets.json|include|src|cli|demo|deploy/scripts)\b' '/usr/local/(bin|lib)/berth'; do
+    '\b(CMakeLists.txt|CMakePresets.json|include|src|compat|cli|demo|deploy/scripts)\b' '/usr/local/(bin|lib)/berth'; do
     words_of "$container/Dockerfile" "$expression" >../words
     [ -s ../words ] || fail "no $expression in the Dockerfile"
     diff ../words <(words_of "$container/berth.def" "$expression") || fail "Dockerfile and berth.def differ"
