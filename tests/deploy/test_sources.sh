@@ -17,7 +17,7 @@ cut -d ' ' -f 1 "$work/copied" | sort | cmp -s - "$work/of_definition" || fail "
 mkdir "$work/src"
 cd "$work/src" || exit 1
 while read -r source destination; do
-    [[ $destination != */ ]] || mkdir -p "$destination"
+    mkdir -p "$(dirname "$destination.")"
     cp -r "$root/$source" "$destination"
 done <"$work/copied"
 what="a build of what the images have"
