@@ -39,7 +39,7 @@ for stage in 0 2; do
         launch "$mpi" 3 $settings --precision bf16 --train_batch_size 6 --zero_stage $stage --gpu_exchange $exchange \
             --output "$work/$exchange-bf16-$stage"
         expect_code 0
-        [ $exchange = nccl ] || expect_err "through the hosts' memory (--gpu_exchange mpi)"
+        [ $exchange = nccl ] || expect_err "through the hosts' memory (gpu_exchange mpi)"
     done
     cmp "$work/mpi-bf16-$stage/model.safetensors" "$work/nccl-bf16-$stage/model.safetensors" ||
         fail "other bytes than those of the exchange through the hosts' memory"

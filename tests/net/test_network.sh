@@ -40,6 +40,9 @@ alone predict squad --model trained --input data.json --output predicted --max_s
 expect_code 0
 alone evaluate squad data.json predicted/predictions.json
 expect_code 0
+alone as run_qa.py --model_name_or_path acme/tiny --train_file data.json --do_train --output_dir as --max_steps 1 \
+    --max_seq_length 64
+expect_code 0
 alone answer --model acme/tiny --question "Where?" --context "Ada lived in Oslo."
 expect_code 0
 alone show squad --model acme/tiny --input data.json --num-test-samples 1
