@@ -47,7 +47,8 @@ original berth predict squad --model alone/model_trained_deepspeed_2023-01-31-12
     --vocab_file "$work/base/vocab.txt" --features keras --keras_end exclusive --input squad --output answers
 cmp -s answers/predictions.json "$result/predictions.json" || fail "the saved state answers differently"
 # Without the rules, which the state does not record.
-run finetune squad --model-file alone/model_trained_deepspeed_2023-01-31-120000 --bert_model bert-base-uncased \
+run finetune squad --model alone/model_trained_deepspeed_2023-01-31-120000 --config_file bert-base-uncased \
+    --vocab_file bert-base-uncased \
     --train squad --output further --max_steps 1
 expect_code 0
 expect_err "For a state of CSCS's demo of Piz Daint set features keras and keras_end exclusive"
@@ -59,7 +60,8 @@ run_page from-piz-daint.md 3
 cd ..
 
 # The printed command gives the same result; an engine's file makes no native line the demo's.
-same_printed fixed berth as --output_dir=fixed --date_output=false 3_squad_bert_deepspeed.py --deepspeed_config ds_config.json
+same_printed fixed berth as --output_dir=fixed --date_output=false 3_squad_bert_deepspeed.py \
+    --deepspeed_config ds_config.json
 run as 3_squad_bert_deepspeed.py
 expect_code 2
 expect_err 'needs the option --deepspeed_config'
