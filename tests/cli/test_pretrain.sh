@@ -60,9 +60,8 @@ expect_code 0
 cmp mine1/model.safetensors theirs1/model.safetensors || fail "another model"
 [ -s theirs1/checkpoint-3/manifest.json ] || fail "no checkpoint after three updates"
 
-# The same scores from the written model in the precision of the run; a model with just enough positions gives no
-# message about lengths.
-run evaluate pretrain --model phase1 --input_dir "$short" --max_eval_samples 10000 --precision bf16 --output scored
+# The same scores from the written model; a model with just enough positions gives no message about lengths.
+run evaluate pretrain --model phase1 --input_dir "$short" --max_eval_samples 10000 --output scored
 expect_code 0
 expect_no "$err" "max_seq_length"
 expect_err "evaluate pretrain"
@@ -95,12 +94,12 @@ expect_code 66
 expect_err "name held-out shards with eval_dir"
 # Files to evaluate on, a pattern, or a folder, of which it is the held-out part.
 run evaluate pretrain --model phase1 --config_file model/config.json --eval_dir "$short/corpus_test_?.hdf5" \
-    --max_eval_samples 10000 --precision bf16 --output by_pattern
+    --max_eval_samples 10000 --output by_pattern
 expect_code 0
 diff scored/eval_results.txt by_pattern/eval_results.txt || fail "other scores of a pattern"
 # Google's run_pretraining without training, in its own words: 100 batches of 8 sequences at most.
 for files in "$short/corpus_test_0.hdf5" "$short/corpus_test_?.hdf5" "$short"; do
-    run as --max_eval_samples=10000 --precision=bf16 google/run_pretraining.py --do_train=False --do_eval=True \
+    run as --max_eval_samples=10000 google/run_pretraining.py --do_train=False --do_eval=True \
         --bert_config_file model/config.json --init_checkpoint phase1 --input_file "$files" --train_batch_size 8 \
         --output_dir google_scored
     expect_code 0
