@@ -84,6 +84,28 @@ int compat_is_script(const char *word) {
     return length > 3 && strcmp(word + length - 3, ".sh") == 0;
 }
 
+// Shell scripts of the systems, which call the programs: deploy/scripts.
+static const char *const scripts[][2] = {
+    {"deepspeed", "run_squad_deepspeed.sh run_squad_baseline.sh run_BingBertSquad.sh run_tests.sh"},
+    {"intel", "fp32_squad_training.sh fp32_squad_training_demo.sh fp32_training_demo.sh "
+              "fp32_classifier_training.sh fp32_training_single_node.sh "
+              "fp32_training_multi_node.sh"},
+    {"habana", "create_datasets_from_start.sh squad_download.sh"},
+};
+
+static void put_scripts(struct buffer *text) {
+    buffer_put_text(text,
+                    "\nScripts that call these programs, to be copied and edited (installed in "
+                    "share/berth/scripts):\n");
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const char *names = scripts[i][1];
+        char name[OPTION_NAME_SIZE];
+        while (option_next_name(&names, name)) {
+            buffer_print(text, "  %-36s %s\n", name, scripts[i][0]);
+        }
+    }
+}
+
 void compat_put_programs(struct buffer *text) {
     for (size_t i = 0; compat_systems[i] != NULL; i++) {
         const char *system = NULL;
@@ -96,6 +118,7 @@ void compat_put_programs(struct buffer *text) {
             buffer_print(text, "  %-36s %s\n", program->name, program->summary);
         }
     }
+    put_scripts(text);
 }
 
 // --- flags

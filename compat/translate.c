@@ -411,7 +411,6 @@ enum berth_status compat_read(struct compat_plan *plan, size_t count, const char
         return error_set(error, BERTH_USAGE, "`berth as` needs the name of a program");
     }
     const enum berth_status status = read_program(plan, own_count, count, words, error);
-    return status == BERTH_OK && plan->failed
-               ? error_set(error, BERTH_NO_MEMORY, "out of memory for a command line")
-               : status;
+    // Where memory ran out, a flag may seem to be missing.
+    return plan->failed ? error_no_memory(error, 0, "a command line") : status;
 }

@@ -107,6 +107,8 @@ system=
 while read -r line; do
     case "$line" in
         '' | usage* | Put* | '`berth'*) ;;
+        *.sh' '*) [ -x "$documents/../deploy/scripts/${line%% *}" ] || fail "${line%% *}: no such script" ;;
+        Scripts*) ;;
         *' '*) [[ " $tried " == *[\ /]"${line%% *} "* ]] || fail "${line%% *} of $system was not tried" ;;
         *) system=$line ;;
     esac
@@ -163,6 +165,9 @@ expect_err 'run it with `bash run_squad_baseline.sh ...`'
 rm run_squad_baseline.sh
 run as none.sh
 expect_code 2
+for script in "$documents"/../deploy/scripts/*_*.sh; do
+    [ ! -x "$script" ] || berth as | grep -q "^  ${script##*/} " || fail "the list lacks ${script##*/}"
+done
 if [ -e "$(dirname "$BERTH")/../../deploy/scripts" ]; then # a build in its source tree
     run as --print_command run_squad_baseline.sh 2 checkpoint.tar data out
     expect_code 0
