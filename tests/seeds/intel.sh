@@ -53,7 +53,7 @@ if command -v mpirun.openmpi >/dev/null; then
     with_mpi squad_line two --mpi_num_processes=2
     expect_err "ranks: 2 on 1 host"
     dry=--dry_run
-    squad_line three --mpi_num_processes=2
+    with_mpi squad_line three --mpi_num_processes=2
     dry=
     [ ! -e three ] || fail "a dry run wrote"
     run_launched() {
