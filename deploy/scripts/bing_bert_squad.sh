@@ -4,6 +4,9 @@
 set -euo pipefail
 squad_dir=${SQUAD_DIR:-/data/BingBertSquad} output_dir=${OUTPUT_DIR:-/tmp/BingBertSquad-Output}
 
+say() { # WORDS...: not among the commands of `berth as --print_command`
+    [ -n "${BERTH_PRINT_COMMAND:-}" ] || echo "$*"
+}
 usage() {
     sed -n '/^#   [a-zA-Z_]*\.sh/s/^#   /usage: /p' "$0" >&2
     exit 2
@@ -22,6 +25,6 @@ run_squad() {
         --predict_file "$data/dev-v1.1.json" --train_batch_size "$each" --gradient_accumulation_steps "$accumulation" \
         --num_train_epochs 2.0 --max_seq_length 384 --doc_stride 128 --output_dir "$output" \
         --job_name "${name}_${count}GPUs_${batch}batch_size" --model_file "$model" "$@"
-    echo "$*"
+    say "$*"
     "$@"
 }

@@ -14,9 +14,9 @@ while [ $# -gt 0 ] && [[ $1 != --* ]]; do
 done
 [ ${#arguments[@]} -ge 4 ] && [ ${#arguments[@]} -le 8 ] || usage
 lr=${arguments[4]:-0.00003} seed=${arguments[5]:-12345} dropout=${arguments[7]:-0.1}
-echo "lr is $lr"
-echo "seed is $seed"
-echo "dropout is $dropout"
+say "lr is $lr"
+say "seed is $seed"
+say "dropout is $dropout"
 [ -z "${arguments[6]:-}" ] || echo "note: port ${arguments[6]} has no effect: the MPI finds its own" >&2
 json=deepspeed_bsz24_config.json
 [ -e $json ] || json=$(dirname "$0")/$json

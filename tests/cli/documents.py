@@ -53,7 +53,7 @@ class Program:
         own = set().union(*self.verbs.values())
         for block in run(berth, "as").split("\n\n")[1:]:
             system, *rows = block.strip().split("\n")
-            for name in [row.split()[0] for row in rows if row.startswith("  ")]:
+            for name in [row.split()[0] for row in rows if row.startswith("  ") and ".sh " not in row]:
                 self.others.add(name)
                 self.verbs["as"] |= options_in(run(berth, "as", f"{system}/{name}", "--help"))
         self.verbs["as"] |= own | {"print_command"}

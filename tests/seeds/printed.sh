@@ -172,6 +172,7 @@ if [ -e "$(dirname "$BERTH")/../../deploy/scripts" ]; then # a build in its sour
     run as --print_command run_squad_baseline.sh 2 checkpoint.tar data out
     expect_code 0
     expect_out 'berth finetune squad'
+    expect_no "$out" 'berth as'
 fi
 # Native verbs refuse what is another program's, and say whose it is.
 run finetune squad --model model --train data.json --output out --log_freq 3
