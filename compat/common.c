@@ -101,6 +101,21 @@ enum berth_status compat_squad_modes(struct compat_line *line, struct berth_erro
     return BERTH_OK;
 }
 
+enum berth_status compat_classify_modes(struct compat_line *line, struct berth_error *error) {
+    const int trains = compat_is_on(line, "do_train"), evaluates = compat_is_on(line, "do_eval"),
+              predicts = compat_is_on(line, "do_predict");
+    if (!trains && !evaluates && !predicts) {
+        return error_set(error, BERTH_USAGE,
+                         "nothing to do: give --do_train, --do_eval or --do_predict");
+    }
+    if (!trains) {
+        compat_verb(line, "predict classify");
+    }
+    compat_set(line, "do_eval", evaluates ? "true" : "false");
+    compat_set(line, "do_predict", predicts ? "true" : "false");
+    return BERTH_OK;
+}
+
 const char *compat_file_in(struct compat_line *line, const char *folder, const char *name) {
     const char *path = compat_text(line, "%s/%s", folder, name);
     return file_exists(path) || dir_exists(path) ? path : NULL;

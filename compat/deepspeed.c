@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-// --- BingBertSquad
-// ---------------------------------------------------------------------------------
+// --- BingBertSquad -------------------------------------------------------------------------------
 
 // Without the engine: FusedAdam in fp16, BertAdam in fp32.
 static enum berth_status finish_squad(struct compat_line *line, struct berth_error *error) {
@@ -58,8 +57,7 @@ static const struct compat_flag squad_flags[] = {
     NOT_NEEDED(COMPAT_SWITCH, "deepspeed_transformer_kernel", "every kernel is Berth's own"),
     FLAGS_END};
 
-// --- BingBert's pre-training
-// -----------------------------------------------------------------------
+// --- BingBert's pre-training ---------------------------------------------------------------------
 
 // A setting of the experiment's file, unless a flag has it.
 static void set_number(struct compat_line *line, const char *option, const json *value) {
@@ -115,15 +113,10 @@ static void read_experiment(struct compat_line *line, const json *root) {
     }
 }
 
-static const char *either(const struct compat_line *line, const char *name, const char *shorter) {
-    const char *value = compat_value(line, name);
-    return value != NULL ? value : compat_value(line, shorter);
-}
-
 static enum berth_status finish_pretraining(struct compat_line *line, struct berth_error *error) {
     const char *config = compat_get(line, "config_file"), *job = compat_value(line, "job_name");
-    const char *folder = either(line, "load_training_checkpoint", "load_cp");
-    const char *id = either(line, "load_checkpoint_id", "load_cp_id");
+    const char *folder = compat_either(line, "load_training_checkpoint", "load_cp");
+    const char *id = compat_either(line, "load_checkpoint_id", "load_cp_id");
     json *root = NULL;
     if (config == NULL) {
         return error_set(error, BERTH_USAGE, "deepspeed_train.py needs the option --cf");
@@ -187,8 +180,7 @@ static const struct compat_flag pretraining_flags[] = {
     NOT_NEEDED(COMPAT_SWITCH, "progressive_layer_drop", "every layer is computed"),
     FLAGS_END};
 
-// --- the launcher, the scorers
-// ---------------------------------------------------------------------
+// --- the launcher, the scorers -------------------------------------------------------------------
 
 static const struct compat_flag launcher_flags[] = {
     READS(COMPAT_VALUE, "num_gpus num_nodes", "mpirun -np of their product"),

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- fine-tuning
-// -----------------------------------------------------------------------------------
+// --- fine-tuning ---------------------------------------------------------------------------------
 
 // Without training, the model is what an earlier run has left in the output folder; these programs
 // then do not read init_checkpoint.
@@ -33,19 +32,10 @@ static enum berth_status finish_squad(struct compat_line *line, struct berth_err
 }
 
 static enum berth_status finish_classifier(struct compat_line *line, struct berth_error *error) {
-    const int trains = compat_is_on(line, "do_train"), evaluates = compat_is_on(line, "do_eval"),
-              predicts = compat_is_on(line, "do_predict");
-    if (!trains && !evaluates && !predicts) {
-        return error_set(error, BERTH_USAGE,
-                         "nothing to do: give --do_train, --do_eval or --do_predict");
-    }
-    if (!trains) {
+    if (!compat_is_on(line, "do_train")) {
         use_trained(line);
-        compat_verb(line, "predict classify");
     }
-    compat_set(line, "do_eval", evaluates ? "true" : "false");
-    compat_set(line, "do_predict", predicts ? "true" : "false");
-    return BERTH_OK;
+    return compat_classify_modes(line, error);
 }
 
 // Files: a list or pattern of input_file is both the training data and what do_eval evaluates on.
@@ -103,8 +93,7 @@ static const struct compat_flag pretraining_flags[] = {
     READS(COMPAT_VALUE, "max_eval_steps", "--max_eval_samples, batches of eval_batch_size (8)"),
     FLAGS_END};
 
-// --- the data of pre-training
-// ----------------------------------------------------------------------
+// --- the data of pre-training --------------------------------------------------------------------
 
 static const struct compat_flag data_flags[] = {
     SAME(COMPAT_VALUE, "input_file output_file vocab_file max_seq_length max_predictions_per_seq "
@@ -148,8 +137,7 @@ const struct compat_program compat_google[] = {
      .summary = "instances for pre-training from one text"},
     {.name = NULL}};
 
-// --- Intel's programs
-// ------------------------------------------------------------------------------
+// --- Intel's programs ----------------------------------------------------------------------------
 
 #define FRAMEWORK "it belongs to TensorFlow"
 #define PRECISIONS "bfloat16=bf16 float16=fp16 float32=fp32"
@@ -202,8 +190,7 @@ static enum berth_status finish_intel_pretraining(struct compat_line *line,
     return finish_intel(line, 32, finish_pretraining, error);
 }
 
-// --- Intel's launcher
-// ------------------------------------------------------------------------------
+// --- Intel's launcher ----------------------------------------------------------------------------
 
 static const struct compat_flag launcher_flags[] = {
     READS(COMPAT_VALUE, "train_option", "SQuAD, Classifier or Pretraining: the verb"),
@@ -251,11 +238,6 @@ static const struct compat_flag launcher_flags[] = {
     NOT_NEEDED(COMPAT_VALUE, "docker_image volume",
                "Berth runs where it is started: `docker run ... berth ...` is a container"),
     FLAGS_END};
-
-static const char *either(const struct compat_line *line, const char *name, const char *shorter) {
-    const char *value = compat_value(line, name);
-    return value != NULL ? value : compat_value(line, shorter);
-}
 
 // The option's value is FOLDER/NAME, if it is not set and there is such a file or folder.
 static void set_inside(struct compat_line *line, const char *option, const char *folder,
@@ -327,9 +309,11 @@ static void default_to(struct compat_line *line, const char *name, const char *v
 }
 
 static enum berth_status finish_launcher(struct compat_line *line, struct berth_error *error) {
-    const char *option = compat_value(line, "train_option"), *mode = either(line, "mode", "mo");
-    const char *data = either(line, "data_location", "d"), *model = either(line, "checkpoint", "c");
-    const char *batch = either(line, "batch_size", "b");
+    const char *option = compat_value(line, "train_option"),
+               *mode = compat_either(line, "mode", "mo");
+    const char *data = compat_either(line, "data_location", "d"),
+               *model = compat_either(line, "checkpoint", "c");
+    const char *batch = compat_either(line, "batch_size", "b");
     int i = 0;
     option = option != NULL ? option : "SQuAD";
     while (i < TRAININGS && strcmp(trainings[i], option) != 0) {
@@ -380,8 +364,8 @@ static enum berth_status finish_launcher(struct compat_line *line, struct berth_
     if (data != NULL) {
         default_to(line, "input_file", data);
     }
-    if (either(line, "num_train_steps", "ts") != NULL) {
-        compat_set(line, "max_steps", either(line, "num_train_steps", "ts"));
+    if (compat_either(line, "num_train_steps", "ts") != NULL) {
+        compat_set(line, "max_steps", compat_either(line, "num_train_steps", "ts"));
     }
     return finish_intel(line, 24, finish_pretraining, error);
 }

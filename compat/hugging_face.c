@@ -151,8 +151,7 @@ static const struct compat_flag ignored_flags[] = {
     NOT_NEEDED(COMPAT_SWITCH, "overwrite_cache", "features are made in seconds and not kept"),
     FLAGS_END};
 
-// --- what several flags mean together
-// --------------------------------------------------------------
+// --- what several flags mean together ------------------------------------------------------------
 
 static enum berth_status set_optimizer(struct compat_line *line, struct berth_error *error) {
     static const char *const others[] = {"8bit", "4bit", "anyprecision", "bnb"};

@@ -14,8 +14,7 @@
 
 const char COMPAT_READ[] = "read";
 
-// --- memory of the plan
-// ----------------------------------------------------------------------------
+// --- memory of the plan --------------------------------------------------------------------------
 
 // Makes room for one more element; NULL: out of memory, which the plan remembers.
 static void *grown(struct compat_plan *plan, void *array, size_t *capacity, size_t count,
@@ -89,8 +88,7 @@ void compat_plan_free(struct compat_plan *plan) {
     *plan = (struct compat_plan){0};
 }
 
-// --- the commands
-// ----------------------------------------------------------------------------------
+// --- the commands --------------------------------------------------------------------------------
 
 static struct compat_command *last(const struct compat_line *line) {
     return &line->plan->commands[line->plan->command_count - 1];
@@ -258,8 +256,7 @@ const char **compat_command_words(struct compat_plan *plan, size_t index) {
     return plan->failed ? NULL : words;
 }
 
-// --- flags and values
-// ------------------------------------------------------------------------------
+// --- flags and values ----------------------------------------------------------------------------
 
 const char *compat_value(const struct compat_line *line, const char *name) {
     const char *value = NULL;
@@ -269,6 +266,11 @@ const char *compat_value(const struct compat_line *line, const char *name) {
         }
     }
     return value;
+}
+
+const char *compat_either(const struct compat_line *line, const char *name, const char *other) {
+    const char *value = compat_value(line, name);
+    return value != NULL ? value : compat_value(line, other);
 }
 
 int compat_is_on(const struct compat_line *line, const char *name) {

@@ -11,8 +11,7 @@
 
 #define FRAMEWORK "it belongs to PyTorch"
 
-// --- fine-tuning
-// -----------------------------------------------------------------------------------
+// --- fine-tuning ---------------------------------------------------------------------------------
 
 static void log_as_dllogger(struct compat_line *line) {
     if (compat_get(line, "json_summary") != NULL) {
@@ -52,19 +51,8 @@ static enum berth_status finish_habana_squad(struct compat_line *line, struct be
 }
 
 static enum berth_status finish_glue(struct compat_line *line, struct berth_error *error) {
-    const int trains = compat_is_on(line, "do_train"), evaluates = compat_is_on(line, "do_eval"),
-              predicts = compat_is_on(line, "do_predict");
     TRY(finish_tuning(line, error));
-    if (!trains && !evaluates && !predicts) {
-        return error_set(error, BERTH_USAGE,
-                         "nothing to do: give --do_train, --do_eval or --do_predict");
-    }
-    if (!trains) {
-        compat_verb(line, "predict classify");
-    }
-    compat_set(line, "do_eval", evaluates ? "true" : "false");
-    compat_set(line, "do_predict", predicts ? "true" : "false");
-    return BERTH_OK;
+    return compat_classify_modes(line, error);
 }
 
 static const struct compat_flag squad_flags[] = {
@@ -110,8 +98,7 @@ static const struct compat_flag glue_flags[] = {
     READS(COMPAT_SWITCH, "do_eval do_predict", "the option of the same name"),
     FLAGS_END};
 
-// --- pre-training
-// ----------------------------------------------------------------------------------
+// --- pre-training --------------------------------------------------------------------------------
 
 static enum berth_status finish_pretraining(struct compat_line *line, struct berth_error *error) {
     compat_half(line, compat_is_on(line, "amp") ? "amp" : "fp16");
@@ -151,8 +138,7 @@ static const struct compat_flag habana_pretraining_flags[] = {
     NOT_NEEDED(COMPAT_SWITCH, "enable_packed_data_mode", "packed shards are recognised"),
     FLAGS_END};
 
-// --- the data of pre-training
-// ----------------------------------------------------------------------
+// --- the data of pre-training --------------------------------------------------------------------
 
 #define WORKING_DIR "BERT_PREP_WORKING_DIR"
 #define DUMP_URL "https://dumps.wikimedia.org/enwiki/latest/enwiki-latest-pages-articles.xml.bz2"

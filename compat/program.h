@@ -94,11 +94,12 @@ size_t compat_find_programs(const char *path,
 enum berth_status compat_find_program(const char *path, const struct compat_program **found,
                                       struct berth_error *error);
 
-// --- for the programs' functions
-// -------------------------------------------------------------------
+// --- for the programs' functions -----------------------------------------------------------------
 
 // The value of a flag that was given, by its name; NULL: it was not. A switch has true or false.
 const char *compat_value(const struct compat_line *line, const char *name);
+// The value of a flag that has two names.
+const char *compat_either(const struct compat_line *line, const char *name, const char *other);
 // Whether a switch was given and is true.
 int compat_is_on(const struct compat_line *line, const char *name);
 // Records a flag of the command line.
@@ -136,8 +137,7 @@ void compat_launch(struct compat_line *line, const char *word, const char *value
 // The launcher for `count` processes, if that is more than one.
 void compat_launch_processes(struct compat_line *line, int64_t count);
 
-// --- what several programs have in common (common.c)
-// -----------------------------------------------
+// --- what several programs have in common (common.c) ---------------------------------------------
 
 // The batch of one process, cut into `accumulation` micro-batches: what `train_batch_size` is in
 // programs of PyTorch and Intel.
@@ -149,6 +149,8 @@ void compat_half(struct compat_line *line, const char *flag);
 // What trains, evaluates and predicts of questions: do_train, do_predict, and do_eval where the
 // program has it. predict_file is the file of both.
 enum berth_status compat_squad_modes(struct compat_line *line, struct berth_error *error);
+// The same of texts: do_train, do_eval and do_predict.
+enum berth_status compat_classify_modes(struct compat_line *line, struct berth_error *error);
 // A checkpoint without a configuration beside it gets that of the model `name`, with its
 // vocabulary.
 void compat_geometry(struct compat_line *line, const char *flag, const char *name);

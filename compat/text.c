@@ -10,8 +10,7 @@
 
 enum { LINE_WIDTH = 100 };
 
-// --- commands
-// --------------------------------------------------------------------------------------
+// --- commands ------------------------------------------------------------------------------------
 
 static void put_word(struct buffer *text, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -76,8 +75,7 @@ void compat_put_commands(struct buffer *text, const struct compat_plan *plan) {
     }
 }
 
-// --- programs
-// --------------------------------------------------------------------------------------
+// --- programs ------------------------------------------------------------------------------------
 
 int compat_is_script(const char *word) {
     const size_t length = strlen(word);
@@ -121,8 +119,7 @@ void compat_put_programs(struct buffer *text) {
     put_scripts(text);
 }
 
-// --- flags
-// -----------------------------------------------------------------------------------------
+// --- flags ---------------------------------------------------------------------------------------
 
 static const char *value_word(const struct compat_flag *flag) {
     static const char *const words[] = {[COMPAT_VALUE] = " VALUE",

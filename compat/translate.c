@@ -176,8 +176,7 @@ static enum berth_status read_words(struct compat_line *line, size_t count,
     return BERTH_OK;
 }
 
-// --- what flags become
-// -----------------------------------------------------------------------------
+// --- what flags become ---------------------------------------------------------------------------
 
 // The value in Berth's words; NULL: it means that none is given.
 static const char *translate_value(struct compat_line *line, const struct compat_flag *flag,
@@ -285,8 +284,7 @@ static enum berth_status translate(struct compat_line *line, struct berth_error 
     return line->program->finish != NULL ? line->program->finish(line, error) : BERTH_OK;
 }
 
-// --- which program
-// ---------------------------------------------------------------------------------
+// --- which program -------------------------------------------------------------------------------
 
 // Of several programs of a name, the one whose flags these are.
 static enum berth_status choose(struct compat_plan *plan, const char *path, size_t count,
@@ -336,8 +334,7 @@ static enum berth_status choose(struct compat_plan *plan, const char *path, size
     return status;
 }
 
-// --- DeepSpeed's launcher
-// --------------------------------------------------------------------------
+// --- DeepSpeed's launcher ------------------------------------------------------------------------
 
 // `deepspeed --num_gpus 8 PROGRAM ...`: reads the launcher's flags. *used: the words before
 // PROGRAM.
@@ -368,8 +365,7 @@ static int is_launcher(const char *word) {
     return compat_find_programs(word, programs) == 1 && programs[0]->verb == NULL;
 }
 
-// --- the whole line
-// --------------------------------------------------------------------------------
+// --- the whole line ------------------------------------------------------------------------------
 
 static enum berth_status read_program(struct compat_plan *plan, size_t own_count, size_t count,
                                       const char *const *words, struct berth_error *error) {
