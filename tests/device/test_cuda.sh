@@ -62,10 +62,10 @@ everything() {
     refused answer --model model --question 'Where did Ada live?' --context 'Ada lived in Oslo.'
     refused show squad --model model --input squad.json --doc_stride 8 --max_query_length 12
     refused finetune classify --model model --task mrpc --data_dir . --output computed
-    refused predict classify --model model --task mrpc --data_dir . --split dev --output computed
+    refused predict classify --model model --task mrpc --data_dir . --split dev --output computed --allow_new_head
     refused embed --model model texts.txt
     refused pretrain --model model --input_dir "$shards" --train_batch_size 8 --output computed
-    refused evaluate pretrain --model model --input_dir "$shards" --output computed
+    refused evaluate pretrain --model model --input_dir "$shards" --output computed --allow_new_head
 }
 device=cuda
 reason="device cuda: opening: no NVIDIA driver is installed (error 35): install or update the GPU's driver"
