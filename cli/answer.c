@@ -133,13 +133,13 @@ static enum berth_status answer(struct cli_call *call, const char *context,
     const char *question = cli_value(call, "question");
     struct berth_answer answers[TOP_MAX];
     size_t count = 0;
-    struct berth_model *model;
+    struct berth_answerer *model;
     call->config.predict_batch_size = WINDOWS;
     if (!call->config.version_2_with_negative && cli_is_given(call, "null_score_diff_threshold")) {
         cli_note(call, "null_score_diff_threshold has no effect without version_2_with_negative");
     }
-    TRY(berth_model_open(&call->config, cli_log(call), &model, error));
-    enum berth_status status = berth_model_answer(model, question, context, answers,
+    TRY(berth_answerer_open(&call->config, cli_log(call), &model, error));
+    enum berth_status status = berth_answerer_answer(model, question, context, answers,
                                                   (size_t)cli_integer(call, "top"), &count, error);
     if (status == BERTH_OK && cli_flag(call, "json")) {
         status = print_json(question, answers, count, error);
@@ -147,7 +147,7 @@ static enum berth_status answer(struct cli_call *call, const char *context,
         print_people(call, context, answers, count);
     }
     berth_answers_free(answers, count);
-    berth_model_close(model);
+    berth_answerer_close(model);
     return status;
 }
 

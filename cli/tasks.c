@@ -82,7 +82,7 @@ static const char *training_follows(const struct berth_config *config) {
 
 static enum berth_status train(struct cli_call *call, struct berth_error *error) {
     struct berth_run_result result = {0};
-    return run_job(call, berth_train, training_follows(&call->config), &result, error);
+    return run_job(call, job_train, training_follows(&call->config), &result, error);
 }
 
 // Appends the time to the name of the result; `dated` holds the new one.
@@ -126,12 +126,12 @@ static const char nothing_written[] = "nothing will be written";
 
 static enum berth_status predict(struct cli_call *call, struct berth_error *error) {
     struct berth_run_result result = {0};
-    return run_job(call, berth_predict, nothing_written, &result, error);
+    return run_job(call, job_predict, nothing_written, &result, error);
 }
 
 static enum berth_status evaluate(struct cli_call *call, struct berth_error *error) {
     struct berth_run_result result = {0};
-    return run_job(call, berth_evaluate, nothing_written, &result, error);
+    return run_job(call, job_evaluate, nothing_written, &result, error);
 }
 
 static enum berth_status evaluate_and_predict(const char *task, const struct berth_config *config,
@@ -139,12 +139,12 @@ static enum berth_status evaluate_and_predict(const char *task, const struct ber
                                               struct berth_run_result *result,
                                               struct berth_error *error) {
     struct berth_config own = *config;
-    TRY(berth_evaluate(task, config, log, stop, result, error));
+    TRY(job_evaluate(task, config, log, stop, result, error));
     if (config->dry_run) {
         return BERTH_OK;
     }
     own.overwrite_output_dir = 1; // it contains what was just written
-    return berth_predict(task, &own, log, stop, NULL, error);
+    return job_predict(task, &own, log, stop, NULL, error);
 }
 
 // --do_eval scores the development set, --do_predict predicts; the default is the latter.
@@ -159,9 +159,9 @@ static enum berth_status predict_or_evaluate(struct cli_call *call, struct berth
         (!evaluates || config->do_predict > 0)) {
         return error_set(error, BERTH_USAGE, "option --predict_file is required to predict");
     }
-    job_function *job = !evaluates               ? berth_predict
+    job_function *job = !evaluates               ? job_predict
                         : config->do_predict > 0 ? evaluate_and_predict
-                                                 : berth_evaluate;
+                                                 : job_evaluate;
     struct berth_run_result result = {0};
     return run_job(call, job,
                    job == evaluate_and_predict ? "nothing more will be written" : nothing_written,

@@ -29,8 +29,9 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "model": {"core", "format"},
     "metrics": {"core", "text", "format", "data", "model"},
     "train": {"core", "text", "format", "data", "model", "metrics", "report"},
-    "serve": {"core", "format"},  # of the library only berth.h, and JSON
-    "api": {"core", "text", "format", "net", "data", "model", "metrics", "train", "report"},
+    "task": {"core", "text", "format", "data", "model", "metrics", "train"},
+    "serve": {"core", "format", "task"},
+    "api": {"core", "text", "format", "net", "data", "model", "metrics", "train", "task", "report"},
 }
 INNER = {  # inner room -> inner rooms of the same room that it may include besides itself
     "data/batches": set(),

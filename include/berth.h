@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public interface of libberth, BERT in C; the only installed header.
+ * libberth: BERT in C. One noun, a model; four verbs: open it, run it, train it, save it. What else
+ * the program `berth` does with files is a job with a name.
  *
- * Conventions
- * - Every fallible function returns an enum berth_status and, on failure, fills the struct
- *   berth_error unless it is NULL. The library never prints and never exits, with one exception: if
- *   the MPI that connects the processes of a job hangs, it says so on standard error and ends the
- *   process. It does not change the locale, the working directory or signal handlers. Its results
- *   depend on the directory alone: relative paths begin there, so it must not change in a call.
- * - What a job changes in its process: one of several processes of a host that may run on the same
- *   processors binds the calling thread to its part of them, for good (berth_config.threads or
- *   OMP_NUM_THREADS prevents it); under a limit of the address space, glibc's malloc gets a single
- *   arena.
- * - Strings are UTF-8 and NUL-terminated. Character offsets count Unicode code points.
- * - Handles are opaque. The caller closes a handle with the close function of the same noun;
- *   closing NULL does nothing.
- * - NULL for a required argument is BERTH_USAGE, and the error names the argument; a function
- *   without a status then does nothing, or returns 0, NaN or a silent log. `error`, `stop`, a
- *   callback's context and unwanted outputs may be NULL, as may anything whose comment says so.
- *   Handles, and arrays with their counts, are always required. A struct berth_config filled by
- *   hand with a value that berth_config_set would refuse is also BERTH_USAGE.
- * - Threads: an open model, classifier, tagger, encoder, filler or tokenizer is read-only, and any
- *   number of threads may share it: they process text concurrently. In the network, where a batch
- *   uses all threads of the config, their calls take turns after each batch, so a call with one
- *   text does not wait for the end of a call with many. Threads may also work concurrently on
- *   handles of their own. A struct berth_config, a reporter, and a handle that is being closed
- *   belong to one thread at a time.
- * - Threads that wait for each other in a computation first spin, with GCC's OpenMP for some
- *   milliseconds, which is slow where other programs need the processors. GOMP_SPINCOUNT=1000 in
- *   the environment, which OpenMP reads when it is loaded, prevents it; the program sets it.
- * - fork(): if no other thread is within the library, the child may use the parent's handles on the
- *   CPU and open its own. If the parent had used the library, it computes the same bits with one
- *   thread: OpenMP's are not copied. If only other code had used OpenMP, it would wait forever.
+ *     struct berth_error error;
+ *     struct berth_model *model = berth_open("squad-minilm", NULL, NULL, &error);
+ *     struct berth_text asked = {.text = "Where do I live?", .pair = "I live in Bern."};
+ *     struct berth_result *result = berth_run(model, "answer", &asked, 1, NULL, NULL, &error);
+ *     size_t count;
+ *     const struct berth_item *best = berth_result_items(result, 0, &count);
+ *     puts(count > 0 ? best->text : error.message);
+ *     berth_result_free(result);
+ *     berth_close(model);
+ *
+ * - What returns a pointer returns NULL on failure and fills *error. A NULL model or result may be
+ *   passed on: the function does nothing, leaves *error alone and returns NULL, 0, NaN or the
+ * status in *error. So a program may check once, at its end. A call that succeeds sets *error to
+ * BERTH_OK.
+ * - Texts are UTF-8, end with NUL and are borrowed for the call. What a model or a result gives out
+ *   belongs to it and lives as long. There is no other ownership, and nothing else to free.
+ * - Settings are an array "name", "value", ..., NULL, with the names and values of the command
+ * line: (const char *[]){"precision", "bf16", "threads", "4", NULL}. NULL: the defaults. An unknown
+ * name, a bad value, and a setting that the call has no use for are BERTH_USAGE.
+ * - Threads: a model never changes; any number of threads may run one, and each gets the bits that
+ * it would get alone. A result, an error and a watch belong to one thread at a time. Threads that
+ * wait for each other in a computation spin at first: GOMP_SPINCOUNT=1000 in the environment, which
+ *   OpenMP reads when it is loaded, keeps that short where other programs need the processors.
+ * - fork(): if no other thread is in the library, the child may use the parent's models on the CPU.
+ * - The library does not print, exit, or change the locale, the directory or signal handlers. Two
+ *   exceptions: if the MPI of a job of several processes hangs, it says so on standard error and
+ * ends the process; one of several processes of a host binds the calling thread to its processors.
+ * - Until 1.0 a new minor version may be incompatible. From then on 1.x adds functions, rows,
+ *   settings, facts, kinds of records, and members at the ends of structs that it gives out by
+ *   pointer; berth_error, _field, _text and _item stay as they are.
  */
 #ifndef BERTH_H
 #define BERTH_H
@@ -43,14 +44,10 @@
 extern "C" {
 #endif
 
-/* The version of this header. While the major number is 0, a new minor version may be incompatible;
- * from 1 on, only a new major version is. The soname follows: libberth.so.0.MINOR. */
+/* The version of this header. */
 #define BERTH_VERSION "0.1.0"
-#define BERTH_VERSION_MAJOR 0
-#define BERTH_VERSION_MINOR 1
-#define BERTH_VERSION_PATCH 0
-#define BERTH_VERSION_NUMBER                                                                       \
-    (BERTH_VERSION_MAJOR * 10000 + BERTH_VERSION_MINOR * 100 + BERTH_VERSION_PATCH)
+/* The version of the library that is running. */
+const char *berth_version(void);
 
 /* With BERTH_CHECK_STATUS defined, clang warns about every status that is ignored; the library
  * itself is compiled with it. */
@@ -72,1194 +69,205 @@ enum BERTH_MUST_BE_READ berth_status {
     BERTH_NO_MEMORY = 71,   /* out of memory; the program exits with 70 */
     BERTH_CANT_CREATE = 73, /* an output cannot be created */
     BERTH_IO = 74,          /* a read or write failed (disk full, ...) */
-    BERTH_INTERRUPTED = 75, /* stopped on request; training saved its state, to be resumed, unless
-                             *stop was 2 or skip_checkpoint is set */
+    BERTH_INTERRUPTED = 75, /* stopped on request */
     BERTH_CONFIG = 78       /* a configuration contradicts itself or the model */
 };
-
-struct berth_error {
-    enum berth_status status;
-    char message[1024];
-};
-
 /* A short name of a status: "bad data", "I/O error", ... */
 const char *berth_status_name(enum berth_status status);
 
-/* The version of the library that is running; BERTH_VERSION and BERTH_VERSION_NUMBER are those of
- * this header. */
-const char *berth_version(void);
-int berth_version_number(void);
-
-/* ---------------------------------------------------------------------------------------------
- * Settings. One struct serves every job; a job reads the fields it needs. A field, its command-line
- * flag (--max_seq_length or --max-seq-length) and its log key have the same name. Strings are
- * borrowed only for the duration of the call that receives the struct.
- *
- * New versions add fields at the end. `size` says how many of them a program knows, so a program
- * works unchanged with a newer library, where the fields that it does not know have their defaults.
- * With an older library, a field that this does not know and that is not 0 is BERTH_USAGE.
- */
-/* BERTH_PRECISION_AUTO, the default: fp32 for berth_encoder_open, berth_embed and
- * berth_filler_open, whose numbers are compared and stored; otherwise the faster precision of the
- * opened device, and the log says which one it is. */
-/* BERTH_INT8: only for inference on a CPU; everything but matrix products is in the device's faster
- * precision. */
-enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_INT8, BERTH_PRECISION_AUTO };
-
-struct berth_config {
-    size_t size;  /* bytes of this struct in the program; set by berth_config_init */
-    char **owned; /* the library's: copies of texts, of a struct made by berth_config_new */
-
-    /* files */
-    const char *model_name_or_path; /* model folder to start from */
-    const char *vocab_file;         /* overrides the model's vocab.txt; or, except in
-                                       berth_prepare, a folder, whose rules and added tokens then
-                                       apply */
-    int pre_layer_norm;             /* -1: either; 0 or 1: a new model has it, another is refused */
-    const char *train_file;
-    const char *validation_file;
-    const char *predict_file;
-    const char *output_dir;
-    const char *deepspeed_config;
-    int overwrite_output_dir; /* also replaces the file of a job that writes only one; training
-                                 first removes the checkpoints and scores of an earlier run */
-    int strict;               /* the checkpoint must hold exactly the model's tensors */
-
-    /* classification */
-    const char *task_name; /* "mrpc", ...; NULL: the user's own files */
-    const char *data_dir;  /* folder with the task's files */
-    const char *split;     /* the part to predict: "test", "dev" or "train" */
-    const char *language;  /* of XNLI; NULL: "zh" */
-    const char *text_column;
-    const char *text_pair_column; /* NULL: single texts */
-    const char *label_column;
-    /* "auto", "single_label_classification", "multi_label_classification" or "regression" */
-    const char *problem_type;
-    const char *class_weights;     /* "balanced", or a number for each class; NULL: 1 each */
-    double label_smoothing_factor; /* of training on classes; 0: none */
-
-    /* sentence embeddings: text_column, text_pair_column, label_column (the score) and these */
-    const char *negative_column; /* of the third texts; NULL: none */
-    const char *embedding_loss;  /* "auto", "cosine", "negatives" or "triplet" */
-    int64_t negatives_batch;     /* examples whose texts are each other's negatives; 0: those of a
-                                    micro-batch of per_device_train_batch_size, or of an update */
-    double similarity_scale;     /* factor of the cosines of negatives */
-    double triplet_margin;
-    const char *triplet_distance; /* "euclidean" or "cosine" */
-    const char *pooling;          /* "mean", ...; NULL: as the model's folder says, else "mean" */
-    int normalize; /* scale embeddings to length 1; -1: as the model's folder says, else 0 */
-
-    /* pre-training */
-    const char *input_dir; /* folder or pattern of shards, or one shard */
-    const char *eval_dir; /* held-out shards; NULL: files of input_dir with "test" in their names */
-    /* config.json for weights that have none beside them, instead of the one beside them, or of a
-     * new model, which starts from random weights; for this also "tiny", "minilm", "base", "large"
-     */
-    const char *config_file;
-    const char *recipe;      /* NULL: none; see `berth pretrain --help` */
-    int phase2;              /* start the second phase from a checkpoint of the first */
-    int64_t phase1_end_step; /* updates of the first phase; 0: as the checkpoint says */
-    int64_t resume_step;     /* >= 0: resume from checkpoint-<resume_step> in output_dir */
-    int64_t steps_this_run;  /* > 0: save and stop after this many updates */
-    int skip_checkpoint;     /* write no checkpoints, only the model at the end */
-    int64_t vocab_multiple;  /* round a new model's vocabulary size up to a multiple of this */
-    const char *initializer; /* "normal" or "truncated_normal": for a new model's weights */
-    int line_by_line;        /* masked words: a sequence for each line, not blocks */
-    int64_t validation_split_percentage; /* masked words: of train_file, without validation_file */
-
-    /* text and features */
-    int64_t max_seq_length; /* the default of 384 is reduced to the model's positions */
-    int64_t doc_stride;
-    int64_t max_query_length;
-    int do_lower_case; /* -1: as the model's files say, else 1 */
-    /* "true", "false" or "auto" (when text is lower-cased); NULL: as the model's files say */
-    const char *strip_accents;
-    int tokenize_chinese_chars; /* each ideograph is a word; -1: as the model's files say, else 1 */
-    const char *tokenizer;      /* "huggingface" or "google" */
-    int64_t max_word_length;    /* characters; 0: as the tokenizer's rules say, 100 or 200 */
-    int split_special;          /* -1: as the tokenizer's rules say; 0: keep [CLS], ... whole */
-    const char *features;       /* "google" (windows) or "keras" (context first, no windows) */
-    const char *keras_answers;  /* "first" or "all": which answers of a training question to use */
-    const char *keras_end;      /* "inclusive" or "exclusive": the end position of an answer */
-    const char *window_filter;  /* "none" or "words": which training windows to keep */
-    const char *cache_dir;      /* folder that caches SQuAD features; NULL: no cache */
-    int skip_cache;             /* neither read nor write cache_dir */
-    int overwrite_cache;        /* rebuild the features and replace them in cache_dir */
-    int version_2_with_negative;
-    int strict_answers;        /* refuse a file with an answer that is not at its answer_start */
-    int64_t max_train_samples; /* use only the first N examples; 0: all */
-    int64_t max_eval_samples;
-
-    /* data for pre-training */
-    int64_t max_predictions_per_seq; /* most masked positions of an instance; training uses the
-                                        first ones of each instance, up to this number */
-    int64_t dupe_factor;             /* passes over the documents, each with new masks */
-    double masked_lm_prob;           /* fraction of the tokens to predict; also of masked words */
-    double short_seq_prob;           /* fraction of the documents to cut into shorter instances */
-    int whole_word_mask;             /* mask all pieces of a word or none; also of masked words */
-    const char *rng;                 /* "fast", or "python": the generator of CPython's random */
-    int64_t shards;                  /* number of training shards */
-    int64_t test_shards;             /* number of test shards; -1: as many as training shards */
-    double fraction_test_set;        /* fraction of the sentences */
-    const char *stages;              /* a list from "text,shards,hdf5,pack"; NULL: all except
-                                        pack */
-    int pack;                        /* also run the stage pack */
-    const char *format;              /* "hdf5" or "tfrecord" */
-
-    /* training */
-    int64_t train_batch_size;            /* sequences per update over all processes */
-    int64_t per_device_train_batch_size; /* sequences per micro-batch; 0: derived */
-    int64_t gradient_accumulation_steps; /* micro-batches per update; 0: derived */
-    int gradient_checkpointing;          /* recompute activations instead of keeping them */
-    double num_train_epochs;
-    int64_t max_steps; /* > 0: stop after this many updates */
-    int64_t max_steps_per_epoch;
-    int dataloader_drop_last; /* leave out the incomplete update at the end of an epoch */
-    double learning_rate;
-    const char *lr_scaling; /* factor of learning_rate by the number K of processes: "none", "sqrt"
-                               (of K) or "linear" (K) */
-    double warmup_proportion;
-    int64_t warmup_steps; /* > 0: overrides warmup_proportion; 0: no warm-up if it was set by
-                             berth_config_set, and warmup_proportion was not */
-    const char *schedule; /* see `berth finetune squad --help all` */
-    double warmup_min_lr;
-    double lr_offset;  /* added to the learning rate of every update */
-    double decay_rate; /* of schedules EE and LE */
-    int64_t decay_step;
-    double cos_min_ratio;  /* of schedules warmup_cosine_...: final fraction of the rate */
-    int rewarmup;          /* on resume, restart the schedule */
-    const char *optimizer; /* see `berth finetune squad --help all` */
-    double weight_decay;   /* NaN: the optimizer's default */
-    double adam_beta1, adam_beta2;
-    double adam_epsilon; /* NaN: the optimizer's default */
-    int eps_inside_sqrt;
-    int bias_correction; /* -1: the optimizer's default */
-    int adam_w_mode;
-    const char *no_decay;        /* name of a list, or parts of parameter names; NULL: the
-                                    optimizer's default */
-    int64_t freeze_layers;       /* number of layers, the lowest first, that are not trained */
-    int freeze_embeddings;       /* do not train the embeddings and their layer norm */
-    double max_grad_norm;        /* 0: no clipping */
-    const char *clip_by;         /* "global", "tensor" or "both"; NULL: the optimizer's default */
-    double max_coeff, min_coeff; /* of lamb */
-    const char *loss_scale;      /* "none", "dynamic" (also "0"), "static" (init_loss_scale) or a
-                                    number */
-    const char *loss_scaler;     /* "zero" or "plain": rule of a dynamic loss scale */
-    double init_loss_scale, min_loss_scale;
-    int64_t loss_scale_window, hysteresis;
-    int consecutive_hysteresis;
-    double hidden_dropout_prob;          /* NaN: the value in the model's config.json */
-    double attention_probs_dropout_prob; /* NaN: the value in the model's config.json */
-    const char *loss_average;            /* "update" or "micro" */
-    int64_t seed;
-    enum berth_precision precision;
-    int do_eval;                       /* evaluate on validation_file, or on the development set
-                                          of task_name */
-    int evaluate_every_epoch;          /* evaluate after every epoch, not only after the last */
-    int64_t eval_steps;                /* > 0: also evaluate every eval_steps updates.
-                                          berth_config_set also takes a fraction of the
-                                          updates, such as "0.1", for this, save_steps and
-                                          logging_steps */
-    const char *eval_strategy;         /* "no", "epoch" or "steps"; NULL: decided by the two
-                                          fields above */
-    const char *metric_for_best_model; /* "f1", "loss", ...; NULL: the task's metric */
-    int greater_is_better;             /* whether larger is better; -1: decided by the metric's
-                                          name */
-    int64_t early_stopping_patience;   /* > 0: stop after this many evaluations without
-                                          improvement */
-    double early_stopping_threshold;   /* a smaller improvement counts as none */
-    int do_predict;                    /* classification: predict predict_file, or the test set
-                                          of task_name, after training; -1: if predict_file is
-                                          set */
-
-    /* checkpoints */
-    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch; -1: at
-                           the interval that loses the least time (--save_steps auto) */
-    double mean_time_to_failure; /* seconds, of the whole job, for save_steps -1 */
-    int async_save; /* write checkpoints while training continues, where memory allows */
-    int64_t save_total_limit;
-    const char *save_format;            /* formats of the result, separated by commas: "hf" (always
-                                           written), "torch" (pytorch_model.bin), "nvidia"
-                                           (ckpt_<step>.pt, also with every checkpoint),
-                                           "tensorflow" (model.ckpt-<step>) */
-    const char *save_strategy;          /* "no", "epoch", "steps" or "best"; NULL: decided by
-                                           save_steps */
-    int load_best_model_at_end;         /* the result is the best evaluated model, not the last
-                                           one */
-    const char *resume_from_checkpoint; /* NULL: start from the beginning; "auto": the newest
-                                           intact checkpoint; else the path of a checkpoint */
-    const char *on_save_error;          /* "stop" or "continue" */
-
-    /* prediction */
-    int64_t predict_batch_size;
-    int64_t n_best_size;
-    int64_t max_answer_length;
-    double null_score_diff_threshold;
-
-    /* machine */
-    const char *device;       /* "auto", "cpu", "cuda", "cuda:1", "hip", "emulated" */
-    int64_t threads;          /* 0: all that the process may use */
-    const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
-
-    /* ranks: the processes of a job */
-    const char *comm;        /* "openmpi", "mpich"; "self": none, refused in one of several that
-                                a launcher started; "auto": as the launcher says */
-    int64_t comm_timeout;    /* seconds to wait for another process; see start_timeout */
-    const char *workers;     /* "synchronous": they divide each update; "independent": each trains a
-                                model of its own */
-    int64_t zero_stage;      /* what they divide: 1 moments and master weights, 2 gradients too */
-    int64_t virtual_ranks;   /* parts of an update, added in a fixed order; 0: one for each rank */
-    const char *shard_order; /* of pre-training: "global", one stream; "rank", files by process */
-    const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
-                                            the precision */
-    int overlap_comm;                    /* 0: computing waits for every exchange */
-    int64_t reduce_bucket_size;    /* elements of gradients exchanged at a time, at most; 0: as
-                                      many as the memory for exchanges holds */
-    int64_t allgather_bucket_size; /* the same of weights */
-    int64_t replica_check_steps;   /* updates between comparisons of the processes' weights and
-                                      moments; 0: no checks of them at all */
-
-    /* reports */
-    int64_t logging_steps;
-    const char *log_format;   /* "plain", "deepspeed" or "dllogger" */
-    const char *json_summary; /* JSON lines file, in dllogger's form if log_format is "dllogger";
-                                 NULL: none */
-    const char *logging_dir;  /* folder for TensorBoard files; NULL: the one of the DeepSpeed
-                                 file, if any */
-    const char *logging_axis; /* x of its scalars: "samples" or "steps" */
-    double loss_plot_alpha;   /* weight of the previous mean in TensorBoard's train_ema_loss */
-    int wall_clock_breakdown;
-    int no_progress;
-    int quiet;
-    int dry_run;
-
-    uint64_t given[4]; /* bit set of the fields set by berth_config_set, which override a
-                          DeepSpeed file */
-
-    const char *report;   /* HTML file for the run's report; NULL: none */
-    int64_t report_every; /* seconds between updates of the report while the run goes on; 0: it is
-                             written at the end */
-
-    const char *spike_policy; /* "none", "warn", "skip" or "rollback": what to do with an update
-                                 whose loss or gradient norm is a spike */
-    double spike_factor;      /* a spike is above this many times the running mean */
-
-    const char *profile;        /* "a:b": record where the time of updates a to b goes; NULL: no */
-    const char *profile_output; /* file for that record, in the JSON of Chrome's tracing; NULL:
-                                   profile.json in output_dir */
-
-    const char *gpu_exchange; /* of ranks on GPUs: "nccl", "mpi"; "auto": NCCL where it can be */
-
-    int tf32; /* round the operands of fp32 products to TF32, on devices that do */
-
-    const char *steps_rule; /* what num_train_epochs means for the schedule: "run", "epochs" or
-                               "examples" */
-    int warmup_round_up;    /* the number of updates that warmup_proportion makes is rounded up */
-
-    const char *logging_strategy; /* "no", "epoch" or "steps": which updates to report besides the
-                                     last one */
-    int logging_first_step;       /* also report the first update */
-    int eval_on_start;            /* also evaluate before the first update */
-    double eval_delay;            /* no evaluation before this many epochs or, with eval_steps,
-                                     updates */
-
-    int64_t start_timeout; /* seconds until all processes of a job have come, from the call of the
-                              first job; then the process ends with BERTH_UNAVAILABLE. 0: none */
-    int allow_new_head;       /* inference: a head that the weights lack gets random values */
-    int align_to_words;       /* answers begin and end with words, not within one */
-    const char *answer_score; /* the probability of an answer: "probability", P(start) P(end) over
-                                 [CLS] and the context of its window; "softmax", over the
-                                 candidates, of the sums of both logits */
-    const char *pair_truncation;  /* "huggingface" or "google": which text of a pair that is cut
-                                     keeps the odd token; NULL: as the model's files say, else
-                                     "huggingface" */
-    int64_t doc_overlap; /* > 0: tokens that successive windows share, in place of doc_stride */
+struct berth_error {
+    enum berth_status status;
+    int64_t input; /* the text that it is about, from 0; -1: the whole call */
+    char message[1008];
 };
 
-/* Sets every field to its default; required before a struct is used. `size` is the struct's size in
- * the program. */
-void berth_config_init_size(struct berth_config *config, size_t size);
-static inline void berth_config_init(struct berth_config *config) {
-    berth_config_init_size(config, sizeof *config);
-}
-
-/* A struct with the defaults, for programs that set every field by its name, as those in other
- * languages do: they need not know the fields. NULL: out of memory. */
-struct berth_config *berth_config_new(void);
-void berth_config_free(struct berth_config *config);
-
-/* Sets a field by its name or one of its aliases ("learning_rate", "3e-5"). A struct made by
- * berth_config_new copies `value`; any other borrows it, and `value` must outlive it. An unknown
- * name is BERTH_USAGE; the error suggests the nearest known one.
- * Some jobs and recipes have defaults of their own for some fields. A field that was set by its
- * name keeps its value; one that was assigned keeps it if it differs from berth_config_init's. */
-enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,
-                                   struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * Reports. A job reports its progress as records of named fields; the caller decides what to do
- * with them. Calls of one job are never concurrent, but may come from any thread of the process:
- * the caller's, or one that the job started. The function may begin another job.
+/* --- records: what a call reports while it runs --------------------------------------------------
  */
+
+/* Ignore the kinds that you do not know. */
 enum berth_record_kind {
-    BERTH_RECORD_NOTE,     /* text for the user */
-    BERTH_RECORD_WARNING,  /* text for the user */
-    BERTH_RECORD_PLAN,     /* one part of the plan, before the job starts; text names the part */
-    BERTH_RECORD_STEP,     /* one update: step, epoch, loss, learning_rate, ... */
-    BERTH_RECORD_PROGRESS, /* done and total, or done_bytes and total_bytes; text names the phase */
-    BERTH_RECORD_EVAL,     /* exact_match, f1, ... */
-    BERTH_RECORD_SUMMARY,  /* the end of the run */
-    BERTH_RECORD_VALUES,   /* step, then one number for each of many parts; text names the
-                              quantity */
-    BERTH_RECORD_EVENT,    /* an event for other programs; text names it, fields describe it */
-    BERTH_RECORD_DETAIL /* one item of many, which only reports show: a range of lengths, a sample
-                           answer, a cell of the confusion matrix; text names the kind */
+    BERTH_NOTE,       /* text for the user */
+    BERTH_WARNING,    /* text for the user */
+    BERTH_PLAN,       /* one part of the plan, before a training starts; text names the part */
+    BERTH_STEP,       /* one update: step, epoch, loss, learning_rate, ... */
+    BERTH_PROGRESS,   /* done and total, or done_bytes and total_bytes; text names the phase */
+    BERTH_EVALUATION, /* exact_match, f1, ... */
+    BERTH_SUMMARY,    /* the end of a job */
+    BERTH_VALUES,     /* step, then one number for each of many parts; text names the quantity */
+    BERTH_EVENT,      /* an event for other programs; text names it, fields describe it */
+    BERTH_DETAIL      /* one item of many, which only reports show; text names the kind */
 };
-
 enum berth_field_type { BERTH_INTEGER, BERTH_REAL, BERTH_TEXT };
 
 struct berth_field {
     const char *key;
     enum berth_field_type type;
-    int64_t integer;
-    double real;
-    const char *text; /* NULL: there is none, as for a file that was not given */
+    int64_t integer;  /* of BERTH_INTEGER */
+    double real;      /* of BERTH_REAL */
+    const char *text; /* of BERTH_TEXT; NULL: there is none, as for a file that was not given */
 };
 
 struct berth_record {
     enum berth_record_kind kind;
-    const char *text; /* may be NULL */
+    const char *text; /* or NULL */
     const struct berth_field *fields;
     size_t field_count;
 };
+/* A field's number, or its text; NaN, NULL: the record has no such field. */
+double berth_record_number(const struct berth_record *record, const char *key);
+const char *berth_record_text(const struct berth_record *record, const char *key);
 
-struct berth_log {
-    void (*write)(void *context, const struct berth_record *record);
-    void *context;
-};
-
-/* A reporter writes records to `file_descriptor` for people (a progress bar on a terminal,
- * otherwise plain or DeepSpeed-like lines), to config->json_summary as JSON lines, and to
- * config->logging_dir as TensorBoard scalars. BERTH_CANT_CREATE if json_summary is a file of
- * another kind, or the log of a run. */
-struct berth_reporter;
-enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
-                                      struct berth_reporter **reporter, struct berth_error *error);
-struct berth_log berth_reporter_log(struct berth_reporter *reporter);
-/* A failed write does not stop the job. Returns BERTH_IO if a line could not be written to standard
- * output (file_descriptor 1, or json_summary "-"), unless the reader of the pipe had closed it. */
-enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
-                                       struct berth_error *error);
-void berth_reporter_close(struct berth_reporter *reporter);
-
-/* A training job writes its records to OUTPUT_DIR/log.jsonl, in the form of json_summary; a resumed
- * one appends. The functions below show such logs. `paths` are output folders, logs,
- * trainer_state.json of Hugging Face's Trainer, and files with what `berth bench --json` printed;
- * several are shown in the same charts. Incomplete lines, as a running or killed job leaves them,
- * are skipped. A path without a log is BERTH_NO_INPUT, one without a record BERTH_BAD_DATA.
- *
- * Writes a self-contained HTML page to `file`, or to standard output ("-"). BERTH_CANT_CREATE if
- * that is a file, not empty, that is no such page. */
-enum berth_status berth_report(const char *const *paths, size_t count, const char *file,
-                               struct berth_error *error);
-
-struct berth_plot_style {
-    const char *series; /* names separated by commas ("loss,learning_rate,f1"); NULL: the loss and
-                           the metric of evaluations */
-    int columns;        /* of the terminal, at least 60 */
-    int rows;           /* of each chart, at least 4 */
-    int colour;         /* whether escape sequences may tell runs apart */
-};
-/* Draws the series with braille characters, in UTF-8. Free *text with berth_string_free. An unknown
- * series is BERTH_USAGE; the error lists the known ones. */
-enum berth_status berth_plot(const char *const *paths, size_t count,
-                             const struct berth_plot_style *style, char **text,
-                             struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * Jobs. `stop` may be NULL. *stop is one of enum berth_stop; a signal handler may set it, and so
- * may the log's function. It is read once per update and after every STEP and EVAL record, so that
- * a rule that such a record fulfils prevents the next update. Of several requests, also of other
- * processes, BERTH_STOP_AT_ONCE counts first, then BERTH_STOP_AND_SAVE.
- * Prediction and evaluation go on to their end with BERTH_STOP_FINISH. Other jobs stop alike for
- * every value but 0.
- */
-enum berth_stop {
-    BERTH_STOP_NONE = 0,
-    BERTH_STOP_AND_SAVE = 1, /* save the state and stop: BERTH_INTERRUPTED */
-    BERTH_STOP_AT_ONCE = 2,  /* stop without saving: BERTH_INTERRUPTED */
-    BERTH_STOP_FINISH = 3 /* end as if max_steps had been reached: the last report, evaluation and
-                             checkpoint as the settings say, the model is written, BERTH_OK. Of
-                             an independent worker, only its own training ends, perhaps some
-                             updates later */
-};
-#define BERTH_METRICS_MAX 12
-
-struct berth_metric {
-    char name[48]; /* "accuracy", ...; SQuAD 1.1: "exact_match" and "f1" in percent; SQuAD 2.0:
-                      the official script's ("exact", "f1", "HasAns_f1", "best_f1_thresh", ...) */
-    double value;
-};
-
-struct berth_run_result {
-    int64_t steps;
-    double final_loss;
-    struct berth_metric metrics[BERTH_METRICS_MAX]; /* of the last evaluation */
-    size_t metric_count;                            /* 0: no evaluation took place */
-    double eval_loss;                               /* NaN without an evaluation, and for SQuAD */
-    double samples_per_second;
-    double tokens_per_second;
-    double mfu;      /* model FLOPs utilisation: required FLOPs over the measured peak; NaN if the
-                        peak was not measured */
-    int64_t workers; /* number of independent workers; 0: none. All other fields are then those
-                        of the best one */
-    int64_t best_worker; /* its rank; -1: none was evaluated */
-    int64_t best_seed;
-};
-
-/* The jobs of a task. An unknown task name is BERTH_USAGE; the error lists the known ones.
- *
- * "squad": question answering. Training reads train_file, evaluation validation_file, prediction
- * predict_file. Evaluation and prediction write predictions.json, nbest_predictions.json and, for
- * version 2, null_odds.json.
- *
- * "classify": classification and regression of single texts or pairs, either the tasks of GLUE and
- * XNLI by name (task_name, data_dir) or the user's own files (text_column, ...). Training and
- * evaluation write eval_results.txt and eval_results.json; prediction, and training with
- * do_predict, write test_results.tsv, predict_results_TASK.txt and predict_results.json.
- *
- * "tokens": a class for each word of sentences (CoNLL's columns or JSON lines). Training and
- * evaluation write eval_results.txt and eval_results.json; prediction, and training with
- * do_predict, write predictions.txt and predict_results.json.
- *
- * "embed": sentence embeddings. Training reads pairs, pairs with a score or triplets (train_file),
- * evaluation the same kinds of data (validation_file, else predict_file). The result is a folder of
- * sentence-transformers, which berth_encoder_open opens. Evaluation writes eval_results.txt and
- * eval_results.json. There is nothing to predict.
- *
- * "pretrain": masked words and next-sentence prediction, on the shards of input_dir. The model
- * starts from random weights (config_file, vocab_file), from another model (model_name_or_path), or
- * from a checkpoint. It is written with its pre-training head, and the other tasks can start from
- * it. Evaluation and prediction score held-out shards: those of eval_dir, else those of input_dir
- * with "test" in their names. They write eval_results.txt.
- *
- * "mlm": masked words on one's own text, the lines of train_file (text, or text_column of a table).
- * Masks are drawn for each epoch. The model starts as in "pretrain", and is written as
- * Hugging Face's BertForMaskedLM. Evaluation scores validation_file (training
- * without one: the first lines of train_file) with masks that are the same in every evaluation, and
- * writes eval_results.txt.
- *
- * Training writes the model, its checkpoints and the files of evaluation to output_dir.
- *
- * Processes that a launcher started together (mpirun, srun) all call the function and divide its
- * work; the first one reports and writes. With workers "independent" each of them trains a model of
- * its own in output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the
- * files of the best one, and workers.json. A worker that fails leaves the others alone; its status
- * is returned to all after the best of the others was published.
- *
- * After a failure *result holds what was reached before it, or else 0 and NaN. */
-enum berth_status berth_train(const char *task, const struct berth_config *config,
-                              struct berth_log log, const volatile int *stop,
-                              struct berth_run_result *result, struct berth_error *error);
-/* Predicts the prediction set with the model of model_name_or_path, and scores it if it has
- * labels. */
-enum berth_status berth_predict(const char *task, const struct berth_config *config,
-                                struct berth_log log, const volatile int *stop,
-                                struct berth_run_result *result, struct berth_error *error);
-/* Scores the model of model_name_or_path on the evaluation set, as training does at its end. */
-enum berth_status berth_evaluate(const char *task, const struct berth_config *config,
-                                 struct berth_log log, const volatile int *stop,
-                                 struct berth_run_result *result, struct berth_error *error);
-
-/* The value of the metric `name`; NaN if the result has no such metric. */
-double berth_run_metric(const struct berth_run_result *result, const char *name);
-
-/* How tags of words are scored. Columns as those of berth_config; "0" is not allowed. */
-struct berth_tag_scoring {
-    const char *text_column, *label_column;
-    const char *scheme; /* NULL: tags are read as conlleval does, seqeval's default; "IOB1", "IOB2",
-                           "IOE1", "IOE2", "IOBES" or "BILOU": as seqeval's mode "strict" */
-};
-
-/* Scores predictions.txt, a line of tags for each sentence, as seqeval does. *json is one JSON
- * object: precision, recall, f1, accuracy, and the first three of each type of entities; free it
- * with berth_string_free. BERTH_BAD_DATA if the sentences are not those of the data set. */
-enum berth_status berth_evaluate_tokens(const char *dataset_path, const char *predictions_path,
-                                        const struct berth_tag_scoring *scoring, char **json,
-                                        struct berth_error *error);
-
-/* Evaluates a file of predictions as the official SQuAD script does. *json is one JSON object; free
- * it with berth_string_free. The script is that of version 2 if null_odds_path is given or the data
- * set is of version 2. BERTH_BAD_DATA if none of the predictions belongs to the data set, or it has
- * no answers. */
-enum berth_status berth_evaluate_squad(const char *dataset_path, const char *predictions_path,
-                                       const char *null_odds_path, double null_threshold,
-                                       struct berth_log log, char **json,
-                                       struct berth_error *error);
-
-void berth_string_free(char *text);
-
-/* ---------------------------------------------------------------------------------------------
- * A model in memory that answers questions.
- */
-struct berth_model;
-
-/* Opens config->model_name_or_path for inference (precision, device, threads, vocab_file, ...). Any
- * number of threads may share a model. This and the functions below that open a model for a task:
- * BERTH_CONFIG if the weights lack the task's head, unless config->allow_new_head is set. */
-enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
-                                   struct berth_model **model, struct berth_error *error);
-void berth_model_close(struct berth_model *model);
-
-struct berth_answer {
-    char *text;         /* characters [start, end) of the context; "" for "no answer" */
-    double probability; /* as config->answer_score says */
-    double start_logit, end_logit;
-    int64_t start, end; /* characters of the context, end exclusive; -1 for "no answer" */
-};
-
-/* The maximum number of tokens in an input of the model, special tokens included:
- * config->max_seq_length as adjusted to the model. */
-int64_t berth_model_max_length(const struct berth_model *model);
-
-/* Answers a question from a context. Fills answers[0 .. *count), best first, at most `capacity` of
- * them; free them with berth_answers_free. They are the best of all spans of the context that
- * max_answer_length allows; the candidates are n_best_size, or `capacity` if that is more. They
- * begin and end with words unless config->align_to_words is 0. With version_2_with_negative,
- * null_score_diff_threshold decides whether the first is "no answer". A question without words is
- * BERTH_USAGE, a context without words BERTH_BAD_DATA. */
-enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
-                                     const char *context, struct berth_answer *answers,
-                                     size_t capacity, size_t *count, struct berth_error *error);
-void berth_answers_free(struct berth_answer *answers, size_t count);
-
-/* Where an answer may begin and end. */
-enum berth_alignment {
-    BERTH_ALIGN_USUAL, /* as config->align_to_words says */
-    BERTH_ALIGN_WORDS, /* at words, as transformers' pipeline aligns answers */
-    BERTH_ALIGN_TOKENS /* at tokens, also within a word */
-};
-
-struct berth_question {
-    const char *question, *context;
-    size_t capacity;           /* the most answers to return */
-    int64_t max_answer_length; /* tokens; 0: as the model was opened */
-    int with_no_answer;        /* whether "no answer" is a candidate (version_2_with_negative); -1:
-                                  as the model was opened */
-    int whole_words;           /* enum berth_alignment */
-};
-
-/* The answers to one question of several. */
-struct berth_answers {
-    struct berth_error error;     /* status BERTH_OK, or why this question has no answers */
-    struct berth_answer *answers; /* [count], best first; NULL: none */
-    size_t count;
-    int64_t tokens; /* that the model read, special tokens included, in all windows */
-};
-
-/* Answers questions[count], each from its own context. The windows of all of them are packed into
- * batches by their tokens, without padding: predict_batch_size * max_seq_length tokens, at most
- * 8,192, pass through the network at a time. Every question gets the same answers, to the last bit,
- * as alone. Fills answers[count] (whose contents need not be initialised); free them with
- * berth_answer_lists_free. A question that cannot be answered has its own error, as of
- * berth_model_answer, and does not affect the others. A status other than BERTH_OK concerns the
- * whole call, and no question has answers. */
-enum berth_status berth_model_answer_many(const struct berth_model *model,
-                                          const struct berth_question *questions, size_t count,
-                                          struct berth_answers *answers, struct berth_error *error);
-/* Frees the answers of each of lists[count]; the array itself is the caller's. */
-void berth_answer_lists_free(struct berth_answers *lists, size_t count);
-
-/* One question of a data set with the model's answer. Strings are valid until the callback
+/* What a call shall do. A signal handler or another thread sets an atomic variable that `see`
  * returns. */
-struct berth_sample {
-    int64_t index;
-    const char *title, *question, *context, *reference;
-    struct berth_answer answer;
-    double exact_match, f1;
+enum berth_wish {
+    BERTH_CONTINUE,
+    BERTH_FINISH,  /* training: that was the last update; the call succeeds with this model */
+    BERTH_SUSPEND, /* training: save a checkpoint to resume from, then BERTH_INTERRUPTED */
+    BERTH_CANCEL   /* BERTH_INTERRUPTED, as soon as possible */
 };
-
-/* Which samples: `count` of them from index `first` on, or, with `random`, `count` distinct ones
- * drawn with config->seed, in ascending order. */
-struct berth_selection {
-    int64_t first, count;
-    int random; /* ignores `first` */
-};
-
-/* Answers questions of config->predict_file and passes each to `visit`, which returns 0 to
- * continue. BERTH_USAGE if no sample has the index `first`; if fewer than `count` samples exist,
- * all of them are visited. */
-enum berth_status berth_show_squad(const struct berth_config *config,
-                                   struct berth_selection samples, struct berth_log log,
-                                   int (*visit)(void *context, const struct berth_sample *sample),
-                                   void *context, struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * Texts and pairs of texts, as the classifier, the encoder and the tokenizer take them: many in one
- * call, packed into batches by their tokens, without padding. Every text gets the same numbers, to
- * the last bit, as alone.
- */
-struct berth_text {
-    const char *text;
-    const char *pair; /* the second text; NULL: none */
-};
-
-/* The outcome of one text of several. A text that failed does not affect the others. */
-struct berth_text_status {
-    struct berth_error error; /* status BERTH_OK, or why this text has no result: BERTH_USAGE (text
-                                 is NULL, or pair is not and the model has one token type),
-                                 BERTH_FAILURE (a number of the result is not finite) */
-    int64_t tokens;           /* that the model read, special tokens included */
-    int truncated;            /* tokens beyond max_seq_length were left out */
-};
-
-/* ---------------------------------------------------------------------------------------------
- * A model in memory that classifies.
- */
-struct berth_classifier;
-
-enum berth_problem { BERTH_SINGLE_LABEL, BERTH_MULTI_LABEL, BERTH_REGRESSION };
-
-/* What the numbers of a text mean. */
-struct berth_classes {
-    enum berth_problem problem;
-    size_t count;             /* 1 for a regression */
-    const char *const *names; /* [count], borrowed from the classifier */
-};
-
-/* How a text's logits become its scores. */
-enum berth_score {
-    BERTH_SCORE_USUAL, /* softmax for a single label, sigmoid for several, none for a regression,
-                          but sigmoid where one label has no problem_type: as in transformers */
-    BERTH_SCORE_NONE,  /* the logits themselves */
-    BERTH_SCORE_SIGMOID,
-    BERTH_SCORE_SOFTMAX
-};
-
-/* Opens config->model_name_or_path, a model that the task "classify" or another program has trained
- * (max_seq_length, predict_batch_size, precision, device, threads, ...). A regression to several
- * numbers is BERTH_CONFIG. Unless max_seq_length was set, the maximum length is that of
- * berth_encoder_open. Any number of threads may share a classifier. */
-enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
-                                        struct berth_classifier **classifier,
-                                        struct berth_error *error);
-void berth_classifier_close(struct berth_classifier *classifier);
-struct berth_classes berth_classifier_classes(const struct berth_classifier *classifier);
-/* As berth_model_max_length. */
-int64_t berth_classifier_max_length(const struct berth_classifier *classifier);
-/* Fills scores[count][classes.count] and statuses[count] for texts[count]; the scores of a text
- * that failed are 0. Longer texts are truncated to the maximum length. A status other than BERTH_OK
- * concerns the whole call. An unknown `score` is BERTH_USAGE. */
-enum berth_status berth_classifier_classify(const struct berth_classifier *classifier,
-                                            const struct berth_text *texts, size_t count,
-                                            enum berth_score score, float *scores,
-                                            struct berth_text_status *statuses,
-                                            struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * A model in memory that gives each word of a text a label, such as the tags of named entities.
- */
-struct berth_tagger;
-
-/* Opens config->model_name_or_path, a model that the task "tokens" or another program has trained
- * (max_seq_length, doc_stride, predict_batch_size, precision, device, threads, ...). Any number of
- * threads may share a tagger. */
-enum berth_status berth_tagger_open(const struct berth_config *config, struct berth_log log,
-                                    struct berth_tagger **tagger, struct berth_error *error);
-void berth_tagger_close(struct berth_tagger *tagger);
-
-/* A run of letters and digits, or one punctuation mark. */
-struct berth_tagged_word {
-    int64_t start, end; /* characters of the text, end exclusive */
-    const char *label;  /* borrowed from the tagger */
-    double score;       /* probability: the softmax over the labels */
-};
-
-/* Words that the labels join: "B-LOC", "I-LOC" become one "LOC". The letters are those of IOBES and
- * BILOU; a label without a letter and a hyphen is a type as it is, and neighbours with the same one
- * are one entity. */
-struct berth_entity {
-    int64_t start, end;
-    const char *type; /* borrowed from the tagger */
-    double score;     /* mean of the words' */
-};
-
-struct berth_tags {
-    struct berth_tagged_word *words; /* [word_count] in the order of the text */
-    size_t word_count;
-    struct berth_entity *entities; /* [entity_count] */
-    size_t entity_count;
-};
-
-/* Labels the words of a text of any length: a long one is read in overlapping windows. Free *tags
- * with berth_tags_done. A text without words has no tags. */
-enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
-                            struct berth_tags *tags, struct berth_error *error);
-/* The same for each of texts[count], whose windows run together. Fills tags[count] and
- * statuses[count]; a text that failed has no tags, and statuses[i].tokens counts a token once for
- * each window that has it. A status other than BERTH_OK concerns the whole call, and no text has
- * tags. */
-enum berth_status berth_tag_many(const struct berth_tagger *tagger, const char *const *texts,
-                                 size_t count, struct berth_tags *tags,
-                                 struct berth_text_status *statuses, struct berth_error *error);
-void berth_tags_done(struct berth_tags *tags);
-/* As berth_model_max_length. */
-int64_t berth_tagger_max_length(const struct berth_tagger *tagger);
-
-/* ---------------------------------------------------------------------------------------------
- * Text embeddings, from the checkpoint of any encoder.
- */
-struct berth_encoder;
-
-enum berth_pooling {
-    BERTH_POOL_MEAN,             /* mean of the last layer's rows, including [CLS] and [SEP] */
-    BERTH_POOL_CLS,              /* the row of [CLS] */
-    BERTH_POOL_MAX,              /* maximum of each column */
-    BERTH_POOL_MEAN_SQRT_LENGTH, /* sum of the rows, divided by the square root of their number */
-    BERTH_POOL_WEIGHTED_MEAN,    /* mean of the rows, with weight i for row i (from 1) */
-    BERTH_POOL_LAST              /* the last row, which is that of [SEP] */
-};
-
-/* How the rows of a text become one embedding. */
-struct berth_embedding {
-    enum berth_pooling pooling;
-    int normalize; /* scale to length 1 */
-};
-
-/* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share an encoder. Unless max_seq_length was set, the maximum length is the
- * tokenizer's model_max_length or the model's positions, whichever is less. A sentence-transformers
- * folder (modules.json) may say another one, and the prompt put before each text; a module other
- * than Transformer, Pooling and Normalize is BERTH_CONFIG. */
-enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
-                                     struct berth_encoder **encoder, struct berth_error *error);
-void berth_encoder_close(struct berth_encoder *encoder);
-/* The embedding that the config's pooling and normalize specify and, where they are not set, the
- * model's folder: that of its modules for sentence-transformers, otherwise the mean scaled to
- * length 1. */
-struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder);
-/* The number of elements of one embedding. */
-size_t berth_encoder_size(const struct berth_encoder *encoder);
-/* As berth_model_max_length. */
-int64_t berth_encoder_max_length(const struct berth_encoder *encoder);
-/* Fills embeddings[count][berth_encoder_size], one row for each of texts[count]. Texts are
- * truncated to max_seq_length tokens. An unknown pooling is BERTH_USAGE, an embedding with
- * a number that is not finite BERTH_FAILURE. */
-enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
-                                      size_t count, struct berth_embedding how, float *embeddings,
-                                      struct berth_error *error);
-/* The same, with statuses[count]; the embedding of a text that failed is 0. A status other than
- * BERTH_OK concerns the whole call. */
-enum berth_status berth_encoder_embed_many(const struct berth_encoder *encoder,
-                                           const struct berth_text *texts, size_t count,
-                                           struct berth_embedding how, float *embeddings,
-                                           struct berth_text_status *statuses,
-                                           struct berth_error *error);
-
-/* The last layer's output for one text. */
-struct berth_hidden_states {
-    struct berth_text_status status;
-    float *rows; /* [status.tokens][berth_encoder_size], of [CLS], the text's tokens, [SEP], ...;
-                    NULL: the text failed */
-};
-/* Fills states[count] (whose contents need not be initialised) for texts[count], which get no
- * prompt; free them with berth_hidden_states_free. A status other than BERTH_OK concerns the whole
- * call, and no text has rows. */
-enum berth_status berth_encoder_hidden_states(const struct berth_encoder *encoder,
-                                              const struct berth_text *texts, size_t count,
-                                              struct berth_hidden_states *states,
-                                              struct berth_error *error);
-/* Frees the rows of each of states[count]; the array itself is the caller's. */
-void berth_hidden_states_free(struct berth_hidden_states *states, size_t count);
-
-/* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
- * ends the job. */
-struct berth_embed_job {
-    int pooling;   /* enum berth_pooling; -1: as berth_encoder_usual */
-    int normalize; /* 0, 1; -1: the same */
-    /* Provides texts[count], valid until the job ends. */
-    enum berth_status (*read)(void *context, const char *const **texts, size_t *count,
-                              struct berth_error *error);
-    /* Called once before the first embedding: berth_encoder_usual, and the number of elements of
-     * each embedding. */
-    enum berth_status (*begin)(void *context, struct berth_embedding usual, size_t size,
-                               struct berth_error *error);
-    /* Receives embeddings[count][size], in the order of the texts. */
-    enum berth_status (*put)(void *context, const float *embeddings, size_t count,
-                             struct berth_error *error);
-    /* Called after the last one. */
-    enum berth_status (*end)(void *context, struct berth_error *error);
+/* `see` gets every record of a call, the progress after every batch among them; calls of it are
+ * never concurrent, but may come from a thread of the library. Its answer is followed after the
+ * record. */
+struct berth_watch {
+    enum berth_wish (*see)(void *context, const struct berth_record *record);
     void *context;
-    const volatile int *stop; /* 1, in any of the processes: the job ends with BERTH_INTERRUPTED,
-                                 and `end` is not called; NULL: it is never asked to */
 };
 
-/* Embeds the texts of a job. The processes that were started together all call it and divide the
- * texts; only the first one's functions are called. The log says how many texts were truncated. */
-enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
-                              const struct berth_embed_job *job, struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * Masked words, from a checkpoint with a head that predicts them (BertForMaskedLM,
- * BertForPreTraining).
+/* --- models --------------------------------------------------------------------------------------
  */
-struct berth_filler;
 
-/* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share a filler. BERTH_BAD_DATA: the vocabulary has no [MASK]. */
-enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
-                                    struct berth_filler **filler, struct berth_error *error);
-void berth_filler_close(struct berth_filler *filler);
+struct berth_model;
+/* Opens a folder, a file of weights or the name of a fetched model, in any format that Berth reads.
+ * Settings: device, precision, threads, max_seq_length, ... (the "open" ones of berth_option_at),
+ * and weights "false": only shapes and tokens. BERTH_CONFIG: an architecture that Berth does not
+ * have. */
+struct berth_model *berth_open(const char *path, const char *const *settings,
+                               const struct berth_watch *watch, struct berth_error *error);
+void berth_close(struct berth_model *model);
 
-/* One word for a [MASK]. */
-struct berth_word {
-    double score; /* probability: the softmax over the vocabulary */
-    int32_t token;
-    const char *token_str; /* the vocabulary's piece ("##ing"), "" for a row of the model that the
-                              vocabulary does not name; borrowed from the filler */
-    char *sequence; /* the text's tokens with this word, as Hugging Face's pipeline decodes them:
-                       without special tokens if the text has one [MASK] */
-};
-
-/* The words for the masks of a text. */
-struct berth_filled {
-    size_t masks;             /* number of [MASK] tokens */
-    size_t top_k;             /* words for each */
-    struct berth_word *words; /* [masks][top_k], best first; of equal ones the lowest token */
-};
-
-/* Finds the top_k best words (at least 1; at most as many as the vocabulary has) for each [MASK] of
- * each of texts[count], for each mask by itself. Fills filled[count]; free it with
- * berth_filled_free. A text without [MASK] in its first max_seq_length tokens is BERTH_BAD_DATA,
- * which names the text. */
-enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
-                             size_t count, size_t top_k, struct berth_filled *filled,
+/* Writes a folder that appears complete or not at all; `format` (NULL: "hf") is one of hf, torch,
+ * tensorflow, nvidia, deepspeed, trainer, onnx, gguf, int8. So conversion is opening and saving.
+ * Settings: those of `berth convert`. An output that is not empty is BERTH_CANT_CREATE. */
+enum berth_status berth_save(const struct berth_model *model, const char *path, const char *format,
+                             const char *const *settings, const struct berth_watch *watch,
                              struct berth_error *error);
-/* The same with statuses[count]: a text without [MASK] fails alone, and has no words. A status
- * other than BERTH_OK concerns the whole call. */
-enum berth_status berth_fill_many(const struct berth_filler *filler, const char *const *texts,
-                                  size_t count, size_t top_k, struct berth_filled *filled,
-                                  struct berth_text_status *statuses, struct berth_error *error);
-void berth_filled_free(struct berth_filled *filled, size_t count);
-/* As berth_model_max_length. */
-int64_t berth_filler_max_length(const struct berth_filler *filler);
 
-/* ---------------------------------------------------------------------------------------------
- * Tokens.
- */
-struct berth_tokenizer;
+/* Facts: texts "path", "task" (the one that the files name), "tasks" (those that it has heads for),
+ * "architecture", "config" (JSON); numbers "dimensions", "max_length", "labels", "tensors",
+ * "parameters", and of a model that was just trained "steps", "loss" and the scores of its last
+ * evaluation. NULL, NaN: no such fact. */
+const char *berth_model_text(const struct berth_model *model, const char *fact);
+double berth_model_number(const struct berth_model *model, const char *fact);
+/* The names of the classes or tags, in order; NULL: no more. */
+const char *berth_model_label(const struct berth_model *model, size_t index);
 
-struct berth_token {
-    const char *piece; /* borrowed from the tokenizer */
-    int32_t id;
-    int64_t start, end; /* characters of the text, end exclusive */
-};
-
-/* Opens the tokenizer of config->vocab_file or config->model_name_or_path. */
-enum berth_status berth_tokenizer_open(const struct berth_config *config,
-                                       struct berth_tokenizer **tokenizer,
-                                       struct berth_error *error);
-void berth_tokenizer_close(struct berth_tokenizer *tokenizer);
-/* Tokenizes text[length]. *tokens has *count entries; free it with berth_tokens_free. *ill_formed
- * (may be NULL) is the number of ill-formed UTF-8 sequences. */
-enum berth_status berth_tokenizer_encode(const struct berth_tokenizer *tokenizer, const char *text,
-                                         size_t length, struct berth_token **tokens, size_t *count,
-                                         size_t *ill_formed, struct berth_error *error);
-void berth_tokens_free(struct berth_token *tokens);
-
-/* A token of a model's input. */
-struct berth_input_token {
-    struct berth_token token; /* start and end count in the token's own text; -1 for special ones */
-    int type;                 /* 0; 1 for the second text and the [SEP] after it */
-};
-/* Makes a model's input of a text, [CLS] a [SEP], or a pair, [CLS] a [SEP] b [SEP]. If it exceeds
- * `max_length` tokens (4 or more), the longer of two texts loses its last token until it fits;
- * *truncated (may be NULL) is then 1, otherwise 0. *tokens has *count entries; free it with
- * berth_input_tokens_free. */
-enum berth_status berth_tokenizer_encode_pair(const struct berth_tokenizer *tokenizer,
-                                              const struct berth_text *text, size_t max_length,
-                                              struct berth_input_token **tokens, size_t *count,
-                                              int *truncated, struct berth_error *error);
-void berth_input_tokens_free(struct berth_input_token *tokens);
-
-/* ---------------------------------------------------------------------------------------------
- * Checkpoints.
- */
-struct berth_tensor_info {
+struct berth_tensor {
     const char *name, *dtype;
     int64_t shape[8];
-    int rank;
-    uint64_t bytes;
+    size_t rank, bytes;
+};
+/* The tensors of the model's files; NULL: no more, or the files cannot be read. */
+const struct berth_tensor *berth_model_tensor(const struct berth_model *model, size_t index);
+
+/* --- running -------------------------------------------------------------------------------------
+ */
+
+struct berth_text {
+    const char *text, *pair; /* the task's row says what they are; pair NULL: none */
+    const char *label; /* a class, a number, tags of words with blanks between them, an answer ("":
+                          there is none), a teacher's scores; NULL: unknown */
+    int64_t start;     /* of an answer: its byte in the pair; 0: where it is first */
+    const char *const *more; /* [more_count] further right answers, or texts unlike the first
+                                (negatives of training embeddings) */
+    size_t more_count;
+    const void *reserved[2]; /* NULL */
 };
 
-/* Calls `tensor` for every tensor of a model folder, checkpoint or file, then sets *config_json to
- * the text of the folder's config.json (NULL if there is none); free it with berth_string_free.
- * `tensor` may be NULL: the weights in a folder are then not read. */
-enum berth_status berth_inspect(const char *path,
-                                void (*tensor)(void *context, const struct berth_tensor_info *info),
-                                void *context, char **config_json, struct berth_error *error);
+struct berth_result;
+/* Runs a task, a row of berth_task_at; NULL: the model's own. A model without its head is
+ * BERTH_CONFIG. Texts are packed into batches without padding, and each has the result that it
+ * would have alone. A text that fails has no items, zeros as rows and an outcome; the result is
+ * then not NULL, and *error is about the first such text. */
+struct berth_result *berth_run(const struct berth_model *model, const char *task,
+                               const struct berth_text *texts, size_t count,
+                               const char *const *settings, const struct berth_watch *watch,
+                               struct berth_error *error);
+void berth_result_free(struct berth_result *result);
 
-/* The contents of files of pre-training instances, packed or not. */
-struct berth_data_info {
-    int64_t files; /* 0: the path holds no such data */
-    int64_t rows;
-    int64_t max_seq_length; /* tokens of an HDF5 row; 0: TFRecord only */
-    int64_t instances, tokens, predictions;
-    int64_t random_next;       /* instances whose second segment is random */
-    int64_t shortest, longest; /* tokens of an instance */
+/* What was found in a text; the best one, or the first in the text, is the first. */
+struct berth_item {
+    const char *text;   /* the answer, class, type of an entity, word for a mask, piece */
+    double score;       /* a probability, or the number of a regression; NaN: none */
+    int64_t start, end; /* of the text (answers: of the pair), end exclusive, in the unit of the
+                           setting offsets, bytes unless it is given; -1: nowhere */
+    int64_t id;         /* of the class, word or piece; -1: none */
+    int64_t group;      /* which mask, or which of two texts, from 0 */
+    const void *reserved[2];
 };
+const struct berth_item *berth_result_items(const struct berth_result *result, size_t input,
+                                            size_t *count);
+/* [*rows][*width] numbers of a text: an embedding, scores of all classes, hidden states. Those of
+ * the texts follow each other: where each has one row, those of text 0 are the whole matrix's
+ * first. */
+const float *berth_result_rows(const struct berth_result *result, size_t input, size_t *rows,
+                               size_t *width);
 
-/* Reads one file of instances (HDF5, or TFRecord by its name) or all of a folder (.hdf5, .h5,
- * .tfrecord) and checks every row. BERTH_BAD_DATA names file, column and row. For other files,
- * info->files is 0. */
-enum berth_status berth_inspect_data(const char *path, struct berth_data_info *info,
-                                     struct berth_error *error);
-
-/* Verifies the sizes and hashes of a checkpoint's files; sets *files to their number. A folder
- * without a manifest is BERTH_BAD_DATA. */
-enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error);
-
-/* Writes a Hugging Face folder with random weights. `name_or_file` is tiny, minilm, base, large or
- * the path of a config.json or its folder. */
-enum berth_status berth_init_model(const char *name_or_file, const char *output_dir, int64_t seed,
-                                   struct berth_error *error);
-
-struct berth_convert_settings {
-    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "trainer" (of a
-                          checkpoint), "onnx", "gguf", "int8" */
-    const char *dtype; /* "f32", "f16" or "bf16" for every floating-point tensor; "trainer" and
-                          "onnx": only "f32"; "gguf": "f32", or "f16" for the matrices. NULL: "f32"
-                          for "onnx" and "gguf", otherwise each tensor keeps its type */
-    int allow_lossy;   /* continue if tensors must be left out or narrowed */
-    const char *names; /* names of the tensors, for "deepspeed": "huggingface", "nvidia" (also
-                          BingBert's), or "kernel" (those of DeepSpeed's transformer kernel).
-                          NULL: "nvidia" for a model with such names, otherwise "huggingface".
-                          Other formats have only one set of names */
-    int kernel_layers; /* same as names = "kernel" */
-    int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed"; 0
-                          with zero_stage: that of the checkpoint */
-    const char *zero_stage;  /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
-                                whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
-    int64_t ranks;           /* number of ZeRO's shards; 0: 1 */
-    const char *config_file; /* NULL: the configuration beside the weights */
-    const char *vocab_file;  /* NULL: the vocabulary beside the weights */
+struct berth_outcome {
+    enum berth_status status;
+    const char *message; /* "" */
+    int64_t tokens;      /* that the model read, special tokens included */
+    int truncated;       /* tokens beyond max_seq_length were left out */
 };
+const struct berth_outcome *berth_result_outcome(const struct berth_result *result, size_t input);
+/* JSON as the server writes it; of a job its summary (input 0). NULL: none. */
+const char *berth_result_text(struct berth_result *result, size_t input);
+/* A job's numbers by name: "f1", "tensors", ...; NaN: no such number. */
+double berth_result_number(const struct berth_result *result, const char *name);
 
-/* Converts the model `input`, a folder or a file of weights inside one, to another format. Writes
- * the new folder `output_dir`, which appears complete or not at all, and copies config.json and the
- * tokenizer's files to it. A lossy conversion is a warning in the log with allow_lossy, otherwise
- * BERTH_CONFIG, which names the tensors. An existing output that is not empty is BERTH_CANT_CREATE,
- * an unknown format BERTH_USAGE. */
-enum berth_status berth_convert(const char *input, const char *output_dir,
-                                const struct berth_convert_settings *settings, struct berth_log log,
+/* --- training and other jobs ---------------------------------------------------------------------
+ */
+
+/* Trains a copy of the model for a task on examples in memory or, if `examples` is NULL, on the
+ * setting train_file; evaluates on held_out, or validation_file. Returns the new model, ready to
+ * run and to save, whose files are in the setting output_dir or, without it, in a temporary folder
+ * until the model is closed. `base` may run meanwhile. Settings: those of `berth finetune TASK`. */
+struct berth_model *berth_train(const struct berth_model *base, const char *task,
+                                const struct berth_text *examples, size_t count,
+                                const struct berth_text *held_out, size_t held_out_count,
+                                const char *const *settings, const struct berth_watch *watch,
                                 struct berth_error *error);
+/* Runs a row of berth_job_at: "pretrain", "predict", "evaluate", "prepare", "vocab", "compare", ...
+ * Its arguments are settings. Processes that a launcher started together all call it and divide its
+ * work. */
+struct berth_result *berth_job(const char *job, const char *const *settings,
+                               const struct berth_watch *watch, struct berth_error *error);
 
-/* One tensor of the two models. */
-struct berth_difference {
-    const char *name;   /* its Hugging Face name */
-    const char *remark; /* why the values were not compared ("only in A", "shapes ..."), or NULL */
-    int64_t elements;
-    double largest; /* largest absolute difference; infinite if only one of two values is NaN;
-                       NaN if the values were not compared */
-    double cosine;  /* cosine similarity of the two tensors as vectors; NaN if the values were
-                       not compared */
-    int differs;    /* `largest` exceeds the tolerance, or the values were not compared and are not
-                       the same bytes of the same type */
+/* --- tables, for programs that offer all this to others; NULL: no more
+ * ---------------------------- */
+
+struct berth_task {
+    const char *name, *pipeline; /* "answer", "question-answering" */
+    const char *text, *pair, *label,
+        *more; /* what an example's are called: "question", "context", "answer",
+                  ...; NULL: it has none */
+    int needs_pair, has_items, has_rows, trains;
+    const char *help;
 };
-
-struct berth_comparison {
-    int64_t tensors;   /* in either model */
-    int64_t compared;  /* tensors whose values were compared */
-    int64_t differing; /* tensors with `differs` */
-    double largest;    /* over all compared tensors */
-    double cosine;     /* smallest over all compared tensors */
+struct berth_job_row {
+    const char *name, *help;
 };
-
-/* Compares the tensors of two model folders or files by their Hugging Face names. Calls `tensor`
- * (may be NULL) for each, sorted by name. Types may differ: values are compared. Differences are
- * not errors; see comparison->differing. */
-enum berth_status
-berth_compare(const char *a, const char *b, double tolerance,
-              void (*tensor)(void *context, const struct berth_difference *difference),
-              void *context, struct berth_comparison *comparison, struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * Downloads. Only berth_fetch uses the network.
- */
-struct berth_fetch_settings {
-    const char *revision;   /* branch, tag or commit on the hub; NULL: "main" */
-    const char *files;      /* comma-separated patterns of the files to fetch; NULL: those a BERT
-                               model needs, or all of a data set */
-    const char *sha256;     /* expected digest of a URL's content; NULL: unknown */
-    const char *md5;        /* likewise; protects against accidents only */
-    const char *cache_dir;  /* NULL: as HF_HUB_CACHE, HF_HOME, ... say */
-    const char *token_file; /* NULL: HF_TOKEN, else the file HF_TOKEN_PATH or $HF_HOME/token */
-    int dataset;            /* the name denotes a data set of the hub, not a model */
-    int64_t retries;        /* after a transient failure; < 0: 5 */
+struct berth_option {
+    const char *name, *aliases; /* aliases: separated by blanks, or "" */
+    const char *uses;           /* "open", tasks, "train-" tasks and jobs, separated by blanks */
+    const char *type,
+        *value;          /* "integer", "real", "flag", "text" or "choice"; the default, or NULL */
+    const char *choices; /* separated by |, or NULL */
+    double minimum, maximum; /* NaN: any */
+    const char *help, *group;
 };
-
-/* Downloads `name` into a cache with Hugging Face's layout: a model or data set of the Hugging Face
- * hub ("org/name"; HF_ENDPOINT), a known data set ("squad", "squad_v2"), or an http(s) URL. NULL
- * `settings` are the defaults. *path is the snapshot's folder, or a URL's file; free it with
- * berth_string_free. Files already in the cache are not downloaded again, interrupted downloads are
- * resumed, and contents are checked against the known digests. With HF_HUB_OFFLINE or
- * TRANSFORMERS_OFFLINE (for data sets and URLs also HF_DATASETS_OFFLINE) the network is not used:
- * what is not in the cache is BERTH_UNAVAILABLE. `stop` works as for jobs. No connection is
- * BERTH_UNAVAILABLE; not found BERTH_NO_INPUT; wrong content, or a listing with hostile paths,
- * BERTH_BAD_DATA; a full disk BERTH_IO. */
-enum berth_status berth_fetch(const char *name, const struct berth_fetch_settings *settings,
-                              struct berth_log log, const volatile int *stop, char **path,
-                              struct berth_error *error);
-
-/* Sets *path to the file that a data set's name denotes; free it with berth_string_free. That is
- * the name itself, unless it is one of "squad" and "squad_v2" and no such file exists: then the
- * file of `split` ("train" or "dev") that berth_fetch has downloaded. BERTH_NO_INPUT if the cache
- * does not have it. */
-enum berth_status berth_find_data(const char *name, const char *split, char **path,
-                                  struct berth_error *error);
-
-/* Sets *path to the folder or file that a model's name denotes; free it with berth_string_free.
- * That is the name itself if such a file exists or if it is not a hub name, NAME.index for the name
- * of a TensorFlow checkpoint, otherwise the cached snapshot of the hub's branch main.
- * BERTH_NO_INPUT if the snapshot is not in the cache or is incomplete; BERTH_BAD_DATA if a link
- * leads out of the cache. */
-enum berth_status berth_find_model(const char *name_or_path, char **path,
-                                   struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * Data for pre-training (doc/pretraining-data.md): text, shards of sentences, instances.
- */
-/* Sources of articles. All of them together form one corpus, in this order. */
-struct berth_prepare_input {
-    const char *wikipedia; /* dump in MediaWiki's XML, plain or bzip2; NULL: none */
-    const char *extracted; /* folder written by WikiExtractor or the stage text; NULL: none */
-    const char *books;     /* folder with one file per book; NULL: none */
-    const char *const
-        *texts; /* [text_count] files or folders of files; an empty line ends an article */
-    size_t text_count;
-    int64_t file_size; /* maximum bytes of one file of the dump's text; 0: 100 MiB */
-    const char *name;  /* of the corpus in the files' names, without /; NULL: by the sources. With a
-                          name the stages after the shards need no source */
-    const char *sentences; /* text with one sentence per line and an empty line after each document,
-                              for output_file: files, folders of files *.txt and patterns, separated
-                              by commas; NULL: none */
-    const char *output_file; /* the file for the instances of `sentences`, or several, separated by
-                                commas, to which they are dealt out: no stage runs, and
-                                config->output_dir is not used; NULL: none. TFRecord if the name
-                                ends in .tfrecord and `format` is not given */
-};
-
-/* A stage and its cost. */
-struct berth_prepare_stage {
-    const char *name; /* "text", "shards", "hdf5", "pack"; NULL: not requested */
-    double seconds;
-    int64_t bytes; /* read in this run: of XML, text, text, and ids; 0: the stage was already
-                      complete, or an earlier run had started the dump's text */
-};
-enum { BERTH_PREPARE_STAGES = 4 };
-
-/* The result of packing. */
-struct berth_pack_result {
-    int64_t sequences, tokens; /* in the input */
-    int64_t rows, files;       /* in the output */
-    int64_t max_seq_length;    /* tokens per row */
-    double efficiency;         /* fraction of the output that is not padding, at most 1 */
-    double speed_up;           /* sequences per row */
-    double speed_up_limit;     /* the same without any padding */
-};
-
-struct berth_prepare_result {
-    /* pages of the dump */
-    int64_t pages, articles;
-    int64_t redirects, other_namespaces, empty; /* left out */
-    int64_t oversize, damaged;                  /* skipped: too long; invalid UTF-8 */
-    int64_t xml_bytes, text_bytes, files;
-
-    /* shards */
-    int64_t training_shards, test_shards;
-    int64_t shard_articles, sentences, shard_bytes;
-
-    /* instances of all shards */
-    int64_t instances, tokens, predictions;
-    int64_t masked, kept, replaced; /* of the predictions */
-    int64_t random_next;            /* of the instances */
-    double fill;                    /* fraction of the rows that is not padding */
-    int64_t lengths[8];             /* instances by length, in eighths of max_seq_length */
-    int64_t empty_shards;           /* yielded no instance and no file */
-
-    struct berth_pack_result pack;
-
-    struct berth_prepare_stage stages[BERTH_PREPARE_STAGES];
-    int threads;
-
-    int sentences_left_out; /* of the dump's text, because of templates that are not known */
-};
-
-/* Runs the stages that config->stages names, each on the output of the previous one in
- * config->output_dir:
- *
- *   extracted/wikicorpus_en/AA/wiki_00
- *   sharded_training_shards_N_test_shards_M_fraction_F/NAME/NAME_training_0.txt
- *   hdf5_lower_case_1_seq_len_S_max_pred_P_masked_lm_prob_X_random_seed_R_dupe_factor_D/NAME/
- *       NAME_training_0.hdf5, statistics.json
- *   the same with "_packed" after hdf5_...: NAME/mixed_strategies_part_0.hdf5, NAME_metadata.json
- *
- * NAME is wikicorpus_en, bookscorpus, books_wiki_en_corpus or corpus. Shards may also be another
- * program's: a folder of files *.txt without a manifest. Other settings that apply:
- * vocab_file and the tokenizer's settings, max_seq_length (default 128), seed (default 12345),
- * threads. Every file appears complete or not at all, and finished files of an earlier run are
- * kept. The same input and settings give the same bytes, regardless of the number of threads, of
- * processes that were started together (comm, comm_timeout) and of interruptions. Of several
- * processes only the first one has the result. `stop` works as for jobs. BERTH_USAGE: unknown
- * stage, no input. BERTH_BAD_DATA: truncated or damaged dump, invalid UTF-8. BERTH_CONFIG: the
- * folder belongs to another input or other settings; the error names the first difference.
- * BERTH_NO_INPUT: a file or the previous stage's output is missing. BERTH_IO: full disk. */
-enum berth_status berth_prepare(const struct berth_config *config,
-                                const struct berth_prepare_input *input, struct berth_log log,
-                                const volatile int *stop, struct berth_prepare_result *result,
-                                struct berth_error *error);
-
-/* Packs the instances of a folder's HDF5 and TFRecord files with "training" in their names into
- * rows of up to three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and
- * output_dir_metadata.json next to output_dir. Of the config, only seed (default 12345), threads,
- * comm, comm_timeout and, if it was set by name, max_seq_length apply; it is then
- * the length that the rows must have. Resumes an interrupted run; the same input and seed give the
- * same bytes. Errors are those of berth_prepare. */
-enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
-                             const char *output_dir, struct berth_log log, const volatile int *stop,
-                             struct berth_pack_result *result, struct berth_error *error);
-
-/* ---------------------------------------------------------------------------------------------
- * Training of a WordPiece vocabulary (doc/pretraining-data.md).
- */
-struct berth_vocab_settings {
-    const char *const *texts; /* [text_count] text files */
-    size_t text_count;
-    const char *extracted;  /* folder written by WikiExtractor; NULL: none */
-    const char *output;     /* the vocabulary file: one piece per line */
-    int64_t size;           /* number of pieces; 0: 30522 */
-    int64_t limit_alphabet; /* most distinct characters; 0: 1000 */
-    int64_t min_frequency;  /* of a pair, to become a piece; 0: 2 */
-};
-
-struct berth_vocab_result {
-    int64_t pieces; /* may be fewer than requested */
-    int64_t words;  /* of the text */
-    int64_t distinct_words;
-    int64_t text_bytes;
-};
-
-/* Counts the words of the files and trains a vocabulary on them. Of the config, these apply:
- * do_lower_case (which also strips accents; tokenize with the same setting later), threads, and
- * overwrite_output_dir (without it, an existing output is refused). The same text gives the same
- * bytes, regardless of the number of threads. BERTH_USAGE: no text. BERTH_NO_INPUT: a file is
- * missing. BERTH_BAD_DATA: a file is not UTF-8 or has no words. BERTH_CONFIG: `size` is too small
- * for the characters. BERTH_CANT_CREATE, BERTH_IO: the output cannot be written. BERTH_INTERRUPTED:
- * *stop was set (`stop` may be NULL). */
-enum berth_status berth_vocab_train(const struct berth_config *config,
-                                    const struct berth_vocab_settings *settings,
-                                    struct berth_log log, const volatile int *stop,
-                                    struct berth_vocab_result *result, struct berth_error *error);
+const struct berth_task *berth_task_at(size_t index);
+const struct berth_job_row *berth_job_at(size_t index);
+const struct berth_option *berth_option_at(size_t index);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,14 @@
 # libberth from the rooms' objects: static and shared for others, with pkg-config's file and a CMake package. Only what
 # berth.h declares leaves them, so that a program's own names never meet the library's. The program
 # and the tests, which look inside, take the rooms' objects instead.
-set(BERTH_PUBLIC_NAMES "berth_*")
+file(STRINGS ${PROJECT_SOURCE_DIR}/include/berth.h declarations REGEX "berth_[a-z_]+\\(")
+string(REGEX MATCHALL "berth_[a-z_]+\\(" BERTH_PUBLIC_NAMES "${declarations}")
+list(TRANSFORM BERTH_PUBLIC_NAMES REPLACE "\\(" "")
+list(REMOVE_DUPLICATES BERTH_PUBLIC_NAMES)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/berth.h)
+set(keep_names ${BERTH_PUBLIC_NAMES})
+list(TRANSFORM keep_names PREPEND --keep-global-symbol=)
+list(JOIN BERTH_PUBLIC_NAMES "; " global_names)
 
 # --- static: one object in which all other names are local ----------------------------------------
 set(room_objects)
@@ -13,7 +20,7 @@ set(static_object ${CMAKE_CURRENT_BINARY_DIR}/berth.o)
 add_custom_command(
   OUTPUT ${static_object}
   COMMAND ${CMAKE_LINKER} -r -d -o ${static_object} ${room_objects} # -d: commons become local, too
-  COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=${BERTH_PUBLIC_NAMES} ${static_object}
+  COMMAND ${CMAKE_OBJCOPY} ${keep_names} ${static_object}
   DEPENDS ${room_objects}
   COMMAND_EXPAND_LISTS VERBATIM)
 add_library(berth_static STATIC ${static_object})
@@ -22,7 +29,7 @@ set_target_properties(berth_static PROPERTIES LINKER_LANGUAGE C)
 
 # --- shared ---------------------------------------------------------------------------------------
 set(version_script ${CMAKE_CURRENT_BINARY_DIR}/berth.map)
-file(CONFIGURE OUTPUT ${version_script} CONTENT "{ global: @BERTH_PUBLIC_NAMES@; local: *; };\n" @ONLY)
+file(CONFIGURE OUTPUT ${version_script} CONTENT "{ global: @global_names@; local: *; };\n" @ONLY)
 add_library(berth_shared SHARED)
 target_link_libraries(berth_shared PRIVATE ${berth_objects})
 target_link_options(berth_shared PRIVATE -Wl,--version-script=${version_script})

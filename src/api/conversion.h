@@ -3,7 +3,7 @@
 #ifndef BERTH_API_CONVERSION_H
 #define BERTH_API_CONVERSION_H
 
-#include "berth.h"
+#include "core/calls.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "format/tensors/tensor.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embeds a list of texts, as a job of all processes that were started together. The first rank has
 // the texts and receives the embeddings.
-#include "api/arguments.h"
-#include "api/encoder.h"
+#include "task/arguments.h"
+#include "task/encoder.h"
 #include "core/memory.h"
 #include "model/sentence.h"
 #include "train/machine/machine.h"

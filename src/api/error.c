@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of statuses, the version, and freeing strings that the library returns.
-#include "berth.h"
+#include "core/calls.h"
 #include "core/memory.h"
 
 const char *berth_status_name(enum berth_status status) {
@@ -35,10 +35,6 @@ const char *berth_status_name(enum berth_status status) {
 
 const char *berth_version(void) {
     return BERTH_VERSION;
-}
-
-int berth_version_number(void) {
-    return BERTH_VERSION_NUMBER;
 }
 
 void berth_string_free(char *text) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scores a file of tags: predictions.txt beside the data set.
-#include "api/arguments.h"
-#include "berth.h"
+#include "task/arguments.h"
+#include "core/calls.h"
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"

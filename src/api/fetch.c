@@ -4,7 +4,7 @@
 //
 // A snapshot's ref is written after all its files, so a look-up in the cache finds either the
 // complete snapshot or the previous one.
-#include "api/arguments.h"
+#include "task/arguments.h"
 #include "api/fetching.h"
 #include "api/model_files.h"
 #include "core/file.h"

@@ -5,7 +5,7 @@
 #ifndef BERTH_API_FETCHING_H
 #define BERTH_API_FETCHING_H
 
-#include "berth.h"
+#include "core/calls.h"
 #include "net/download.h"
 
 struct known_file {

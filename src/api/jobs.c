@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public jobs: train, predict, evaluate, show.
-#include "api/arguments.h"
+#include "task/arguments.h"
 #include "api/save_formats.h"
 #include "core/memory.h"
 #include "core/words.h"
@@ -83,7 +83,7 @@ static enum berth_status predict_trained(const struct task *task, const struct b
     return predict(&args, clear_result(NULL, &ignored), error);
 }
 
-enum berth_status berth_train(const char *task, const struct berth_config *config,
+enum berth_status job_train(const char *task, const struct berth_config *config,
                               struct berth_log log, const volatile int *stop,
                               struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
@@ -105,7 +105,7 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
                : status;
 }
 
-enum berth_status berth_predict(const char *task, const struct berth_config *config,
+enum berth_status job_predict(const char *task, const struct berth_config *config,
                                 struct berth_log log, const volatile int *stop,
                                 struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
@@ -119,7 +119,7 @@ enum berth_status berth_predict(const char *task, const struct berth_config *con
     return predict(&args, result, error);
 }
 
-enum berth_status berth_evaluate(const char *task, const struct berth_config *config,
+enum berth_status job_evaluate(const char *task, const struct berth_config *config,
                                  struct berth_log log, const volatile int *stop,
                                  struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;

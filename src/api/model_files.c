@@ -2,8 +2,8 @@
 // The files of a model, and the search for a model by name.
 #include "api/model_files.h"
 
-#include "api/arguments.h"
-#include "berth.h"
+#include "task/arguments.h"
+#include "core/calls.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"

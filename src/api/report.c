@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public interface to the report room.
-#include "api/arguments.h"
+#include "task/arguments.h"
 #include "core/memory.h"
 #include "report/html.h"
 #include "report/plot.h"

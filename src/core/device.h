@@ -34,7 +34,7 @@
 #ifndef BERTH_CORE_DEVICE_H
 #define BERTH_CORE_DEVICE_H
 
-#include "berth.h"
+#include "core/calls.h"
 #include "core/batch.h"
 #include "core/mat.h"
 #include "core/rng.h"

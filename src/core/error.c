@@ -15,6 +15,7 @@
 static void write_message(struct berth_error *error, enum berth_status status, const char *format,
                           va_list arguments) {
     error->status = status;
+    error->input = -1;
     char raw[sizeof error->message]; // a character cut at its end, escaped, would not fit
     number_format_list(raw, sizeof raw, format, arguments);
     terminal_escape(error->message, sizeof error->message, raw, "");

@@ -8,7 +8,7 @@
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
 
-#include "berth.h"
+#include "core/calls.h"
 #include "format/json/json.h"
 
 #include <stdint.h>

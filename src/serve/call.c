@@ -145,19 +145,19 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
                : BERTH_OK;
 }
 
-int protocol_suits(const struct protocol *protocol, const struct instance *instance) {
-    return protocol->task == NULL || (strcmp(protocol->task, instance->task->name) == 0 &&
+int protocol_suits(const struct protocol *protocol, const struct task_model *instance) {
+    return protocol->task == NULL || (strcmp(protocol->task, instance->task->about.pipeline) == 0 &&
                                       (protocol->suits == NULL || protocol->suits(instance)));
 }
 
 // Adds the tokens of an item, which is refused if it is too long and must not be truncated.
 static enum berth_status count_tokens(struct call *call, size_t index, struct berth_error *error) {
-    struct item *item = &call->items[index];
-    const struct instance *instance = call->instance;
-    const int64_t tokens = instance_count_tokens(instance, item);
-    item->tokens = instance_computed_tokens(instance, tokens);
+    struct task_text *item = &call->items[index];
+    const struct task_model *instance = call->instance;
+    const int64_t tokens = task_count_tokens(instance, item);
+    item->tokens = task_computed_tokens(instance, tokens);
     call->tokens += item->tokens;
-    return !call->parameters.must_fit || tokens <= instance->max_tokens
+    return !call->settings.must_fit || tokens <= instance->max_tokens
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "input %zu: the text has %lld tokens, more than the %lld that the model "
@@ -167,18 +167,18 @@ static enum berth_status count_tokens(struct call *call, size_t index, struct be
 
 enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct protocol *protocol = call->protocol;
-    const struct served_task *task = call->instance->task;
-    call->parameters =
-        (struct parameters){.normalize = -1, .with_no_answer = -1, .whole_words = -1};
+    const struct task_row *task = call->instance->task;
+    call->settings = task_usual;
+    call->settings.unit = OFFSET_CODE_POINTS;
     if (!protocol_suits(protocol, call->instance)) {
         return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s%s",
-                         call->model_name, task->name, protocol->task,
+                         call->model_name, task->about.pipeline, protocol->task,
                          protocol->suited != NULL ? protocol->suited : "");
     }
     TRY(protocol->read(call, error));
     for (size_t i = 0; i < call->count; i++) {
-        struct item *item = &call->items[i];
-        item->parameters = call->parameters;
+        struct task_text *item = &call->items[i];
+        item->settings = call->settings;
     }
     if (task->check != NULL) {
         TRY(task->check(call->items, call->count, error));
@@ -232,7 +232,7 @@ enum berth_status call_read_boolean(const char *where, const json *value, int *t
 
 enum berth_status call_read_normalize(struct call *call, const char *where, const json *value,
                                       struct berth_error *error) {
-    return call_read_boolean(where, value, &call->parameters.normalize, error);
+    return call_read_boolean(where, value, &call->settings.normalize, error);
 }
 
 enum berth_status call_read_number(const char *where, const json *value, int64_t most, int64_t *to,
@@ -250,14 +250,14 @@ enum berth_status call_read_number(const char *where, const json *value, int64_t
 
 enum berth_status call_read_dimensions(struct call *call, const char *where, const json *value,
                                        struct berth_error *error) {
-    return call_read_number(where, value, INT64_MAX, &call->parameters.dimensions, error);
+    return call_read_number(where, value, INT64_MAX, &call->settings.dimensions, error);
 }
 
 enum berth_status call_read_truncation(struct call *call, const char *where, const json *value,
                                        struct berth_error *error) {
     int truncates = 1;
     TRY(call_read_boolean(where, value, &truncates, error));
-    call->parameters.must_fit = !truncates;
+    call->settings.must_fit = !truncates;
     return BERTH_OK;
 }
 
@@ -280,7 +280,7 @@ void call_free(struct call *call) {
         return;
     }
     for (size_t i = 0; i < call->count; i++) {
-        item_done(&call->items[i]);
+        task_text_done(&call->items[i]);
     }
     memory_free(call->items);
     memory_free(call->binary_texts);
@@ -300,15 +300,15 @@ enum berth_status call_make_items(struct call *call, size_t count, struct berth_
                                : error_no_memory(error, count * sizeof *call->items, "a request");
 }
 
-enum berth_status call_set_text(struct item *item, size_t which, const json *text,
+enum berth_status call_set_text(struct task_text *item, size_t which, const json *text,
                                 const char *where, struct berth_error *error) {
     const char *bytes = json_text(text);
     return bytes != NULL ? call_set_bytes(item, which, bytes, json_text_length(text), where, error)
                          : error_set(error, BERTH_USAGE, "%s: expected a string", where);
 }
 
-enum berth_status call_set_bytes(struct item *item, size_t which, const char *bytes, size_t length,
-                                 const char *where, struct berth_error *error) {
+enum berth_status call_set_bytes(struct task_text *item, size_t which, const char *bytes,
+                                 size_t length, const char *where, struct berth_error *error) {
     if (strlen(bytes) != length) {
         return error_set(error, BERTH_USAGE, "%s: the text contains a NUL character", where);
     }

@@ -4,9 +4,10 @@
 #define BERTH_SERVE_CALL_H
 
 #include "core/buffer.h"
+#include "format/json/json.h"
 #include "serve/http.h"
-#include "serve/task.h"
 #include "serve/unknown.h"
+#include "task/task.h"
 
 struct call;
 
@@ -19,23 +20,23 @@ struct protocol {
     int is_form;      // the request is the page's form, and its reply the page
     const char *task; // name of the only task that the API is for; NULL: any
     // Which models of that task; NULL: all. `suited` says it in messages: " with a single label".
-    int (*suits)(const struct instance *instance);
+    int (*suits)(const struct task_model *instance);
     const char *suited;
 };
 
 struct call {
     struct http_request *request;
     const struct protocol *protocol;
-    const struct instance *instance; // the model when the request arrived
+    const struct task_model *instance; // the model when the request arrived
     const char *model_name;
     size_t model;   // its index; models_count: there is none of that name
     int is_named;   // by the path
     json *document; // without members that are null, which count as absent
     struct unknown_members *unknown;
     size_t ignored; // number of members that were ignored
-    struct item *items;
+    struct task_text *items;
     size_t count, max_items; // of which max_items are allowed
-    struct parameters parameters;
+    struct task_settings settings;
     int is_list;          // the request has a list of inputs, so the reply is one
     int is_base64;        // embeddings as base64 of their floats
     int has_texts;        // the reply repeats the ranked texts
@@ -57,7 +58,7 @@ void call_free(struct call *call);
 // A member of the document; NULL: absent.
 const json *call_member(const struct call *call, const char *key);
 // Whether the model is one that the protocol is for.
-int protocol_suits(const struct protocol *protocol, const struct instance *instance);
+int protocol_suits(const struct protocol *protocol, const struct task_model *instance);
 // The members of a document that an API has. Those that are not read would change the reply, so
 // they are refused.
 struct call_members {
@@ -91,10 +92,10 @@ enum berth_status call_read_member(struct call *call, const char *key, call_read
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
 // Sets a text of an item; `where` names the JSON value in messages. An empty text is refused, as
 // OpenAI's and text-embeddings-inference do; a blank one is read, as [CLS] [SEP].
-enum berth_status call_set_text(struct item *item, size_t which, const json *text,
+enum berth_status call_set_text(struct task_text *item, size_t which, const json *text,
                                 const char *where, struct berth_error *error);
 // The same of `length` bytes and a NUL.
-enum berth_status call_set_bytes(struct item *item, size_t which, const char *bytes, size_t length,
-                                 const char *where, struct berth_error *error);
+enum berth_status call_set_bytes(struct task_text *item, size_t which, const char *bytes,
+                                 size_t length, const char *where, struct berth_error *error);
 
 #endif

@@ -11,7 +11,7 @@ struct model {
     char *name;
     // Folder, or name on the hub, which may resolve to another folder at each load.
     const char *path;
-    struct instance *current; // NULL: not yet loaded
+    struct task_model *current; // NULL: not yet loaded
 };
 
 struct models {
@@ -99,7 +99,7 @@ void models_close(struct models *models) {
         return;
     }
     for (size_t i = 0; i < models->count; i++) {
-        instance_close(models->list[i].current);
+        task_model_close(models->list[i].current);
         memory_free(models->list[i].name);
     }
     pthread_mutex_destroy(&models->lock);
@@ -129,12 +129,12 @@ size_t models_find(const struct models *models, const char *name) {
 static enum berth_status load(struct models *models, struct model *model, struct berth_log log,
                               struct berth_error *error) {
     struct berth_config config = *models->config;
-    struct instance *instance;
+    struct task_model *instance;
     config.model_name_or_path = model->path;
-    TRY(instance_open(&config, log, &instance, error));
+    TRY(task_model_open(NULL, &config, log, &instance, error));
     instance->references = 1;
     pthread_mutex_lock(&models->lock);
-    struct instance *old = model->current;
+    struct task_model *old = model->current;
     model->current = instance;
     pthread_mutex_unlock(&models->lock);
     if (old != NULL) {
@@ -159,9 +159,9 @@ enum berth_status models_load(struct models *models, struct berth_log log, size_
     return first;
 }
 
-const struct instance *models_acquire(struct models *models, size_t index) {
+const struct task_model *models_acquire(struct models *models, size_t index) {
     pthread_mutex_lock(&models->lock);
-    struct instance *instance = models->list[index].current;
+    struct task_model *instance = models->list[index].current;
     if (instance != NULL) {
         instance->references++;
     }
@@ -169,8 +169,8 @@ const struct instance *models_acquire(struct models *models, size_t index) {
     return instance;
 }
 
-void models_release(struct models *models, const struct instance *instance) {
-    struct instance *own = (struct instance *)instance; // whose count is the only mutable part
+void models_release(struct models *models, const struct task_model *instance) {
+    struct task_model *own = (struct task_model *)instance; // whose count is the only mutable part
     if (own == NULL) {
         return;
     }
@@ -178,6 +178,6 @@ void models_release(struct models *models, const struct instance *instance) {
     const int is_last = --own->references == 0;
     pthread_mutex_unlock(&models->lock);
     if (is_last) {
-        instance_close(own);
+        task_model_close(own);
     }
 }

@@ -4,7 +4,7 @@
 #ifndef BERTH_SERVE_MODELS_H
 #define BERTH_SERVE_MODELS_H
 
-#include "serve/task.h"
+#include "task/task.h"
 
 enum { MODEL_NAME_SIZE = 256 }; // of a model's name, with its NUL
 
@@ -28,7 +28,7 @@ size_t models_find(const struct models *models, const char *name);
 enum berth_status models_load(struct models *models, struct berth_log log, size_t *loaded,
                               struct berth_error *error);
 // The current instance of a model, to be released; NULL: not yet loaded.
-const struct instance *models_acquire(struct models *models, size_t index);
-void models_release(struct models *models, const struct instance *instance);
+const struct task_model *models_acquire(struct models *models, size_t index);
+void models_release(struct models *models, const struct task_model *instance);
 
 #endif

@@ -30,12 +30,12 @@ static void put_nonce(struct page *page) {
 
 static void put_models(struct page *page) {
     for (size_t i = 0; i < models_count(page->models); i++) {
-        const struct instance *instance = models_acquire(page->models, i);
+        const struct task_model *instance = models_acquire(page->models, i);
         const char *name = models_name(page->models, i);
         buffer_put_text(&page->text, "<option value=\"");
         html_put_text(&page->text, name);
         buffer_put_text(&page->text, "\" data-task=\"");
-        html_put_text(&page->text, instance != NULL ? instance->task->name : "");
+        html_put_text(&page->text, instance != NULL ? instance->task->about.pipeline : "");
         buffer_put_text(&page->text,
                         page->call != NULL && page->call->model == i ? "\" selected>" : "\">");
         html_put_text(&page->text, name);
@@ -59,12 +59,12 @@ static void put_context(struct page *page) {
     put_field(page, "context");
 }
 
-static void put_answer(struct page *page, const struct item *item) {
+static void put_answer(struct page *page, const struct task_text *item) {
     struct buffer *text = &page->text;
-    const struct berth_answer *answer = &item->answers[0];
+    const struct berth_item *answer = item->items;
     const char *context = item->texts[1];
     const size_t length = strlen(context);
-    const int is_empty = item->answer_count == 0 || answer->start < 0;
+    const int is_empty = item->item_count == 0 || answer->start < 0;
     const size_t begin = is_empty ? length : utf8_skip(context, length, answer->start);
     const size_t end = is_empty ? length : utf8_skip(context, length, answer->end);
     buffer_put_text(text, "<h2>");
@@ -84,7 +84,7 @@ static void put_result(struct page *page) {
     if (call == NULL) {
         return;
     }
-    if (call->items[0].answers != NULL) {
+    if (call->items[0].items != NULL && call->instance->task->about.needs_pair) {
         put_answer(page, &call->items[0]);
     }
     call->instance->task->write(&line, call->instance, &call->items[0]);
@@ -151,17 +151,17 @@ struct http_reply page_make(struct models *models, const struct call *call) {
 // --- the form ------------------------------------------------------------------------------------
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
-    const struct served_task *task = call->instance->task;
+    const struct task_row *task = call->instance->task;
     TRY(call_make_items(call, 1, error));
     // The form has the fields of question answering for every task.
     const json *question = json_member(call->document, "question");
     const json *context = json_member(call->document, "context");
     const int has_second =
-        task->fields[1] != NULL && (task->is_pair || json_text_length(question) > 0);
-    TRY(call_set_text(&call->items[0], task->is_pair ? 1 : 0, context, "context", error));
-    return has_second
-               ? call_set_text(&call->items[0], task->is_pair ? 0 : 1, question, "question", error)
-               : BERTH_OK;
+        task->about.pair != NULL && (task->about.needs_pair || json_text_length(question) > 0);
+    TRY(call_set_text(&call->items[0], task->about.needs_pair ? 1 : 0, context, "context", error));
+    return has_second ? call_set_text(&call->items[0], task->about.needs_pair ? 0 : 1, question,
+                                      "question", error)
+                      : BERTH_OK;
 }
 
 const struct protocol protocol_form = {.read = read, .is_form = 1};

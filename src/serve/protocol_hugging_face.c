@@ -18,25 +18,26 @@
 
 static enum berth_status read_top(struct call *call, const char *key, const json *value,
                                   struct berth_error *error) {
-    return call_read_number(key, value, TOP_MAX, &call->parameters.top, error);
+    return call_read_number(key, value, TOP_MAX, &call->settings.top, error);
 }
 
 static enum berth_status read_impossible(struct call *call, const char *key, const json *value,
                                          struct berth_error *error) {
-    return call_read_boolean(key, value, &call->parameters.with_no_answer, error);
+    return call_read_boolean(key, value, &call->settings.with_no_answer, error);
 }
 
 static enum berth_status read_alignment(struct call *call, const char *key, const json *value,
                                         struct berth_error *error) {
-    return call_read_boolean(key, value, &call->parameters.whole_words, error);
+    return call_read_boolean(key, value, &call->settings.whole_words, error);
 }
 
 static enum berth_status read_unit(struct call *call, const char *key, const json *value,
                                    struct berth_error *error) {
-    static const char *const names[] = {"code_points", "utf16", "bytes"};
+    static const char *const names[] = {
+        [OFFSET_BYTES] = "bytes", [OFFSET_CODE_POINTS] = "code_points", [OFFSET_UTF16] = "utf16"};
     for (size_t i = 0; i < sizeof names / sizeof *names && json_is_text(value); i++) {
         if (strcmp(json_text(value), names[i]) == 0) {
-            call->parameters.unit = (enum offset_unit)i;
+            call->settings.unit = (enum offset_unit)i;
             return BERTH_OK;
         }
     }
@@ -63,7 +64,7 @@ static enum berth_status read_stride(struct call *call, const char *key, const j
 
 static enum berth_status read_answer_length(struct call *call, const char *key, const json *value,
                                             struct berth_error *error) {
-    return call_read_number(key, value, call->instance->max_tokens, &call->parameters.answer_length,
+    return call_read_number(key, value, call->instance->max_tokens, &call->settings.answer_length,
                             error);
 }
 
@@ -75,7 +76,7 @@ static enum berth_status read_score(struct call *call, const char *key, const js
                                         [BERTH_SCORE_SOFTMAX] = "softmax"};
     for (int i = BERTH_SCORE_NONE; i <= BERTH_SCORE_SOFTMAX && json_is_text(value); i++) {
         if (strcmp(json_text(value), names[i]) == 0) {
-            call->parameters.score = (enum berth_score)i;
+            call->settings.score = (enum berth_score)i;
             return BERTH_OK;
         }
     }
@@ -99,7 +100,8 @@ static enum berth_status read_strategy(struct call *call, const char *key, const
     static const char *const names[] = {"simple", "first", "none"};
     for (size_t i = 0; i < sizeof names / sizeof *names && json_is_text(value); i++) {
         if (strcmp(json_text(value), names[i]) == 0) {
-            call->parameters.by_word = strcmp(names[i], "none") == 0;
+            call->settings.aggregation =
+                strcmp(names[i], "none") == 0 ? AGGREGATE_NONE : AGGREGATE_ENTITIES;
             return BERTH_OK;
         }
     }
@@ -137,11 +139,11 @@ static const struct parameter {
     {{"prompt_name"}, "feature-extraction", NULL},
 };
 
-static const struct parameter *find_parameter(const char *key, const struct served_task *task) {
+static const struct parameter *find_parameter(const char *key, const struct task_row *task) {
     for (size_t i = 0; i < sizeof parameter_rows / sizeof *parameter_rows; i++) {
         const struct parameter *row = &parameter_rows[i];
         for (size_t n = 0; n < 3 && row->names[n] != NULL; n++) {
-            if (strcmp(row->names[n], key) == 0 && strcmp(row->task, task->name) == 0) {
+            if (strcmp(row->names[n], key) == 0 && strcmp(row->task, task->about.pipeline) == 0) {
                 return row;
             }
         }
@@ -198,14 +200,14 @@ static enum berth_status read_parameters_beside(struct call *call, struct berth_
 
 // --- inputs --------------------------------------------------------------------------------------
 
-static enum berth_status read_fields(const struct served_task *task, struct item *item,
+static enum berth_status read_fields(const struct task_row *task, struct task_text *item,
                                      const json *value, const char *where,
                                      struct berth_error *error) {
     char name[128];
     for (size_t i = 2; i-- > 0;) { // the second one first: the limit of the first depends on it
-        const char *field = task->fields[i];
+        const char *field = task_field(task, i);
         const json *text = field != NULL ? json_member(value, field) : NULL;
-        if (text == NULL && (field == NULL || (i == 1 && !task->is_pair))) {
+        if (text == NULL && (field == NULL || (i == 1 && !task->about.needs_pair))) {
             continue;
         }
         snprintf(name, sizeof name, "%s.%s", where, field);
@@ -227,15 +229,16 @@ static enum berth_status check_fields(struct call *call, const json *value, cons
     return BERTH_OK;
 }
 
-static enum berth_status read_item(const struct served_task *task, struct item *item,
+static enum berth_status read_item(const struct task_row *task, struct task_text *item,
                                    const json *value, const char *where,
                                    struct berth_error *error) {
     if (json_is_object_value(value)) {
         return read_fields(task, item, value, where, error);
     }
-    return !task->is_pair ? call_set_text(item, 0, value, where, error)
-                          : error_set(error, BERTH_USAGE, "%s: expected an object with %s and %s",
-                                      where, task->fields[0], task->fields[1]);
+    return !task->about.needs_pair
+               ? call_set_text(item, 0, value, where, error)
+               : error_set(error, BERTH_USAGE, "%s: expected an object with %s and %s", where,
+                           task->about.text, task->about.pair);
 }
 
 // A cosine does not depend on lengths, so "normalize" is ignored, too.
@@ -247,7 +250,7 @@ static enum berth_status check_similarity(struct call *call, const json *inputs,
             TRY(call_ignore(call, "inputs.", walk.key, error));
         }
     }
-    return call->parameters.normalize >= 0 ? call_ignore(call, "", "normalize", error) : BERTH_OK;
+    return call->settings.normalize >= 0 ? call_ignore(call, "", "normalize", error) : BERTH_OK;
 }
 
 // The task sentence-similarity, of a model for embeddings. The first item is the source.
@@ -262,7 +265,7 @@ static enum berth_status read_similarity(struct call *call, const json *inputs,
     }
     TRY(check_similarity(call, inputs, error));
     call->is_similarity = 1;
-    call->parameters.normalize = 1; // products of such vectors are cosines
+    call->settings.normalize = 1; // products of such vectors are cosines
     TRY(call_make_items(call, 1 + json_length(sentences), error));
     TRY(call_set_text(&call->items[0], 0, source, "inputs.source_sentence", error));
     for (size_t i = 1; i < call->count; i++) {
@@ -274,18 +277,18 @@ static enum berth_status read_similarity(struct call *call, const json *inputs,
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *inputs = json_member(call->document, "inputs");
-    const struct served_task *task = call->instance->task;
+    const struct task_row *task = call->instance->task;
     char where[64] = "inputs";
     const int is_unwrapped = inputs == NULL; // as transformers' pipelines take them
     if (is_unwrapped) {
-        inputs = json_member(call->document, task->fields[0]) != NULL ? call->document : NULL;
+        inputs = json_member(call->document, task->about.text) != NULL ? call->document : NULL;
     }
     if (inputs == NULL) {
         return error_set(error, BERTH_USAGE, "the request has no \"inputs\"");
     }
     TRY(read_parameters_beside(call, error));
     TRY(read_parameters(call, error));
-    if (task == &served_embeddings && json_member(inputs, "source_sentence") != NULL) {
+    if (strcmp(task->about.name, "embed") == 0 && json_member(inputs, "source_sentence") != NULL) {
         return read_similarity(call, inputs, error);
     }
     call->is_list = json_is_array_value(inputs);
@@ -307,10 +310,10 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     return BERTH_OK;
 }
 
-static float product(const struct item *one, const struct item *other) {
+static float product(const struct task_text *one, const struct task_text *other) {
     double sum = 0;
-    for (size_t i = 0; i < one->number_count; i++) {
-        sum += (double)one->numbers[i] * other->numbers[i];
+    for (size_t i = 0; i < one->width; i++) {
+        sum += (double)one->rows[i] * other->rows[i];
     }
     return (float)sum;
 }

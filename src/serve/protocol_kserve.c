@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "serve/protocols.h"
+#include "serve/tensor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static const json *find_tensor(const json *inputs, const char *name) {
     return NULL;
 }
 
-static int is_output(const struct served_task *task, const char *name) {
+static int is_output(const struct task_row *task, const char *name) {
     const struct task_output *own = task->outputs;
     while (own->name != NULL && strcmp(own->name, name) != 0) {
         own++;
@@ -30,10 +31,10 @@ static int is_output(const struct served_task *task, const char *name) {
 }
 
 // A list of objects, each with a name of the task's and of its own.
-static enum berth_status
-check_names(const json *list, const char *where, const struct served_task *task,
-            int (*is_known)(const struct served_task *task, const char *name),
-            struct berth_error *error) {
+static enum berth_status check_names(const json *list, const char *where,
+                                     const struct task_row *task,
+                                     int (*is_known)(const struct task_row *task, const char *name),
+                                     struct berth_error *error) {
     if (!json_is_array_value(list)) {
         return error_set(error, BERTH_USAGE, "%s: expected a list", where);
     }
@@ -45,7 +46,7 @@ check_names(const json *list, const char *where, const struct served_task *task,
         }
         if (!is_known(task, name)) {
             return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.*s\" is unknown in %s", where, i,
-                             UTF8_SHOWN(name, 60), task->name);
+                             UTF8_SHOWN(name, 60), task->about.pipeline);
         }
         if (find_tensor(list, name) != json_at(list, i)) {
             return error_set(error, BERTH_USAGE, "%s[%zu]: duplicate name \"%s\"", where, i, name);
@@ -63,18 +64,18 @@ static int is_wanted(const struct call *call, const char *name) {
 // The inputs in the order of the request, because their binary data has that order.
 static enum berth_status read_inputs(const struct call *call, const json *inputs,
                                      struct tensor tensors[2], struct berth_error *error) {
-    const struct served_task *task = call->instance->task;
+    const struct task_row *task = call->instance->task;
     const struct http_request *request = call->request;
     struct tensor_bytes rest = {.at = request->body + call->json_length,
                                 .left = request->body_length - call->json_length};
     for (size_t i = 0; i < json_length(inputs); i++) {
         const json *input = json_at(inputs, i);
-        const size_t which = strcmp(json_text(json_member(input, "name")), task->fields[0]) != 0;
-        TRY(tensor_read(&tensors[which], task->fields[which], input, &rest, error));
+        const size_t which = strcmp(json_text(json_member(input, "name")), task->about.text) != 0;
+        TRY(tensor_read(&tensors[which], task_field(task, which), input, &rest, error));
     }
     for (size_t i = 0; i < 2; i++) {
-        if (tensors[i].name == NULL && (i == 0 || task->is_pair)) {
-            return error_set(error, BERTH_USAGE, "missing input %s", task->fields[i]);
+        if (tensors[i].name == NULL && (i == 0 || task->about.needs_pair)) {
+            return error_set(error, BERTH_USAGE, "missing input %s", task_field(task, i));
         }
     }
     return rest.left == 0 ? BERTH_OK
@@ -85,7 +86,7 @@ static enum berth_status read_inputs(const struct call *call, const json *inputs
 }
 
 // Texts of binary tensors go to *to, which is moved past them.
-static enum berth_status read_text(struct item *item, size_t which, struct tensor *tensor,
+static enum berth_status read_text(struct task_text *item, size_t which, struct tensor *tensor,
                                    size_t index, char **to, struct berth_error *error) {
     char where[96];
     size_t length;
@@ -135,7 +136,7 @@ static enum berth_status read_items(struct call *call, struct tensor tensors[2],
 static enum berth_status read(struct call *call, struct berth_error *error) {
     static const struct call_members known = {
         .read = {"id", "parameters", "inputs", "outputs", "model", "model_name"}};
-    const struct served_task *task = call->instance->task;
+    const struct task_row *task = call->instance->task;
     const json *inputs = json_member(call->document, "inputs");
     struct tensor tensors[2] = {{.name = NULL}};
     const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
@@ -152,6 +153,15 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
 }
 
 // --- outputs -------------------------------------------------------------------------------------
+
+static const char *const types[] = {
+    [TASK_ITEM_TEXT] = "BYTES", [TASK_ITEM_SCORE] = "FP64", [TASK_ITEM_START] = "INT64",
+    [TASK_ITEM_END] = "INT64",  [TASK_NUMBERS] = "FP32",    [TASK_JSON] = "BYTES"};
+
+// Numbers of an item.
+static size_t width_of(const struct task_model *model, const struct task_output *output) {
+    return output->source == TASK_NUMBERS ? model->task->width(model) : 1;
+}
 
 // Opens a tensor of [items], or of [items, width] if that is more than one number each.
 static void open_tensor(struct json_line *line, const char *name, const char *type, int64_t items,
@@ -175,10 +185,47 @@ static int is_binary(const struct call *call, const char *name) {
     return json_truth(json_is_boolean(own) ? own : usual);
 }
 
+static void put_json(struct tensor_writer *writer, const struct call *call,
+                     const struct task_text *text) {
+    struct json_line json = {0};
+    call->instance->task->write(&json, call->instance, text);
+    writer->line->failed |= json.failed;
+    tensor_put_text(writer, json.text != NULL ? json.text : "");
+    json_line_done(&json);
+}
+
+static void put_element(struct tensor_writer *writer, const struct call *call,
+                        const struct task_text *text, enum task_source source) {
+    static const struct berth_item nothing = {.text = "", .start = -1, .end = -1};
+    const struct berth_item *first = text->item_count > 0 ? text->items : &nothing;
+    switch (source) {
+    case TASK_ITEM_TEXT:
+        tensor_put_text(writer, first->text);
+        break;
+    case TASK_ITEM_SCORE:
+        tensor_put_real(writer, first->score);
+        break;
+    case TASK_ITEM_START:
+        tensor_put_integer(writer, first->start);
+        break;
+    case TASK_ITEM_END:
+        tensor_put_integer(writer, first->end);
+        break;
+    case TASK_NUMBERS:
+        for (size_t i = 0; i < text->row_count * text->width; i++) {
+            tensor_put_float(writer, text->rows[i]);
+        }
+        break;
+    case TASK_JSON:
+        put_json(writer, call, text);
+        break;
+    }
+}
+
 static void put_elements(struct tensor_writer *writer, const struct call *call,
                          const struct task_output *output) {
     for (size_t i = 0; i < call->count; i++) {
-        output->put(writer, call->instance, &call->items[i]);
+        put_element(writer, call, &call->items[i], output->source);
     }
 }
 
@@ -193,8 +240,8 @@ static void write_binary(struct json_line *line, struct call *call,
 
 static void write_tensor(struct json_line *line, struct call *call,
                          const struct task_output *output) {
-    open_tensor(line, output->name, output->type, (int64_t)call->count,
-                output->width(call->instance));
+    open_tensor(line, output->name, types[output->source], (int64_t)call->count,
+                width_of(call->instance, output));
     if (is_binary(call, output->name)) {
         write_binary(line, call, output);
     } else {
@@ -232,21 +279,21 @@ static void put_tensor(struct json_line *line, const char *name, const char *typ
     json_line_close(line, '}');
 }
 
-static void put_tensors(struct json_line *line, const struct instance *instance) {
-    const struct served_task *task = instance->task;
+static void put_tensors(struct json_line *line, const struct task_model *instance) {
+    const struct task_row *task = instance->task;
     json_line_open(line, "inputs", '[');
-    for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
-        put_tensor(line, task->fields[i], "BYTES", 1);
+    for (size_t i = 0; i < 2 && task_field(task, i) != NULL; i++) {
+        put_tensor(line, task_field(task, i), "BYTES", 1);
     }
     json_line_close(line, ']');
     json_line_open(line, "outputs", '[');
     for (const struct task_output *output = task->outputs; output->name != NULL; output++) {
-        put_tensor(line, output->name, output->type, output->width(instance));
+        put_tensor(line, output->name, types[output->source], width_of(instance, output));
     }
     json_line_close(line, ']');
 }
 
-void kserve_put_model(struct json_line *line, const char *name, const struct instance *instance) {
+void kserve_put_model(struct json_line *line, const char *name, const struct task_model *instance) {
     json_line_open(line, NULL, '{');
     json_line_text(line, "name", name);
     json_line_open(line, "versions", '[');

@@ -38,7 +38,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     char where[64] = "input";
     TRY(call_check_members(call, &known, error));
     TRY(read_format(call, error));
-    call->parameters.normalize = 1;
+    call->settings.normalize = 1;
     TRY(call_read_member(call, "dimensions", call_read_dimensions, error));
     if (user != NULL && !json_is_text(user)) {
         return error_set(error, BERTH_USAGE, "user: expected a string");
@@ -61,19 +61,19 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
 }
 
 // The floats in little-endian order, as base64.
-static void write_base64(struct json_line *line, const struct item *item) {
+static void write_base64(struct json_line *line, const struct task_text *item) {
     struct buffer text = {0};
-    base64_put(&text, item->numbers, item->number_count * sizeof *item->numbers);
+    base64_put(&text, item->rows, item->width * sizeof *item->rows);
     buffer_put_byte(&text, '\0');
     line->failed |= text.failed;
     json_line_text(line, "embedding", text.failed ? NULL : text.bytes);
     buffer_done(&text);
 }
 
-static void write_floats(struct json_line *line, const struct item *item) {
+static void write_floats(struct json_line *line, const struct task_text *item) {
     json_line_open(line, "embedding", '[');
-    for (size_t i = 0; i < item->number_count; i++) {
-        json_line_float(line, NULL, item->numbers[i]);
+    for (size_t i = 0; i < item->width; i++) {
+        json_line_float(line, NULL, item->rows[i]);
     }
     json_line_close(line, ']');
 }

@@ -31,7 +31,7 @@ static enum berth_status read_embed(struct call *call, struct berth_error *error
     char where[64] = "inputs";
     TRY(call_check_members(call, &known, error));
     TRY(check_truncation(call, error));
-    call->parameters.normalize = 1;
+    call->settings.normalize = 1;
     TRY(call_read_member(call, "normalize", call_read_normalize, error));
     TRY(call_read_member(call, "dimensions", call_read_dimensions, error));
     call->is_list = json_is_array_value(inputs);
@@ -60,7 +60,7 @@ const struct protocol protocol_tei_embed = {
 // --- /predict ------------------------------------------------------------------------------------
 
 // A text, or a list of a text and its pair.
-static enum berth_status read_texts(struct item *item, const json *value, const char *where,
+static enum berth_status read_texts(struct task_text *item, const json *value, const char *where,
                                     struct berth_error *error) {
     char element[96];
     if (!json_is_array_value(value)) {
@@ -81,7 +81,7 @@ static enum berth_status read_raw_scores(struct call *call, const char *where, c
                                          struct berth_error *error) {
     int is_raw = 0;
     TRY(call_read_boolean(where, value, &is_raw, error));
-    call->parameters.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;
+    call->settings.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;
     return BERTH_OK;
 }
 
@@ -122,13 +122,9 @@ const struct protocol protocol_tei_predict = {
 
 // --- /rerank -------------------------------------------------------------------------------------
 
-static int has_one_label(const struct instance *instance) {
-    return berth_classifier_classes(instance->handle.classifier).count == 1;
-}
-
 static enum berth_status read_top(struct call *call, const char *where, const json *value,
                                   struct berth_error *error) {
-    return call_read_number(where, value, INT64_MAX, &call->parameters.top, error);
+    return call_read_number(where, value, INT64_MAX, &call->settings.top, error);
 }
 
 static enum berth_status read_return_text(struct call *call, const char *where, const json *value,
@@ -146,8 +142,8 @@ static enum berth_status read_ranking(struct call *call, struct berth_error *err
     TRY(call_read_member(call, "raw_scores", read_raw_scores, error));
     TRY(call_read_member(call, "return_text", read_return_text, error));
     TRY(call_read_member(call, "top_n", read_top, error));
-    if (call->parameters.score == BERTH_SCORE_USUAL) {
-        call->parameters.score = BERTH_SCORE_SIGMOID;
+    if (call->settings.score == BERTH_SCORE_USUAL) {
+        call->settings.score = BERTH_SCORE_SIGMOID;
     }
     return BERTH_OK;
 }
@@ -171,14 +167,14 @@ static enum berth_status read_rerank(struct call *call, struct berth_error *erro
 }
 
 struct ranked {
-    const struct item *item;
+    const struct task_text *item;
     size_t index;
 };
 
 // In descending order of scores; equal scores in the order of the request.
 static int compare_ranked(const void *left, const void *right) {
     const struct ranked *a = left, *b = right;
-    const float one = a->item->numbers[0], other = b->item->numbers[0];
+    const float one = a->item->rows[0], other = b->item->rows[0];
     return one != other ? (one < other ? 1 : -1) : (a->index > b->index) - (a->index < b->index);
 }
 
@@ -189,12 +185,12 @@ static void write_ranked(struct json_line *line, const struct call *call,
     if (call->has_texts) {
         json_line_text(line, "text", ranked->item->texts[1]);
     }
-    json_line_float(line, "score", ranked->item->numbers[0]);
+    json_line_float(line, "score", ranked->item->rows[0]);
     json_line_close(line, '}');
 }
 
 static void write_ranking(struct json_line *line, const struct call *call, struct ranked *ranked) {
-    const size_t top = (size_t)call->parameters.top;
+    const size_t top = (size_t)call->settings.top;
     for (size_t i = 0; i < call->count; i++) {
         ranked[i] = (struct ranked){.item = &call->items[i], .index = i};
     }
@@ -218,5 +214,5 @@ static void write_rerank(struct json_line *line, struct call *call) {
 const struct protocol protocol_tei_rerank = {.read = read_rerank,
                                              .write = write_rerank,
                                              .task = "text-classification",
-                                             .suits = has_one_label,
+                                             .suits = task_has_one_score,
                                              .suited = " with a single label"};

@@ -15,6 +15,6 @@ extern const struct protocol protocol_tei_similarity; // protocol_hugging_face.c
 // POST /v2/models/NAME/infer
 extern const struct protocol protocol_kserve;
 // Writes the description of a model, of GET /v2/models/NAME.
-void kserve_put_model(struct json_line *line, const char *name, const struct instance *instance);
+void kserve_put_model(struct json_line *line, const char *name, const struct task_model *instance);
 
 #endif

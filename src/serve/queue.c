@@ -117,7 +117,7 @@ enum berth_status queue_put(struct queue *queue, struct call *call, struct berth
 static int move_item(struct queue *queue, struct lane *lane, struct model_queue *model_queue,
                      struct batch *batch) {
     struct call *call = turns_first(&model_queue->turns);
-    struct item *item = &call->items[call->taken];
+    struct task_text *item = &call->items[call->taken];
     if (batch->count > 0 && (batch->tokens + item->tokens > queue->limits.batch_tokens ||
                              batch->calls[0]->instance != call->instance)) {
         return 0;

@@ -20,7 +20,7 @@ struct queue_limits {
 
 // Items of one instance of a model.
 struct batch {
-    struct item **items;
+    struct task_text **items;
     struct call **calls; // whose items they are
     size_t count;
     int64_t tokens;

@@ -82,13 +82,13 @@ static struct http_reply get_metrics(struct server *server, const struct http_re
 }
 
 static void put_model(struct server *server, struct json_line *line, size_t model) {
-    const struct instance *instance = models_acquire(server->models, model);
+    const struct task_model *instance = models_acquire(server->models, model);
     json_line_open(line, NULL, '{');
     json_line_text(line, "id", models_name(server->models, model));
     json_line_text(line, "object", "model");
     json_line_integer(line, "created", 0);
     json_line_text(line, "owned_by", "berth");
-    json_line_text(line, "task", instance != NULL ? instance->task->name : NULL);
+    json_line_text(line, "task", instance != NULL ? instance->task->about.pipeline : NULL);
     json_line_close(line, '}');
     models_release(server->models, instance);
 }
@@ -128,7 +128,7 @@ static struct http_reply get_description(struct server *server, const struct htt
 static size_t find_model_for(struct server *server, const struct protocol *protocol) {
     const size_t count = models_count(server->models);
     for (size_t i = 0; i < count; i++) {
-        const struct instance *instance = models_acquire(server->models, i);
+        const struct task_model *instance = models_acquire(server->models, i);
         const int suits = instance != NULL && protocol_suits(protocol, instance);
         models_release(server->models, instance);
         if (suits) {
@@ -149,11 +149,11 @@ static struct http_reply get_info(struct server *server, const struct http_reque
         return reply_error(request, 503, "the models are being loaded");
     }
     const size_t found = embeds < count ? embeds : 0;
-    const struct instance *instance = models_acquire(server->models, found);
+    const struct task_model *instance = models_acquire(server->models, found);
     struct json_line line = {0};
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "model_id", models_name(server->models, found));
-    json_line_text(&line, "model_task", instance->task->name);
+    json_line_text(&line, "model_task", instance->task->about.pipeline);
     json_line_integer(&line, "max_input_length", instance->max_tokens);
     json_line_integer(&line, "max_batch_tokens", settings->queue.batch_tokens);
     json_line_integer(&line, "max_concurrent_requests", (int64_t)settings->queue.items);
@@ -194,7 +194,7 @@ static struct http_reply get_model_ready(struct server *server, const struct htt
 
 static struct http_reply get_model(struct server *server, const struct http_request *request,
                                    size_t model) {
-    const struct instance *instance = models_acquire(server->models, model);
+    const struct task_model *instance = models_acquire(server->models, model);
     struct json_line line = {0};
     if (instance == NULL) {
         return reply_error(request, 503, "the model is being loaded");

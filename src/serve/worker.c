@@ -27,7 +27,7 @@ void call_refuse(struct server *server, struct call *call, const struct berth_er
 }
 
 // The first item that failed; NULL: none.
-static const struct item *find_failure(const struct call *call, size_t *index) {
+static const struct task_text *find_failure(const struct call *call, size_t *index) {
     for (size_t i = 0; i < call->count; i++) {
         if (call->items[i].status != BERTH_OK) {
             *index = i;
@@ -50,7 +50,7 @@ static struct http_reply make_reply(struct server *server, struct call *call) {
 static void call_answer(struct server *server, struct call *call) {
     struct berth_error error;
     size_t index = 0;
-    const struct item *failure = find_failure(call, &index);
+    const struct task_text *failure = find_failure(call, &index);
     if (call->client_has_left) {
         call_finish(server, call, reply_client_left(call->request));
         return;
@@ -79,7 +79,7 @@ static int64_t tokens_read(const struct batch *batch) {
 static size_t count_wanted(struct batch *batch) {
     size_t wanted = 0;
     for (size_t i = 0; i < batch->count; i++) {
-        struct item *item = batch->items[i];
+        struct task_text *item = batch->items[i];
         struct call *call = batch->calls[i];
         if (http_client_has_left(call->request)) {
             call->client_has_left = 1;
@@ -129,7 +129,7 @@ static void count_truncated(struct server *server, const struct batch *batch, si
 
 static void run_batch(struct server *server, struct batch *batch) {
     struct berth_error error = {.status = BERTH_OK};
-    const struct instance *instance = batch->calls[0]->instance;
+    const struct task_model *instance = batch->calls[0]->instance;
     const size_t wanted = count_wanted(batch);
     enum berth_status status = BERTH_OK;
     if (atomic_load(&server->is_aborting)) {
@@ -138,7 +138,7 @@ static void run_batch(struct server *server, struct batch *batch) {
         status = instance->task->run(instance, batch->items, wanted, &error);
     }
     for (size_t i = 0; status != BERTH_OK && i < wanted; i++) {
-        item_fail(batch->items[i], status, error.message);
+        task_text_fail(batch->items[i], status, error.message);
     }
     if (wanted > 0) {
         metrics_batch(server->metrics, batch->model, tokens_read(batch));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "grown_config_program.h"
 
-#include "berth.h"
+#include "core/calls.h"
 
 #include <string.h>
 

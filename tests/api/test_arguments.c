@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests that every function of berth.h refuses NULL for a required argument, and that the error
 // names the function and the argument as the header calls them.
-#include "berth.h"
+#include "core/calls.h"
 #include "core/harness.h"
 
 #include <math.h>
@@ -76,12 +76,12 @@ static void jobs(void **state) {
     const struct berth_config config = config_of(NULL);
     const struct berth_tag_scoring scoring = {.scheme = NULL};
     const struct berth_selection samples = {.count = 1};
-    NEEDS(berth_train, "task", NULL, &config, silent, NULL, NULL);
-    NEEDS(berth_train, "config", "squad", NULL, silent, NULL, NULL);
-    NEEDS(berth_predict, "task", NULL, &config, silent, NULL, NULL);
-    NEEDS(berth_predict, "config", "squad", NULL, silent, NULL, NULL);
-    NEEDS(berth_evaluate, "task", NULL, &config, silent, NULL, NULL);
-    NEEDS(berth_evaluate, "config", "squad", NULL, silent, NULL, NULL);
+    NEEDS(job_train, "task", NULL, &config, silent, NULL, NULL);
+    NEEDS(job_train, "config", "squad", NULL, silent, NULL, NULL);
+    NEEDS(job_predict, "task", NULL, &config, silent, NULL, NULL);
+    NEEDS(job_predict, "config", "squad", NULL, silent, NULL, NULL);
+    NEEDS(job_evaluate, "task", NULL, &config, silent, NULL, NULL);
+    NEEDS(job_evaluate, "config", "squad", NULL, silent, NULL, NULL);
     NEEDS(berth_evaluate_tokens, "dataset_path", NULL, "b", &scoring, &text);
     NEEDS(berth_evaluate_tokens, "predictions_path", "a", NULL, &scoring, &text);
     NEEDS(berth_evaluate_tokens, "scoring", "a", "b", NULL, &text);
@@ -97,7 +97,7 @@ static void results(void **state) {
     static enum berth_status (*const functions[])(
         const char *task, const struct berth_config *config, struct berth_log log,
         const volatile int *stop, struct berth_run_result *result,
-        struct berth_error *error) = {berth_train, berth_predict, berth_evaluate};
+        struct berth_error *error) = {job_train, job_predict, job_evaluate};
     const struct berth_config config = config_of(NULL);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         struct berth_run_result result = {.steps = 7, .final_loss = 7, .metric_count = 7};
@@ -110,22 +110,22 @@ static void results(void **state) {
 static void questions(void **state) {
     const struct berth_config config = config_of(NULL);
     const struct berth_question asked = {.question = "who ?", .context = "anna", .capacity = 1};
-    struct berth_model *model;
+    struct berth_answerer *model;
     struct berth_answer answer;
     struct berth_answers answers;
     size_t count;
-    NEEDS(berth_model_open, "config", NULL, silent, &model);
-    NEEDS(berth_model_open, "model", &config, silent, NULL);
+    NEEDS(berth_answerer_open, "config", NULL, silent, &model);
+    NEEDS(berth_answerer_open, "model", &config, silent, NULL);
     OPEN(model, "classifier", &model);
-    NEEDS(berth_model_answer, "model", NULL, "who ?", "anna", &answer, 1, &count);
-    NEEDS(berth_model_answer, "question", model, NULL, "anna", &answer, 1, &count);
-    NEEDS(berth_model_answer, "context", model, "who ?", NULL, &answer, 1, &count);
-    NEEDS(berth_model_answer, "answers", model, "who ?", "anna", NULL, 1, &count);
-    NEEDS(berth_model_answer, "count", model, "who ?", "anna", &answer, 1, NULL);
-    NEEDS(berth_model_answer_many, "model", NULL, &asked, 1, &answers);
-    NEEDS(berth_model_answer_many, "questions", model, NULL, 1, &answers);
-    NEEDS(berth_model_answer_many, "answers", model, &asked, 1, NULL);
-    berth_model_close(model);
+    NEEDS(berth_answerer_answer, "model", NULL, "who ?", "anna", &answer, 1, &count);
+    NEEDS(berth_answerer_answer, "question", model, NULL, "anna", &answer, 1, &count);
+    NEEDS(berth_answerer_answer, "context", model, "who ?", NULL, &answer, 1, &count);
+    NEEDS(berth_answerer_answer, "answers", model, "who ?", "anna", NULL, 1, &count);
+    NEEDS(berth_answerer_answer, "count", model, "who ?", "anna", &answer, 1, NULL);
+    NEEDS(berth_answerer_answer_many, "model", NULL, &asked, 1, &answers);
+    NEEDS(berth_answerer_answer_many, "questions", model, NULL, 1, &answers);
+    NEEDS(berth_answerer_answer_many, "answers", model, &asked, 1, NULL);
+    berth_answerer_close(model);
 }
 
 static void classes(void **state) {
@@ -323,7 +323,7 @@ static void results_of_refused_calls(void **state) {
     memset(&found, 1, sizeof found);
     memset(&rows, 1, sizeof rows);
     memset(filled, 1, sizeof filled);
-    assert_int_equal(berth_model_answer_many(NULL, NULL, 1, &answers, NULL), BERTH_USAGE);
+    assert_int_equal(berth_answerer_answer_many(NULL, NULL, 1, &answers, NULL), BERTH_USAGE);
     assert_null(answers.answers);
     assert_int_equal(berth_tag_many(NULL, NULL, 1, &found, NULL, NULL), BERTH_USAGE);
     assert_null(found.words);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the library in a child that a program forks after it has used the library: the parent's
 // handles and new ones compute the parent's bits there, with one thread, and the log says so.
-#include "berth.h"
+#include "core/calls.h"
 #include "core/scratch.h"
 
 #include <string.h>

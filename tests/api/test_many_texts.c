@@ -3,7 +3,7 @@
 // transformers' (tests/golden/classifier, dev/goldens/texts.py); the same bits in one call as one
 // by one, for every instruction set, on several threads, in batches of any size; a bad text among
 // good ones; no texts; memory that is out.
-#include "berth.h"
+#include "core/calls.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "format/json/json.h"
@@ -208,7 +208,7 @@ static void many_fill(struct many *many) {
 
 // A model of each kind, opened alike.
 struct handles {
-    struct berth_model *model;
+    struct berth_answerer *model;
     struct berth_classifier *classifier;
     struct berth_encoder *encoder;
 };
@@ -221,7 +221,7 @@ static void handles_open(struct handles *handles, struct berth_config config) {
 }
 
 static void handles_close(const struct handles *handles) {
-    berth_model_close(handles->model);
+    berth_answerer_close(handles->model);
     berth_classifier_close(handles->classifier);
     berth_encoder_close(handles->encoder);
 }
@@ -246,7 +246,7 @@ static enum berth_status process(const struct handles *handles, const struct man
         berth_encoder_embed_many(handles->encoder, texts, count, how, results->embeddings[first],
                                  results->statuses[1] + first, NULL),
         berth_encoder_hidden_states(handles->encoder, texts, count, results->states + first, NULL),
-        berth_model_answer_many(handles->model, many->questions + first, count,
+        berth_answerer_answer_many(handles->model, many->questions + first, count,
                                 results->answers + first, NULL)};
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
         if (statuses[i] != BERTH_OK) {
@@ -349,12 +349,12 @@ static void answers_are_those_of_one_question(void **state) {
         if (question->max_answer_length > 0 || question->with_no_answer >= 0) {
             continue;
         }
-        OK(berth_model_answer(handles.model, question->question, question->context, answers,
+        OK(berth_answerer_answer(handles.model, question->question, question->context, answers,
                               question->capacity, &one.count, &error));
         one.answers = answers;
         one.tokens = together->answers[i].tokens;
         assert_true(same_answers(&one, &together->answers[i]));
-        several |= one.tokens > 2 * berth_model_max_length(handles.model);
+        several |= one.tokens > 2 * berth_answerer_max_length(handles.model);
         berth_answers_free(answers, one.count);
     }
     assert_true(several); // some questions had several windows
@@ -376,7 +376,7 @@ static void a_question_has_options_of_its_own(void **state) {
                                                .max_answer_length = i == 1 ? 1 : 0,
                                                .with_no_answer = i == 2 ? 1 : -1};
     }
-    OK(berth_model_answer_many(handles.model, questions, 3, answers, &error));
+    OK(berth_answerer_answer_many(handles.model, questions, 3, answers, &error));
     int longer = 0, none[3] = {0};
     for (size_t i = 0; i < 3; i++) {
         for (size_t k = 0; k < answers[i].count; k++) {
@@ -473,7 +473,7 @@ static void a_call_with_only_bad_texts_succeeds(void **state) {
     assert_int_equal(status.error.status, BERTH_USAGE);
     OK(berth_encoder_hidden_states(handles.encoder, &none, 1, &states, &error));
     assert_int_equal(states.status.error.status, BERTH_USAGE);
-    OK(berth_model_answer_many(handles.model, &question, 1, &answers, &error));
+    OK(berth_answerer_answer_many(handles.model, &question, 1, &answers, &error));
     assert_int_equal(answers.error.status, BERTH_BAD_DATA);
     handles_close(&handles);
 }
@@ -535,10 +535,10 @@ static void nothing_to_process_is_no_error(void **state) {
     OK(berth_classifier_classify(h.classifier, NULL, 0, BERTH_SCORE_USUAL, NULL, NULL, &error));
     OK(berth_encoder_embed_many(h.encoder, NULL, 0, how, NULL, NULL, &error));
     OK(berth_encoder_hidden_states(h.encoder, NULL, 0, NULL, &error));
-    OK(berth_model_answer_many(h.model, NULL, 0, NULL, &error));
+    OK(berth_answerer_answer_many(h.model, NULL, 0, NULL, &error));
     assert_int_equal(berth_classifier_classes(NULL).count, 0);
     assert_int_equal(berth_classifier_max_length(NULL), 0);
-    assert_int_equal(berth_model_max_length(NULL), 0);
+    assert_int_equal(berth_answerer_max_length(NULL), 0);
     assert_int_equal(berth_encoder_max_length(NULL), 0);
     berth_classifier_close(NULL);
     berth_answer_lists_free(NULL, 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the library where the system starts no more threads, as under a container's limit: calls
 // are refused, where OpenMP would end the process, and succeed once the limit is gone.
-#include "berth.h"
+#include "core/calls.h"
 #include "core/scratch.h"
 
 #include <dlfcn.h>
@@ -80,8 +80,8 @@ static void jobs_are_refused(void **state) {
     config.vocab_file = MODEL "/vocab.txt";
     room = 1;
     REFUSED(berth_encoder_open(&config, silent, &encoder, &error));
-    REFUSED(berth_train("squad", &config, silent, NULL, NULL, &error));
-    REFUSED(berth_predict("squad", &config, silent, NULL, NULL, &error));
+    REFUSED(job_train("squad", &config, silent, NULL, NULL, &error));
+    REFUSED(job_predict("squad", &config, silent, NULL, NULL, &error));
     REFUSED(berth_vocab_train(&config, &words, silent, NULL, NULL, &error));
     REFUSED(berth_prepare(&config, &input, silent, NULL, NULL, &error));
     REFUSED(berth_pack(&config, scratch_folder, config.output_dir, silent, NULL, NULL, &error));

@@ -2,7 +2,7 @@
 // Tests the small public functions through berth.h: tokens with their positions, tensors of a
 // folder, statuses, settings; and that every allocation that fails is BERTH_NO_MEMORY, without a
 // crash or a leak (which the sanitizer finds).
-#include "berth.h"
+#include "core/calls.h"
 #include "core/scratch.h"
 
 #include <math.h>
@@ -183,12 +183,12 @@ static void a_refusal_leaves_no_handle(void **state) {
     const struct berth_log log = {0};
     struct berth_reporter *reporter;
     struct berth_tokenizer *tokenizer;
-    struct berth_model *a_model;
+    struct berth_answerer *a_model;
     struct berth_encoder *encoder;
     struct berth_classifier *classifier;
     assert_int_equal(berth_reporter_open(NULL, 2, &reporter, NULL), BERTH_USAGE);
     assert_int_equal(berth_tokenizer_open(NULL, &tokenizer, NULL), BERTH_USAGE);
-    assert_int_equal(berth_model_open(NULL, log, &a_model, NULL), BERTH_USAGE);
+    assert_int_equal(berth_answerer_open(NULL, log, &a_model, NULL), BERTH_USAGE);
     assert_int_equal(berth_encoder_open(NULL, log, &encoder, NULL), BERTH_USAGE);
     assert_int_equal(berth_classifier_open(NULL, log, &classifier, NULL), BERTH_USAGE);
     assert_true(reporter == NULL && tokenizer == NULL && a_model == NULL && encoder == NULL &&
@@ -225,12 +225,12 @@ static void missing_texts_are_named(void **state) {
     REFUSED("pooling", berth_encoder_embed(encoder, &none, 1, how, numbers, &error));
     berth_encoder_close(encoder);
 
-    struct berth_model *asked;
-    assert_int_equal(berth_model_open(&config, log, &asked, &error), BERTH_OK);
-    assert_int_equal(berth_model_answer(asked, "hello", "world", NULL, 0, &count, &error),
+    struct berth_answerer *asked;
+    assert_int_equal(berth_answerer_open(&config, log, &asked, &error), BERTH_OK);
+    assert_int_equal(berth_answerer_answer(asked, "hello", "world", NULL, 0, &count, &error),
                      BERTH_OK);
     assert_int_equal(count, 0);
-    berth_model_close(asked);
+    berth_answerer_close(asked);
 }
 
 // Each without its head, which the error names with the command that trains it.
@@ -269,24 +269,24 @@ static void missing_settings_of_jobs_are_named(void **state) {
     struct berth_vocab_settings words = {.text_count = 1};
     const struct berth_selection samples = {.count = 1};
     berth_config_init(&config);
-    REFUSED("missing", berth_train("squad", &config, log, NULL, NULL, &error));
-    REFUSED("missing", berth_predict("squad", &config, log, NULL, NULL, &error));
-    REFUSED("missing", berth_train("pretrain", &config, log, NULL, NULL, &error));
-    REFUSED("missing", berth_evaluate("pretrain", &config, log, NULL, NULL, &error));
-    REFUSED("missing", berth_train("classify", &config, log, NULL, NULL, &error));
-    REFUSED("missing", berth_predict("classify", &config, log, NULL, NULL, &error));
-    REFUSED("validation_file", berth_evaluate("squad", &config, log, NULL, NULL, &error));
+    REFUSED("missing", job_train("squad", &config, log, NULL, NULL, &error));
+    REFUSED("missing", job_predict("squad", &config, log, NULL, NULL, &error));
+    REFUSED("missing", job_train("pretrain", &config, log, NULL, NULL, &error));
+    REFUSED("missing", job_evaluate("pretrain", &config, log, NULL, NULL, &error));
+    REFUSED("missing", job_train("classify", &config, log, NULL, NULL, &error));
+    REFUSED("missing", job_predict("classify", &config, log, NULL, NULL, &error));
+    REFUSED("validation_file", job_evaluate("squad", &config, log, NULL, NULL, &error));
     REFUSED("expected one of squad, classify, tokens, embed, pretrain, mlm",
-            berth_train("squat", &config, log, NULL, NULL, &error));
+            job_train("squat", &config, log, NULL, NULL, &error));
     REFUSED("missing", berth_show_squad(&config, samples, log, see, NULL, &error));
     REFUSED("text 1", berth_prepare(&config, &input, log, NULL, NULL, &error));
     config.train_file = "texts.csv";
     config.text_pair_column = "b";
-    REFUSED("text_column", berth_train("embed", &config, log, NULL, NULL, &error));
-    REFUSED("text_column", berth_train("classify", &config, log, NULL, NULL, &error));
+    REFUSED("text_column", job_train("embed", &config, log, NULL, NULL, &error));
+    REFUSED("text_column", job_train("classify", &config, log, NULL, NULL, &error));
     config.text_pair_column = NULL;
     config.negative_column = "c";
-    REFUSED("text_column", berth_train("embed", &config, log, NULL, NULL, &error));
+    REFUSED("text_column", job_train("embed", &config, log, NULL, NULL, &error));
     config.train_file = config.negative_column = NULL;
     REFUSED("output_dir", berth_prepare(&config, &named, log, NULL, NULL, &error));
     config.output_dir = "out";
@@ -355,7 +355,7 @@ static void a_stop_before_writing_is_heeded(void **state) {
     config.max_query_length = 4;
     config.doc_stride = 4;
     const struct berth_log log = {stop_at_the_end, &predicted};
-    assert_int_equal(berth_predict("squad", &config, log, &predicted.stop, NULL, &error),
+    assert_int_equal(job_predict("squad", &config, log, &predicted.stop, NULL, &error),
                      BERTH_INTERRUPTED);
     assert_non_null(strstr(error.message, "no predictions were written"));
     assert_false(file_exists(scratch("answers/predictions.json")));
@@ -391,7 +391,7 @@ static void optional_results_may_be_omitted(void **state) {
     assert_int_equal(berth_reporter_check(NULL, NULL), BERTH_OK);
     assert_int_equal(berth_encoder_size(NULL), 0);
     berth_reporter_close(NULL);
-    berth_model_close(NULL);
+    berth_answerer_close(NULL);
     berth_encoder_close(NULL);
     berth_answers_free(NULL, 3);
     berth_tokens_free(NULL);

@@ -2,7 +2,7 @@
 // Tests berth_convert: names of tensors, round trips through every format, config.json, heads and
 // padding; and with each system call and each allocation failing in turn, when it reports an error
 // and leaves no part of an output, under the final name or a temporary one.
-#include "berth.h"
+#include "core/calls.h"
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "format/containers/containers.h"

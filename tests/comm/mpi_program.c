@@ -33,34 +33,49 @@ static void forget_launcher(void) {
     }
 }
 
-static void print_format(void *context, const struct berth_record *record) {
+static enum berth_wish print_format(void *context, const struct berth_record *record) {
     (void)context;
     if (record->text != NULL && strstr(record->text, "also contains the result") != NULL) {
         printf("%s\n", record->text);
     }
+    return BERTH_CONTINUE;
 }
 
 int main(int count, char **words) {
-    struct berth_config config;
     struct berth_error error;
+    const struct berth_watch watch = {.see = print_format};
     if (count != 5 || !initialize(words[1])) {
         return 1;
     }
     forget_launcher();
-    berth_config_init(&config);
-    config.model_name_or_path = words[2];
-    config.train_file = words[3];
-    config.output_dir = words[4];
-    config.save_format = "torch";
-    config.max_steps = config.threads = 1;
-    config.max_seq_length = 48;
-    config.doc_stride = config.max_query_length = 16;
-    config.train_batch_size = 8;
-    const enum berth_status status = berth_train(
-        "squad", &config, (struct berth_log){.write = print_format}, NULL, NULL, &error);
-    if (status != BERTH_OK) {
+    const char *const settings[] = {"task",
+                                    "answer",
+                                    "model_name_or_path",
+                                    words[2],
+                                    "train_file",
+                                    words[3],
+                                    "output_dir",
+                                    words[4],
+                                    "save_format",
+                                    "torch",
+                                    "max_steps",
+                                    "1",
+                                    "threads",
+                                    "1",
+                                    "max_seq_length",
+                                    "48",
+                                    "doc_stride",
+                                    "16",
+                                    "max_query_length",
+                                    "16",
+                                    "train_batch_size",
+                                    "8",
+                                    NULL};
+    struct berth_result *result = berth_job("train", settings, &watch, &error);
+    if (result == NULL) {
         fprintf(stderr, "%s\n", error.message);
     }
+    berth_result_free(result);
     finalize();
-    return status;
+    return error.status;
 }

@@ -35,33 +35,29 @@ static void make_model(const char *folder, const char *name, struct worker *work
     snprintf(config, sizeof config, "%s/%s.json", folder, name);
     snprintf(worker->folder, sizeof worker->folder, "%s/%s", folder, name);
     snprintf(worker->vocab, sizeof worker->vocab, "%s/vocab.txt", folder);
-    if (berth_init_model(config, worker->folder, 7, &error) != BERTH_OK) {
+    const char *const settings[] = {"config", config, "output", worker->folder, "seed", "7", NULL};
+    struct berth_result *made = berth_job("init", settings, NULL, &error);
+    if (made == NULL) {
         stop("making a model", &error);
     }
+    berth_result_free(made);
 }
 
 static void embed_once(struct worker *worker, float *to) {
-    static const char *const texts[] = {"hello world 1.5"};
-    struct berth_config config;
-    struct berth_encoder *encoder;
+    static const struct berth_text text = {.text = "hello world 1.5"};
+    const char *const settings[] = {"vocab_file", worker->vocab, "threads", "1", NULL};
     struct berth_error error;
-    berth_config_init(&config);
-    config.model_name_or_path = worker->folder;
-    config.vocab_file = worker->vocab;
-    config.threads = 1;
-    if (berth_encoder_open(&config, (struct berth_log){0}, &encoder, &error) != BERTH_OK) {
-        stop("opening an encoder", &error);
-    }
-    worker->size = berth_encoder_size(encoder);
-    if (worker->size > SIZE_LIMIT ||
-        berth_encoder_embed(encoder, texts, 1, (struct berth_embedding){BERTH_POOL_MEAN, 1}, to,
-                            &error) != BERTH_OK) {
+    struct berth_model *model = berth_open(worker->folder, settings, NULL, &error);
+    struct berth_result *result = berth_run(model, "embed", &text, 1, NULL, NULL, &error);
+    const float *row = berth_result_rows(result, 0, NULL, &worker->size);
+    if (row == NULL || worker->size > SIZE_LIMIT) {
         stop("embedding", &error);
     }
-    berth_encoder_close(encoder);
-    config.model_name_or_path = "/nonexistent/model";
-    if (berth_encoder_open(&config, (struct berth_log){0}, &encoder, &error) != BERTH_NO_INPUT ||
-        strstr(error.message, "/nonexistent/model") == NULL) {
+    memcpy(to, row, worker->size * sizeof *to);
+    berth_result_free(result);
+    berth_close(model);
+    if (berth_open("/nonexistent/model", NULL, NULL, &error) != NULL ||
+        error.status != BERTH_NO_INPUT || strstr(error.message, "/nonexistent/model") == NULL) {
         stop("a missing model", &error);
     }
 }

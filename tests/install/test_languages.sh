@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Uses an installed Berth from other languages and build systems: a C++ program on several threads, built by a CMake
-# project with find_package(berth), shared and static, and with pkg-config; the same as a script through ctypes; the
-# ctypes example. All print the same bits. Another version is refused. A CMake project that adds Berth as a folder is
+# project with find_package(berth), shared and static, and with pkg-config. All print the same bits. Another version is refused. A CMake project that adds Berth as a folder is
 # only configured.
 set -u
 command -v "$CXX" >/dev/null || { echo "skipped: no C++ compiler"; exit 77; }
@@ -33,21 +32,6 @@ run() { # NAME PROGRAM...
 "$CXX" -std=c++17 -Wall -Wextra -Werror ${SANITIZE:+-fsanitize=$SANITIZE} "$HERE/threads.cpp" \
     $(pkg-config --cflags --libs berth) -pthread -o "$work/threads" 2>"$work/log" || die "compiling with pkg-config"
 run pkg-config env LD_LIBRARY_PATH="${library%/*}" "$work/threads" "$model"
-
-if [ -z "$SANITIZE" ]; then # a sanitizer's library would have to be loaded before Python
-    run ctypes python3 -B "$HERE/threads.py" "$library" "$model"
-    cmp -s "$work/pkg-config.out" "$work/ctypes.out" || die "ctypes: other bits"
-    "$root/bin/berth" init --config "$model/config.json" --output "$work/asked" --quiet && cp "$model/vocab.txt" "$work/asked" ||
-        die "a model that answers"
-    LD_LIBRARY_PATH=${library%/*} python3 -B "$SOURCE/examples/answer.py" "$work/asked" 'who has the ball ?' 'anna has the ball' \
-        >"$work/answers" 2>"$work/log" || die "the ctypes example"
-    python3 -B "$SOURCE/examples/answer.py" "$model" 'who ?' 'anna' 2>"$work/log" && die "the ctypes example: a model without the head"
-    [ "$(grep -cE '^ *[0-9]+ %  (anna|has|the|ball)' "$work/answers")" -eq 3 ] || die "the ctypes example: no answers"
-    BERTH_LIBRARY=$library python3 -B "$SOURCE/examples/answer.py" "$work/none" 'who ?' 'anna' 2>"$work/log"
-    [ $? -eq 66 ] && grep -qF "$work/none" "$work/log" || die "the ctypes example: a missing model"
-    python3 -B "$SOURCE/examples/answer.py" 2>"$work/log"
-    [ $? -eq 2 ] && grep -q '^usage: ' "$work/log" || die "the ctypes example: no usage"
-fi
 
 # --- the CMake package of a tree that was moved ---
 mv "$root" "$work/moved"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A C++ program that asks one classifier and one encoder from several threads, in calls of
+// A C++ program that asks one model for classes and embeddings from several threads, in calls of
 // different sizes, and compares every result with that of a single call. Prints the results, as
 // bits.
 //
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t texts_count = 30, rounds = 5;
 
-void check(berth_status status, const berth_error &error) {
-    if (status != BERTH_OK) {
+void check(const berth_error &error) {
+    if (error.status != BERTH_OK) {
         std::printf("FAILED: %s\n", error.message);
         std::exit(1);
     }
@@ -27,29 +27,30 @@ struct Results {
     std::vector<float> scores, embeddings;
 };
 
-struct Handles {
-    berth_classifier *classifier = nullptr;
-    berth_encoder *encoder = nullptr;
+struct Asked {
+    berth_model *model = nullptr;
     std::vector<berth_text> texts;
 };
 
+void append(std::vector<float> &to, const berth_model *model, const char *task,
+            const berth_text *texts, std::size_t count) {
+    berth_error error;
+    berth_result *result = berth_run(model, task, texts, count, nullptr, nullptr, &error);
+    check(error);
+    std::size_t width;
+    const float *rows = berth_result_rows(result, 0, nullptr, &width);
+    to.insert(to.end(), rows, rows + count * width);
+    berth_result_free(result);
+}
+
 // In calls of `group` texts.
-Results process(const Handles &handles, std::size_t group) {
-    const std::size_t classes = berth_classifier_classes(handles.classifier).count;
-    const std::size_t size = berth_encoder_size(handles.encoder), all = handles.texts.size();
-    Results results{std::vector<float>(all * classes), std::vector<float>(all * size)};
-    std::vector<berth_text_status> statuses(all);
-    berth_error error{};
+Results process(const Asked &asked, std::size_t group) {
+    const std::size_t all = asked.texts.size();
+    Results results;
     for (std::size_t i = 0; i < all; i += group) {
         const std::size_t count = i + group < all ? group : all - i;
-        const berth_text *texts = &handles.texts[i];
-        check(berth_classifier_classify(handles.classifier, texts, count, BERTH_SCORE_USUAL,
-                                        &results.scores[i * classes], &statuses[i], &error),
-              error);
-        check(berth_encoder_embed_many(handles.encoder, texts, count,
-                                       berth_encoder_usual(handles.encoder),
-                                       &results.embeddings[i * size], &statuses[i], &error),
-              error);
+        append(results.scores, asked.model, "classify", &asked.texts[i], count);
+        append(results.embeddings, asked.model, "embed", &asked.texts[i], count);
     }
     return results;
 }
@@ -69,9 +70,7 @@ void print(const std::vector<float> &numbers) {
 } // namespace
 
 int main(int count, char **words) {
-    static_assert(BERTH_VERSION_NUMBER ==
-                  BERTH_VERSION_MAJOR * 10000 + BERTH_VERSION_MINOR * 100 + BERTH_VERSION_PATCH);
-    if (count != 2 || berth_version_number() != BERTH_VERSION_NUMBER) {
+    if (count != 2 || std::strcmp(berth_version(), BERTH_VERSION) != 0) {
         return 2;
     }
     std::vector<std::string> lines;
@@ -81,27 +80,24 @@ int main(int count, char **words) {
             lines.back() += word % 3 == 0 ? " red ball" : " of anna";
         }
     }
-    Handles handles;
+    Asked asked;
     for (const std::string &line : lines) {
-        handles.texts.push_back({line.c_str(), nullptr});
+        asked.texts.push_back({});
+        asked.texts.back().text = line.c_str();
     }
-    berth_config config;
-    berth_error error{};
-    berth_config_init(&config);
-    config.model_name_or_path = words[1];
-    config.precision = BERTH_FP32;
-    config.max_seq_length = 16;
-    config.predict_batch_size = 3;
-    check(berth_classifier_open(&config, berth_log{}, &handles.classifier, &error), error);
-    check(berth_encoder_open(&config, berth_log{}, &handles.encoder, &error), error);
+    const char *settings[] = {"precision",          "fp32", "max_seq_length", "16",
+                              "predict_batch_size", "3",    nullptr};
+    berth_error error;
+    asked.model = berth_open(words[1], settings, nullptr, &error);
+    check(error);
 
-    const Results alone = process(handles, 1);
+    const Results alone = process(asked, 1);
     std::vector<std::thread> threads;
     std::vector<int> differs(3);
     for (std::size_t i = 0; i < differs.size(); i++) {
         threads.emplace_back([&, i] {
             for (std::size_t round = 0; round < rounds; round++) {
-                const Results found = process(handles, 1 + 7 * i + round);
+                const Results found = process(asked, 1 + 7 * i + round);
                 differs[i] |=
                     !same(found.scores, alone.scores) || !same(found.embeddings, alone.embeddings);
             }
@@ -115,6 +111,5 @@ int main(int count, char **words) {
     }
     print(alone.scores);
     print(alone.embeddings);
-    berth_classifier_close(handles.classifier);
-    berth_encoder_close(handles.encoder);
+    berth_close(asked.model);
 }

@@ -3,7 +3,7 @@
 #ifndef BERTH_TESTS_NET_HARNESS_H
 #define BERTH_TESTS_NET_HARNESS_H
 
-#include "berth.h"
+#include "core/calls.h"
 #include "core/file.h"
 #include "core/scratch.h"
 #include "format/checksum/digest.h"

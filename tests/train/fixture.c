@@ -157,7 +157,7 @@ void fixture_make_pre_layer_norm(void) {
 // --- runs ---------------------------------------------------------------------------------------
 
 struct fixture_run fixture_default(const char *output) {
-    struct fixture_run run = {.job = berth_train, .task = "squad"};
+    struct fixture_run run = {.job = job_train, .task = "squad"};
     struct berth_config *config = &run.config;
     option_defaults(config);
     config->model_name_or_path = fixture_keep("model");

@@ -5,7 +5,7 @@
 #ifndef BERTH_TESTS_TRAIN_FIXTURE_H
 #define BERTH_TESTS_TRAIN_FIXTURE_H
 
-#include "berth.h"
+#include "core/calls.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/scratch.h"
@@ -35,7 +35,7 @@ const char *fixture_keep(const char *name);
 
 #define FIXTURE_UPDATES 8 // of a default run: two epochs of four updates
 
-// berth_train and its like.
+// job_train and its like.
 typedef enum berth_status fixture_job(const char *task, const struct berth_config *config,
                                       struct berth_log log, const volatile int *stop,
                                       struct berth_run_result *result, struct berth_error *error);

@@ -114,7 +114,7 @@ static struct fixture_run own_run(const char *output) {
 
 static struct fixture_run own_prediction(const char *model, const char *file, const char *output) {
     struct fixture_run run = own_run(output);
-    run.job = berth_predict;
+    run.job = job_predict;
     run.config.model_name_or_path = fixture_keep(model);
     run.config.predict_file = fixture_keep(file);
     return run;
@@ -645,7 +645,7 @@ static void mnli_has_two_files(void **state) {
     fixture_assert_holds(fixture_path("out", "config.json"),
                          "\"0\": \"contradiction\",\n    \"1\": \"entailment\"");
     struct fixture_run predicted = mnli_run("test");
-    predicted.job = berth_predict;
+    predicted.job = job_predict;
     predicted.config.model_name_or_path = fixture_keep("out");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
     assert_int_equal(lines_of(fixture_path("test", "test_results.tsv")), 6);

@@ -2,7 +2,7 @@
 // Tests embeddings against transformers', with the folder tests/golden/encoder, and with layer
 // norms before the sub-layers against PyTorch's, with encoder_preln (dev/goldens/embeddings.py),
 // for all batches and numbers of threads.
-#include "berth.h"
+#include "core/calls.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "format/json/json.h"

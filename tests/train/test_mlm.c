@@ -32,7 +32,7 @@ static int setup(void **state) {
 
 // Ten updates in two epochs.
 static struct fixture_run default_run(const char *output) {
-    struct fixture_run run = {.job = berth_train, .task = "mlm"};
+    struct fixture_run run = {.job = job_train, .task = "mlm"};
     struct berth_config *config = &run.config;
     berth_config_init(config);
     config->model_name_or_path = fixture_keep("model");
@@ -175,7 +175,7 @@ static void test_the_model(void **state) {
     assert_true(has_tensor("run", "cls.predictions.bias"));
     assert_false(has_tensor("run", "cls.seq_relationship.weight"));
     assert_false(has_tensor("run", "bert.pooler.dense.weight"));
-    scored.job = berth_evaluate;
+    scored.job = job_evaluate;
     scored.config.model_name_or_path = fixture_keep("run");
     scored.config.train_file = NULL;
     run_ok(&scored);

@@ -68,7 +68,7 @@ static void test_lost_folder_stops_the_run(void **state) {
 
 static void test_a_lost_folder_gets_no_predictions(void **state) {
     struct fixture_run run = fixture_default("out");
-    run.job = berth_predict;
+    run.job = job_predict;
     run.config.predict_file = fixture_keep("dev.json");
     run.act = remove_folder;
     run.act_in_predict = 1;
@@ -83,7 +83,7 @@ static void test_predictions_beside_the_trained_model(void **state) {
     char *log = fixture_text(in_folder("out/log.jsonl"));
     char *config = fixture_text(in_folder("out/config.json"));
     struct fixture_run predicting = fixture_default("out");
-    predicting.job = berth_predict;
+    predicting.job = job_predict;
     predicting.config.predict_file = fixture_keep("dev.json");
     for (int i = 0; i < 2; i++) { // the second time over the files of the first
         assert_int_equal(fixture_execute(&predicting), BERTH_OK);
@@ -282,7 +282,7 @@ static enum berth_status train_locked(const char *task, const struct berth_confi
                                       struct berth_run_result *result, struct berth_error *error) {
     int locked = 0;
     log = (struct berth_log){.write = count_locked, .context = &locked};
-    TRY(berth_train(task, config, log, stop, result, error));
+    TRY(job_train(task, config, log, stop, result, error));
     return locked == 1 ? BERTH_OK : BERTH_IO;
 }
 
@@ -304,7 +304,7 @@ static int wrong_refusals(const char *output) {
     run.config.model_name_or_path = fixture_keep("none");
     int wrong = 0;
     for (int i = 0; i < 4; i++) {
-        run.job = i / 2 ? berth_predict : berth_train;
+        run.job = i / 2 ? job_predict : job_train;
         run.config.dry_run = i % 2;
         wrong += fixture_execute(&run) != BERTH_CANT_CREATE;
     }

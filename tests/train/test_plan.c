@@ -538,7 +538,7 @@ static void test_jobs_in_one_process(void **state) {
     struct berth_log silent = {0};
     struct berth_run_result result;
     struct berth_error error = {0};
-    enum berth_status status = berth_train("squad", &run.config, silent, NULL, &result, &error);
+    enum berth_status status = job_train("squad", &run.config, silent, NULL, &result, &error);
     if (status != BERTH_OK) {
         fail_msg("%s", error.message);
     }
@@ -548,7 +548,7 @@ static void test_jobs_in_one_process(void **state) {
     run.config.predict_file = fixture_keep("dev.json");
     run.config.output_dir = fixture_keep("predicted");
     struct berth_run_result predicted;
-    assert_int_equal(berth_predict("squad", &run.config, silent, NULL, &predicted, &error),
+    assert_int_equal(job_predict("squad", &run.config, silent, NULL, &predicted, &error),
                      BERTH_OK);
     for (size_t i = 0; i < 2; i++) { // exact_match and f1
         assert_true(predicted.metrics[i].value == result.metrics[i].value);
@@ -577,7 +577,7 @@ static void test_a_stopped_job_ends_without_measuring_the_machine(void **state) 
     run.config.max_steps = 1000000;
     run.config.num_train_epochs = 1000000;
     run.config.logging_steps = 1;
-    assert_int_equal(berth_train("squad", &run.config, log, &stop, &result, &error),
+    assert_int_equal(job_train("squad", &run.config, log, &stop, &result, &error),
                      BERTH_INTERRUPTED);
     assert_true(result.steps > 1 && result.samples_per_second > 0);
     assert_true(isnan(result.mfu));
@@ -606,8 +606,8 @@ static void test_show_and_answer(void **state) {
                                       (struct berth_selection){.first = 99, .count = 1}, silent,
                                       count_samples, &count, &error),
                      BERTH_USAGE);
-    struct berth_model *model;
-    assert_int_equal(berth_model_open(&run.config, silent, &model, &error), BERTH_OK);
+    struct berth_answerer *model;
+    assert_int_equal(berth_answerer_open(&run.config, silent, &model, &error), BERTH_OK);
     struct berth_answer answers[3];
     size_t found;
     // Long enough for several windows, and for several passes.
@@ -616,16 +616,16 @@ static void test_show_and_answer(void **state) {
         strcat(context, "the red ball of anna is blue . ");
     }
     assert_int_equal(
-        berth_model_answer(model, "what colour is the ball ?", context, answers, 3, &found, &error),
+        berth_answerer_answer(model, "what colour is the ball ?", context, answers, 3, &found, &error),
         BERTH_OK);
     assert_int_equal(found, 3);
     assert_true(answers[0].probability >= answers[1].probability);
     assert_memory_equal(context + answers[0].start, answers[0].text, strlen(answers[0].text));
     berth_answers_free(answers, found);
-    assert_int_equal(berth_model_answer(model, "what ?", "", answers, 3, &found, &error),
+    assert_int_equal(berth_answerer_answer(model, "what ?", "", answers, 3, &found, &error),
                      BERTH_BAD_DATA);
-    berth_model_close(model);
-    berth_model_close(NULL);
+    berth_answerer_close(model);
+    berth_answerer_close(NULL);
 }
 
 // A model in memory no longer needs the strings that it was opened with; contradictions among them
@@ -634,7 +634,7 @@ static void test_settings_are_read_at_opening(void **state) {
     struct fixture_run run = fixture_default("unused");
     struct berth_log silent = {0};
     struct berth_error error = {0};
-    struct berth_model *model;
+    struct berth_answerer *model;
     struct berth_answer answer;
     size_t found;
     char rules[] = "keras", context[4096] = "";
@@ -642,16 +642,16 @@ static void test_settings_are_read_at_opening(void **state) {
         strcat(context, "the red ball of anna is blue . ");
     }
     run.config.features = rules;
-    assert_int_equal(berth_model_open(&run.config, silent, &model, &error), BERTH_OK);
+    assert_int_equal(berth_answerer_open(&run.config, silent, &model, &error), BERTH_OK);
     memset(rules, 'x', sizeof rules - 1);
     assert_int_equal(
-        berth_model_answer(model, "what colour is the ball ?", context, &answer, 1, &found, &error),
+        berth_answerer_answer(model, "what colour is the ball ?", context, &answer, 1, &found, &error),
         BERTH_BAD_DATA);
     assert_non_null(strstr(error.message, "features keras do not split"));
-    berth_model_close(model);
+    berth_answerer_close(model);
     run.config.features = "google";
     run.config.keras_end = "exclusive";
-    assert_int_equal(berth_model_open(&run.config, silent, &model, &error), BERTH_CONFIG);
+    assert_int_equal(berth_answerer_open(&run.config, silent, &model, &error), BERTH_CONFIG);
     assert_null(model);
 }
 

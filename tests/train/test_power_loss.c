@@ -38,7 +38,7 @@ static enum berth_status train_recorded(const char *task, const struct berth_con
     const struct berth_log marking = {.write = mark_saved};
     given = log;
     disk_record(in_folder("disk"), in_folder("record"));
-    return berth_train(task, config, marking, stop, result, error);
+    return job_train(task, config, marking, stop, result, error);
 }
 
 static struct fixture_run record_run(int is_async) {
@@ -49,7 +49,7 @@ static struct fixture_run record_run(int is_async) {
     run.job = train_recorded;
     assert_int_equal(dir_make(in_folder("disk"), NULL), BERTH_OK);
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    run.job = berth_train;
+    run.job = job_train;
     return run;
 }
 

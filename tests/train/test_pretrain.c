@@ -41,7 +41,7 @@ static int setup(void **state) {
 
 // Six updates of ten sequences over 26: updates span files and epochs.
 static struct fixture_run default_run(const char *output) {
-    struct fixture_run run = {.job = berth_train, .task = "pretrain"};
+    struct fixture_run run = {.job = job_train, .task = "pretrain"};
     struct berth_config *config = &run.config;
     option_defaults(config);
     config->input_dir = fixture_keep("short");

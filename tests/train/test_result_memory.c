@@ -159,7 +159,7 @@ static void answers(void **state) {
         run.config.version_2_with_negative = version_2;
         run.config.overwrite_output_dir = 1;
         check(&run, 0);
-        run = after(run, berth_predict);
+        run = after(run, job_predict);
         check(&run, 0);
     }
 }
@@ -171,7 +171,7 @@ static void classes(void **state) {
     struct fixture_run run = run_of("classify", "train.csv", "dev.csv");
     const int64_t logits = (int64_t)EXAMPLES * CLASSES * (int64_t)sizeof(float);
     check(&run, logits);
-    run = after(run, berth_evaluate);
+    run = after(run, job_evaluate);
     check(&run, logits);
 }
 
@@ -189,7 +189,7 @@ static void tags(void **state) {
     write_tags("dev.txt", 8000);
     struct fixture_run run = run_of("tokens", "train.txt", "dev.txt");
     check(&run, 0);
-    run = after(run, berth_predict);
+    run = after(run, job_predict);
     check(&run, 0);
 }
 
@@ -202,7 +202,7 @@ static void embeddings(void **state) {
         run.config.overwrite_output_dir = 1;
         const int64_t vectors = (int64_t)count * 2 * HIDDEN * (int64_t)sizeof(float);
         check(&run, vectors);
-        run = after(run, berth_evaluate);
+        run = after(run, job_evaluate);
         check(&run, vectors);
     }
 }

@@ -59,7 +59,7 @@ static struct fixture_run tag_run(const char *output) {
 
 static struct fixture_run prediction(const char *model, const char *file, const char *output) {
     struct fixture_run run = tag_run(output);
-    run.job = berth_predict;
+    run.job = job_predict;
     run.config.model_name_or_path = fixture_keep(model);
     run.config.predict_file = fixture_keep(file);
     return run;

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Berth from Python: a BERT in memory, and training, through the C library that comes with this package.
+"""Berth from Python: BERT in memory, and training, through the C library that comes with this package.
 
     import berth
 
-    model = berth.Model("squad-minilm")
+    model = berth.open("squad-minilm")
     model.answer("Where do I live?", "I live in Bern.").text     # 'Bern'
     model.embed(["I live in Bern.", "Ich wohne in Bern."])       # NumPy, [texts, size]
-    berth.train({"model": "minilm", "train_file": "train.json", "output_dir": "out"}, task="squad")
+    berth.open("minilm").train("classify", [("lovely", "good"), ("awful", "bad")]).save("out")
+    berth.train({"model": "minilm", "train_file": "train.json", "output_dir": "out"}, task="answer")
 
-Settings have the names of the options of `berth` (`berth help NAME` describes one). Numbers are NumPy arrays. Other
-threads of Python go on while the library computes, and threads may share a Model. Errors are berth.Error, and those of
-Python for what is no text or number; warnings are Python's (module warnings), unless a `log` takes all records.
+The methods of a model are the rows of the library's table of tasks (`tasks()`), and settings have the names of the options
+of `berth` (`options()` lists them). Numbers are NumPy arrays. Other threads of Python go on while the library computes,
+and threads may share a model. Errors are berth.Error, and those of Python for what is no text or number; warnings are
+Python's (module warnings), unless a `log` takes all records.
 
 Leaves out what has no numbers for Python: the program that comes with this package has all verbs.
 """
@@ -25,130 +27,70 @@ import sys
 import threading
 import warnings
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
-from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy
 
-__all__ = ["Answer", "Error", "Model", "Tokens", "train", "version"]
+__all__ = ["Answer", "Error", "Model", "Tensor", "Tokens", "open", "options", "pipeline", "tasks", "train", "version"]
 
 
 class Error(Exception):
-    """What the library refused or could not do. `status` is the exit code that the program has for it."""
+    """What the library refused or could not do. `status` is the exit code that the program has for it; `input` is the
+    text that it is about, from 0, or -1."""
 
-    def __init__(self, status: int, message: str):
+    def __init__(self, status: int, message: str, input: int = -1):
         super().__init__(message)
-        self.status = status
+        self.status, self.input = status, input
 
     def __reduce__(self):  # pickle's own way leaves out the status; a multiprocessing.Pool then waits for ever
-        return Error, (self.status, str(self))
+        return Error, (self.status, str(self), self.input)
 
 
 # --- the library's structs and functions ---------------------------------------------------------
 
-class _Error(Structure):
-    _fields_ = [("status", c_int), ("message", c_char * 1024)]
+def _struct(name: str, *fields) -> type:
+    return type(name, (Structure,), {"_fields_": list(fields)})
 
 
-class _Field(Structure):
-    _fields_ = [("key", c_char_p), ("type", c_int), ("integer", c_int64), ("real", c_double), ("text", c_char_p)]
-
-
-class _Record(Structure):
-    _fields_ = [("kind", c_int), ("text", c_char_p), ("fields", POINTER(_Field)), ("field_count", c_size_t)]
-
-
-_Write = ctypes.CFUNCTYPE(None, c_void_p, POINTER(_Record))
-
-
-class _Log(Structure):
-    _fields_ = [("write", _Write), ("context", c_void_p)]
-
-
-class _Answer(Structure):
-    _fields_ = [("text", c_char_p), ("probability", c_double), ("start_logit", c_double), ("end_logit", c_double),
-                ("start", c_int64), ("end", c_int64)]
-
-
-class _Question(Structure):
-    _fields_ = [("question", c_char_p), ("context", c_char_p), ("capacity", c_size_t), ("max_answer_length", c_int64),
-                ("with_no_answer", c_int), ("whole_words", c_int)]
-
-
-class _Answers(Structure):
-    _fields_ = [("error", _Error), ("answers", POINTER(_Answer)), ("count", c_size_t), ("tokens", c_int64)]
-
-
-class _Text(Structure):
-    _fields_ = [("text", c_char_p), ("pair", c_char_p)]
-
-
-class _Status(Structure):
-    _fields_ = [("error", _Error), ("tokens", c_int64), ("truncated", c_int)]
-
-
-class _Classes(Structure):
-    _fields_ = [("problem", c_int), ("count", c_size_t), ("names", POINTER(c_char_p))]
-
-
-class _Embedding(Structure):
-    _fields_ = [("pooling", c_int), ("normalize", c_int)]
-
-
-class _Token(Structure):
-    _fields_ = [("piece", c_char_p), ("id", ctypes.c_int32), ("start", c_int64), ("end", c_int64)]
-
-
-class _InputToken(Structure):
-    _fields_ = [("token", _Token), ("type", c_int)]
-
-
-class _Metric(Structure):
-    _fields_ = [("name", c_char * 48), ("value", c_double)]
-
-
-class _Result(Structure):
-    _fields_ = [("steps", c_int64), ("final_loss", c_double), ("metrics", _Metric * 12), ("metric_count", c_size_t),
-                ("eval_loss", c_double), ("samples_per_second", c_double), ("tokens_per_second", c_double),
-                ("mfu", c_double), ("workers", c_int64), ("best_worker", c_int64), ("best_seed", c_int64)]
-
-
+_Error = _struct("_Error", ("status", c_int), ("input", c_int64), ("message", c_char * 1008))
+_Field = _struct("_Field", ("key", c_char_p), ("type", c_int), ("integer", c_int64), ("real", c_double), ("text", c_char_p))
+_Record = _struct("_Record", ("kind", c_int), ("text", c_char_p), ("fields", POINTER(_Field)), ("field_count", c_size_t))
+_See = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(_Record))
+_Watch = _struct("_Watch", ("see", _See), ("context", c_void_p))
+_Text = _struct("_Text", ("text", c_char_p), ("pair", c_char_p), ("label", c_char_p), ("start", c_int64),
+                ("more", POINTER(c_char_p)), ("more_count", c_size_t), ("reserved", c_void_p * 2))
+_Item = _struct("_Item", ("text", c_char_p), ("score", c_double), ("start", c_int64), ("end", c_int64), ("id", c_int64),
+                ("group", c_int64), ("reserved", c_void_p * 2))
+_Outcome = _struct("_Outcome", ("status", c_int), ("message", c_char_p), ("tokens", c_int64), ("truncated", c_int))
+_Tensor = _struct("_Tensor", ("name", c_char_p), ("dtype", c_char_p), ("shape", c_int64 * 8), ("rank", c_size_t),
+                  ("bytes", c_size_t))
+_Task = _struct("_Task", *((key, c_char_p) for key in ("name", "pipeline", "text", "pair", "label", "more")),
+                *((key, c_int) for key in ("needs_pair", "has_items", "has_rows", "trains")), ("help", c_char_p))
+_Option = _struct("_Option", *((key, c_char_p) for key in ("name", "aliases", "uses", "type", "value", "choices")),
+                  ("minimum", c_double), ("maximum", c_double), ("help", c_char_p), ("group", c_char_p))
+_TAIL = [POINTER(c_char_p), POINTER(_Watch), POINTER(_Error)]  # settings, watch, error
 _SIGNATURES = {  # name: what it returns, what it takes
-    "berth_version": (c_char_p, []),
-    "berth_config_new": (c_void_p, []),
-    "berth_config_free": (None, [c_void_p]),
-    "berth_config_set": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(_Error)]),
-    "berth_find_model": (c_int, [c_char_p, POINTER(c_void_p), POINTER(_Error)]),
-    "berth_find_data": (c_int, [c_char_p, c_char_p, POINTER(c_void_p), POINTER(_Error)]),
-    "berth_string_free": (None, [c_void_p]),
-    "berth_model_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
-    "berth_model_close": (None, [c_void_p]),
-    "berth_model_answer_many": (c_int, [c_void_p, POINTER(_Question), c_size_t, POINTER(_Answers), POINTER(_Error)]),
-    "berth_answer_lists_free": (None, [POINTER(_Answers), c_size_t]),
-    "berth_classifier_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
-    "berth_classifier_close": (None, [c_void_p]),
-    "berth_classifier_classes": (_Classes, [c_void_p]),
-    "berth_classifier_max_length": (c_int64, [c_void_p]),
-    "berth_classifier_classify": (c_int, [c_void_p, POINTER(_Text), c_size_t, c_int, c_void_p, POINTER(_Status),
-                                          POINTER(_Error)]),
-    "berth_encoder_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
-    "berth_encoder_close": (None, [c_void_p]),
-    "berth_encoder_usual": (_Embedding, [c_void_p]),
-    "berth_encoder_size": (c_size_t, [c_void_p]),
-    "berth_encoder_max_length": (c_int64, [c_void_p]),
-    "berth_encoder_embed_many": (c_int, [c_void_p, POINTER(_Text), c_size_t, _Embedding, c_void_p, POINTER(_Status),
-                                         POINTER(_Error)]),
-    "berth_tokenizer_open": (c_int, [c_void_p, POINTER(c_void_p), POINTER(_Error)]),
-    "berth_tokenizer_close": (None, [c_void_p]),
-    "berth_tokenizer_encode_pair": (c_int, [c_void_p, POINTER(_Text), c_size_t, POINTER(POINTER(_InputToken)),
-                                            POINTER(c_size_t), POINTER(c_int), POINTER(_Error)]),
-    "berth_input_tokens_free": (None, [POINTER(_InputToken)]),
-    "berth_reporter_open": (c_int, [c_void_p, c_int, POINTER(c_void_p), POINTER(_Error)]),
-    "berth_reporter_log": (_Log, [c_void_p]),
-    "berth_reporter_close": (None, [c_void_p]),
-    "berth_train": (c_int, [c_char_p, c_void_p, _Log, POINTER(c_int), POINTER(_Result), POINTER(_Error)]),
+    "version": (c_char_p, []),
+    "open": (c_void_p, [c_char_p, *_TAIL]),
+    "close": (None, [c_void_p]),
+    "save": (c_int, [c_void_p, c_char_p, c_char_p, *_TAIL]),
+    "model_text": (c_char_p, [c_void_p, c_char_p]),
+    "model_number": (c_double, [c_void_p, c_char_p]),
+    "model_label": (c_char_p, [c_void_p, c_size_t]),
+    "model_tensor": (POINTER(_Tensor), [c_void_p, c_size_t]),
+    "run": (c_void_p, [c_void_p, c_char_p, POINTER(_Text), c_size_t, *_TAIL]),
+    "result_free": (None, [c_void_p]),
+    "result_items": (POINTER(_Item), [c_void_p, c_size_t, POINTER(c_size_t)]),
+    "result_rows": (POINTER(c_float), [c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)]),
+    "result_outcome": (POINTER(_Outcome), [c_void_p, c_size_t]),
+    "result_text": (c_char_p, [c_void_p, c_size_t]),
+    "train": (c_void_p, [c_void_p, c_char_p, POINTER(_Text), c_size_t, POINTER(_Text), c_size_t, *_TAIL]),
+    "job": (c_void_p, [c_char_p, *_TAIL]),
+    "task_at": (POINTER(_Task), [c_size_t]),
+    "option_at": (POINTER(_Option), [c_size_t]),
 }
-
-
+_CONTINUE, _FINISH, _SUSPEND, _CANCEL = range(4)  # enum berth_wish
+_INTERRUPTED = 75
 _SONAME = "libberth.so.0.1"  # of the version whose structs are above
 
 
@@ -172,7 +114,7 @@ def _load() -> ctypes.CDLL:
     with _spinning_briefly():
         library = ctypes.CDLL(os.environ.get("BERTH_LIBRARY") or (str(packed) if packed.exists() else _SONAME))
     for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, name)
+        function = getattr(library, "berth_" + name)
         function.restype, function.argtypes = result, arguments
     return library
 
@@ -185,16 +127,25 @@ def version() -> str:
     return _library.berth_version().decode()
 
 
-def _check(status: int, error: _Error):
-    if status != 0:
-        raise Error(status, error.message.decode(errors="replace"))
+def _table(function: Callable) -> Iterator[Dict[str, Any]]:
+    index = 0
+    while row := function(index):
+        values = {key: getattr(row.contents, key) for key, _ in row.contents._fields_}
+        yield {key: value.decode() if isinstance(value, bytes) else value for key, value in values.items()}
+        index += 1
 
 
-def _call(function: Callable, *arguments):
-    """Calls a function whose last argument is the error."""
-    error = _Error()
-    _check(function(*arguments, byref(error)), error)
+def tasks() -> List[Dict[str, Any]]:
+    """What models do: a row for each method of Model that runs one."""
+    return list(_table(_library.berth_task_at))
 
+
+def options() -> List[Dict[str, Any]]:
+    """All settings: name, uses (what has them), type, default, choices, range, help."""
+    return list(_table(_library.berth_option_at))
+
+
+# --- texts and settings --------------------------------------------------------------------------
 
 def _without_nul(encoded: bytes) -> bytes:
     if b"\0" in encoded:
@@ -208,7 +159,19 @@ def _bytes(text: str) -> bytes:
     return _without_nul(text.encode())
 
 
-# --- settings ------------------------------------------------------------------------------------
+def _encoded(texts: Iterable[str], name: str) -> List[bytes]:
+    """The texts of the argument `name`, in UTF-8. An error says which one it is about."""
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"{name}: expected a list of texts, found one text")
+    found = []
+    for text in texts:
+        try:
+            found.append(_bytes(text))
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{name}[{len(found)}]: {error}") from None
+    return found
+
 
 def _setting(value) -> bytes:
     """The value as the command line has it."""
@@ -222,52 +185,22 @@ def _setting(value) -> bytes:
     return _without_nul(str(value).encode("utf-8", "surrogateescape"))
 
 
-# With their aliases of src/core/option_rows.c: the length; settings that may be names; of data, the split.
-_LENGTHS = ("max_seq_length", "max_length")
-_MODELS = ("model_name_or_path", "model")
-_SPLITS = {"train_file": "train", "train": "train", "validation_file": "dev", "dev": "dev", "predict_file": "dev",
-           "input": "dev"}
+def _settings(values: Dict[str, Any]):
+    flat = [part for name, value in values.items() if value is not None for part in (_bytes(name), _setting(value))]
+    return (c_char_p * (len(flat) + 1))(*flat)
 
 
-def _found(name: str, value) -> bytes:
-    """The setting's value; for the name of a fetched model or data set its path, as the program finds it."""
-    text, path = _setting(value), c_void_p()
-    if name in _MODELS:
-        _call(_library.berth_find_model, text, byref(path))
-    elif name in _SPLITS:
-        _call(_library.berth_find_data, text, _SPLITS[name].encode(), byref(path))
-    else:
-        return text
-    try:
-        return ctypes.string_at(path)
-    finally:
-        _library.berth_string_free(path)
-
-
-class _Config:
-    """A struct berth_config with these settings; those that are None keep their defaults."""
-
-    def __init__(self, settings: dict):
-        self.handle = c_void_p(_library.berth_config_new())
-        if not self.handle:
-            raise MemoryError
-        self.length = 512  # of tokenize, unless a setting says otherwise
-        for name, value in settings.items():
-            if value is not None:
-                encoded = _bytes(name).replace(b"-", b"_")
-                text = _found(encoded.decode(), value)
-                _call(_library.berth_config_set, self.handle, encoded, text)
-                if encoded.decode() in _LENGTHS:
-                    self.length = int(float(text))
-
-    def __del__(self):
-        _library.berth_config_free(self.handle)
+def _size(name: str, value: int) -> Optional[int]:
+    """A number above 0 as a setting; 0 and None are the usual number."""
+    if value is not None and operator.index(value) < 0:
+        raise ValueError(f"{name}: expected 0 or more, found {value}")
+    return value or None
 
 
 # --- records -------------------------------------------------------------------------------------
 
-_KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event", "detail"]
-Log = Callable[[dict], None]
+_KINDS = ["note", "warning", "plan", "step", "progress", "evaluation", "summary", "values", "event", "detail"]
+Log = Callable[[dict], Any]
 
 
 def _text(text: Optional[bytes]) -> Optional[str]:
@@ -288,49 +221,92 @@ def _warn(record: dict):
         warnings.warn(record["text"])
 
 
-class _Writer:
-    """Gives the library's records to the files, and to `log`, or its warnings to Python. An exception cannot pass
-    through the library: the first one is kept, `stop` is set, and what raised it gets no further record."""
+def _bar(record: dict):
+    """A line of progress on standard error; tqdm's, if it is installed, is the caller's to make from `log`."""
+    if record["kind"] == "progress" and "total" in record:
+        end = "\n" if record["done"] == record["total"] else ""
+        print(f"\r{record['done']}/{record['total']}", end=end, file=sys.stderr, flush=True)
 
-    def __init__(self, log: Optional[Log], stop: Optional[c_int] = None, files: Optional["_Files"] = None):
-        self.stop, self.failure = stop, None
-        self.receivers = [lambda record: (log or _warn)(_record(record[0]))]
-        if files is not None:
-            self.receivers.insert(0, files.write)
-        self.argument = _Log(_Write(self._write))
 
-    def _write(self, _, record):
+class _Call:
+    """The settings, watch and error of a call. An exception cannot pass through the library: the first one of `log` or
+    of a handler of a signal is kept, the call is asked to end as `ending` says, and it is raised afterwards."""
+
+    def __init__(self, values: Dict[str, Any], log: Optional[Log], ending: int = _CANCEL, progress: bool = False):
+        self.error, self.failure, self.raised, self.ending = _Error(), None, [], ending
+        self.receivers = [log or _warn] + ([_bar] if progress else [])
+        self.settings, self.watch = _settings(values), _Watch(_See(self._see))
+        self.finished = False
+
+    def _see(self, _, record) -> int:
         for receiver in list(self.receivers):
             try:
-                receiver(record)
+                if receiver(_record(record[0])) is False:
+                    self.finished = True
             except BaseException as failure:  # whatever it is, ctypes would only print it
                 self.failure = self.failure or failure
                 self.receivers.remove(receiver)
-                if self.stop is not None:
-                    self.stop.value = max(self.stop.value, 1)
+        if len(self.raised) > 1:
+            return _CANCEL
+        return self.ending if self.failure or self.raised else _FINISH if self.finished else _CONTINUE
 
-    def check(self):
+    def __call__(self, function: Callable, *arguments):
+        """Calls it in a thread of its own: Python handles signals in its main thread only, and not while that is in the
+        library."""
+        found, failures, done = [], [], threading.Event()
+        tail = self.settings, byref(self.watch), byref(self.error)
+
+        def work():
+            try:
+                found.append(function(*arguments, *tail))
+            except BaseException as error:  # a thread's would only be printed
+                failures.append(error)
+            finally:
+                done.set()
+
+        if threading.current_thread() is not threading.main_thread():
+            work()
+        else:
+            with self._interrupts():
+                threading.Thread(target=work).start()
+                done.wait()  # Thread.join, interrupted, takes a thread for ended that is not (before Python 3.13)
+        if failures:
+            raise failures[0]
+        return found[0]
+
+    @contextlib.contextmanager
+    def _interrupts(self):
+        """Within it, what the handler of a signal raises, as that of Ctrl-C does, only asks to stop."""
+        every = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        handlers = {number: handler for number, handler in every.items() if callable(handler)}
+
+        def ask(number, frame):
+            try:
+                handlers[number](number, frame)
+            except BaseException as exception:
+                self.raised.append(exception)
+
+        for number in handlers:
+            signal.signal(number, ask)
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def check(self, name: Optional[str] = None):
+        """Raises what went wrong; an error about a text is one about the argument `name`."""
+        status, message = self.error.status, self.error.message.decode(errors="replace")
+        if status not in (0, _INTERRUPTED):
+            if name is not None and self.error.input >= 0:
+                message = f"{name}[{self.error.input}]: {message.partition(': ')[2]}"
+            raise Error(status, message, self.error.input) from self.failure
         if self.failure is not None:
             raise self.failure
-
-
-class _Files:
-    """The library's reporter, which writes what the settings name (json_summary, logging_dir); what it has for people
-    goes nowhere. The first record opens it: of several processes only the first one gets records."""
-
-    def __init__(self, config: _Config):
-        self.config, self.handle = config, c_void_p()
-        self.nowhere = open(os.devnull, "wb")
-
-    def write(self, record):
-        if not self.handle:
-            _call(_library.berth_reporter_open, self.config.handle, self.nowhere.fileno(), byref(self.handle))
-            self.log = _library.berth_reporter_log(self.handle)
-        self.log.write(self.log.context, record)
-
-    def close(self):
-        _library.berth_reporter_close(self.handle)
-        self.nowhere.close()
+        if self.raised:
+            raise self.raised[0]
+        if status != 0:
+            raise Error(status, message)
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -350,254 +326,275 @@ class Tokens(NamedTuple):
     pieces: List[str]
 
 
-class _Handle:
-    """What a function of the library opened, until nobody needs it."""
-
-    def __init__(self, kind: str, config: _Config, log: Optional[Log]):
-        self.value, self.close, writer = c_void_p(), getattr(_library, f"berth_{kind}_close"), _Writer(log)
-        argument = [] if kind == "tokenizer" else [writer.argument]
-        _call(getattr(_library, f"berth_{kind}_open"), config.handle, *argument, byref(self.value))
-        writer.check()
-
-    def __del__(self):
-        if self.value:
-            self.close(self.value)
+class Tensor(NamedTuple):
+    name: str
+    dtype: str
+    shape: Tuple[int, ...]
 
 
-def _encoded(texts: Iterable[str], name: str) -> List[bytes]:
-    """The texts of the argument `name`, in UTF-8. An error says which one it is about."""
-    if isinstance(texts, (str, bytes)):
-        raise TypeError(f"{name}: expected a list of texts, found one text")
-    found = []
-    for text in texts:
-        try:
-            found.append(_bytes(text))
-        except (TypeError, ValueError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{name}[{len(found)}]: {error}") from None
-    return found
+Texts = Union[str, Iterable[str]]
 
 
-def _paired(texts: List[bytes], pairs: Optional[List[bytes]]) -> List[tuple]:
-    if pairs is None:
-        return [(text, None) for text in texts]
-    if len(pairs) != len(texts):
-        raise ValueError(f"{len(texts)} texts, but {len(pairs)} second texts")
-    return list(zip(texts, pairs))
+class _Result:
+    """What a call found, until it was copied."""
 
+    def __init__(self, handle, count: int):
+        self.handle, self.count = handle, count
 
-_BLOCK = 128 * 1024  # bytes
+    def __enter__(self):
+        return self
 
+    def __exit__(self, *_):
+        _library.berth_result_free(self.handle)
 
-def _blocks(items: List[tuple]) -> Iterator[Tuple[int, List[tuple]]]:
-    """(index of the first, some of the items), for one call of the library. Between two calls Python handles Ctrl-C."""
-    first = size = 0
-    for i, (text, pair) in enumerate(items, 1):
-        size += 64 + len(text) + len(pair or b"")
-        if size >= _BLOCK or i == len(items):
-            yield first, items[first:i]
-            first, size = i, 0
+    def items(self, index: int) -> List[_Item]:
+        count = c_size_t()
+        items = _library.berth_result_items(self.handle, index, byref(count))
+        return items[:count.value]
 
+    def rows(self, index: int) -> numpy.ndarray:
+        rows, width = c_size_t(), c_size_t()
+        at = _library.berth_result_rows(self.handle, index, byref(rows), byref(width))
+        shape = rows.value, width.value
+        return numpy.ctypeslib.as_array(at, shape).copy() if rows.value else numpy.zeros(shape, numpy.float32)
 
-def _array(kind, items: List[tuple]):
-    return (kind * len(items))(*items)
+    def matrix(self, width: int) -> numpy.ndarray:
+        if self.count == 0:
+            return numpy.zeros((0, width), numpy.float32)
+        columns = c_size_t()
+        at = _library.berth_result_rows(self.handle, 0, None, byref(columns))
+        return numpy.ctypeslib.as_array(at, (self.count, columns.value)).copy()
 
-
-class _Cut:
-    """Counts the texts that had more tokens than the model reads, and warns of them."""
-
-    def __init__(self):
-        self.count = 0
-
-    def add(self, statuses, first: int):
-        for i, status in enumerate(statuses, first):
-            if status.truncated:
-                self.count, self.first = self.count + 1, self.first if self.count else i
-
-    def warn(self, longest: int, log: Optional[Log]):
-        if self.count:
-            text = (f"{self.count} of the texts had more tokens than max_seq_length {longest}, and what is beyond was left "
-                    f"out; the first is texts[{self.first}]")
-            (log or _warn)({"kind": "warning", "text": text})
-
-
-def _check_each(statuses, name: str, first: int):
-    """The error of the first text that failed says which one of the argument `name` that is."""
-    for i, status in enumerate(statuses, first):
-        if status.error.status != 0:
-            raise Error(status.error.status, f"{name}[{i}]: {status.error.message.decode(errors='replace')}")
-
-
-def _size(name: str, value: int) -> int:
-    """The number as a size_t of the library."""
-    if operator.index(value) < 0:
-        raise ValueError(f"{name}: expected 0 or more, found {value}")
-    return min(operator.index(value), sys.maxsize)
+    def cut(self) -> List[int]:
+        return [i for i in range(self.count) if _library.berth_result_outcome(self.handle, i).contents.truncated]
 
 
 class Model:
-    """A model folder, as of Hugging Face, or the name of a model that `berth fetch` has downloaded. It is opened for a
-    purpose when a method first needs that: a folder with a head for questions answers, one with a classifier
-    classifies, any embeds and tokenizes.
+    """A model folder, as of Hugging Face, a file of weights, or the name of a model that `berth fetch` has downloaded.
 
     The settings are those of the program: precision="bf16", threads=4, max_seq_length=256, ... `log` gets each record of
     the library as a dict with its "kind"; without it, the library's warnings are Python's.
 
     Texts may come in any iterable (list, array, column of a table), and are paired by their order. Ctrl-C takes effect
-    after some hundred or thousand of them. A copy, and a Model that another process gets by pickle, opens the folder
-    again.
+    after some hundred of them. A copy, and a Model that another process gets by pickle, opens the folder again.
     """
 
     def __init__(self, path: Union[str, bytes, os.PathLike], *, log: Optional[Log] = None, **settings):
-        self._arguments = path, log, settings
-        self._config, self._log = _Config({"model_name_or_path": path, **settings}), log
-        self._handles, self._lock = {}, threading.Lock()
+        self._arguments, self._log, self._handle = (path, log, settings), log, None
+        call = _Call(settings, log)
+        self._handle = call(_library.berth_open, _setting(path))
+        call.check()
 
     def __reduce__(self):
         path, log, settings = self._arguments
+        if path is None:
+            raise TypeError("a model that was just trained has no folder to open again: save it, and open that")
         return functools.partial(Model, path, log=log, **settings), ()
 
-    def _open(self, kind: str) -> c_void_p:
-        with self._lock:
-            if kind not in self._handles:
-                self._handles[kind] = _Handle(kind, self._config, self._log)
-            return self._handles[kind].value
+    def close(self):
+        """Frees its memory; it can do nothing afterwards."""
+        _library.berth_close(self._handle)
+        self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self.close()
+
+    # --- facts
+
+    def text(self, fact: str) -> Optional[str]:
+        """"task", "tasks", "architecture", "path", "config"."""
+        return _text(_library.berth_model_text(self._handle, _bytes(fact)))
+
+    def number(self, fact: str) -> float:
+        """"dimensions", "max_length", "parameters", ...; of a model that was just trained "loss" and its scores."""
+        return _library.berth_model_number(self._handle, _bytes(fact))
+
+    @property
+    def labels(self) -> List[str]:
+        """The names of the classes, in the order of the columns of `classify`."""
+        found: List[str] = []
+        while (label := _library.berth_model_label(self._handle, len(found))) is not None:
+            found.append(label.decode())
+        return found
+
+    def tensors(self) -> List[Tensor]:
+        return [Tensor(row["name"], row["dtype"], tuple(row["shape"][:row["rank"]]))
+                for row in _table(lambda i: _library.berth_model_tensor(self._handle, i))]
+
+    # --- running
+
+    def _run(self, task: str, texts: Iterable[str], pairs: Optional[Iterable[str]], names: Tuple[str, str], *,
+             progress: bool = False, **settings) -> _Result:
+        """`names` are those of the arguments, for errors."""
+        firsts = _encoded(texts, names[0])
+        seconds = [None] * len(firsts) if pairs is None else _encoded(pairs, names[1])
+        if len(seconds) != len(firsts):
+            raise ValueError(f"{len(firsts)} texts, but {len(seconds)} second texts")
+        array = (_Text * len(firsts))(*((a, b) for a, b in zip(firsts, seconds)))
+        call = _Call(settings, self._log, progress=progress)
+        result = _Result(call(_library.berth_run, self._handle, _bytes(task), array, len(firsts)), len(firsts))
+        try:
+            call.check(names[0])
+            if cut := result.cut():
+                text = (f"{len(cut)} of the texts had more tokens than the model reads, and what is beyond was left out; "
+                        f"the first is {names[0]}[{cut[0]}]")
+                (self._log or _warn)({"kind": "warning", "text": text})
+        except BaseException:
+            result.__exit__()
+            raise
+        return result
+
+    def run(self, task: str, texts: Texts, pairs: Optional[Texts] = None, *, progress: bool = False, **settings):
+        """Any row of tasks(): for each text a list of dicts, or numbers; those of tasks with one row each are one array.
+        One text: its result alone."""
+        row = next((row for row in tasks() if task in (row["name"], row["pipeline"])), None)
+        if row is None:
+            raise Error(2, f"unknown task \"{task}\"; expected one of {', '.join(row['name'] for row in tasks())}")
+        one = isinstance(texts, str)
+        if row["has_items"] and row["name"] in ("answer", "tag", "tokenize"):
+            settings = {"offsets": "characters", **settings}
+        with self._run(task, [texts] if one else texts, [pairs] if one and pairs is not None else pairs,
+                       ("texts", "pairs"), progress=progress, **settings) as result:
+            found: Any = ([[self._item(item) for item in result.items(i)] for i in range(result.count)] if row["has_items"]
+                          else [result.rows(i) for i in range(result.count)])
+        if not row["has_items"] and found and all(len(rows) == 1 for rows in found):
+            found = numpy.concatenate(found)
+        return found[0] if one else found
+
+    @staticmethod
+    def _item(item: _Item) -> dict:
+        found = {"text": item.text.decode(), "score": item.score}
+        if item.start >= 0:
+            found.update(start=item.start, end=item.end)
+        if item.id >= 0:
+            found["id"] = item.id
+        return {**found, "group": item.group} if item.group else found
 
     def answers(self, questions: Iterable[str], contexts: Iterable[str], top: int = 1) -> List[List[Answer]]:
         """The `top` best answers to each question from its own context, best first."""
-        handle, capacity, found = self._open("model"), _size("top", top), []
-        for first, block in _blocks(_paired(_encoded(questions, "questions"), _encoded(contexts, "contexts"))):
-            lists = (_Answers * len(block))()
-            asked = _array(_Question, [(*pair, capacity, 0, -1) for pair in block])
-            _call(_library.berth_model_answer_many, handle, asked, len(block), lists)
-            try:
-                _check_each(lists, "questions", first)
-                found += [[Answer(answer.text.decode(), answer.probability, answer.start, answer.end)
-                           for answer in each.answers[:each.count]] for each in lists]
-            finally:
-                _library.berth_answer_lists_free(lists, len(block))
-        return found
+        with self._run("answer", questions, contexts, ("questions", "contexts"), top=_size("top", top),
+                       offsets="characters") as result:
+            return [[Answer(item.text.decode(), item.score, item.start, item.end) for item in result.items(i)]
+                    for i in range(result.count)]
 
     def answer(self, question: str, context: str) -> Answer:
         """The best answer."""
         return self.answers([question], [context])[0][0]
 
-    @property
-    def labels(self) -> List[str]:
-        """The names of the classes, in the order of the columns of `classify`."""
-        classes = _library.berth_classifier_classes(self._open("classifier"))
-        return [classes.names[i].decode() for i in range(classes.count)]
-
-    def classify(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None) -> numpy.ndarray:
+    def classify(self, texts: Iterable[str], pairs: Optional[Iterable[str]] = None, **settings) -> numpy.ndarray:
         """float32 [texts, classes]: probabilities of the classes, or the number of a regression."""
-        handle = self._open("classifier")
-        items = _paired(_encoded(texts, "texts"), None if pairs is None else _encoded(pairs, "pairs"))
-        scores = numpy.zeros((len(items), _library.berth_classifier_classes(handle).count), numpy.float32)
-        cut = _Cut()
-        for first, block in _blocks(items):
-            statuses = (_Status * len(block))()
-            _call(_library.berth_classifier_classify, handle, _array(_Text, block), len(block), 0,
-                  scores[first:].ctypes.data, statuses)
-            _check_each(statuses, "texts", first)
-            cut.add(statuses, first)
-        cut.warn(_library.berth_classifier_max_length(handle), self._log)
-        return scores
+        with self._run("classify", texts, pairs, ("texts", "pairs"), **settings) as result:
+            return result.matrix(len(self.labels))
 
-    def embed(self, texts: Iterable[str]) -> numpy.ndarray:
-        """float32 [texts, size]: an embedding for each text, as the settings `pooling` and `normalize` say, otherwise
-        as the folder does."""
-        handle, items = self._open("encoder"), _paired(_encoded(texts, "texts"), None)
-        rows = numpy.zeros((len(items), _library.berth_encoder_size(handle)), numpy.float32)
-        cut = _Cut()
-        for first, block in _blocks(items):
-            statuses = (_Status * len(block))()
-            _call(_library.berth_encoder_embed_many, handle, _array(_Text, block), len(block),
-                  _library.berth_encoder_usual(handle), rows[first:].ctypes.data, statuses)
-            _check_each(statuses, "texts", first)
-            cut.add(statuses, first)
-        cut.warn(_library.berth_encoder_max_length(handle), self._log)
-        return rows
+    def embed(self, texts: Iterable[str], **settings) -> numpy.ndarray:
+        """float32 [texts, size]: an embedding for each text, as the settings `pooling`, `normalize` and `dimensions` say,
+        otherwise as the folder does."""
+        with self._run("embed", texts, None, ("texts", "pairs"), **settings) as result:
+            return result.matrix(int(self.number("dimensions")))
 
-    def tokenize(self, text: str, pair: Optional[str] = None, max_length: Optional[int] = None) -> Tokens:
-        """What the model sees of a text or a pair, at most max_length tokens: by default as many as the setting
-        max_seq_length, else 512."""
-        handle, both = self._open("tokenizer"), _Text(_bytes(text), None if pair is None else _bytes(pair))
-        length = self._config.length if max_length is None else _size("max_length", max_length)
-        tokens, count, truncated = POINTER(_InputToken)(), c_size_t(), c_int()
-        _call(_library.berth_tokenizer_encode_pair, handle, byref(both), length, byref(tokens), byref(count),
-              byref(truncated))
-        try:
-            found = [(each.token.id, each.type, (each.token.start, each.token.end), each.token.piece.decode())
-                     for each in tokens[:count.value]]
-        finally:
-            _library.berth_input_tokens_free(tokens)
-        ids, types, offsets, pieces = zip(*found)
-        return Tokens(numpy.array(ids, numpy.int32), numpy.array(types, numpy.int32),
-                      numpy.array(offsets, numpy.int64), list(pieces))
+    def rerank(self, query: str, documents: Iterable[str], **settings) -> numpy.ndarray:
+        """float32 [documents]: the score of each for the query, by a cross-encoder."""
+        found = list(documents)
+        with self._run("rerank", [query] * len(found), found, ("queries", "documents"), **settings) as result:
+            return result.matrix(1).ravel()
 
+    def tokenize(self, text: str, pair: Optional[str] = None) -> Tokens:
+        """What the model sees of a text or a pair, at most as many tokens as the setting max_seq_length says."""
+        with self._run("tokenize", [text], None if pair is None else [pair], ("texts", "pairs"),
+                       offsets="characters") as result:
+            items = result.items(0)
+            return Tokens(numpy.array([item.id for item in items], numpy.int32),
+                          numpy.array([item.group for item in items], numpy.int32),
+                          numpy.array([(item.start, item.end) for item in items], numpy.int64),
+                          [item.text.decode() for item in items])
 
-# --- training ------------------------------------------------------------------------------------
+    # --- as sentence_transformers' SentenceTransformer and CrossEncoder
 
-_INTERRUPTED = 75  # BERTH_INTERRUPTED
+    def encode(self, sentences: Texts, *, normalize_embeddings: Optional[bool] = None, truncate_dim: Optional[int] = None,
+               show_progress_bar: bool = False) -> numpy.ndarray:
+        one = isinstance(sentences, str)
+        rows = self.embed([sentences] if one else sentences, normalize=normalize_embeddings, dimensions=truncate_dim,
+                          progress=show_progress_bar)
+        return rows[0] if one else rows
 
+    def predict(self, pairs: Sequence[Tuple[str, str]]) -> numpy.ndarray:
+        with self._run("rerank", [a for a, _ in pairs], [b for _, b in pairs], ("pairs", "pairs")) as result:
+            return result.matrix(1).ravel()
 
-@contextlib.contextmanager
-def _interrupts(stop: c_int):
-    """Within it, what the handler of a signal raises, as that of Ctrl-C does, only asks to stop. Gives the list of it."""
-    handlers, raised = {}, []
+    def rank(self, query: str, documents: Sequence[str], top_k: Optional[int] = None) -> List[dict]:
+        scores = self.rerank(query, documents)
+        order = numpy.argsort(-scores, kind="stable")[:top_k]
+        return [{"corpus_id": int(i), "score": float(scores[i])} for i in order]
 
-    def ask(number, frame):
-        try:
-            handlers[number](number, frame)
-        except BaseException as exception:
-            raised.append(exception)
-            stop.value = min(stop.value + 1, 2)
+    # --- training and saving
 
-    if threading.current_thread() is threading.main_thread():  # in which Python handles signals
-        every = {number: signal.getsignal(number) for number in signal.valid_signals()}
-        handlers.update((number, handler) for number, handler in every.items() if callable(handler))
-    for number in handlers:
-        signal.signal(number, ask)
-    try:
-        yield raised
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    def train(self, task: str, examples: Sequence[tuple], held_out: Sequence[tuple] = (), *, log: Optional[Log] = None,
+              progress: bool = False, **settings) -> "Model":
+        """A new model, trained on (text, label) or (text, pair, label). `log` gets each record as a dict, and ends the
+        training by returning False. This model stays as it is."""
+        def array(rows):
+            return (_Text * len(rows))(*((_bytes(row[0]), _bytes(row[1]) if len(row) > 2 else None, _setting(row[-1]))
+                                         for row in rows)) if rows else None
+        call = _Call(settings, log, _SUSPEND, progress)
+        handle = call(_library.berth_train, self._handle, _bytes(task), array(examples), len(examples), array(held_out),
+                      len(held_out))
+        trained = Model.__new__(Model)
+        trained._arguments, trained._log, trained._handle = (None, self._log, {}), self._log, handle
+        call.check("examples")
+        return trained
+
+    def save(self, path: Union[str, bytes, os.PathLike], format: str = "hf", **settings):
+        """Writes a folder that appears complete or not at all: hf, torch, tensorflow, nvidia, deepspeed, onnx, gguf,
+        int8."""
+        call = _Call(settings, self._log)
+        call(_library.berth_save, self._handle, _setting(path), _bytes(format))
+        call.check()
 
 
-def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dict:
-    """Trains as `berth finetune TASK` or `berth pretrain` (task "pretrain", "mlm") does with these options.
+def open(path: Union[str, bytes, os.PathLike], **settings) -> Model:
+    """The same as Model(path, ...)."""
+    return Model(path, **settings)
 
-    Returns steps, final_loss, samples_per_second, tokens_per_second and the metrics of the last evaluation. `log` gets
-    each record of the run as a dict with its "kind", as do the files of json_summary and logging_dir; without `log`, the
-    library's warnings are Python's. Ctrl-C finishes the update and saves; the KeyboardInterrupt follows. An exception
-    of `log`, or of your handler of another signal, does the same. If the save fails, its error is raised instead.
+
+def _method(row: Dict[str, Any]) -> Callable:
+    def method(self, texts: Texts, pairs: Optional[Texts] = None, **settings):
+        return self.run(row["name"], texts, pairs, **settings)
+    method.__name__, method.__doc__ = row["name"], f"{row['help']} ({row['pipeline']})"
+    return method
+
+
+for _row in tasks():
+    if not hasattr(Model, _row["name"]):
+        setattr(Model, _row["name"], _method(_row))
+
+
+def pipeline(task: str, model: Union[str, os.PathLike, Model], **settings) -> Callable:
+    """As transformers': pipeline("ner", "folder")("Anna lives in Bern.")"""
+    names = {"ner": "tag", "sentiment-analysis": "classify", **{row["pipeline"]: row["name"] for row in tasks()}}
+    opened = model if isinstance(model, Model) else Model(model)
+    return lambda texts, *pairs, **more: opened.run(names.get(task, task), texts, *pairs, **{**settings, **more})
+
+
+def train(settings: dict, task: str = "answer", log: Optional[Log] = None) -> dict:
+    """Trains on files as `berth finetune TASK` or `berth pretrain` (task "pretrain") does with these options.
+
+    Returns steps, loss, samples_per_second and the metrics of the last evaluation. `log` gets each record of the run as a
+    dict with its "kind", and ends the training with its model by returning False; without `log`, the library's warnings
+    are Python's. Ctrl-C finishes the update and saves; the KeyboardInterrupt follows. An exception of `log`, or of your
+    handler of another signal, does the same. If the save fails, its error is raised instead.
     """
-    config, stop, result, failures = _Config(settings), c_int(0), _Result(), []
-    files, done = _Files(config), threading.Event()
-    writer = _Writer(log, stop, files)
-
-    def work():
-        try:
-            _call(_library.berth_train, _bytes(task), config.handle, writer.argument, byref(stop), byref(result))
-        except BaseException as error:  # a thread's would only be printed
-            failures.append(error)
-        finally:
-            done.set()
-
-    # Python handles signals in its main thread only, and not while that is in the library.
-    with _interrupts(stop) as raised:
-        threading.Thread(target=work).start()
-        done.wait()  # Thread.join, interrupted, takes a thread for ended that is not (before Python 3.13)
-    files.close()
-    failure = failures[0] if failures else None
-    if failure is not None and getattr(failure, "status", None) != _INTERRUPTED:
-        raise failure from writer.failure
-    writer.check()
-    if raised:
-        raise raised[0] from failure
-    if failure is not None:
-        raise failure
-    metrics = {metric.name.decode(): metric.value for metric in result.metrics[:result.metric_count]}
-    return {"steps": result.steps, "final_loss": result.final_loss, "samples_per_second": result.samples_per_second,
-            "tokens_per_second": result.tokens_per_second, **metrics}
+    call = _Call({"task": _bytes(task), **settings}, log, _SUSPEND)
+    handle = call(_library.berth_job, b"train")
+    try:
+        call.check()
+        import json
+        return json.loads(_library.berth_result_text(handle, 0))
+    finally:
+        _library.berth_result_free(handle)

@@ -47,7 +47,7 @@ struct predict_args {
                               // every process, nothing is predicted
 };
 
-// Implements berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE). Processes that were
+// Implements job_predict (TASK_PREDICT) and job_evaluate (TASK_VALIDATE). Processes that were
 // started together divide the prediction; rank 0 reports and writes. *result is filled in; the
 // caller has set it to what a failure returns.
 enum berth_status predict(const struct predict_args *args, struct berth_run_result *result,

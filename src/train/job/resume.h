@@ -4,7 +4,7 @@
 #ifndef BERTH_TRAIN_RESUME_H
 #define BERTH_TRAIN_RESUME_H
 
-#include "berth.h"
+#include "core/calls.h"
 #include "core/comm.h"
 #include "core/log.h"
 

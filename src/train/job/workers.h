@@ -12,7 +12,7 @@
 #include "core/log.h"
 #include "train/tasks/task.h"
 
-// Implements berth_train. *result is filled in; the caller has set it to what a failure returns.
+// Implements job_train. *result is filled in; the caller has set it to what a failure returns.
 // Sets *rank to that of this process among those that trained; 0 if they could not be connected.
 enum berth_status workers_train(const struct task *task, const struct berth_config *config,
                                 struct berth_log log, const volatile int *stop,

@@ -8,7 +8,7 @@
 #ifndef BERTH_TRAIN_SPIKES_H
 #define BERTH_TRAIN_SPIKES_H
 
-#include "berth.h"
+#include "core/calls.h"
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
 #ifndef BERTH_TRAIN_TASKS_TOKENS_H
 #define BERTH_TRAIN_TASKS_TOKENS_H
 
-#include "berth.h"
+#include "core/calls.h"
 #include "core/log.h"
 #include "data/tagging/word_windows.h"
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The jobs of berth.h: work on files, with a name.
+#ifndef BERTH_API_JOB_H
+#define BERTH_API_JOB_H
+
+#include "api/result.h"
+
+struct job;
+struct job_row {
+    struct berth_job_row about;
+    unsigned jobs;                 // whose settings it has (core/options.h)
+    const struct option_row *rows; // its own settings, offsets in struct job_settings; NULL: none
+    size_t row_count;
+    enum berth_status (*run)(struct job *job, struct berth_error *error);
+};
+extern const struct job_row job_rows[];
+extern const size_t job_row_count;
+
+// The job (core/options.h) that trains for a task; 0: the task does not train.
+unsigned job_of_training(const char *task);
+// Its name in train/tasks: "squad" for "answer". NULL: the task does not train.
+const char *job_training_name(const char *task);
+
+#endif

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth_open and berth_close, the facts of a model, and berth_save. Opening finds the files, reads
+// what they say of themselves and opens the task that they name, so that whatever is wrong with
+// them is said then; other tasks are opened when they are first run.
+#include "api/conversion.h"
+#include "api/model.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/words.h"
+#include "format/json/json.h"
+#include "task/arguments.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- the files -----------------------------------------------------------------------------------
+
+static enum berth_status read_config(struct berth_model *model, struct berth_error *error) {
+    char *folder = dir_exists(model->path) ? memory_string(model->path) : file_parent(model->path);
+    if (folder == NULL) {
+        return path_no_memory(error);
+    }
+    enum berth_status status = berth_inspect(folder, NULL, NULL, &model->config_json, error);
+    if (status == BERTH_OK) {
+        status = task_of_folder(folder, &model->own, error);
+    }
+    memory_free(folder);
+    return status;
+}
+
+static enum berth_status find_architecture(struct berth_model *model, struct berth_error *error) {
+    json *config = NULL;
+    if (model->config_json != NULL) {
+        TRY(json_read_memory(model->path, model->config_json, strlen(model->config_json), &config,
+                             error));
+    }
+    const char *first = json_text(json_at(json_member(config, "architectures"), 0));
+    model->architecture = memory_string(first != NULL ? first : "");
+    json_free(config);
+    return model->architecture != NULL ? BERTH_OK
+                                       : error_no_memory(error, 0, "a model's architecture");
+}
+
+static enum berth_status open_files(struct berth_model *model, const char *path,
+                                    const struct berth_log *log, struct berth_error *error) {
+    const struct task_model *opened;
+    TRY(berth_find_model(path, &model->path, error));
+    TRY(path_require(model->path, "the folder of a model, or its file of weights", error));
+    TRY(read_config(model, error));
+    TRY(find_architecture(model, error));
+    model->config->model_name_or_path = model->path;
+    return model->without_weights ? BERTH_OK : model_for(model, model->own, log, &opened, error);
+}
+
+static void model_free(struct berth_model *model) {
+    for (size_t i = 0; i < model->opened_count; i++) {
+        task_model_close(model->opened[i]);
+    }
+    for (size_t i = 0; i < model->tensor_count; i++) {
+        memory_free((char *)model->tensors[i].name);
+    }
+    memory_free(model->tensors);
+    if (model->temporary != NULL) {
+        struct berth_error ignored;
+        (void)dir_remove(model->temporary, &ignored);
+        memory_free(model->temporary);
+    }
+    pthread_mutex_destroy(&model->lock);
+    berth_config_free(model->config);
+    memory_free(model->architecture);
+    berth_string_free(model->config_json);
+    berth_string_free(model->path);
+    memory_free(model);
+}
+
+enum berth_status model_open(const char *path, struct berth_config *config, int without_weights,
+                             const struct berth_log *log, struct berth_model **model,
+                             struct berth_error *error) {
+    struct berth_model *opened = memory_array_zeroed(1, sizeof *opened);
+    *model = NULL;
+    if (opened == NULL || config == NULL) {
+        berth_config_free(config);
+        memory_free(opened);
+        return error_no_memory(error, sizeof *opened, "a model");
+    }
+    opened->references = 1;
+    opened->config = config;
+    opened->without_weights = without_weights;
+    opened->trained.steps = -1;
+    pthread_mutex_init(&opened->lock, NULL);
+    const enum berth_status status = open_files(opened, path, log, error);
+    if (status != BERTH_OK) {
+        model_free(opened);
+        return status;
+    }
+    *model = opened;
+    return BERTH_OK;
+}
+
+struct berth_model *model_keep(const struct berth_model *model) {
+    struct berth_model *kept = (struct berth_model *)model;
+    atomic_fetch_add(&kept->references, 1);
+    return kept;
+}
+
+void berth_close(struct berth_model *model) {
+    if (model != NULL && atomic_fetch_sub(&model->references, 1) == 1) {
+        model_free(model);
+    }
+}
+
+// --- tasks ---------------------------------------------------------------------------------------
+
+// Rows that open a model alike share what was opened.
+static struct task_model *find_opened(const struct berth_model *model,
+                                      const struct task_row *task) {
+    for (size_t i = 0; i < model->opened_count; i++) {
+        if (model->opened[i]->task->open == task->open) {
+            return model->opened[i];
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status open_task(struct berth_model *model, const struct task_row *task,
+                                   const struct berth_log *log, const struct task_model **opened,
+                                   struct berth_error *error) {
+    struct task_model *own = find_opened(model, task);
+    if (own == NULL) {
+        if (model->without_weights && task->job != JOB_TOKENIZE) {
+            return error_set(error, BERTH_USAGE,
+                             "%s was opened with weights false, so it can only tokenize",
+                             model->path);
+        }
+        TRY(task_model_open(task, model->config, *log, &own, error));
+        model->opened[model->opened_count++] = own;
+    }
+    *opened = own;
+    return BERTH_OK;
+}
+
+enum berth_status model_for(const struct berth_model *model, const struct task_row *task,
+                            const struct berth_log *log, const struct task_model **opened,
+                            struct berth_error *error) {
+    struct berth_model *shared = (struct berth_model *)model;
+    pthread_mutex_lock(&shared->lock);
+    const enum berth_status status = open_task(shared, task, log, opened, error);
+    pthread_mutex_unlock(&shared->lock);
+    return status;
+}
+
+// --- settings ------------------------------------------------------------------------------------
+
+int model_opens_with(const struct option_row *row) {
+    static const char *const others = "pair_truncation pooling normalize",
+                             *const never =
+                                 "model_name_or_path quiet comm comm_timeout start_timeout";
+    return words_contain(others, ' ', row->name) ||
+           ((row->jobs & (JOB_ANSWER | JOB_EMBED | JOB_FILL)) != 0 &&
+            !words_contain(never, ' ', row->name));
+}
+
+static enum berth_status set_weights(const char *value, int *without, struct berth_error *error) {
+    static const struct option_row row = {.name = "weights", .type = OPTION_FLAG};
+    union option_value parsed;
+    TRY(option_parse(&row, value, &parsed, error));
+    *without = !parsed.flag;
+    return BERTH_OK;
+}
+
+static enum berth_status read_settings(const char *const *settings, struct berth_config *config,
+                                       int *without_weights, struct berth_error *error) {
+    const char *name, *value;
+    *without_weights = 0;
+    TRY(settings_check(settings, error));
+    while (settings_next(&settings, &name, &value)) {
+        const struct option_row *row = option_find(name);
+        if (strcmp(name, "weights") == 0) {
+            TRY(set_weights(value, without_weights, error));
+        } else if (row == NULL || !model_opens_with(row)) {
+            return setting_refuse(name, "berth_open", error);
+        } else {
+            TRY(berth_config_set(config, name, value, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+struct berth_model *berth_open(const char *path, const char *const *settings,
+                               const struct berth_watch *watch, struct berth_error *error) {
+    struct berth_error own;
+    struct watching watching;
+    struct berth_model *model = NULL;
+    struct berth_config *config = berth_config_new();
+    int without_weights;
+    error = error_begin(error, &own);
+    watching_begin(&watching, watch);
+    if (path == NULL || config == NULL) {
+        (void)(config == NULL ? error_no_memory(error, 0, "settings")
+                              : error_set(error, BERTH_USAGE, "berth_open: the path is NULL"));
+        berth_config_free(config);
+        return NULL;
+    }
+    if (read_settings(settings, config, &without_weights, error) != BERTH_OK) {
+        berth_config_free(config);
+        return NULL;
+    }
+    (void)model_open(path, config, without_weights, &watching.log, &model, error);
+    return model;
+}
+
+// --- facts ---------------------------------------------------------------------------------------
+
+// What was opened for the model's own task; NULL: nothing.
+static const struct task_model *own_of(const struct berth_model *model) {
+    static const struct berth_log silent = {0};
+    const struct task_model *own;
+    return !model->without_weights && model_for(model, model->own, &silent, &own, NULL) == BERTH_OK
+               ? own
+               : NULL;
+}
+
+// The tasks that need no head, and those of the model's own. Static texts, one for each kind.
+static const char *task_names(const struct berth_model *model) {
+    const struct task_model *own = own_of(model);
+    const char *name = model->own->about.name;
+    static const char *const names[] = {
+        "answer embed hidden tokenize", "classify embed hidden tokenize",
+        "tag embed hidden tokenize", "fill embed hidden tokenize", "embed hidden tokenize"};
+    if (own != NULL && task_has_one_score(own)) {
+        return "classify rerank embed hidden tokenize";
+    }
+    size_t i = 0;
+    while (strncmp(names[i], name, strlen(name)) != 0) {
+        i++;
+    }
+    return names[i];
+}
+
+const char *berth_model_text(const struct berth_model *model, const char *fact) {
+    if (model == NULL || fact == NULL) {
+        return NULL;
+    }
+    return strcmp(fact, "path") == 0           ? model->path
+           : strcmp(fact, "task") == 0         ? model->own->about.name
+           : strcmp(fact, "tasks") == 0        ? task_names(model)
+           : strcmp(fact, "architecture") == 0 ? model->architecture
+           : strcmp(fact, "config") == 0       ? model->config_json
+                                               : NULL;
+}
+
+static void add_tensor(void *context, const struct berth_tensor_info *info) {
+    struct berth_model *model = context;
+    struct berth_tensor *tensors = memory_grow(model->tensors, &model->tensor_capacity,
+                                               model->tensor_count + 1, sizeof *tensors);
+    const size_t length = strlen(info->name) + 1, bytes = length + strlen(info->dtype) + 1;
+    char *names = memory_new(bytes); // both
+    if (tensors == NULL || names == NULL) {
+        model->tensors = tensors != NULL ? tensors : model->tensors;
+        memory_free(names);
+        model->tensors_listed = -1;
+        return;
+    }
+    struct berth_tensor tensor = {.name = names,
+                                  .dtype = names + length,
+                                  .rank = (size_t)info->rank,
+                                  .bytes = (size_t)info->bytes};
+    strcpy(names, info->name);
+    strcpy(names + length, info->dtype);
+    memcpy(tensor.shape, info->shape, sizeof tensor.shape);
+    model->tensors = tensors;
+    model->tensors[model->tensor_count++] = tensor;
+}
+
+// Lists the tensors once; returns whether they could be.
+static int list_tensors(const struct berth_model *constant) {
+    struct berth_model *model = (struct berth_model *)constant;
+    pthread_mutex_lock(&model->lock);
+    if (model->tensors_listed == 0) {
+        struct berth_error ignored;
+        char *text = NULL;
+        model->tensors_listed = 1;
+        if (berth_inspect(model->path, add_tensor, model, &text, &ignored) != BERTH_OK) {
+            model->tensors_listed = -1;
+        }
+        berth_string_free(text);
+    }
+    const int listed = model->tensors_listed > 0;
+    pthread_mutex_unlock(&model->lock);
+    return listed;
+}
+
+const struct berth_tensor *berth_model_tensor(const struct berth_model *model, size_t index) {
+    return model != NULL && list_tensors(model) && index < model->tensor_count
+               ? &model->tensors[index]
+               : NULL;
+}
+
+const char *berth_model_label(const struct berth_model *model, size_t index) {
+    const struct task_model *own = model != NULL ? own_of(model) : NULL;
+    return own != NULL && own->task->label != NULL ? own->task->label(own, index) : NULL;
+}
+
+static double count_parameters(const struct berth_model *model) {
+    double count = 0;
+    for (size_t i = 0; i < model->tensor_count; i++) {
+        double own = 1;
+        for (size_t k = 0; k < model->tensors[i].rank; k++) {
+            own *= (double)model->tensors[i].shape[k];
+        }
+        count += own;
+    }
+    return count;
+}
+
+static double count_labels(const struct berth_model *model) {
+    size_t count = 0;
+    while (berth_model_label(model, count) != NULL) {
+        count++;
+    }
+    return (double)count;
+}
+
+static double config_number(const struct berth_model *model, const char *key) {
+    json *config = NULL;
+    double number = NAN;
+    if (model->config_json != NULL &&
+        json_read_memory(model->path, model->config_json, strlen(model->config_json), &config,
+                         NULL) == BERTH_OK) {
+        const json *value = json_member(config, key);
+        number = json_is_integer_value(value) ? (double)json_as_integer(value) : NAN;
+        json_free(config);
+    }
+    return number;
+}
+
+static double trained_number(const struct berth_run_result *trained, const char *fact) {
+    return trained->steps < 0           ? NAN
+           : strcmp(fact, "steps") == 0 ? (double)trained->steps
+           : strcmp(fact, "loss") == 0  ? trained->final_loss
+                                        : berth_run_metric(trained, fact);
+}
+
+double berth_model_number(const struct berth_model *model, const char *fact) {
+    if (model == NULL || fact == NULL) {
+        return NAN;
+    }
+    if (strcmp(fact, "dimensions") == 0) {
+        return config_number(model, "hidden_size");
+    }
+    if (strcmp(fact, "max_length") == 0) {
+        const struct task_model *own = own_of(model);
+        return own != NULL ? (double)own->max_tokens
+                           : config_number(model, "max_position_embeddings");
+    }
+    if (strcmp(fact, "labels") == 0) {
+        return count_labels(model);
+    }
+    if (strcmp(fact, "tensors") == 0 || strcmp(fact, "parameters") == 0) {
+        return !list_tensors(model) ? NAN
+               : fact[0] == 't'     ? (double)model->tensor_count
+                                    : count_parameters(model);
+    }
+    return trained_number(&model->trained, fact);
+}
+
+// --- saving --------------------------------------------------------------------------------------
+
+// Offsets are in struct berth_convert_settings.
+#define FIELD(member) .name = #member, .offset = offsetof(struct berth_convert_settings, member)
+static const struct option_row save_rows[] = {
+    {FIELD(dtype), .type = OPTION_TEXT},
+    {FIELD(names), .type = OPTION_TEXT},
+    {FIELD(step), .type = OPTION_INTEGER, BETWEEN(0, 1e15)},
+    {FIELD(zero_stage), .type = OPTION_TEXT},
+    {FIELD(ranks), .type = OPTION_INTEGER, BETWEEN(0, 1000)},
+    {FIELD(config_file), .type = OPTION_TEXT},
+    {FIELD(vocab_file), .type = OPTION_TEXT},
+    {FIELD(allow_lossy), .type = OPTION_FLAG},
+};
+
+static enum berth_status set_save(struct berth_convert_settings *to, const char *name,
+                                  const char *value, struct berth_error *error) {
+    const size_t count = sizeof save_rows / sizeof *save_rows;
+    size_t i = 0;
+    while (i < count && !option_same_name(save_rows[i].name, name)) {
+        i++;
+    }
+    if (i == count) {
+        return setting_refuse(name, "berth_save", error);
+    }
+    union option_value parsed;
+    void *field = (char *)to + save_rows[i].offset;
+    TRY(option_parse(&save_rows[i], value, &parsed, error));
+    switch (save_rows[i].type) {
+    case OPTION_INTEGER:
+        *(int64_t *)field = parsed.integer;
+        break;
+    case OPTION_FLAG:
+        *(int *)field = parsed.flag;
+        break;
+    default:
+        *(const char **)field = parsed.text;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status berth_save(const struct berth_model *model, const char *path, const char *format,
+                             const char *const *settings, const struct berth_watch *watch,
+                             struct berth_error *error) {
+    struct berth_error own;
+    struct watching watching;
+    const char *name, *value;
+    struct berth_convert_settings to = {.to = format != NULL ? format : "hf"};
+    if (model == NULL) {
+        return error != NULL && error->status != BERTH_OK ? error->status : BERTH_USAGE;
+    }
+    error = error_begin(error, &own);
+    watching_begin(&watching, watch);
+    if (path == NULL) {
+        return error_set(error, BERTH_USAGE, "berth_save: the path is NULL");
+    }
+    TRY(settings_check(settings, error));
+    while (settings_next(&settings, &name, &value)) {
+        TRY(set_save(&to, name, value, error));
+    }
+    return convert_until(model->path, path, &to, watching.log, &watching.stop, error);
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth_train: trains a copy of a model. Examples in memory are written to a file in the form that
+// the task reads, so that they train as a file does, to the last bit; the new model is opened from
+// the folder that the training wrote.
+#include "api/job.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/words.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct training {
+    const struct berth_model *base;
+    const char *task, *training; // "answer" and "squad"
+    struct berth_config *config;
+    struct watching *watching;
+    char *temporary; // folder; NULL: none
+    struct berth_run_result result;
+};
+
+// --- examples as files ---------------------------------------------------------------------------
+
+// The characters before a byte.
+static int64_t characters_before(const char *text, int64_t bytes) {
+    struct text_position position = {0};
+    text_position_seek(&position, text, bytes, OFFSET_BYTES);
+    return position.characters;
+}
+
+static enum berth_status write_answer(struct json_line *line, const char *text, int64_t start,
+                                      const char *context, struct berth_error *error) {
+    const char *first = strstr(context, text);
+    const size_t length = strlen(context);
+    if (start < 0 || (size_t)start > length) {
+        return error_set(error, BERTH_USAGE, "start %lld is not in the context of %zu bytes",
+                         (long long)start, length);
+    }
+    if (start == 0 && first == NULL) {
+        return error_set(error, BERTH_USAGE, "the answer \"%.60s\" is not in its context", text);
+    }
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "text", text);
+    json_line_integer(line, "answer_start",
+                      characters_before(context, start > 0 ? start : first - context));
+    json_line_close(line, '}');
+    return BERTH_OK;
+}
+
+// One article of SQuAD's with a question.
+static enum berth_status write_question(struct json_line *line, const struct berth_text *example,
+                                        size_t index, struct berth_error *error) {
+    char id[32];
+    snprintf(id, sizeof id, "%zu", index);
+    if (example->pair == NULL || example->label == NULL) {
+        return error_set(error, BERTH_USAGE, "the %s is NULL",
+                         example->pair == NULL ? "context" : "answer");
+    }
+    const int has_answer = example->label[0] != '\0';
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "title", "");
+    json_line_open(line, "paragraphs", '[');
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "context", example->pair);
+    json_line_open(line, "qas", '[');
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "id", id);
+    json_line_text(line, "question", example->text);
+    json_line_boolean(line, "is_impossible", !has_answer);
+    json_line_open(line, "answers", '[');
+    if (has_answer) {
+        TRY(write_answer(line, example->label, example->start, example->pair, error));
+    }
+    for (size_t i = 0; i < example->more_count; i++) {
+        TRY(write_answer(line, example->more[i], 0, example->pair, error));
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+    return BERTH_OK;
+}
+
+static enum berth_status write_row(struct json_line *line, const struct berth_text *example,
+                                   size_t index, struct berth_error *error) {
+    (void)index;
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "text", example->text);
+    if (example->pair != NULL) {
+        json_line_text(line, "text_pair", example->pair);
+    }
+    if (example->label != NULL) {
+        json_line_text(line, "label", example->label);
+    }
+    if (example->more_count > 1) {
+        return error_set(error, BERTH_USAGE, "%zu negatives; expected at most one",
+                         example->more_count);
+    }
+    if (example->more_count == 1) {
+        json_line_text(line, "negative", example->more[0]);
+    }
+    json_line_close(line, '}');
+    json_line_end(line);
+    return BERTH_OK;
+}
+
+static size_t write_words(struct json_line *line, const char *key, const char *words) {
+    size_t count = 0;
+    json_line_open(line, key, '[');
+    for (const char *at = words + strspn(words, " "); *at != '\0'; count++) {
+        const size_t length = strcspn(at, " ");
+        char *word = memory_string_of(at, length);
+        line->failed |= word == NULL;
+        json_line_text(line, NULL, word);
+        memory_free(word);
+        at += length + strspn(at + length, " ");
+    }
+    json_line_close(line, ']');
+    return count;
+}
+
+static enum berth_status write_tags(struct json_line *line, const struct berth_text *example,
+                                    size_t index, struct berth_error *error) {
+    (void)index;
+    if (example->label == NULL) {
+        return error_set(error, BERTH_USAGE, "the tags are NULL");
+    }
+    json_line_open(line, NULL, '{');
+    const size_t words = write_words(line, "tokens", example->text),
+                 tags = write_words(line, "ner_tags", example->label);
+    json_line_close(line, '}');
+    json_line_end(line);
+    return words == tags
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "%zu words have %zu tags; expected one tag for each word, with "
+                           "blanks between them",
+                           words, tags);
+}
+
+static enum berth_status write_text(struct json_line *line, const struct berth_text *example,
+                                    size_t index, struct berth_error *error) {
+    (void)error;
+    (void)index;
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "text", example->text);
+    json_line_close(line, '}');
+    json_line_end(line);
+    return BERTH_OK;
+}
+
+static const struct form {
+    const char *task, *ending;
+    enum berth_status (*write)(struct json_line *line, const struct berth_text *example,
+                               size_t index, struct berth_error *error);
+    const char *begin, *end; // around all of them
+    const char *columns;     // of the option table, with the names above; separated by blanks
+} forms[] = {
+    {"answer", "json", write_question, "{\"version\": \"1.1\", \"data\": [", "]}", ""},
+    {"classify", "jsonl", write_row, "", "",
+     "text_column=text text_pair_column=text_pair label_column=label"},
+    {"tag", "jsonl", write_tags, "", "", ""},
+    {"embed", "jsonl", write_row, "", "",
+     "text_column=text text_pair_column=text_pair negative_column=negative label_column=label"},
+    {"fill", "jsonl", write_text, "", "", "text_column=text"},
+};
+
+static const struct form *find_form(const char *task) {
+    const struct form *form = forms;
+    while (strcmp(form->task, task) != 0) {
+        form++;
+    }
+    return form;
+}
+
+static enum berth_status write_examples(const struct form *form, const struct berth_text *examples,
+                                        size_t count, struct json_line *line,
+                                        struct berth_error *error) {
+    json_line_raw(line, NULL, form->begin);
+    for (size_t i = 0; i < count; i++) {
+        const enum berth_status status = examples[i].text != NULL
+                                             ? form->write(line, &examples[i], i, error)
+                                             : error_set(error, BERTH_USAGE, "the %s is NULL",
+                                                         task_find(form->task)->about.text);
+        if (status != BERTH_OK) {
+            (void)error_prefix(error, status, "example %zu", i + 1);
+            error->input = (int64_t)i;
+            return status;
+        }
+    }
+    json_line_raw(line, NULL, form->end);
+    return line->failed ? error_no_memory(error, line->length, "the examples") : BERTH_OK;
+}
+
+// Writes examples to a file of the temporary folder, which becomes the setting `option`.
+static enum berth_status set_examples(struct training *training, const char *option,
+                                      const struct berth_text *examples, size_t count,
+                                      struct berth_error *error) {
+    const struct form *form = find_form(training->task);
+    struct json_line line = {0};
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.%s", training->temporary, option, form->ending);
+    enum berth_status status = write_examples(form, examples, count, &line, error);
+    if (status == BERTH_OK) {
+        status = file_write(path, line.text != NULL ? line.text : "", line.length, error);
+    }
+    if (status == BERTH_OK) {
+        status = berth_config_set(training->config, option, path, error);
+    }
+    json_line_done(&line);
+    return status;
+}
+
+// The columns of the examples, unless the caller has named others.
+static enum berth_status set_columns(struct training *training, const struct berth_text *examples,
+                                     size_t count, struct berth_error *error) {
+    const char *columns = find_form(training->task)->columns;
+    char name[OPTION_NAME_SIZE];
+    while (option_next_name(&columns, name)) {
+        char *column = strchr(name, '=');
+        *column++ = '\0';
+        int is_used = strcmp(column, "text") == 0;
+        for (size_t i = 0; i < count; i++) {
+            is_used |= (strcmp(column, "text_pair") == 0 && examples[i].pair != NULL) ||
+                       (strcmp(column, "label") == 0 && examples[i].label != NULL) ||
+                       (strcmp(column, "negative") == 0 && examples[i].more_count > 0);
+        }
+        if (is_used && !option_name_is_given(training->config, name)) {
+            TRY(berth_config_set(training->config, name, column, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- settings ------------------------------------------------------------------------------------
+
+// Settings that the model was opened with are those of its training, too, where it has them.
+static enum berth_status copy_settings(struct training *training, unsigned job,
+                                       struct berth_error *error) {
+    const struct berth_config *from = training->base->config;
+    for (size_t i = 0; i < option_row_count; i++) {
+        char text[4096];
+        if ((option_rows[i].jobs & job) != 0 && option_is_given(from, &option_rows[i])) {
+            option_print(from, &option_rows[i], text, sizeof text);
+            TRY(berth_config_set(training->config, option_rows[i].name, text, error));
+        }
+    }
+    return berth_config_set(training->config, "model_name_or_path", training->base->path, error);
+}
+
+static enum berth_status read_settings(struct training *training, unsigned job,
+                                       const char *const *settings, struct berth_error *error) {
+    const char *name, *value;
+    char call[64];
+    snprintf(call, sizeof call, "training for %s", training->task);
+    TRY(settings_check(settings, error));
+    TRY(copy_settings(training, job, error));
+    while (settings_next(&settings, &name, &value)) {
+        const struct option_row *row = option_find(name);
+        if (row == NULL || (row->jobs & job) == 0 || strcmp(row->name, "model_name_or_path") == 0) {
+            return setting_refuse(name, call, error);
+        }
+        TRY(berth_config_set(training->config, name, value, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status make_temporary(struct training *training, struct berth_error *error) {
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/berth-XXXXXX",
+             folder != NULL && folder[0] != '\0' ? folder : "/tmp");
+    if (mkdtemp(path) == NULL) {
+        return error_set_errno(error, BERTH_CANT_CREATE, errno, "%s", path);
+    }
+    training->temporary = memory_string(path);
+    return training->temporary != NULL ? BERTH_OK : error_no_memory(error, 0, "a folder's name");
+}
+
+static enum berth_status set_output(struct training *training, struct berth_error *error) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/model", training->temporary);
+    TRY(berth_config_set(training->config, "output_dir", path, error));
+    return option_name_is_given(training->config, "save_strategy")
+               ? BERTH_OK
+               : berth_config_set(training->config, "save_strategy", "no", error);
+}
+
+// --- the training --------------------------------------------------------------------------------
+
+static enum berth_status train(struct training *training, const struct berth_text *examples,
+                               size_t count, const struct berth_text *held_out,
+                               size_t held_out_count, struct berth_error *error) {
+    const int has_output = training->config->output_dir != NULL;
+    if (!has_output || examples != NULL || held_out != NULL) {
+        TRY(make_temporary(training, error));
+    }
+    if (!has_output) {
+        TRY(set_output(training, error));
+    }
+    if (examples != NULL) {
+        TRY(set_columns(training, examples, count, error));
+        TRY(set_examples(training, "train_file", examples, count, error));
+    }
+    if (held_out != NULL) {
+        TRY(set_examples(training, "validation_file", held_out, held_out_count, error));
+    }
+    return job_train(training->training, training->config, training->watching->log,
+                     &training->watching->stop, &training->result, error);
+}
+
+// The new model keeps the temporary folder if it is in it.
+static struct berth_model *open_trained(struct training *training, struct berth_error *error) {
+    struct berth_config *config = berth_config_new();
+    struct berth_model *model;
+    const char *output = training->config->output_dir;
+    const struct berth_config *from = training->base->config;
+    for (size_t i = 0; config != NULL && i < option_row_count; i++) {
+        char text[4096];
+        if (option_is_given(from, &option_rows[i])) {
+            option_print(from, &option_rows[i], text, sizeof text);
+            if (berth_config_set(config, option_rows[i].name, text, error) != BERTH_OK) {
+                berth_config_free(config);
+                return NULL;
+            }
+        }
+    }
+    if (model_open(output, config, 0, &training->watching->log, &model, error) != BERTH_OK) {
+        return NULL;
+    }
+    model->trained = training->result;
+    if (training->temporary != NULL &&
+        strncmp(output, training->temporary, strlen(training->temporary)) == 0) {
+        model->temporary = training->temporary;
+        training->temporary = NULL;
+    }
+    return model;
+}
+
+static void remove_temporary(struct training *training) {
+    if (training->temporary != NULL) {
+        struct berth_error ignored;
+        (void)dir_remove(training->temporary, &ignored);
+        memory_free(training->temporary);
+    }
+}
+
+struct berth_model *berth_train(const struct berth_model *base, const char *task,
+                                const struct berth_text *examples, size_t count,
+                                const struct berth_text *held_out, size_t held_out_count,
+                                const char *const *settings, const struct berth_watch *watch,
+                                struct berth_error *error) {
+    struct berth_error own;
+    struct watching watching;
+    struct berth_model *model = NULL;
+    if (base == NULL) {
+        return NULL;
+    }
+    error = error_begin(error, &own);
+    watching_begin(&watching, watch);
+    const char *name = task != NULL ? task : base->own->about.name;
+    struct training training = {.base = base,
+                                .task = name,
+                                .training = job_training_name(name),
+                                .config = berth_config_new(),
+                                .watching = &watching};
+    if (training.training == NULL || task_find(name) == NULL) {
+        (void)error_set(error, BERTH_USAGE,
+                        "there is no training for \"%s\"; expected one of answer, classify, tag, "
+                        "embed, fill",
+                        name);
+    } else if (training.config == NULL) {
+        (void)error_no_memory(error, 0, "settings");
+    } else if (read_settings(&training, job_of_training(name), settings, error) == BERTH_OK &&
+               train(&training, examples, count, held_out, held_out_count, error) == BERTH_OK) {
+        model = open_trained(&training, error);
+    }
+    remove_temporary(&training);
+    berth_config_free(training.config);
+    return model;
+}

@@ -1,0 +1,811 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library's inner interface: opened models by task, jobs, conversion, data. berth.h's functions
+// (open.c, run.c, train.c, job.c) are made of these; so are, until they are rows of src/task, the
+// program's verbs and the server.
+#ifndef BERTH_CORE_CALLS_H
+#define BERTH_CORE_CALLS_H
+
+#include "core/config.h"
+
+/* A reporter writes records to `file_descriptor` for people (a progress bar on a terminal,
+ * otherwise plain or DeepSpeed-like lines), to config->json_summary as JSON lines, and to
+ * config->logging_dir as TensorBoard scalars. BERTH_CANT_CREATE if json_summary is a file of
+ * another kind, or the log of a run. */
+struct berth_reporter;
+enum berth_status berth_reporter_open(const struct berth_config *config, int file_descriptor,
+                                      struct berth_reporter **reporter, struct berth_error *error);
+struct berth_log berth_reporter_log(struct berth_reporter *reporter);
+/* A failed write does not stop the job. Returns BERTH_IO if a line could not be written to standard
+ * output (file_descriptor 1, or json_summary "-"), unless the reader of the pipe had closed it. */
+enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
+                                       struct berth_error *error);
+void berth_reporter_close(struct berth_reporter *reporter);
+
+/* A training job writes its records to OUTPUT_DIR/log.jsonl, in the form of json_summary; a resumed
+ * one appends. The functions below show such logs. `paths` are output folders, logs,
+ * trainer_state.json of Hugging Face's Trainer, and files with what `berth bench --json` printed;
+ * several are shown in the same charts. Incomplete lines, as a running or killed job leaves them,
+ * are skipped. A path without a log is BERTH_NO_INPUT, one without a record BERTH_BAD_DATA.
+ *
+ * Writes a self-contained HTML page to `file`, or to standard output ("-"). BERTH_CANT_CREATE if
+ * that is a file, not empty, that is no such page. */
+enum berth_status berth_report(const char *const *paths, size_t count, const char *file,
+                               struct berth_error *error);
+
+struct berth_plot_style {
+    const char *series; /* names separated by commas ("loss,learning_rate,f1"); NULL: the loss and
+                           the metric of evaluations */
+    int columns;        /* of the terminal, at least 60 */
+    int rows;           /* of each chart, at least 4 */
+    int colour;         /* whether escape sequences may tell runs apart */
+};
+/* Draws the series with braille characters, in UTF-8. Free *text with berth_string_free. An unknown
+ * series is BERTH_USAGE; the error lists the known ones. */
+enum berth_status berth_plot(const char *const *paths, size_t count,
+                             const struct berth_plot_style *style, char **text,
+                             struct berth_error *error);
+
+#define BERTH_METRICS_MAX 12
+
+struct berth_metric {
+    char name[48]; /* "accuracy", ...; SQuAD 1.1: "exact_match" and "f1" in percent; SQuAD 2.0:
+                      the official script's ("exact", "f1", "HasAns_f1", "best_f1_thresh", ...) */
+    double value;
+};
+
+struct berth_run_result {
+    int64_t steps;
+    double final_loss;
+    struct berth_metric metrics[BERTH_METRICS_MAX]; /* of the last evaluation */
+    size_t metric_count;                            /* 0: no evaluation took place */
+    double eval_loss;                               /* NaN without an evaluation, and for SQuAD */
+    double samples_per_second;
+    double tokens_per_second;
+    double mfu;      /* model FLOPs utilisation: required FLOPs over the measured peak; NaN if the
+                        peak was not measured */
+    int64_t workers; /* number of independent workers; 0: none. All other fields are then those
+                        of the best one */
+    int64_t best_worker; /* its rank; -1: none was evaluated */
+    int64_t best_seed;
+};
+
+/* The jobs of a task. An unknown task name is BERTH_USAGE; the error lists the known ones.
+ *
+ * "squad": question answering. Training reads train_file, evaluation validation_file, prediction
+ * predict_file. Evaluation and prediction write predictions.json, nbest_predictions.json and, for
+ * version 2, null_odds.json.
+ *
+ * "classify": classification and regression of single texts or pairs, either the tasks of GLUE and
+ * XNLI by name (task_name, data_dir) or the user's own files (text_column, ...). Training and
+ * evaluation write eval_results.txt and eval_results.json; prediction, and training with
+ * do_predict, write test_results.tsv, predict_results_TASK.txt and predict_results.json.
+ *
+ * "tokens": a class for each word of sentences (CoNLL's columns or JSON lines). Training and
+ * evaluation write eval_results.txt and eval_results.json; prediction, and training with
+ * do_predict, write predictions.txt and predict_results.json.
+ *
+ * "embed": sentence embeddings. Training reads pairs, pairs with a score or triplets (train_file),
+ * evaluation the same kinds of data (validation_file, else predict_file). The result is a folder of
+ * sentence-transformers, which berth_encoder_open opens. Evaluation writes eval_results.txt and
+ * eval_results.json. There is nothing to predict.
+ *
+ * "pretrain": masked words and next-sentence prediction, on the shards of input_dir. The model
+ * starts from random weights (config_file, vocab_file), from another model (model_name_or_path), or
+ * from a checkpoint. It is written with its pre-training head, and the other tasks can start from
+ * it. Evaluation and prediction score held-out shards: those of eval_dir, else those of input_dir
+ * with "test" in their names. They write eval_results.txt.
+ *
+ * "mlm": masked words on one's own text, the lines of train_file (text, or text_column of a table).
+ * Masks are drawn for each epoch. The model starts as in "pretrain", and is written as
+ * Hugging Face's BertForMaskedLM. Evaluation scores validation_file (training
+ * without one: the first lines of train_file) with masks that are the same in every evaluation, and
+ * writes eval_results.txt.
+ *
+ * Training writes the model, its checkpoints and the files of evaluation to output_dir.
+ *
+ * Processes that a launcher started together (mpirun, srun) all call the function and divide its
+ * work; the first one reports and writes. With workers "independent" each of them trains a model of
+ * its own in output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the
+ * files of the best one, and workers.json. A worker that fails leaves the others alone; its status
+ * is returned to all after the best of the others was published.
+ *
+ * After a failure *result holds what was reached before it, or else 0 and NaN. */
+enum berth_status job_train(const char *task, const struct berth_config *config,
+                            struct berth_log log, const volatile int *stop,
+                            struct berth_run_result *result, struct berth_error *error);
+/* Predicts the prediction set with the model of model_name_or_path, and scores it if it has
+ * labels. */
+enum berth_status job_predict(const char *task, const struct berth_config *config,
+                              struct berth_log log, const volatile int *stop,
+                              struct berth_run_result *result, struct berth_error *error);
+/* Scores the model of model_name_or_path on the evaluation set, as training does at its end. */
+enum berth_status job_evaluate(const char *task, const struct berth_config *config,
+                               struct berth_log log, const volatile int *stop,
+                               struct berth_run_result *result, struct berth_error *error);
+
+/* The value of the metric `name`; NaN if the result has no such metric. */
+double berth_run_metric(const struct berth_run_result *result, const char *name);
+
+/* How tags of words are scored. Columns as those of berth_config; "0" is not allowed. */
+struct berth_tag_scoring {
+    const char *text_column, *label_column;
+    const char *scheme; /* NULL: tags are read as conlleval does, seqeval's default; "IOB1", "IOB2",
+                           "IOE1", "IOE2", "IOBES" or "BILOU": as seqeval's mode "strict" */
+};
+
+/* Scores predictions.txt, a line of tags for each sentence, as seqeval does. *json is one JSON
+ * object: precision, recall, f1, accuracy, and the first three of each type of entities; free it
+ * with berth_string_free. BERTH_BAD_DATA if the sentences are not those of the data set. */
+enum berth_status berth_evaluate_tokens(const char *dataset_path, const char *predictions_path,
+                                        const struct berth_tag_scoring *scoring, char **json,
+                                        struct berth_error *error);
+
+/* Evaluates a file of predictions as the official SQuAD script does. *json is one JSON object; free
+ * it with berth_string_free. The script is that of version 2 if null_odds_path is given or the data
+ * set is of version 2. BERTH_BAD_DATA if none of the predictions belongs to the data set, or it has
+ * no answers. */
+enum berth_status berth_evaluate_squad(const char *dataset_path, const char *predictions_path,
+                                       const char *null_odds_path, double null_threshold,
+                                       struct berth_log log, char **json,
+                                       struct berth_error *error);
+
+void berth_string_free(char *text);
+/* ---------------------------------------------------------------------------------------------
+ * A model in memory that answers questions.
+ */
+struct berth_answerer;
+
+/* Opens config->model_name_or_path for inference (precision, device, threads, vocab_file, ...). Any
+ * number of threads may share a model. This and the functions below that open a model for a task:
+ * BERTH_CONFIG if the weights lack the task's head, unless config->allow_new_head is set. */
+enum berth_status berth_answerer_open(const struct berth_config *config, struct berth_log log,
+                                      struct berth_answerer **model, struct berth_error *error);
+void berth_answerer_close(struct berth_answerer *model);
+
+struct berth_answer {
+    char *text;         /* characters [start, end) of the context; "" for "no answer" */
+    double probability; /* as config->answer_score says */
+    double start_logit, end_logit;
+    int64_t start, end; /* characters of the context, end exclusive; -1 for "no answer" */
+};
+
+/* The maximum number of tokens in an input of the model, special tokens included:
+ * config->max_seq_length as adjusted to the model. */
+int64_t berth_answerer_max_length(const struct berth_answerer *model);
+
+/* Answers a question from a context. Fills answers[0 .. *count), best first, at most `capacity` of
+ * them; free them with berth_answers_free. They are the best of all spans of the context that
+ * max_answer_length allows; the candidates are n_best_size, or `capacity` if that is more. They
+ * begin and end with words unless config->align_to_words is 0. With version_2_with_negative,
+ * null_score_diff_threshold decides whether the first is "no answer". A question without words is
+ * BERTH_USAGE, a context without words BERTH_BAD_DATA. */
+enum berth_status berth_answerer_answer(const struct berth_answerer *model, const char *question,
+                                        const char *context, struct berth_answer *answers,
+                                        size_t capacity, size_t *count, struct berth_error *error);
+void berth_answers_free(struct berth_answer *answers, size_t count);
+
+/* Where an answer may begin and end. */
+enum berth_alignment {
+    BERTH_ALIGN_USUAL, /* as config->align_to_words says */
+    BERTH_ALIGN_WORDS, /* at words, as transformers' pipeline aligns answers */
+    BERTH_ALIGN_TOKENS /* at tokens, also within a word */
+};
+
+struct berth_question {
+    const char *question, *context;
+    size_t capacity;           /* the most answers to return */
+    int64_t max_answer_length; /* tokens; 0: as the model was opened */
+    int with_no_answer;        /* whether "no answer" is a candidate (version_2_with_negative); -1:
+                                  as the model was opened */
+    int whole_words;           /* enum berth_alignment */
+};
+
+/* The answers to one question of several. */
+struct berth_answers {
+    struct berth_error error;     /* status BERTH_OK, or why this question has no answers */
+    struct berth_answer *answers; /* [count], best first; NULL: none */
+    size_t count;
+    int64_t tokens; /* that the model read, special tokens included, in all windows */
+};
+
+/* Answers questions[count], each from its own context. The windows of all of them are packed into
+ * batches by their tokens, without padding: predict_batch_size * max_seq_length tokens, at most
+ * 8,192, pass through the network at a time. Every question gets the same answers, to the last bit,
+ * as alone. Fills answers[count] (whose contents need not be initialised); free them with
+ * berth_answer_lists_free. A question that cannot be answered has its own error, as of
+ * berth_answerer_answer, and does not affect the others. A status other than BERTH_OK concerns the
+ * whole call, and no question has answers. */
+enum berth_status berth_answerer_answer_many(const struct berth_answerer *model,
+                                             const struct berth_question *questions, size_t count,
+                                             struct berth_answers *answers,
+                                             struct berth_error *error);
+/* Frees the answers of each of lists[count]; the array itself is the caller's. */
+void berth_answer_lists_free(struct berth_answers *lists, size_t count);
+
+/* One question of a data set with the model's answer. Strings are valid until the callback
+ * returns. */
+struct berth_sample {
+    int64_t index;
+    const char *title, *question, *context, *reference;
+    struct berth_answer answer;
+    double exact_match, f1;
+};
+
+/* Which samples: `count` of them from index `first` on, or, with `random`, `count` distinct ones
+ * drawn with config->seed, in ascending order. */
+struct berth_selection {
+    int64_t first, count;
+    int random; /* ignores `first` */
+};
+
+/* Answers questions of config->predict_file and passes each to `visit`, which returns 0 to
+ * continue. BERTH_USAGE if no sample has the index `first`; if fewer than `count` samples exist,
+ * all of them are visited. */
+enum berth_status berth_show_squad(const struct berth_config *config,
+                                   struct berth_selection samples, struct berth_log log,
+                                   int (*visit)(void *context, const struct berth_sample *sample),
+                                   void *context, struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Texts and pairs of texts, as the classifier, the encoder and the tokenizer take them: many in one
+ * call, packed into batches by their tokens, without padding. Every text gets the same numbers, to
+ * the last bit, as alone.
+ */
+/* The outcome of one text of several. A text that failed does not affect the others. */
+struct berth_text_status {
+    struct berth_error error; /* status BERTH_OK, or why this text has no result: BERTH_USAGE (text
+                                 is NULL, or pair is not and the model has one token type),
+                                 BERTH_FAILURE (a number of the result is not finite) */
+    int64_t tokens;           /* that the model read, special tokens included */
+    int truncated;            /* tokens beyond max_seq_length were left out */
+};
+
+/* ---------------------------------------------------------------------------------------------
+ * A model in memory that classifies.
+ */
+struct berth_classifier;
+
+enum berth_problem { BERTH_SINGLE_LABEL, BERTH_MULTI_LABEL, BERTH_REGRESSION };
+
+/* What the numbers of a text mean. */
+struct berth_classes {
+    enum berth_problem problem;
+    size_t count;             /* 1 for a regression */
+    const char *const *names; /* [count], borrowed from the classifier */
+};
+
+/* How a text's logits become its scores. */
+enum berth_score {
+    BERTH_SCORE_USUAL, /* softmax for a single label, sigmoid for several, none for a regression,
+                          but sigmoid where one label has no problem_type: as in transformers */
+    BERTH_SCORE_NONE,  /* the logits themselves */
+    BERTH_SCORE_SIGMOID,
+    BERTH_SCORE_SOFTMAX
+};
+
+/* Opens config->model_name_or_path, a model that the task "classify" or another program has trained
+ * (max_seq_length, predict_batch_size, precision, device, threads, ...). A regression to several
+ * numbers is BERTH_CONFIG. Unless max_seq_length was set, the maximum length is that of
+ * berth_encoder_open. Any number of threads may share a classifier. */
+enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
+                                        struct berth_classifier **classifier,
+                                        struct berth_error *error);
+void berth_classifier_close(struct berth_classifier *classifier);
+struct berth_classes berth_classifier_classes(const struct berth_classifier *classifier);
+/* As berth_answerer_max_length. */
+int64_t berth_classifier_max_length(const struct berth_classifier *classifier);
+/* Fills scores[count][classes.count] and statuses[count] for texts[count]; the scores of a text
+ * that failed are 0. Longer texts are truncated to the maximum length. A status other than BERTH_OK
+ * concerns the whole call. An unknown `score` is BERTH_USAGE. */
+enum berth_status berth_classifier_classify(const struct berth_classifier *classifier,
+                                            const struct berth_text *texts, size_t count,
+                                            enum berth_score score, float *scores,
+                                            struct berth_text_status *statuses,
+                                            struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * A model in memory that gives each word of a text a label, such as the tags of named entities.
+ */
+struct berth_tagger;
+
+/* Opens config->model_name_or_path, a model that the task "tokens" or another program has trained
+ * (max_seq_length, doc_stride, predict_batch_size, precision, device, threads, ...). Any number of
+ * threads may share a tagger. */
+enum berth_status berth_tagger_open(const struct berth_config *config, struct berth_log log,
+                                    struct berth_tagger **tagger, struct berth_error *error);
+void berth_tagger_close(struct berth_tagger *tagger);
+
+/* A run of letters and digits, or one punctuation mark. */
+struct berth_tagged_word {
+    int64_t start, end; /* characters of the text, end exclusive */
+    const char *label;  /* borrowed from the tagger */
+    double score;       /* probability: the softmax over the labels */
+};
+
+/* Words that the labels join: "B-LOC", "I-LOC" become one "LOC". The letters are those of IOBES and
+ * BILOU; a label without a letter and a hyphen is a type as it is, and neighbours with the same one
+ * are one entity. */
+struct berth_entity {
+    int64_t start, end;
+    const char *type; /* borrowed from the tagger */
+    double score;     /* mean of the words' */
+};
+
+struct berth_tags {
+    struct berth_tagged_word *words; /* [word_count] in the order of the text */
+    size_t word_count;
+    struct berth_entity *entities; /* [entity_count] */
+    size_t entity_count;
+};
+
+/* Labels the words of a text of any length: a long one is read in overlapping windows. Free *tags
+ * with berth_tags_done. A text without words has no tags. */
+enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
+                            struct berth_tags *tags, struct berth_error *error);
+/* The same for each of texts[count], whose windows run together. Fills tags[count] and
+ * statuses[count]; a text that failed has no tags, and statuses[i].tokens counts a token once for
+ * each window that has it. A status other than BERTH_OK concerns the whole call, and no text has
+ * tags. */
+enum berth_status berth_tag_many(const struct berth_tagger *tagger, const char *const *texts,
+                                 size_t count, struct berth_tags *tags,
+                                 struct berth_text_status *statuses, struct berth_error *error);
+void berth_tags_done(struct berth_tags *tags);
+/* As berth_answerer_max_length. */
+int64_t berth_tagger_max_length(const struct berth_tagger *tagger);
+
+/* ---------------------------------------------------------------------------------------------
+ * Text embeddings, from the checkpoint of any encoder.
+ */
+struct berth_encoder;
+
+enum berth_pooling {
+    BERTH_POOL_MEAN,             /* mean of the last layer's rows, including [CLS] and [SEP] */
+    BERTH_POOL_CLS,              /* the row of [CLS] */
+    BERTH_POOL_MAX,              /* maximum of each column */
+    BERTH_POOL_MEAN_SQRT_LENGTH, /* sum of the rows, divided by the square root of their number */
+    BERTH_POOL_WEIGHTED_MEAN,    /* mean of the rows, with weight i for row i (from 1) */
+    BERTH_POOL_LAST              /* the last row, which is that of [SEP] */
+};
+
+/* How the rows of a text become one embedding. */
+struct berth_embedding {
+    enum berth_pooling pooling;
+    int normalize; /* scale to length 1 */
+};
+
+/* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
+ * threads may share an encoder. Unless max_seq_length was set, the maximum length is the
+ * tokenizer's model_max_length or the model's positions, whichever is less. A sentence-transformers
+ * folder (modules.json) may say another one, and the prompt put before each text; a module other
+ * than Transformer, Pooling and Normalize is BERTH_CONFIG. */
+enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
+                                     struct berth_encoder **encoder, struct berth_error *error);
+void berth_encoder_close(struct berth_encoder *encoder);
+/* The embedding that the config's pooling and normalize specify and, where they are not set, the
+ * model's folder: that of its modules for sentence-transformers, otherwise the mean scaled to
+ * length 1. */
+struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder);
+/* The number of elements of one embedding. */
+size_t berth_encoder_size(const struct berth_encoder *encoder);
+/* As berth_answerer_max_length. */
+int64_t berth_encoder_max_length(const struct berth_encoder *encoder);
+/* Fills embeddings[count][berth_encoder_size], one row for each of texts[count]. Texts are
+ * truncated to max_seq_length tokens. An unknown pooling is BERTH_USAGE, an embedding with
+ * a number that is not finite BERTH_FAILURE. */
+enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
+                                      size_t count, struct berth_embedding how, float *embeddings,
+                                      struct berth_error *error);
+/* The same, with statuses[count]; the embedding of a text that failed is 0. A status other than
+ * BERTH_OK concerns the whole call. */
+enum berth_status berth_encoder_embed_many(const struct berth_encoder *encoder,
+                                           const struct berth_text *texts, size_t count,
+                                           struct berth_embedding how, float *embeddings,
+                                           struct berth_text_status *statuses,
+                                           struct berth_error *error);
+
+/* The last layer's output for one text. */
+struct berth_hidden_states {
+    struct berth_text_status status;
+    float *rows; /* [status.tokens][berth_encoder_size], of [CLS], the text's tokens, [SEP], ...;
+                    NULL: the text failed */
+};
+/* Fills states[count] (whose contents need not be initialised) for texts[count], which get no
+ * prompt; free them with berth_hidden_states_free. A status other than BERTH_OK concerns the whole
+ * call, and no text has rows. */
+enum berth_status berth_encoder_hidden_states(const struct berth_encoder *encoder,
+                                              const struct berth_text *texts, size_t count,
+                                              struct berth_hidden_states *states,
+                                              struct berth_error *error);
+/* Frees the rows of each of states[count]; the array itself is the caller's. */
+void berth_hidden_states_free(struct berth_hidden_states *states, size_t count);
+
+/* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
+ * ends the job. */
+struct berth_embed_job {
+    int pooling;   /* enum berth_pooling; -1: as berth_encoder_usual */
+    int normalize; /* 0, 1; -1: the same */
+    /* Provides texts[count], valid until the job ends. */
+    enum berth_status (*read)(void *context, const char *const **texts, size_t *count,
+                              struct berth_error *error);
+    /* Called once before the first embedding: berth_encoder_usual, and the number of elements of
+     * each embedding. */
+    enum berth_status (*begin)(void *context, struct berth_embedding usual, size_t size,
+                               struct berth_error *error);
+    /* Receives embeddings[count][size], in the order of the texts. */
+    enum berth_status (*put)(void *context, const float *embeddings, size_t count,
+                             struct berth_error *error);
+    /* Called after the last one. */
+    enum berth_status (*end)(void *context, struct berth_error *error);
+    void *context;
+    const volatile int *stop; /* 1, in any of the processes: the job ends with BERTH_INTERRUPTED,
+                                 and `end` is not called; NULL: it is never asked to */
+};
+
+/* Embeds the texts of a job. The processes that were started together all call it and divide the
+ * texts; only the first one's functions are called. The log says how many texts were truncated. */
+enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
+                              const struct berth_embed_job *job, struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Masked words, from a checkpoint with a head that predicts them (BertForMaskedLM,
+ * BertForPreTraining).
+ */
+struct berth_filler;
+
+/* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
+ * threads may share a filler. BERTH_BAD_DATA: the vocabulary has no [MASK]. */
+enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
+                                    struct berth_filler **filler, struct berth_error *error);
+void berth_filler_close(struct berth_filler *filler);
+
+/* One word for a [MASK]. */
+struct berth_word {
+    double score; /* probability: the softmax over the vocabulary */
+    int32_t token;
+    const char *token_str; /* the vocabulary's piece ("##ing"), "" for a row of the model that the
+                              vocabulary does not name; borrowed from the filler */
+    char *sequence; /* the text's tokens with this word, as Hugging Face's pipeline decodes them:
+                       without special tokens if the text has one [MASK] */
+};
+
+/* The words for the masks of a text. */
+struct berth_filled {
+    size_t masks;             /* number of [MASK] tokens */
+    size_t top_k;             /* words for each */
+    struct berth_word *words; /* [masks][top_k], best first; of equal ones the lowest token */
+};
+
+/* Finds the top_k best words (at least 1; at most as many as the vocabulary has) for each [MASK] of
+ * each of texts[count], for each mask by itself. Fills filled[count]; free it with
+ * berth_filled_free. A text without [MASK] in its first max_seq_length tokens is BERTH_BAD_DATA,
+ * which names the text. */
+enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
+                             size_t count, size_t top_k, struct berth_filled *filled,
+                             struct berth_error *error);
+/* The same with statuses[count]: a text without [MASK] fails alone, and has no words. A status
+ * other than BERTH_OK concerns the whole call. */
+enum berth_status berth_fill_many(const struct berth_filler *filler, const char *const *texts,
+                                  size_t count, size_t top_k, struct berth_filled *filled,
+                                  struct berth_text_status *statuses, struct berth_error *error);
+void berth_filled_free(struct berth_filled *filled, size_t count);
+/* As berth_answerer_max_length. */
+int64_t berth_filler_max_length(const struct berth_filler *filler);
+
+/* ---------------------------------------------------------------------------------------------
+ * Tokens.
+ */
+struct berth_tokenizer;
+
+struct berth_token {
+    const char *piece; /* borrowed from the tokenizer */
+    int32_t id;
+    int64_t start, end; /* characters of the text, end exclusive */
+};
+
+/* Opens the tokenizer of config->vocab_file or config->model_name_or_path. */
+enum berth_status berth_tokenizer_open(const struct berth_config *config,
+                                       struct berth_tokenizer **tokenizer,
+                                       struct berth_error *error);
+void berth_tokenizer_close(struct berth_tokenizer *tokenizer);
+/* Tokenizes text[length]. *tokens has *count entries; free it with berth_tokens_free. *ill_formed
+ * (may be NULL) is the number of ill-formed UTF-8 sequences. */
+enum berth_status berth_tokenizer_encode(const struct berth_tokenizer *tokenizer, const char *text,
+                                         size_t length, struct berth_token **tokens, size_t *count,
+                                         size_t *ill_formed, struct berth_error *error);
+void berth_tokens_free(struct berth_token *tokens);
+
+/* A token of a model's input. */
+struct berth_input_token {
+    struct berth_token token; /* start and end count in the token's own text; -1 for special ones */
+    int type;                 /* 0; 1 for the second text and the [SEP] after it */
+};
+/* Makes a model's input of a text, [CLS] a [SEP], or a pair, [CLS] a [SEP] b [SEP]. If it exceeds
+ * `max_length` tokens (4 or more), the longer of two texts loses its last token until it fits;
+ * *truncated (may be NULL) is then 1, otherwise 0. *tokens has *count entries; free it with
+ * berth_input_tokens_free. */
+enum berth_status berth_tokenizer_encode_pair(const struct berth_tokenizer *tokenizer,
+                                              const struct berth_text *text, size_t max_length,
+                                              struct berth_input_token **tokens, size_t *count,
+                                              int *truncated, struct berth_error *error);
+void berth_input_tokens_free(struct berth_input_token *tokens);
+
+/* ---------------------------------------------------------------------------------------------
+ * Checkpoints.
+ */
+struct berth_tensor_info {
+    const char *name, *dtype;
+    int64_t shape[8];
+    int rank;
+    uint64_t bytes;
+};
+
+/* Calls `tensor` for every tensor of a model folder, checkpoint or file, then sets *config_json to
+ * the text of the folder's config.json (NULL if there is none); free it with berth_string_free.
+ * `tensor` may be NULL: the weights in a folder are then not read. */
+enum berth_status berth_inspect(const char *path,
+                                void (*tensor)(void *context, const struct berth_tensor_info *info),
+                                void *context, char **config_json, struct berth_error *error);
+
+/* The contents of files of pre-training instances, packed or not. */
+struct berth_data_info {
+    int64_t files; /* 0: the path holds no such data */
+    int64_t rows;
+    int64_t max_seq_length; /* tokens of an HDF5 row; 0: TFRecord only */
+    int64_t instances, tokens, predictions;
+    int64_t random_next;       /* instances whose second segment is random */
+    int64_t shortest, longest; /* tokens of an instance */
+};
+
+/* Reads one file of instances (HDF5, or TFRecord by its name) or all of a folder (.hdf5, .h5,
+ * .tfrecord) and checks every row. BERTH_BAD_DATA names file, column and row. For other files,
+ * info->files is 0. */
+enum berth_status berth_inspect_data(const char *path, struct berth_data_info *info,
+                                     struct berth_error *error);
+
+/* Verifies the sizes and hashes of a checkpoint's files; sets *files to their number. A folder
+ * without a manifest is BERTH_BAD_DATA. */
+enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error);
+
+/* Writes a Hugging Face folder with random weights. `name_or_file` is tiny, minilm, base, large or
+ * the path of a config.json or its folder. */
+enum berth_status berth_init_model(const char *name_or_file, const char *output_dir, int64_t seed,
+                                   struct berth_error *error);
+
+struct berth_convert_settings {
+    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "trainer" (of a
+                          checkpoint), "onnx", "gguf", "int8" */
+    const char *dtype; /* "f32", "f16" or "bf16" for every floating-point tensor; "trainer" and
+                          "onnx": only "f32"; "gguf": "f32", or "f16" for the matrices. NULL: "f32"
+                          for "onnx" and "gguf", otherwise each tensor keeps its type */
+    int allow_lossy;   /* continue if tensors must be left out or narrowed */
+    const char *names; /* names of the tensors, for "deepspeed": "huggingface", "nvidia" (also
+                          BingBert's), or "kernel" (those of DeepSpeed's transformer kernel).
+                          NULL: "nvidia" for a model with such names, otherwise "huggingface".
+                          Other formats have only one set of names */
+    int kernel_layers; /* same as names = "kernel" */
+    int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed"; 0
+                          with zero_stage: that of the checkpoint */
+    const char *zero_stage;  /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
+                                whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
+    int64_t ranks;           /* number of ZeRO's shards; 0: 1 */
+    const char *config_file; /* NULL: the configuration beside the weights */
+    const char *vocab_file;  /* NULL: the vocabulary beside the weights */
+};
+
+/* Converts the model `input`, a folder or a file of weights inside one, to another format. Writes
+ * the new folder `output_dir`, which appears complete or not at all, and copies config.json and the
+ * tokenizer's files to it. A lossy conversion is a warning in the log with allow_lossy, otherwise
+ * BERTH_CONFIG, which names the tensors. An existing output that is not empty is BERTH_CANT_CREATE,
+ * an unknown format BERTH_USAGE. */
+enum berth_status berth_convert(const char *input, const char *output_dir,
+                                const struct berth_convert_settings *settings, struct berth_log log,
+                                struct berth_error *error);
+
+/* One tensor of the two models. */
+struct berth_difference {
+    const char *name;   /* its Hugging Face name */
+    const char *remark; /* why the values were not compared ("only in A", "shapes ..."), or NULL */
+    int64_t elements;
+    double largest; /* largest absolute difference; infinite if only one of two values is NaN;
+                       NaN if the values were not compared */
+    double cosine;  /* cosine similarity of the two tensors as vectors; NaN if the values were
+                       not compared */
+    int differs;    /* `largest` exceeds the tolerance, or the values were not compared and are not
+                       the same bytes of the same type */
+};
+
+struct berth_comparison {
+    int64_t tensors;   /* in either model */
+    int64_t compared;  /* tensors whose values were compared */
+    int64_t differing; /* tensors with `differs` */
+    double largest;    /* over all compared tensors */
+    double cosine;     /* smallest over all compared tensors */
+};
+
+/* Compares the tensors of two model folders or files by their Hugging Face names. Calls `tensor`
+ * (may be NULL) for each, sorted by name. Types may differ: values are compared. Differences are
+ * not errors; see comparison->differing. */
+enum berth_status
+berth_compare(const char *a, const char *b, double tolerance,
+              void (*tensor)(void *context, const struct berth_difference *difference),
+              void *context, struct berth_comparison *comparison, struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Downloads. Only berth_fetch uses the network.
+ */
+struct berth_fetch_settings {
+    const char *revision;   /* branch, tag or commit on the hub; NULL: "main" */
+    const char *files;      /* comma-separated patterns of the files to fetch; NULL: those a BERT
+                               model needs, or all of a data set */
+    const char *sha256;     /* expected digest of a URL's content; NULL: unknown */
+    const char *md5;        /* likewise; protects against accidents only */
+    const char *cache_dir;  /* NULL: as HF_HUB_CACHE, HF_HOME, ... say */
+    const char *token_file; /* NULL: HF_TOKEN, else the file HF_TOKEN_PATH or $HF_HOME/token */
+    int dataset;            /* the name denotes a data set of the hub, not a model */
+    int64_t retries;        /* after a transient failure; < 0: 5 */
+};
+
+/* Downloads `name` into a cache with Hugging Face's layout: a model or data set of the Hugging Face
+ * hub ("org/name"; HF_ENDPOINT), a known data set ("squad", "squad_v2"), or an http(s) URL. NULL
+ * `settings` are the defaults. *path is the snapshot's folder, or a URL's file; free it with
+ * berth_string_free. Files already in the cache are not downloaded again, interrupted downloads are
+ * resumed, and contents are checked against the known digests. With HF_HUB_OFFLINE or
+ * TRANSFORMERS_OFFLINE (for data sets and URLs also HF_DATASETS_OFFLINE) the network is not used:
+ * what is not in the cache is BERTH_UNAVAILABLE. `stop` works as for jobs. No connection is
+ * BERTH_UNAVAILABLE; not found BERTH_NO_INPUT; wrong content, or a listing with hostile paths,
+ * BERTH_BAD_DATA; a full disk BERTH_IO. */
+enum berth_status berth_fetch(const char *name, const struct berth_fetch_settings *settings,
+                              struct berth_log log, const volatile int *stop, char **path,
+                              struct berth_error *error);
+
+/* Sets *path to the file that a data set's name denotes; free it with berth_string_free. That is
+ * the name itself, unless it is one of "squad" and "squad_v2" and no such file exists: then the
+ * file of `split` ("train" or "dev") that berth_fetch has downloaded. BERTH_NO_INPUT if the cache
+ * does not have it. */
+enum berth_status berth_find_data(const char *name, const char *split, char **path,
+                                  struct berth_error *error);
+
+/* Sets *path to the folder or file that a model's name denotes; free it with berth_string_free.
+ * That is the name itself if such a file exists or if it is not a hub name, NAME.index for the name
+ * of a TensorFlow checkpoint, otherwise the cached snapshot of the hub's branch main.
+ * BERTH_NO_INPUT if the snapshot is not in the cache or is incomplete; BERTH_BAD_DATA if a link
+ * leads out of the cache. */
+enum berth_status berth_find_model(const char *name_or_path, char **path,
+                                   struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Data for pre-training (doc/pretraining-data.md): text, shards of sentences, instances.
+ */
+/* Sources of articles. All of them together form one corpus, in this order. */
+struct berth_prepare_input {
+    const char *wikipedia; /* dump in MediaWiki's XML, plain or bzip2; NULL: none */
+    const char *extracted; /* folder written by WikiExtractor or the stage text; NULL: none */
+    const char *books;     /* folder with one file per book; NULL: none */
+    const char *const
+        *texts; /* [text_count] files or folders of files; an empty line ends an article */
+    size_t text_count;
+    int64_t file_size; /* maximum bytes of one file of the dump's text; 0: 100 MiB */
+    const char *name;  /* of the corpus in the files' names, without /; NULL: by the sources. With a
+                          name the stages after the shards need no source */
+    const char *sentences; /* text with one sentence per line and an empty line after each document,
+                              for output_file: files, folders of files *.txt and patterns, separated
+                              by commas; NULL: none */
+    const char *output_file; /* the file for the instances of `sentences`, or several, separated by
+                                commas, to which they are dealt out: no stage runs, and
+                                config->output_dir is not used; NULL: none. TFRecord if the name
+                                ends in .tfrecord and `format` is not given */
+};
+
+/* A stage and its cost. */
+struct berth_prepare_stage {
+    const char *name; /* "text", "shards", "hdf5", "pack"; NULL: not requested */
+    double seconds;
+    int64_t bytes; /* read in this run: of XML, text, text, and ids; 0: the stage was already
+                      complete, or an earlier run had started the dump's text */
+};
+enum { BERTH_PREPARE_STAGES = 4 };
+
+/* The result of packing. */
+struct berth_pack_result {
+    int64_t sequences, tokens; /* in the input */
+    int64_t rows, files;       /* in the output */
+    int64_t max_seq_length;    /* tokens per row */
+    double efficiency;         /* fraction of the output that is not padding, at most 1 */
+    double speed_up;           /* sequences per row */
+    double speed_up_limit;     /* the same without any padding */
+};
+
+struct berth_prepare_result {
+    /* pages of the dump */
+    int64_t pages, articles;
+    int64_t redirects, other_namespaces, empty; /* left out */
+    int64_t oversize, damaged;                  /* skipped: too long; invalid UTF-8 */
+    int64_t xml_bytes, text_bytes, files;
+
+    /* shards */
+    int64_t training_shards, test_shards;
+    int64_t shard_articles, sentences, shard_bytes;
+
+    /* instances of all shards */
+    int64_t instances, tokens, predictions;
+    int64_t masked, kept, replaced; /* of the predictions */
+    int64_t random_next;            /* of the instances */
+    double fill;                    /* fraction of the rows that is not padding */
+    int64_t lengths[8];             /* instances by length, in eighths of max_seq_length */
+    int64_t empty_shards;           /* yielded no instance and no file */
+
+    struct berth_pack_result pack;
+
+    struct berth_prepare_stage stages[BERTH_PREPARE_STAGES];
+    int threads;
+
+    int sentences_left_out; /* of the dump's text, because of templates that are not known */
+};
+
+/* Runs the stages that config->stages names, each on the output of the previous one in
+ * config->output_dir:
+ *
+ *   extracted/wikicorpus_en/AA/wiki_00
+ *   sharded_training_shards_N_test_shards_M_fraction_F/NAME/NAME_training_0.txt
+ *   hdf5_lower_case_1_seq_len_S_max_pred_P_masked_lm_prob_X_random_seed_R_dupe_factor_D/NAME/
+ *       NAME_training_0.hdf5, statistics.json
+ *   the same with "_packed" after hdf5_...: NAME/mixed_strategies_part_0.hdf5, NAME_metadata.json
+ *
+ * NAME is wikicorpus_en, bookscorpus, books_wiki_en_corpus or corpus. Shards may also be another
+ * program's: a folder of files *.txt without a manifest. Other settings that apply:
+ * vocab_file and the tokenizer's settings, max_seq_length (default 128), seed (default 12345),
+ * threads. Every file appears complete or not at all, and finished files of an earlier run are
+ * kept. The same input and settings give the same bytes, regardless of the number of threads, of
+ * processes that were started together (comm, comm_timeout) and of interruptions. Of several
+ * processes only the first one has the result. `stop` works as for jobs. BERTH_USAGE: unknown
+ * stage, no input. BERTH_BAD_DATA: truncated or damaged dump, invalid UTF-8. BERTH_CONFIG: the
+ * folder belongs to another input or other settings; the error names the first difference.
+ * BERTH_NO_INPUT: a file or the previous stage's output is missing. BERTH_IO: full disk. */
+enum berth_status berth_prepare(const struct berth_config *config,
+                                const struct berth_prepare_input *input, struct berth_log log,
+                                const volatile int *stop, struct berth_prepare_result *result,
+                                struct berth_error *error);
+
+/* Packs the instances of a folder's HDF5 and TFRecord files with "training" in their names into
+ * rows of up to three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and
+ * output_dir_metadata.json next to output_dir. Of the config, only seed (default 12345), threads,
+ * comm, comm_timeout and, if it was set by name, max_seq_length apply; it is then
+ * the length that the rows must have. Resumes an interrupted run; the same input and seed give the
+ * same bytes. Errors are those of berth_prepare. */
+enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
+                             const char *output_dir, struct berth_log log, const volatile int *stop,
+                             struct berth_pack_result *result, struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Training of a WordPiece vocabulary (doc/pretraining-data.md).
+ */
+struct berth_vocab_settings {
+    const char *const *texts; /* [text_count] text files */
+    size_t text_count;
+    const char *extracted;  /* folder written by WikiExtractor; NULL: none */
+    const char *output;     /* the vocabulary file: one piece per line */
+    int64_t size;           /* number of pieces; 0: 30522 */
+    int64_t limit_alphabet; /* most distinct characters; 0: 1000 */
+    int64_t min_frequency;  /* of a pair, to become a piece; 0: 2 */
+};
+
+struct berth_vocab_result {
+    int64_t pieces; /* may be fewer than requested */
+    int64_t words;  /* of the text */
+    int64_t distinct_words;
+    int64_t text_bytes;
+};
+
+/* Counts the words of the files and trains a vocabulary on them. Of the config, these apply:
+ * do_lower_case (which also strips accents; tokenize with the same setting later), threads, and
+ * overwrite_output_dir (without it, an existing output is refused). The same text gives the same
+ * bytes, regardless of the number of threads. BERTH_USAGE: no text. BERTH_NO_INPUT: a file is
+ * missing. BERTH_BAD_DATA: a file is not UTF-8 or has no words. BERTH_CONFIG: `size` is too small
+ * for the characters. BERTH_CANT_CREATE, BERTH_IO: the output cannot be written. BERTH_INTERRUPTED:
+ * *stop was set (`stop` may be NULL). */
+enum berth_status berth_vocab_train(const struct berth_config *config,
+                                    const struct berth_vocab_settings *settings,
+                                    struct berth_log log, const volatile int *stop,
+                                    struct berth_vocab_result *result, struct berth_error *error);
+
+#endif

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model does with texts: one row for each task, which the library (src/api), the server and,
+// by the table of berth.h, other programs are driven by. A row opens a model, runs many texts at
+// once and writes the result of one as JSON. Its results are what berth.h gives out: items and
+// numbers.
+//
+// Training, evaluation and prediction of files are rows of their own (train/tasks).
+#ifndef BERTH_TASK_TASK_H
+#define BERTH_TASK_TASK_H
+
+#include "core/error.h"
+#include "core/json_line.h"
+#include "core/options.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum offset_unit { OFFSET_BYTES, OFFSET_CODE_POINTS, OFFSET_UTF16 };
+
+// How the labels of words become items.
+enum aggregation {
+    AGGREGATE_ENTITIES, // words that belong together are one item
+    AGGREGATE_NONE      // one item for each word of an entity
+};
+
+// What a call asks for beside its texts. Every field is a row of task_options.
+struct task_settings {
+    int64_t top;           // most items of a text, or of a mask; 0: the task's usual number
+    int64_t answer_length; // most tokens of an answer; 0: as the model was opened
+    int64_t dimensions;    // first numbers of an embedding; 0: all
+    int with_no_answer;    // whether "no answer" is one; -1: as the model was opened
+    int whole_words;       // an answer is not cut within a word; -1: as the model was opened
+    int normalize;         // embeddings of length 1; -1: as the model says
+    int pooling;           // enum berth_pooling; -1: as the model says
+    int must_fit;          // a text longer than the model reads fails, and is not truncated
+    enum aggregation aggregation;
+    enum berth_score score;
+    enum offset_unit unit;
+};
+
+extern const struct task_settings task_usual; // nothing was asked for
+
+// A text, or a question and its context, and what was found in it. Zero-initialise.
+struct task_text {
+    const char *texts[2]; // borrowed; the second may be NULL
+    struct task_settings settings;
+    int64_t tokens; // expected, for a queue
+    // The result:
+    enum berth_status status; // of this text alone; the error is then in `message`
+    char *message;
+    int64_t tokens_read;
+    int truncated;            // tokens beyond those that the model reads were left out
+    struct berth_item *items; // [item_count]; a text is borrowed from the model or in `owned`
+    size_t item_count;
+    float *rows; // [row_count][width]
+    size_t row_count, width;
+    char **owned; // [owned_count]
+    size_t owned_count, owned_capacity;
+};
+
+struct task_row;
+
+// A model that was opened for a task. Read-only, and used by any number of threads.
+struct task_model {
+    const struct task_row *task;
+    union {
+        struct berth_answerer *answerer;
+        struct berth_encoder *encoder;
+        struct berth_classifier *classifier;
+        struct berth_tagger *tagger;
+        struct berth_filler *filler;
+    } handle;                          // of the task's kind
+    struct berth_tokenizer *tokenizer; // NULL while it is not needed
+    int64_t max_tokens;                // of a sequence
+    char *path;                 // folder or file of weights, where a name of the hub leads now
+    struct berth_config config; // its other strings are borrowed
+    int references;             // of the server's models
+};
+
+// What KServe calls a tensor of the results, and where its elements are from.
+enum task_source {
+    TASK_ITEM_TEXT,  // of the first item; "" without one
+    TASK_ITEM_SCORE, // 0 without one
+    TASK_ITEM_START, // -1 without one
+    TASK_ITEM_END,
+    TASK_NUMBERS, // all rows
+    TASK_JSON     // what `write` makes of the text
+};
+struct task_output {
+    const char *name; // NULL: after the last
+    enum task_source source;
+};
+
+struct task_row {
+    struct berth_task about;      // what berth.h says of it
+    const char *architectures[2]; // ends of the name in config.json; "": any model
+    unsigned job;                 // whose settings a model is opened with (core/options.h)
+    const char *settings;         // names of those of task_options that it follows
+    int uses_windows;             // texts that are too long: 1: read in windows; 0: truncated
+    int is_listed;                // Hugging Face's reply to one input is a list, as that to several
+    enum berth_status (*open)(struct task_model *model, struct berth_log log,
+                              struct berth_error *error);
+    void (*close)(struct task_model *model);
+    // Fills the results of all texts. A status means that none was run.
+    enum berth_status (*run)(const struct task_model *model, struct task_text *const *texts,
+                             size_t count, struct berth_error *error);
+    // What this task alone refuses; NULL: nothing.
+    enum berth_status (*check)(const struct task_text *texts, size_t count,
+                               struct berth_error *error);
+    int64_t (*max_tokens)(const struct task_model *model);
+    size_t (*width)(const struct task_model *model); // of a text's numbers; NULL: it has none
+    // The name of class `index`; NULL: no more, or (the function) no classes.
+    const char *(*label)(const struct task_model *model, size_t index);
+    // Writes the result of a text, as Hugging Face's API does.
+    void (*write)(struct json_line *line, const struct task_model *model,
+                  const struct task_text *text);
+    struct task_output outputs[5];
+};
+
+// All rows; a model's own task is the first that its files name. The last one is for any model.
+extern const struct task_row *const task_rows[];
+extern const size_t task_row_count;
+
+// The row of a name or pipeline; NULL: there is none.
+const struct task_row *task_find(const char *name);
+// The name of the row's first (0) or second (1) text; NULL: it has none.
+const char *task_field(const struct task_row *task, size_t which);
+// Whether one of the task's texts has this name.
+int task_has_field(const struct task_row *task, const char *name);
+// Whether the model's numbers are one score, as those of a cross-encoder.
+int task_has_one_score(const struct task_model *model);
+
+// --- settings of a call (settings.c) -------------------------------------------------------------
+
+extern const struct option_row task_options[]; // offsets in struct task_settings
+extern const size_t task_option_count;
+const struct option_row *task_option_find(const char *name);
+// Whether the task follows the setting of that name.
+int task_follows(const struct task_row *task, const char *name);
+enum berth_status task_set(struct task_settings *settings, const struct option_row *row,
+                           const char *value, struct berth_error *error);
+
+// --- opened models (opened.c) --------------------------------------------------------------------
+
+// The task that the files of a model's folder name: config.json's class, or modules.json.
+enum berth_status task_of_folder(const char *folder, const struct task_row **task,
+                                 struct berth_error *error);
+// Opens the model of config->model_name_or_path, a folder, a file of weights or a name of the hub,
+// for a task; NULL: the one that its files name.
+enum berth_status task_model_open(const struct task_row *task, const struct berth_config *config,
+                                  struct berth_log log, struct task_model **model,
+                                  struct berth_error *error);
+void task_model_close(struct task_model *model);
+// The number of tokens of the texts, [CLS] and [SEP] included.
+int64_t task_count_tokens(const struct task_model *model, const struct task_text *text);
+// How many are computed for so many; more than max_tokens where texts are divided.
+int64_t task_computed_tokens(const struct task_model *model, int64_t tokens);
+
+// --- texts and results (text.c, rows.c) ----------------------------------------------------------
+
+// Gives the text an error of its own.
+void task_text_fail(struct task_text *text, enum berth_status status, const char *message);
+void task_text_done(struct task_text *text);
+// Allocates items, all zero but for offsets and ids of -1. NULL: out of memory, and the text has
+// failed.
+struct berth_item *task_text_items(struct task_text *text, size_t count);
+// The text owns the string from now on; returns it, or "" with a failed text if it is NULL.
+const char *task_text_own(struct task_text *text, char *string);
+// A position in a text, in every unit. Zero-initialised, it is the beginning.
+struct text_position {
+    size_t bytes;
+    int64_t characters, utf16_units;
+};
+// Moves the position forward to a character, or to an offset in some unit.
+void text_position_advance(struct text_position *position, const char *text, int64_t character);
+void text_position_seek(struct text_position *position, const char *text, int64_t offset,
+                        enum offset_unit unit);
+int64_t text_position_in(const struct text_position *position, enum offset_unit unit);
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts of a call and their results: errors of their own, what they own, positions in them.
+#include "core/memory.h"
+#include "task/task.h"
+
+void task_text_fail(struct task_text *text, enum berth_status status, const char *message) {
+    text->status = status;
+    memory_free(text->message);
+    text->message = memory_string(message);
+}
+
+static void free_owned(struct task_text *text) {
+    for (size_t i = 0; i < text->owned_count; i++) {
+        memory_free(text->owned[i]);
+    }
+    memory_free(text->owned);
+}
+
+void task_text_done(struct task_text *text) {
+    free_owned(text);
+    memory_free(text->items);
+    memory_free(text->rows);
+    memory_free(text->message);
+}
+
+struct berth_item *task_text_items(struct task_text *text, size_t count) {
+    text->items = memory_array_zeroed(count, sizeof *text->items);
+    if (text->items == NULL) {
+        task_text_fail(text, BERTH_NO_MEMORY, "out of memory");
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        text->items[i].text = "";
+        text->items[i].start = text->items[i].end = text->items[i].id = -1;
+    }
+    text->item_count = count;
+    return text->items;
+}
+
+const char *task_text_own(struct task_text *text, char *string) {
+    char **owned =
+        memory_grow(text->owned, &text->owned_capacity, text->owned_count + 1, sizeof *owned);
+    if (owned != NULL) {
+        text->owned = owned;
+    }
+    if (owned == NULL || string == NULL) {
+        memory_free(string);
+        task_text_fail(text, BERTH_NO_MEMORY, "out of memory");
+        return "";
+    }
+    text->owned[text->owned_count++] = string;
+    return string;
+}
+
+// --- positions -----------------------------------------------------------------------------------
+
+static void advance(struct text_position *position, const char *text) {
+    position->utf16_units += 1 + ((unsigned char)text[position->bytes] >= 0xF0);
+    position->characters++;
+    do {
+        position->bytes++;
+    } while (((unsigned char)text[position->bytes] & 0xC0) == 0x80);
+}
+
+void text_position_advance(struct text_position *position, const char *text, int64_t character) {
+    text_position_seek(position, text, character, OFFSET_CODE_POINTS);
+}
+
+void text_position_seek(struct text_position *position, const char *text, int64_t offset,
+                        enum offset_unit unit) {
+    while (text[position->bytes] != '\0' && text_position_in(position, unit) < offset) {
+        advance(position, text);
+    }
+}
+
+int64_t text_position_in(const struct text_position *position, enum offset_unit unit) {
+    return unit == OFFSET_BYTES   ? (int64_t)position->bytes
+           : unit == OFFSET_UTF16 ? position->utf16_units
+                                  : position->characters;
+}
