@@ -91,7 +91,7 @@ enum berth_record_kind {
     BERTH_PLAN,       /* one part of the plan, before a training starts; text names the part */
     BERTH_STEP,       /* one update: step, epoch, loss, learning_rate, ... */
     BERTH_PROGRESS,   /* done and total, or done_bytes and total_bytes; text names the phase */
-    BERTH_EVALUATION, /* exact_match, f1, ... */
+    BERTH_EVAL,       /* exact_match, f1, ... */
     BERTH_SUMMARY,    /* the end of a job */
     BERTH_VALUES,     /* step, then one number for each of many parts; text names the quantity */
     BERTH_EVENT,      /* an event for other programs; text names it, fields describe it */

@@ -58,7 +58,7 @@ def check_answers(model: berth.Model):
     expect(model.answer(QUESTION, CONTEXT) == found[0][0], "the best answer")
     expect([answer.probability for answer in found[0]] == [answer["probability"] for answer in shown["answers"]],
            "the probabilities differ from the program's")
-    error = refuses("a model without the head", berth.Error, berth.Model(MODEL).answer, QUESTION, CONTEXT)
+    error = refuses("a model without the head", berth.Error, berth.open(MODEL).answer, QUESTION, CONTEXT)
     expect(error.status == 78 and "qa_outputs" in str(error), f"a model without the head: {error}")
     best = found[0][0]
     expect(CONTEXT[best.start:best.end] == best.text, "an answer's position")
@@ -94,16 +94,20 @@ def check_tokens(model: berth.Model):
 
 
 def check_errors(model: berth.Model):
-    error = refuses("a missing folder", berth.Error, berth.Model(SCRATCH / "none").embed, ["text"])
+    error = refuses("a missing folder", berth.Error, berth.Model, SCRATCH / "none")
     expect(error.status == 66 and "none" in str(error), f"a missing folder: {error}")
     error = refuses("an unknown setting", berth.Error, lambda: berth.Model(MODEL, threds=3))
     expect(error.status == 2 and "threads" in str(error), f"an unknown setting: {error}")
+    error = refuses("a setting of training", berth.Error, lambda: berth.Model(MODEL, learning_rate=3))
+    expect(error.status == 2 and "no use" in str(error), f"a setting of training: {error}")
+    error = refuses("a setting of another task", berth.Error, lambda: model.classify(TEXTS, pooling="cls"))
+    expect(error.status == 2 and "pooling" in str(error), f"a setting of another task: {error}")
     error = refuses("a model that is not in the cache", berth.Error, berth.Model, "nobody/nothing")
     expect(error.status == 66 and "fetch" in str(error), f"a model that is not in the cache: {error}")
     error = refuses("a question without words", berth.Error, model.answers, [QUESTION, ""], [CONTEXT, CONTEXT])
-    expect("questions[1]: " in str(error), f"the question that fails: {error}")
+    expect(error.input == 1 and "questions[1]: " in str(error), f"the question that fails: {error}")
     refuses("a NUL in a path", ValueError, berth.Model, b"a\0b")
-    error = refuses("a path in another encoding", berth.Error, berth.Model("/none/\udce4").embed, ["text"])
+    error = refuses("a path in another encoding", berth.Error, berth.Model, "/none/\udce4")
     expect(error.status == 66, f"a path in another encoding: {error}")
     refuses("one text", TypeError, model.embed, "text")
     refuses("one text of bytes", TypeError, model.embed, b"text")
@@ -116,8 +120,8 @@ def check_errors(model: berth.Model):
     refuses("fewer contexts than questions", ValueError, model.answers, [QUESTION, QUESTION], [CONTEXT])
     error = refuses("a negative number of answers", ValueError, model.answers, [QUESTION], [CONTEXT], -1)
     expect("top" in str(error), f"a negative number of answers: {error}")
-    refuses("a negative length", ValueError, model.tokenize, "the", None, -1)
-    expect(refuses("a length of 0", berth.Error, model.tokenize, "the", None, 0).status == 2, "a length of 0")
+    error = refuses("an unknown task", berth.Error, model.run, "nonsense", TEXTS)
+    expect(error.status == 2 and "classify" in str(error), f"an unknown task: {error}")
     refuses("a task that is no text", TypeError, berth.train, {}, print)
     refuses("a setting's name that is no text", TypeError, berth.train, {1: 2})
     expect(refuses("a question without words", berth.Error, model.answer, "", CONTEXT).status == 2, "no words")
@@ -149,23 +153,65 @@ def check_pickle(model: berth.Model):
 
 
 def check_calls(model: berth.Model):
-    """Many texts are several calls of the library, between which Ctrl-C is handled; the numbers are the same."""
-    call, counts, texts = berth._call, [], TEXTS * 2000
-    few = model.embed(TEXTS), model.classify(TEXTS), model.answers([QUESTION], [CONTEXT])
-    try:
-        for many in (lambda: model.embed(texts), lambda: model.classify(texts),
-                     lambda: model.answers([QUESTION] * 2000, [CONTEXT] * 2000)):
-            calls = []
-            berth._call = lambda *arguments: (calls.append(arguments[0]), call(*arguments))
-            counts.append((many(), len(calls)))
-    finally:
-        berth._call = call
-    expect(all(1 < number < 100 for _, number in counts), f"calls {[number for _, number in counts]}")
-    for (found, _), expected in zip(counts[:2], few):
-        expect(numpy.array_equal(found, numpy.tile(expected, (2000, 1))), "other numbers among many texts")
-    expect(counts[2][0] == few[2] * 2000, "other answers among many questions")
-    error = refuses("an empty question", berth.Error, model.answers, [QUESTION] * 1999 + [""], [CONTEXT] * 2000)
-    expect("questions[1999]" in str(error), f"the question that fails among many: {error}")
+    """Many texts have the same numbers as few; progress is reported while they run, and a log may cancel."""
+    few, texts = (model.embed(TEXTS), model.classify(TEXTS), model.answers([QUESTION], [CONTEXT])), TEXTS * 500
+    expect(numpy.array_equal(model.embed(texts), numpy.tile(few[0], (500, 1))), "other numbers among many texts")
+    expect(numpy.array_equal(model.classify(texts), numpy.tile(few[1], (500, 1))), "other scores among many texts")
+    expect(model.answers([QUESTION] * 500, [CONTEXT] * 500) == few[2] * 500, "other answers among many questions")
+    error = refuses("an empty question", berth.Error, model.answers, [QUESTION] * 499 + [""], [CONTEXT] * 500)
+    expect("questions[499]" in str(error), f"the question that fails among many: {error}")
+    progress = []
+    watched = berth.Model(MODEL, log=lambda record: progress.append(record) if record["kind"] == "progress" else None)
+    expect(numpy.array_equal(watched.embed(texts), numpy.tile(few[0], (500, 1))), "other numbers with a log")
+    expect(len(progress) > 2 and progress[-1]["done"] == progress[-1]["total"] == 2000, f"progress {progress[-1:]}")
+
+    def interrupt(record):
+        if record["kind"] == "progress":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    refuses("Ctrl-C", KeyboardInterrupt, berth.Model(MODEL, log=interrupt).embed, texts)
+
+
+def check_rows(model: berth.Model):
+    """The rows of the table of tasks as methods, and what users of other libraries expect."""
+    expect({"answer", "classify", "tag", "embed", "fill", "rerank", "hidden", "tokenize"} <=
+           {row["name"] for row in berth.tasks()}, "tasks")
+    rate = next(row for row in berth.options() if row["name"] == "learning_rate")
+    expect(rate["type"] == "real" and "train-classify" in rate["uses"].split(), f"the option {rate}")
+    classes = model.run("text-classification", TEXTS[0])
+    expect([each["text"] for each in classes] == sorted(model.labels, key=lambda name: -model.classify(TEXTS[:1])[
+        0, model.labels.index(name)]), f"classes {classes}")
+    expect(berth.pipeline("text-classification", model)(TEXTS[0]) == classes, "pipeline")
+    states = model.hidden(TEXTS[0])
+    expect(states.shape == (len(model.tokenize(TEXTS[0]).ids), int(model.number("dimensions"))), f"states {states.shape}")
+    expect(numpy.array_equal(model.encode(TEXTS[0]), model.embed(TEXTS)[0]), "encode of one text")
+    expect(model.encode(TEXTS, truncate_dim=4).shape == (4, 4), "truncate_dim")
+    expect(model.number("tensors") == len(model.tensors()) > 0, "tensors")
+    expect(model.text("task") == "classify" and "embed" in model.text("tasks").split(), "facts")
+
+
+def check_memory(model: berth.Model):
+    """Examples in memory train as a file does; a log that returns False ends with the model so far."""
+    labels = model.labels
+    examples = [(text, labels[i % len(labels)]) for i, text in enumerate(TEXTS * 4)]
+    data = SCRATCH / "examples.jsonl"
+    data.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in examples))
+    settings = {"max_seq_length": 16, "train_batch_size": 4, "num_train_epochs": 1, "threads": 1, "seed": 3}
+    trained = berth.open(MODEL, precision="fp32").train("classify", examples, **settings)
+    trained.save(SCRATCH / "memory")
+    berth.train({**settings, "model": MODEL, "precision": "fp32", "train_file": data, "text_column": "text",
+                 "label_column": "label", "output_dir": SCRATCH / "file"}, task="classify")
+    weights = [(SCRATCH / folder / "model.safetensors").read_bytes() for folder in ("memory", "file")]
+    expect(weights[0] == weights[1], "examples in memory train to other weights than a file")
+    expect(trained.number("steps") == 4 and trained.number("loss") > 0, f"{trained.number('steps')} updates")
+    expect(not numpy.array_equal(trained.classify(TEXTS), model.classify(TEXTS)), "the training changed nothing")
+    expect(numpy.array_equal(berth.open(SCRATCH / "memory", precision="fp32").classify(TEXTS), trained.classify(TEXTS)),
+           "the saved model has other scores")
+    short = berth.open(MODEL).train("classify", examples, log=lambda record: record["kind"] != "step", logging_steps=1,
+                                    **{**settings, "num_train_epochs": 100})
+    expect(1 <= short.number("steps") < 10, f"a log that ends the training: {short.number('steps')} updates")
+    error = refuses("an example without a text", TypeError, model.train, "classify", [(3, "a")])
+    expect("str" in str(error), f"an example without a text: {error}")
 
 
 def check_names():
@@ -175,7 +221,7 @@ def check_names():
     (folder / "refs/main").write_text(commit)
     shutil.copytree(MODEL, folder / "snapshots" / commit)
     os.environ["HF_HOME"] = str(SCRATCH / "hf")
-    expect(berth.Model("acme/tiny").embed(["the"]).shape[0] == 1, "a model in the cache")
+    expect(berth.open("acme/tiny").embed(["the"]).shape[0] == 1, "a model in the cache")
     error = refuses("data that is not in the cache", berth.Error, berth.train,
                     {"model": "acme/tiny", "train_file": "squad", "output_dir": SCRATCH / "named"})
     expect("berth fetch squad" in str(error), f"data that is not in the cache: {error}")
@@ -197,8 +243,8 @@ def check_warnings():
         warnings.simplefilter("always")
         berth.Model(MODEL, max_seq_length=8).embed(["the ball", "the red ball " * 9, "the blue ball " * 9])
         berth.Model(MODEL, max_seq_length=8).classify(["the red ball " * 9])
-    texts = ["2 of the texts had more tokens than max_seq_length 8, and what is beyond was left out; the first is texts[1]",
-             "1 of the texts had more tokens than max_seq_length 8, and what is beyond was left out; the first is texts[0]"]
+    texts = ["2 of the texts had more tokens than the model reads, and what is beyond was left out; the first is texts[1]",
+             "1 of the texts had more tokens than the model reads, and what is beyond was left out; the first is texts[0]"]
     expect([str(warning.message) for warning in caught] == texts, f"warnings of long texts: {caught}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -261,10 +307,11 @@ def check_training():
     """The same bytes as the program's, and every record of the run."""
     settings, kinds = training_settings(), []
     result = berth.train({**settings, "output_dir": SCRATCH / "library"}, log=lambda record: kinds.append(record["kind"]))
-    expect(result["steps"] == 4 and result["final_loss"] > 0, f"result {result}")
+    expect(result["steps"] == 4 and result["loss"] > 0, f"result {result}")
     expect({"plan", "step", "summary", "detail"} <= set(kinds), f"records {set(kinds)}")
     header = (SOURCE / "include/berth.h").read_text()
-    names = re.findall(r"BERTH_RECORD_(\w+)", header[header.index("enum berth_record_kind"):])
+    kinds = header[header.index("enum berth_record_kind"):]
+    names = re.findall(r"^    BERTH_(\w+)", kinds[:kinds.index("};")], re.M)
     expect(berth._KINDS == [name.lower() for name in names], f"kinds of records {berth._KINDS}")
     words = [word for name, value in settings.items() for word in (f"--{name}", value)]
     program("finetune", "squad", *words, "--output_dir", SCRATCH / "program")
@@ -301,7 +348,7 @@ def check_interrupt():
                 os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.2)  # in which train could return too early
 
-    refuses("Ctrl-C", KeyboardInterrupt, berth.train, settings, "squad", log)
+    refuses("Ctrl-C", KeyboardInterrupt, berth.train, settings, "answer", log)
     saved, seen = [path.name for path in output.glob("checkpoint-*")], len(steps)
     expect(saved == [f"checkpoint-{steps[-1]}"] and seen < 10, f"after update {steps[-1]} Ctrl-C left {saved}")
     result = berth.train({**settings, "max_steps": steps[-1] + 2, "resume_from_checkpoint": "auto"})
@@ -333,7 +380,7 @@ def check_handler():
 
     before = signal.signal(signal.SIGTERM, leave)
     log, steps = step_log(lambda: os.kill(os.getpid(), signal.SIGTERM))
-    refuses("SystemExit of a handler", SystemExit, berth.train, long_run("handler"), "squad", log)
+    refuses("SystemExit of a handler", SystemExit, berth.train, long_run("handler"), "answer", log)
     seen, saved = len(steps), [path.name for path in (SCRATCH / "handler").glob("checkpoint-*")]
     # On a busy machine, hundreds of these updates pass before Python's main thread handles the signal.
     expect(len(saved) == 1 and seen < 10000, f"after SIGTERM: {seen} updates, {saved}")
@@ -350,7 +397,7 @@ def check_failed_save():
 
     log, _ = step_log(fill_the_disk)
     try:
-        error = refuses("a save that fails", berth.Error, berth.train, long_run("full"), "squad", log)
+        error = refuses("a save that fails", berth.Error, berth.train, long_run("full"), "answer", log)
     except KeyboardInterrupt:
         expect(False, "Ctrl-C hides a save that failed")
     finally:
@@ -364,14 +411,14 @@ def check_failing_log():
         raise LookupError("of the log")
 
     log, steps = step_log(fail)
-    refuses("an exception of the log", LookupError, berth.train, long_run("failing"), "squad", log)
+    refuses("an exception of the log", LookupError, berth.train, long_run("failing"), "answer", log)
     saved = [int(path.name.split("-")[1]) for path in (SCRATCH / "failing").glob("checkpoint-*")]
     expect(len(steps) == 1 and len(saved) == 1 and saved[0] < 10, f"after an exception of the log: updates {steps}, {saved}")
 
     def fail_at_once(record):
         raise LookupError(record["kind"])
 
-    refuses("an exception of a model's log", LookupError, berth.Model(MODEL, log=fail_at_once).embed, TEXTS)
+    refuses("an exception of a model's log", LookupError, lambda: berth.Model(MODEL, log=fail_at_once).embed(TEXTS))
 
 
 def main():
@@ -388,6 +435,8 @@ def main():
     check_iterables(model)
     check_pickle(model)
     check_calls(model)
+    check_rows(model)
+    check_memory(model)
     check_names()
     check_warnings()
     if "--modules" in sys.argv:

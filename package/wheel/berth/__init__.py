@@ -199,7 +199,7 @@ def _size(name: str, value: int) -> Optional[int]:
 
 # --- records -------------------------------------------------------------------------------------
 
-_KINDS = ["note", "warning", "plan", "step", "progress", "evaluation", "summary", "values", "event", "detail"]
+_KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event", "detail"]
 Log = Callable[[dict], Any]
 
 
