@@ -23,7 +23,7 @@ ALLOWED = {  # room -> rooms it may include besides itself and berth.h
     "net": {"core", "format"},
     "report": {"core", "format"},  # event files are TFRecord and protobuf
     "cpu": {"core"},
-    "gpu": {"core"},
+    "gpu": {"core", "emulation"},  # of the tests, where the host compiles kernels
     "comm": {"core"},
     "data": {"core", "text", "format"},
     "model": {"core", "format"},

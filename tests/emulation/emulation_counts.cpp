@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of counts, and the accesses of a launch compared with its cost; see emulation_counts.h.
-#include "gpu/emulation_counts.h"
+#include "emulation/emulation_counts.h"
 
-#include "gpu/emulation_memory.h"
+#include "emulation/emulation_memory.h"
 #include "gpu/gpu_api.h"
 
 #include <inttypes.h>

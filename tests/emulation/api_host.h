@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // gpu_api.h for the host: the emulation runs the kernels, in the host's memory. A stream does
 // nothing until the host waits for it (emulation_stream.h).
-#ifndef BERTH_GPU_API_HOST_H
-#define BERTH_GPU_API_HOST_H
+#ifndef BERTH_EMULATION_API_HOST_H
+#define BERTH_EMULATION_API_HOST_H
 
 #include "core/device.h"
-#include "gpu/emulation.h"
-#include "gpu/emulation_counts.h"
-#include "gpu/emulation_memory.h"
-#include "gpu/emulation_stream.h"
+#include "emulation/emulation.h"
+#include "emulation/emulation_counts.h"
+#include "emulation/emulation_memory.h"
+#include "emulation/emulation_stream.h"
 
 #include <omp.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 // The memory of the emulated GPU: as much as the host has, or BERTH_EMULATION_MEMORY in KiB. Each
 // block is followed by a guard of NaNs, so reads past its end give wrong results. If a guard was
 // overwritten, freeing the block ends the process.
-#ifndef BERTH_GPU_EMULATION_MEMORY_H
-#define BERTH_GPU_EMULATION_MEMORY_H
+#ifndef BERTH_EMULATION_MEMORY_H
+#define BERTH_EMULATION_MEMORY_H
 
 #include <map>
 #include <stddef.h>

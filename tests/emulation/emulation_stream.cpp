@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues of tasks; see emulation_stream.h.
-#include "gpu/emulation_stream.h"
+#include "emulation/emulation_stream.h"
 
 #include "gpu/gpu_api.h"
 

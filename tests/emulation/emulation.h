@@ -10,8 +10,8 @@
 // with a message that names the kernel and the lines.
 //
 // Not emulated: blocks that communicate while they run, and time.
-#ifndef BERTH_GPU_EMULATION_H
-#define BERTH_GPU_EMULATION_H
+#ifndef BERTH_EMULATION_H
+#define BERTH_EMULATION_H
 
 #include <math.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
 // It ends the process if a launch reads or writes other bytes than its cost says, or does other
 // products on matrix units. It also counts how a warp's accesses coalesce: sectors of 32 bytes of
 // device memory, and the passes that shared memory of 32 banks needs, next to the fewest possible.
-#ifndef BERTH_GPU_EMULATION_COUNTS_H
-#define BERTH_GPU_EMULATION_COUNTS_H
+#ifndef BERTH_EMULATION_COUNTS_H
+#define BERTH_EMULATION_COUNTS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of device and pinned memory; see emulation_memory.h.
-#include "gpu/emulation_memory.h"
+#include "emulation/emulation_memory.h"
 
-#include "gpu/emulation_counts.h"
+#include "emulation/emulation_counts.h"
 #include "gpu/gpu_api.h"
 
 #include <stdio.h>

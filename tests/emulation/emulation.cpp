@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the blocks of a kernel as fibers; see emulation.h.
-#include "gpu/emulation.h"
+#include "emulation/emulation.h"
 
 #include "gpu/gpu_api.h"
 

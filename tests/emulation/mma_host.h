@@ -2,8 +2,8 @@
 // mma.h for the host. Fragments are read lane by lane, as documented, so a kernel that puts a
 // number into the wrong lane gets wrong products. A copy, and a product of a warpgroup, is made
 // only when its thread waits for it.
-#ifndef BERTH_GPU_MMA_HOST_H
-#define BERTH_GPU_MMA_HOST_H
+#ifndef BERTH_EMULATION_MMA_HOST_H
+#define BERTH_EMULATION_MMA_HOST_H
 
 #define GPU_HAS_MMA 1
 

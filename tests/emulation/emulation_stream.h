@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stream of the emulated GPU. A task runs only when the host waits for it, as late as on a real
 // GPU, so code that reads a result or reuses memory too early fails.
-#ifndef BERTH_GPU_EMULATION_STREAM_H
-#define BERTH_GPU_EMULATION_STREAM_H
+#ifndef BERTH_EMULATION_STREAM_H
+#define BERTH_EMULATION_STREAM_H
 
 #include <functional>
 #include <stdint.h>
