@@ -145,7 +145,7 @@ static const json *figures_of(const struct run *run, const char *process) {
     return run->figures;
 }
 
-// A list of objects, such as the operations of `berth bench ops`; the columns are those of the
+// A list of objects, such as those of bench_operations; the columns are those of the
 // first.
 static void put_list(const char *name, const json *list, struct buffer *page) {
     buffer_put_text(page, "<h3>");

@@ -475,18 +475,9 @@ run bench train --config "$work/config.json" --data "$work/data.json" --vocab "$
     --replay_compute "$work/bad.json"
 expect_code 65
 expect_err 'moments: entry'
-run bench ops --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --json
+run bench peak --seconds 0.01 --steps 64 --no_exchange --json
 expect_code 0
-expect_out '"operations":[{"name":'
-run bench gemm --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --precision fp32
-expect_code 0
-expect_out 'GFLOP/s'
-run bench ops --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --only layer_norm
-expect_code 2
-expect_err '"layer_norm" in its name'
-run bench peak --seconds 0.01 --rows 64 --no_exchange --json
-expect_code 0
-expect_err 'note: --rows has no effect in `berth bench peak`'
+expect_err 'note: --steps has no effect in `berth bench peak`'
 expect_err 'note: --no_exchange has no effect in `berth bench peak`'
 expect_no "$err" '--seconds'
 expect_no "$err" '--json'

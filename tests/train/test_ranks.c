@@ -3,10 +3,10 @@
 // any number of ranks and hosts and every ZeRO stage, and to the bit with virtual ranks. All ranks
 // name what is not finite, and a forecast counts the bytes that a run sends. Numbers that change in
 // memory: test_replica_check_ranks.c.
+#include "bench/recorder.h"
 #include "core/comm_forecast.h"
 #include "core/harness.h"
 #include "ranks_fixture.h"
-#include "train/bench/recorder.h"
 #include "train/engine/nonfinite.h"
 
 #include <math.h>

@@ -8,8 +8,8 @@
 // that the head's transform and decoder need. Embeddings, recomputation, slack and padding do not
 // count. MFU = required FLOPs / seconds / peak; the peak is the best of ten measurements, five
 // before and five after.
-#ifndef BERTH_TRAIN_BENCH_H
-#define BERTH_TRAIN_BENCH_H
+#ifndef BERTH_BENCH_H
+#define BERTH_BENCH_H
 
 #include "core/comm_forecast.h"
 #include "core/error.h"

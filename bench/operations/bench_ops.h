@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a device's single operations for `berth bench peak|gemm|ops`, through the interface of
-// core/device.h only. Leaves out printing.
-#ifndef BERTH_TRAIN_BENCH_OPS_H
-#define BERTH_TRAIN_BENCH_OPS_H
+// Measures a device's single operations, through the interface of core/device.h only. Leaves out
+// printing.
+#ifndef BERTH_BENCH_OPS_H
+#define BERTH_BENCH_OPS_H
 
 #include "core/device.h"
 
@@ -42,14 +42,6 @@ struct bench_choice {
     int products_only; // those that are matrix products
     const char *only;  // those whose name contains this; NULL: all
 };
-
-// The clock for a device with `threads` threads: for a single thread its CPU time, which other
-// programs do not disturb; otherwise wall-clock time.
-clockid_t bench_clock(const struct device *dev, int threads);
-
-// The device's memory read bandwidth in bytes per second, measured for about `seconds`; 0: out of
-// memory.
-double bench_bandwidth(struct device *dev, clockid_t clock, double seconds);
 
 // Measures every chosen use of every operation in op_table.h that the device supports, each after
 // one untimed run. BERTH_USAGE if nothing is chosen.

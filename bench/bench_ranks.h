@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates whose computation is replaced by measured seconds: with real ranks by sleeping between
 // real exchanges, in a forecast by advancing clocks between predicted exchanges.
-#ifndef BERTH_TRAIN_BENCH_RANKS_H
-#define BERTH_TRAIN_BENCH_RANKS_H
+#ifndef BERTH_BENCH_RANKS_H
+#define BERTH_BENCH_RANKS_H
 
-#include "train/bench/bench.h"
-#include "train/bench/bench_data.h"
-#include "train/bench/rank_times.h"
+#include "bench/bench.h"
+#include "bench/bench_data.h"
+#include "bench/rank_times.h"
 #include "train/engine/update.h"
 
 // What both need. The state's buffers are as large as in training.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of a device's operations (core/device.h): for each one its operands, a call, its
-// minimum costs, and where a model uses it. `berth bench ops` times the rows; the tests compare
+// minimum costs, and where a model uses it. bench_operations times the rows; the tests compare
 // them with float64 and with finite differences.
-#ifndef BERTH_TRAIN_BENCH_OP_TABLE_H
-#define BERTH_TRAIN_BENCH_OP_TABLE_H
+#ifndef BERTH_BENCH_OP_TABLE_H
+#define BERTH_BENCH_OP_TABLE_H
 
 #include "core/device.h"
 

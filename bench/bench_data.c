@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/bench/bench_data.h"
+#include "bench/bench_data.h"
 
 #include "core/file.h"
 #include "core/memory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/bench/bench_operands.h"
+#include "bench/operations/bench_operands.h"
 
 #include "core/error.h"
 #include "core/memory.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator that exchanges nothing and records what a rank computes between its exchanges.
-#ifndef BERTH_TRAIN_RECORDER_H
-#define BERTH_TRAIN_RECORDER_H
+#ifndef BERTH_RECORDER_H
+#define BERTH_RECORDER_H
 
+#include "bench/rank_times.h"
 #include "core/comm.h"
 #include "model/params.h"
-#include "train/bench/rank_times.h"
 
 struct recorder {
     struct comm comm; // to give to the engine

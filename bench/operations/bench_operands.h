@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands for measuring the operations of op_table.h: an ordinary batch, and memory that holds the
 // operands of one operation at a time.
-#ifndef BERTH_TRAIN_BENCH_OPERANDS_H
-#define BERTH_TRAIN_BENCH_OPERANDS_H
+#ifndef BERTH_BENCH_OPERANDS_H
+#define BERTH_BENCH_OPERANDS_H
 
+#include "bench/operations/bench_ops.h"
+#include "bench/operations/op_call.h"
 #include "core/arena.h"
 #include "core/device_batch.h"
 #include "data/batches/packer.h"
-#include "train/bench/bench_ops.h"
-#include "train/bench/op_call.h"
 
 struct bench_operands {
     struct device *dev;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/bench/bench_ranks.h"
+#include "bench/bench_ranks.h"
 
 #include "core/comm_forecast.h"
 

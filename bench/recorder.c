@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/bench/recorder.h"
+#include "bench/recorder.h"
 
 #include "core/clock.h"
 #include "core/memory.h"

@@ -1,69 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times each operation on a typical batch, after one untimed run: on the host until the device's
-// status reports completion, on other devices by their marks.
-#include "train/bench/bench_ops.h"
+// Times each operation on a typical batch, after one untimed run.
+#include "bench/operations/bench_ops.h"
 
-#include "core/clock.h"
+#include "bench/operations/bench_operands.h"
+#include "bench/timing.h"
 #include "core/error.h"
-#include "train/bench/bench_operands.h"
 
 #include <string.h>
-
-clockid_t bench_clock(const struct device *dev, int threads) {
-    return dev->is_host && threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-}
-
-// --- time ---------------------------------------------------------------------------------------
-
-static double begin_time(struct device *dev, clockid_t clock) {
-    if (!dev->is_host) {
-        dev->mark(dev, DEVICE_PHASE_FORWARD);
-    }
-    return clock_seconds(clock);
-}
-
-// Waits for completion. A device's time excludes launching and synchronising by the host.
-static enum berth_status end_time(struct device *dev, clockid_t clock, double begin,
-                                  double *seconds, struct berth_error *error) {
-    double phases[DEVICE_PHASES];
-    if (dev->is_host) {
-        TRY(dev->status(dev, error));
-        *seconds = clock_seconds(clock) - begin;
-        return BERTH_OK;
-    }
-    dev->mark(dev, DEVICE_PHASE_OTHER);
-    TRY(dev->status(dev, error));
-    dev->times(dev, phases);
-    *seconds = phases[DEVICE_PHASE_FORWARD];
-    return BERTH_OK;
-}
-
-double bench_bandwidth(struct device *dev, clockid_t clock, double seconds) {
-    const int64_t count = (int64_t)64 << 20;
-    const size_t bytes = (size_t)count * sizeof(float);
-    const struct device_range all = {.count = count};
-    const size_t sums_bytes = (size_t)count / DEVICE_SUM_BLOCK * sizeof(double);
-    const size_t whole = bytes + sums_bytes + sizeof all;
-    char *block = dev->memory_new(dev, whole);
-    if (block == NULL) {
-        return 0;
-    }
-    double *sums = (double *)(void *)(block + bytes);
-    struct device_range *range = (struct device_range *)(void *)(block + bytes + sums_bytes);
-    dev->zero(dev, block, bytes);
-    dev->upload(dev, range, &all, sizeof all);
-    double best = 0, started = clock_seconds(clock);
-    do {
-        double taken = 0;
-        const double begin = begin_time(dev, clock);
-        dev->squares(dev, sums, (const float *)(void *)block, range, 1);
-        (void)end_time(dev, clock, begin, &taken, NULL);
-        const double rate = taken > 0 ? (double)bytes / taken : 0;
-        best = rate > best ? rate : best;
-    } while (clock_seconds(clock) - started < seconds);
-    dev->memory_free(dev, block, whole);
-    return best;
-}
 
 // --- the operations -----------------------------------------------------------------------------
 
@@ -74,9 +17,9 @@ static enum berth_status time_call(struct device *dev, const struct op_call *cal
     *best = 1e30;
     for (int i = 0; i <= timing.repeats; i++) {
         double seconds;
-        const double begin = begin_time(dev, timing.clock);
+        const double begin = bench_begin_time(dev, timing.clock);
         call->op->call(dev, call);
-        TRY(end_time(dev, timing.clock, begin, &seconds, error));
+        TRY(bench_end_time(dev, timing.clock, begin, &seconds, error));
         *best = i > 0 && seconds < *best ? seconds : *best;
     }
     return BERTH_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/bench/rank_times.h"
+#include "bench/rank_times.h"
 
 #include "core/file.h"
 #include "core/memory.h"

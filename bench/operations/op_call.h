@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call of an operation of op_table.h: its sizes, the shapes of its operands, and what it costs.
 // The caller provides the memory of its operands.
-#ifndef BERTH_TRAIN_BENCH_OP_CALL_H
-#define BERTH_TRAIN_BENCH_OP_CALL_H
+#ifndef BERTH_BENCH_OP_CALL_H
+#define BERTH_BENCH_OP_CALL_H
 
-#include "train/bench/op_table.h"
+#include "bench/operations/op_table.h"
 
 // One operation as it is called.
 struct op_call {

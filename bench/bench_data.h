@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sequences of a benchmark: a data set's features or pre-training instances, packed or padded
 // with [PAD], divided into updates in advance.
-#ifndef BERTH_TRAIN_BENCH_DATA_H
-#define BERTH_TRAIN_BENCH_DATA_H
+#ifndef BERTH_BENCH_DATA_H
+#define BERTH_BENCH_DATA_H
 
+#include "bench/bench.h"
 #include "core/error.h"
 #include "data/pretraining/instances.h"
-#include "train/bench/bench.h"
 #include "train/engine/inputs.h"
 #include "train/tasks/task.h"
 

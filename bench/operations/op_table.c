@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/bench/op_call.h"
+#include "bench/operations/op_call.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 // The measured seconds that a rank computes between the exchanges of an update: a list of the
 // events of an update and the seconds before each. It serves two purposes: with real ranks,
 // computation is replaced by sleeping; with a forecast's communicator, by advancing its clocks.
-#ifndef BERTH_TRAIN_RANK_TIMES_H
-#define BERTH_TRAIN_RANK_TIMES_H
+#ifndef BERTH_RANK_TIMES_H
+#define BERTH_RANK_TIMES_H
 
 #include "core/error.h"
 #include "train/engine/all_reduce.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/bench/bench.h"
+#include "bench/bench.h"
 
+#include "bench/bench_data.h"
+#include "bench/bench_ranks.h"
+#include "bench/recorder.h"
 #include "core/clock.h"
 #include "core/memory.h"
-#include "train/bench/bench_data.h"
-#include "train/bench/bench_ranks.h"
-#include "train/bench/recorder.h"
 #include "train/engine/plan.h"
 #include "train/engine/update.h"
 #include "train/machine/cores.h"
