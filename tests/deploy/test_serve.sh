@@ -33,7 +33,7 @@ done >"$work/all.yaml"
 if command -v kubectl >/dev/null; then
     kubectl kustomize "$root/deploy/kubernetes/serve" >"$work/all.yaml" || fail "kubectl kustomize"
 fi
-python3 - "$work/all.yaml" "$root/src/serve/pages/openapi.json" >"$work/words" <<'END' || fail "the manifests"
+python3 - "$work/all.yaml" "$root/serve/pages/openapi.json" >"$work/words" <<'END' || fail "the manifests"
 import json
 import sys
 import yaml

@@ -7,8 +7,8 @@
 #include "core/scratch.h"
 #include "data/corpus/corpus.h"
 #include "data/wikipedia/wikipedia.h"
-#include "data/wikipedia/wikipedia_files.h"
 #include "interrupted.h"
+#include "wiki/wikipedia_files.h"
 
 #include <bzlib.h>
 #include <errno.h>

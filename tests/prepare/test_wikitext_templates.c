@@ -3,8 +3,8 @@
 // a reader of the page sees; and what is left out, and counted, where that text is not known.
 #include "core/harness.h"
 #include "core/memory.h"
-#include "data/wikipedia/wikitext.h"
-#include "data/wikipedia/wikitext_parts.h"
+#include "wiki/wikitext.h"
+#include "wiki/wikitext_parts.h"
 
 #include <string.h>
 
