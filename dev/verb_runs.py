@@ -114,7 +114,7 @@ def make_good(program, good):
     run_berth(program, "convert", good / "model", good / "torch", "--to", "torch")
     train = ["--model", good / "model", "--train", good / "squad.json", "--max_seq_length", 32, "--threads", 1]
     run_berth(program, "finetune", "squad", *train, "--output", good / "run", "--max_steps", 2, "--save_steps", 1,
-              "--train_batch_size", 2, "--cache_dir", good / "cache", "--quiet")
+              "--train_batch_size", 2, "--quiet")
     common = ["--vocab", good / "vocab.txt", "--max_seq_length", 16, "--max_predictions_per_seq", 3, "--threads", 1]
     run_berth(program, "prepare", "--text", good / "text.txt", *common, "--output", good / "records", "--format", "tfrecord",
               "--shards", 1, "--quiet")

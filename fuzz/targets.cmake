@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The fuzz targets and the rooms that each needs: fuzz_NAME.c with the corpus in corpus/NAME.
-set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features feature_cache table torch deepspeed tensorflow tfrecord pretraining hdf5 hub wikitext mediawiki bzip2 corpus pretraining_hdf5 tagged texts run_log)
+set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features table torch deepspeed tensorflow tfrecord pretraining hdf5 hub wikitext mediawiki bzip2 corpus pretraining_hdf5 tagged texts run_log)
 if(BERTH_HAS_SERVE)
   list(APPEND BERTH_FUZZ_TARGETS serve)
 endif()
@@ -11,7 +11,6 @@ set(BERTH_FUZZ_ROOMS_vocab core text)
 set(BERTH_FUZZ_ROOMS_tokenizer core text)
 set(BERTH_FUZZ_ROOMS_squad core text format data)
 set(BERTH_FUZZ_ROOMS_features core text format data)
-set(BERTH_FUZZ_ROOMS_feature_cache core text format data)
 set(BERTH_FUZZ_ROOMS_table core text format data)
 set(BERTH_FUZZ_ROOMS_tagged core text format data metrics)
 set(BERTH_FUZZ_ROOMS_texts core text format data)

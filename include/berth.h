@@ -182,9 +182,6 @@ struct berth_config {
     const char *keras_answers;  /* "first" or "all": which answers of a training question to use */
     const char *keras_end;      /* "inclusive" or "exclusive": the end position of an answer */
     const char *window_filter;  /* "none" or "words": which training windows to keep */
-    const char *cache_dir;      /* folder that caches SQuAD features; NULL: no cache */
-    int skip_cache;             /* neither read nor write cache_dir */
-    int overwrite_cache;        /* rebuild the features and replace them in cache_dir */
     int version_2_with_negative;
     int strict_answers;        /* refuse a file with an answer that is not at its answer_start */
     int64_t max_train_samples; /* use only the first N examples; 0: all */

@@ -32,7 +32,6 @@ static const struct name {
     {BERTH_RECORD_STEP, NULL, "samples_per_second", "average_perf_per_step"},
     {BERTH_RECORD_STEP, NULL, "final_loss", "final_loss"},
     {BERTH_RECORD_NOTE, NULL, "loss_scale", "loss_scale"},
-    {BERTH_RECORD_EVENT, NULL, "features_file", "Cached_train features_file"},
     {BERTH_RECORD_EVAL, NULL, "f1", "F1"},
     {BERTH_RECORD_EVAL, NULL, "samples_per_second", "inference_sequences_per_second"},
     {BERTH_RECORD_SUMMARY, "finetune", "train_seconds", "e2e_train_time"},

@@ -246,7 +246,6 @@ def make_world():
                              ("classes", "finetune classify", "--output ../classes"),
                              ("pretrained", "pretrain", "--output ../pretrained"),
                              ("xnli-model", XNLI, "--output ../xnli-model"),
-                             ("cached", "finetune squad", "--output ../cached --cache_dir ../cache"),
                              ("tagger", "finetune tokens", "--output ../tagger"),
                              ("half-tagger", "finetune tokens", "--output ../half-tagger --max_steps 3"),
                              ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),

@@ -114,11 +114,6 @@ static void an_event_is_true_or_its_fields(void **state) {
     assert_string_equal(json_text(json_member(config, "optimizer")), "lamb");
     assert_string_equal(json_text(json_member(config, "output_dir")), "a\"b");
     json_free(line);
-    const struct berth_field file = log_text("features_file", "train.cache");
-    line = line_of(record_of(BERTH_RECORD_EVENT, NULL, &file, 1));
-    assert_string_equal(json_text(json_member(data_of(line), "Cached_train features_file")),
-                        "train.cache");
-    json_free(line);
 }
 
 static void steps_of_fine_tuning(void **state) {
