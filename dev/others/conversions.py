@@ -1,40 +1,23 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the programs that the checkpoints are for read what `berth convert` writes, tensor by tensor.
-
-    dev/check_conversions.py BERTH [MODEL_FOLDER]
-
-MODEL_FOLDER is a Hugging Face model (default: a tiny one with random weights). Uses whichever of torch (with
-safetensors), transformers, tensorflow and deepspeed are installed; the expected names and transposes are
-written down independently here. Exits 77 (skipped) if none is.
+"""The programs that checkpoints are for read what `berth convert` writes of --model (by default a tiny one with random
+weights), tensor by tensor. The expected names and transposes are written down independently here.
 """
-import importlib.util
 import json
 import os
-import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 
-os.environ.setdefault("DS_ACCELERATOR", "cpu")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from shared import berth, convert, read_safetensors, torch_tensor
 
 
-def has(name):
-    return importlib.util.find_spec(name) is not None
-
-
-def read_safetensors(path):
-    """Raw bytes, type and shape of every tensor, without any package."""
-    data = path.read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + length])
-    header.pop("__metadata__", None)
-    start = 8 + length
-    return {name: (entry["dtype"], entry["shape"],
-                   data[start + entry["data_offsets"][0]:start + entry["data_offsets"][1]])
-            for name, entry in header.items()}
+def source_of(given):
+    """The model's folder, beside which the conversions come, and its tensors."""
+    model = given.work / "model"
+    if given.model:
+        model.symlink_to(given.model)
+    else:
+        berth(given, "init", "--config", "tiny", "--output", model, "--quiet")
+    return model, read_safetensors(model / "model.safetensors")
 
 
 def prefixed(name):
@@ -80,26 +63,24 @@ def same_tensors(expected, found, name_of, padded):
             sys.exit(f"{name} differs")
 
 
-def check_torch(convert, model, expected):
+def torch_models(given):
     import torch
-    folder = convert(model, "torch")
+    model, expected = source_of(given)
+    folder = convert(given, model, "torch")
     state = torch.load(folder / "pytorch_model.bin", weights_only=True)
     same_tensors(expected, state, lambda name: name, False)
-    print(f"torch {torch.__version__}: pytorch_model.bin, {len(state)} tensors")
-    folder = convert(model, "nvidia", "--step", "8601")
+    folder = convert(given, model, "nvidia", "--step", 8601)
     state = torch.load(folder / "ckpt_8601.pt", weights_only=True)["model"]
     same_tensors(expected, state, lambda name: nvidia_name(prefixed(name)), True)
-    print(f"torch {torch.__version__}: ckpt_8601.pt, {len(state)} tensors")
-    folder = convert(model, "deepspeed", "--kernel_layers")
+    folder = convert(given, model, "deepspeed", "--kernel_layers")
     tag = (folder / "latest").read_text()
     state = torch.load(folder / tag / "mp_rank_00_model_states.pt", weights_only=True)["module"]
-    qkv = [torch.cat([state_of(expected, f"{prefix}.attention.self.{part}.weight")
+    qkv = [torch.cat([torch_tensor(expected[f"{prefix}.attention.self.{part}.weight"])
                       for part in ("query", "key", "value")])
            for prefix in layers(expected)]
     for i, wanted in enumerate(qkv):
         if not torch.equal(state[f"bert.encoder.layer.{i}.attn_qkvw"], wanted):
             sys.exit(f"attn_qkvw of layer {i} is not query, key, value")
-    print(f"torch {torch.__version__}: {len(qkv)} layers under the kernel's names")
 
 
 SETTINGS = {"optimizer": "adamw", "learning_rate": "0.002", "weight_decay": "0.05", "no_decay": "deepspeed",
@@ -166,16 +147,18 @@ def make_checkpoint(model, name):
     return folder, module, weights, write_checkpoint(folder, weights)
 
 
-def check_zero(convert, model, expected):
+def torch_optimizers(given):
     """The optimizer's state, whole and in shards, against torch and the order of transformers' modules."""
     import torch
+    model, _ = source_of(given)
     for name in ("BertForQuestionAnswering", "BertForPreTraining"):
         checkpoint, module, weights, moments = make_checkpoint(model, name)
         groups = in_groups(module)
         for stage, ranks in ((1, 1), (2, 3)):
-            folder = convert(checkpoint, "deepspeed", "--zero_stage", str(stage), "--ranks", str(ranks))
+            folder = convert(given, checkpoint, "deepspeed", "--zero_stage", stage, "--ranks", ranks,
+                             target=given.work / f"{name}-{stage}")
             check_shards(folder, ranks, groups, weights, moments)
-        folder = convert(checkpoint, "deepspeed", "--zero_stage", "0")
+        folder = convert(given, checkpoint, "deepspeed", "--zero_stage", 0)
         states = torch.load(folder / "global_step5" / "mp_rank_00_model_states.pt", weights_only=True)
         parameters = dict(module.named_parameters())
         optimizer = torch.optim.AdamW([{"params": [parameters[key] for key in group]} for group in groups])
@@ -190,7 +173,6 @@ def check_zero(convert, model, expected):
                  for group in optimizer.param_groups]
         if found != [(0.001, 0.05, 1e-7, 0.9, 0.99), (0.001, 0.0, 1e-7, 0.9, 0.99)]:  # the rate of the next update
             sys.exit(f"torch's optimizer has other settings: {found}")
-    print(f"torch {torch.__version__}: the optimizer's state of stages 0, 1 and 2 in the modules' order")
 
 
 def layers(expected):
@@ -199,39 +181,30 @@ def layers(expected):
     return sorted(found, key=lambda name: int(name.rsplit(".", 1)[1]))
 
 
-def state_of(expected, name):
-    import torch
-    kinds = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
-             "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
-             "U8": torch.uint8, "BOOL": torch.bool}
-    kind, shape, data = expected[name]
-    empty = torch.empty(shape, dtype=kinds[kind])
-    return torch.frombuffer(bytearray(data), dtype=kinds[kind]).reshape(shape) if data else empty
-
-
-def check_transformers(convert, model, expected):
+def transformers_models(given):
     import torch
     import transformers
+    model, _ = source_of(given)
     config = transformers.AutoConfig.from_pretrained(model)
     kind = getattr(transformers, config.architectures[0])
-    folder = convert(convert(model, "tensorflow"), "hf")
+    folder = convert(given, convert(given, model, "tensorflow"), "hf")
     first, second = (kind.from_pretrained(path).eval() for path in (model, folder))
     ids = torch.arange(1, 17)[None]
     with torch.no_grad():
         a, b = first(input_ids=ids)[0], second(input_ids=ids)[0]
     if not torch.equal(a, b):
         sys.exit("transformers computes something else from the model that went through TensorFlow")
-    third = kind.from_pretrained(convert(model, "torch"), use_safetensors=False).eval()
+    third = kind.from_pretrained(convert(given, model, "torch"), use_safetensors=False).eval()
     with torch.no_grad():
         if not torch.equal(a, third(input_ids=ids)[0]):
             sys.exit("transformers computes something else from pytorch_model.bin")
-    print(f"transformers {transformers.__version__}: {config.architectures[0]} of three files is one")
 
 
-def check_tensorflow(convert, model, expected):
+def tensorflow_model(given):
     import numpy
     import tensorflow as tf
-    folder = convert(model, "tensorflow")
+    model, expected = source_of(given)
+    folder = convert(given, model, "tensorflow")
     reader = tf.train.load_checkpoint(str(folder))
     if len(reader.get_variable_to_shape_map()) != len(expected):
         sys.exit("TensorFlow finds another number of variables")
@@ -241,7 +214,6 @@ def check_tensorflow(convert, model, expected):
         array = array.T if turned and array.ndim == 2 else array
         if list(array.shape) != shape or numpy.ascontiguousarray(array).tobytes() != data:
             sys.exit(f"{name} differs in TensorFlow's checkpoint")
-    print(f"tensorflow {tf.__version__}: {len(expected)} variables")
 
 
 def deepspeed_engine(module, stage=0, parameters=None):
@@ -255,15 +227,15 @@ def deepspeed_engine(module, stage=0, parameters=None):
         "zero_force_ds_cpu_optimizer": False})[0]
 
 
-def check_engine(convert, model, stage):
+def check_engine(given, model, stage):
     """DeepSpeed's engine resumes with the optimizer's state, and zero_to_fp32.py finds the weights."""
     import torch
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
     name = "BertForPreTraining"
     checkpoint, module, weights, moments = make_checkpoint(model, name)
     groups, parameters = in_groups(module), dict(module.named_parameters())
-    options = ["--zero_stage", str(stage)] + (["--dtype", "bf16"] if stage > 0 else [])
-    folder = convert(checkpoint, "deepspeed", *options)
+    options = ["--dtype", "bf16"] if stage > 0 else []
+    folder = convert(given, checkpoint, "deepspeed", "--zero_stage", stage, *options, target=given.work / f"stage{stage}")
     with torch.no_grad():
         for parameter in parameters.values():
             parameter.zero_()
@@ -279,7 +251,7 @@ def check_engine(convert, model, stage):
     else:
         rows = [(states[flat], group, flat.detach()) for flat, group in
                 zip(optimizer.single_partition_of_fp32_groups, groups)]
-        three = convert(checkpoint, "deepspeed", "--zero_stage", str(stage), "--ranks", "3")
+        three = convert(given, checkpoint, "deepspeed", "--zero_stage", stage, "--ranks", 3, target=given.work / f"three{stage}")
         found = get_fp32_state_dict_from_zero_checkpoint(str(three))
         if any(not torch.equal(found[key], value) for key, value in weights.items()):
             sys.exit("zero_to_fp32.py finds other weights")
@@ -289,11 +261,12 @@ def check_engine(convert, model, stage):
             same_row(state[row].flatten(), [f"{row}.{key}" for key in names], moments, f"{row} in the engine")
 
 
-def check_deepspeed(convert, model, expected):
+def deepspeed_engines(given):
     """Its own load_checkpoint around models of transformers, strictly; and what it saves itself."""
     import deepspeed
     import torch
     import transformers
+    model, _ = source_of(given)
     config = transformers.AutoConfig.from_pretrained(model)
     ids = torch.arange(1, 17)[None]
     for name in ("BertForQuestionAnswering", "BertForPreTraining"):
@@ -303,8 +276,8 @@ def check_deepspeed(convert, model, expected):
         saved = model.parent / name
         source.save_pretrained(saved)
         # by way of NVIDIA's names, which a module of transformers' would miss
-        folder = convert(convert(saved, "nvidia"), "deepspeed", "--step", "12", "--names", "huggingface")
-        for checkpoint in (folder, convert(saved, "deepspeed", "--step", "12")):
+        folder = convert(given, convert(given, saved, "nvidia"), "deepspeed", "--step", 12, "--names", "huggingface")
+        for checkpoint in (folder, convert(given, saved, "deepspeed", "--step", 12)):
             torch.manual_seed(4)
             engine = deepspeed_engine(kind(config))
             path, _ = engine.load_checkpoint(str(checkpoint), load_module_strict=True, load_module_only=True)
@@ -322,41 +295,12 @@ def check_deepspeed(convert, model, expected):
         with deepspeed.zero.GatheredParameters(list(engine.module.parameters())):
             wanted = {name: tensor.detach().float().clone() for name, tensor in engine.module.state_dict().items()
                       if "decoder" not in name}
-        found = read_safetensors(convert(path, "hf") / "model.safetensors")
+        found = read_safetensors(convert(given, path, "hf") / "model.safetensors")
         if found.keys() != wanted.keys():
             sys.exit(f"ZeRO stage {stage}: other tensors: {found.keys() ^ wanted.keys()}")
         for name, tensor in wanted.items():
             # the folder has the optimizer's f32, the module their bf16
-            if not torch.equal(state_of(found, name).bfloat16(), tensor.bfloat16()):
+            if not torch.equal(torch_tensor(found[name]).bfloat16(), tensor.bfloat16()):
                 sys.exit(f"ZeRO stage {stage}: {name} differs")
     for stage in (0, 1, 2):
-        check_engine(convert, model, stage)
-    print(f"deepspeed {deepspeed.__version__}: two models of transformers {transformers.__version__} load strictly; "
-          "folders of ZeRO 1 and 2 are read; the optimizer's state that berth writes is loaded")
-
-
-def main():
-    berth = sys.argv[1]
-    checks = [(check_torch, ["torch"]), (check_transformers, ["torch", "transformers"]),
-              (check_zero, ["torch", "transformers", "safetensors"]),
-              (check_tensorflow, ["tensorflow"]), (check_deepspeed, ["torch", "transformers", "deepspeed"])]
-    checks = [check for check, needs in checks if all(map(has, needs))]
-    if not checks:
-        print("skipped: none of torch, tensorflow, deepspeed is installed")
-        sys.exit(77)
-    with tempfile.TemporaryDirectory() as work:
-        model = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else f"{work}/tiny")
-        if len(sys.argv) == 2:
-            subprocess.run([berth, "init", "--config", "tiny", "--output", model, "--quiet"], check=True)
-        expected = read_safetensors(model / "model.safetensors")
-
-        def convert(source, to, *options):
-            output = pathlib.Path(work) / f"{len(os.listdir(work))}"
-            subprocess.run([berth, "convert", source, output, "--to", to, "--quiet", *options], check=True)
-            return output
-        for check in checks:
-            check(convert, model, expected)
-
-
-if __name__ == "__main__":
-    main()
+        check_engine(given, model, stage)

@@ -1,64 +1,57 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Loads what current versions of transformers and sentence-transformers save, and compares results on the
-same texts: embeddings, class probabilities, multi-label sigmoids, tags, words for [MASK], logits of ONNX. Gives
-checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it, also with the moments that
-convert --to trainer writes, and the Trainer's with Berth).
-
-    dev/check_peers.py BERTH [MODEL_FOLDER]
-
-The models are tiny ones with random weights, made and saved here; MODEL_FOLDER adds a real
-sentence-transformers folder. Every function of hidden_act is run by Berth, by transformers and, if
-onnxruntime is installed, by the converted graph. Exits 77 (skipped) without torch, transformers and
-sentence-transformers.
+"""What current versions of transformers and sentence-transformers save is loaded, and the results on the same texts are
+compared: embeddings, class probabilities, multi-label sigmoids, tags, words for [MASK], logits of ONNX (if onnxruntime
+is installed). Checkpoints of Berth are given to the Trainer, which (if accelerate is installed) resumes one, also with
+the moments that convert --to trainer writes, and Berth resumes the Trainer's. The models are tiny ones with random
+weights, made and saved here.
 """
 import importlib.util
 import json
-import math
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
+import numpy as np
+import safetensors.torch
+import sentence_transformers
+import torch
+import transformers
+
+import shared
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
 LIMIT = 1e-5
 WORDS = ("the a an quick brown fox jump ##s ##ed over lazy dog paris is in france . , ? ! é e cafe "
          "café 中 国 ##国 un ##able good bad film hello Hello HELLO").split()
 TEXTS = ["the quick brown fox jumped over the lazy dog.", "Café in Paris!", "中国 good film",
          "unable", "Hello hello HELLO bad film, bad film? " * 20]
-worst = {}
 
 
 def note(name, difference):
-    difference = math.inf if math.isnan(difference) else float(difference)
-    worst[name] = max(worst.get(name, 0.0), difference)
-    if difference > LIMIT:
-        print(f"DIFFERENT {name}: {difference:.3g}")
+    if not difference <= LIMIT:
+        sys.exit(f"{name}: apart by {difference:.3g}")
 
 
-def berth(program, *arguments):
-    done = subprocess.run([program, *map(str, arguments), "--threads", "1"], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if done.returncode:
-        sys.exit(f"berth {' '.join(map(str, arguments))}: {done.stderr}")
-    return done.stdout
+def berth(given, *words):
+    return shared.berth(given, *words, "--threads", 1)
 
 
-def convert(program, source, target, kind):
-    done = subprocess.run([program, "convert", str(source), str(target), "--to", kind,
-                           "--allow_lossy"], stderr=subprocess.PIPE, text=True)
-    if done.returncode:
-        sys.exit(f"berth convert --to {kind}: {done.stderr}")
-    return target
+def convert(given, source, target, kind):
+    return shared.convert(given, source, kind, "--allow_lossy", target=target)
 
 
-def embeddings(program, folder, *more):
+def embeddings(given, folder, *more):
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         file.write("".join(text + "\n" for text in TEXTS))
         file.flush()
-        lines = berth(program, "embed", "--model", folder, file.name, *more).splitlines()
+        lines = berth(given, "embed", "--model", folder, file.name, *more).splitlines()
     return np.array([json.loads(line)["embedding"] for line in lines])
 
 
@@ -85,17 +78,18 @@ def save(folder, model, **rules):
 
 # --- embeddings -----------------------------------------------------------------------------------
 
-def check_sentences(program, folder, name):
+def check_sentences(given, folder, name):
     model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     wanted = model.encode(TEXTS)
-    note(name, abs(embeddings(program, folder) - wanted).max())
-    copy = convert(program, folder, folder.with_name(folder.name + "-copy"), "hf")
+    note(name, abs(embeddings(given, folder) - wanted).max())
+    copy = convert(given, folder, folder.with_name(folder.name + "-copy"), "hf")
     assert (copy / "vocab.txt").exists() and (copy / "tokenizer.json").exists(), copy
     again = sentence_transformers.SentenceTransformer(str(copy), device="cpu").encode(TEXTS)
     note(name + ", converted", abs(again - wanted).max())
 
 
-def check_poolings(program, work):
+def poolings(given):
+    work = given.work
     from sentence_transformers.base.modules import Dense, Normalize, Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
     base = save(work / "base", transformers.BertModel(make_config()))
@@ -106,18 +100,19 @@ def check_poolings(program, work):
             parts += [Normalize()] if scaled else []
             folder = work / f"{mode}-{scaled}"
             sentence_transformers.SentenceTransformer(modules=parts, device="cpu").save(str(folder))
-            check_sentences(program, folder, f"pooling {mode}{', scaled' if scaled else ''}")
+            check_sentences(given, folder, f"pooling {mode}{', scaled' if scaled else ''}")
     dense = work / "dense"
     sentence_transformers.SentenceTransformer(
         modules=[Transformer(str(base)), Pooling(32), Dense(32, 8)],
         device="cpu").save(str(dense))
-    refused = subprocess.run([program, "embed", "--model", str(dense), os.devnull],
+    refused = subprocess.run([given.build / "berth", "embed", "--model", str(dense), os.devnull],
                              stderr=subprocess.PIPE, text=True)
     assert refused.returncode == 78 and "Dense" in refused.stderr, refused.stderr
 
 
-def check_rules(program, work):
+def rules(given):
     """Every way to treat case, accents and ideographs, by mean pooling of transformers' output."""
+    work = given.work
     rules = [dict(do_lower_case=lower, strip_accents=strip, tokenize_chinese_chars=chinese)
              for lower in (True, False) for strip in (None, True, False)
              for chinese in (True, False)]
@@ -125,7 +120,7 @@ def check_rules(program, work):
         model = transformers.BertModel(make_config())
         folder = save(work / f"rules{number}", model, **rule)
         wanted = mean_of(folder)
-        found = embeddings(program, folder, "--normalize", "false", "--max_seq_length", "64")
+        found = embeddings(given, folder, "--normalize", "false", "--max_seq_length", "64")
         note("tokenizer rules", abs(found - wanted).max())
 
 
@@ -134,10 +129,10 @@ def check_rules(program, work):
 TOKEN_TEXTS = ["a [E1] quick[E2] Hello [e1]", "Café [CLS] in Paris!", "中国 unable hello"]
 
 
-def tokens_agree(program, folder, name):
+def tokens_agree(given, folder, name):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     (folder / "texts.txt").write_text("".join(text + "\n" for text in TOKEN_TEXTS), encoding="utf-8")
-    lines = subprocess.run([program, "tokenize", "--model", str(folder), "--ids", "--special", str(folder / "texts.txt")],
+    lines = subprocess.run([given.build / "berth", "tokenize", "--model", str(folder), "--ids", "--special", str(folder / "texts.txt")],
                            text=True, stdout=subprocess.PIPE, check=True).stdout.splitlines()
     wanted = [tokenizer(text)["input_ids"] for text in TOKEN_TEXTS]
     if wanted != [[int(id) for id in line.split()] for line in lines]:
@@ -163,8 +158,9 @@ def write_slow(folder, settings, specials, added):
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
 
 
-def check_tokens(program, work):
+def tokens(given):
     """The vocabulary, added tokens and rules of folders, and of Berth's copies of them."""
+    work = given.work
     bert = {"tokenizer_class": "BertTokenizer"}
     count = 5 + len(WORDS)
     entry = dict(content="[E1]", lstrip=False, rstrip=False, normalized=False, single_word=False, special=True)
@@ -187,18 +183,19 @@ def check_tokens(program, work):
         words = make_tokenizer().convert_ids_to_tokens(range(count))
         (folder / "vocab.txt").write_text("".join(word + "\n" for word in words), encoding="utf-8")
         change(folder)
-        tokens_agree(program, folder, name)
-        tokens_agree(program, convert(program, folder, folder.with_name(folder.name + "-copy"), "hf"), name + ", converted")
+        tokens_agree(given, folder, name)
+        tokens_agree(given, convert(given, folder, folder.with_name(folder.name + "-copy"), "hf"), name + ", converted")
     for key in ("cls", "sep", "pad", "mask", "unk"):
         rewrite(folder / "tokenizer_config.json", lambda c, key=key: c.update({key + "_token": "quick"}))
-        refused = subprocess.run([program, "tokenize", "--model", str(folder), os.devnull],
+        refused = subprocess.run([given.build / "berth", "tokenize", "--model", str(folder), os.devnull],
                                  stderr=subprocess.PIPE, text=True)
         assert refused.returncode == 78 and key + "_token" in refused.stderr, refused.stderr
         rewrite(folder / "tokenizer_config.json", lambda c, key=key: c.pop(key + "_token"))
 
 
-def check_lower_cased(program, work):
+def lower_cased(given):
     """sentence-transformers lower-cases, but leaves the accents to a cased tokenizer."""
+    work = given.work
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
     base = save(work / "cased", transformers.BertModel(make_config()), do_lower_case=False)
@@ -208,7 +205,7 @@ def check_lower_cased(program, work):
     model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     if not model[0].do_lower_case:
         return
-    note("lower-cased", abs(embeddings(program, folder) - model.encode(TEXTS)).max())
+    note("lower-cased", abs(embeddings(given, folder) - model.encode(TEXTS)).max())
 
 
 def mean_of(folder):
@@ -224,19 +221,20 @@ def mean_of(folder):
 
 # --- activations ----------------------------------------------------------------------------------
 
-def check_activations(program, work):
+def activations(given):
+    work = given.work
     from transformers.activations import ACT2CLS
     for name in sorted(set(ACT2CLS) - {"prelu", "xielu", "sqrtsoftplus"}):
         folder = save(work / f"act-{name}", transformers.BertModel(make_config(hidden_act=name)))
-        found = embeddings(program, folder, "--normalize", "false", "--max_seq_length", "64")
+        found = embeddings(given, folder, "--normalize", "false", "--max_seq_length", "64")
         note("hidden_act", abs(found - mean_of(folder)).max())
         if importlib.util.find_spec("onnxruntime"):
-            check_onnx(program, folder)
+            check_onnx(given, folder)
 
 
-def check_onnx(program, folder):
+def check_onnx(given, folder):
     import onnxruntime
-    graph = convert(program, folder, folder.with_name(folder.name + "-onnx"), "onnx")
+    graph = convert(given, folder, folder.with_name(folder.name + "-onnx"), "onnx")
     onnxruntime.set_default_logger_severity(3)
     session = onnxruntime.InferenceSession(str(graph / "model.onnx"),
                                            providers=["CPUExecutionProvider"])
@@ -252,15 +250,16 @@ def check_onnx(program, folder):
 
 # --- classes --------------------------------------------------------------------------------------
 
-def probabilities(program, folder, work):
+def probabilities(given, folder, work):
     table, said = work / "texts.csv", work / ("said-" + folder.name)
     table.write_text("text\n" + "".join(f'"{text}"\n' for text in TEXTS), encoding="utf-8")
-    berth(program, "predict", "classify", "--model", folder, "--input", table, "--text_column", "text",
+    berth(given, "predict", "classify", "--model", folder, "--input", table, "--text_column", "text",
           "--output", said, "--max_seq_length", "64", "--precision", "fp32")
     return np.loadtxt(said / "test_results.tsv", ndmin=2), (said / "predict_results.txt").read_text()
 
 
-def check_classes(program, work):
+def classes(given):
+    work = given.work
     kinds = {"two classes without names": (dict(num_labels=2), torch.softmax),
              "five classes": (dict(num_labels=5), torch.softmax),
              "several labels": (dict(num_labels=4, problem_type="multi_label_classification"), None),
@@ -280,7 +279,7 @@ def check_classes(program, work):
                 logits = model(**feed).logits[0]
             rows.append((logits if share == "value" else torch.sigmoid(logits) if share is None
                          else share(logits, -1)).numpy())
-        found, words = probabilities(program, folder, work)
+        found, words = probabilities(given, folder, work)
         note(name, abs(found - np.array(rows)).max())
         assert share == "value" or "LABEL_" in words, words
 
@@ -300,7 +299,7 @@ def tag_logits(model, tokenizer, words):
     return logits[[places.index(word) for word in range(len(words))]]
 
 
-def check_tagger(program, folder, name):
+def check_tagger(given, folder, name):
     """Berth's tags are those of transformers; the graph's logits are, too."""
     _, loaded = transformers.BertForTokenClassification.from_pretrained(folder, output_loading_info=True)
     assert not loaded["missing_keys"], (name, loaded)
@@ -308,14 +307,14 @@ def check_tagger(program, folder, name):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     table, said = folder / "words.txt", folder / "said"
     table.write_text("".join("".join(word + "\n" for word in words) + "\n" for words in SENTENCES_OF_WORDS), encoding="utf-8")
-    berth(program, "predict", "tokens", "--model", folder, "--input", table, "--output", said, "--precision", "fp32",
+    berth(given, "predict", "tokens", "--model", folder, "--input", table, "--output", said, "--precision", "fp32",
           "--max_seq_length", 64)
     wanted = [" ".join(model.config.id2label[k] for k in tag_logits(model, tokenizer, words).argmax(-1).tolist())
               for words in SENTENCES_OF_WORDS]
     assert (said / "predictions.txt").read_text().splitlines() == wanted, (name, wanted)
     if importlib.util.find_spec("onnxruntime"):
         import onnxruntime
-        graph = convert(program, folder, folder.with_name(folder.name + "-onnx"), "onnx")
+        graph = convert(given, folder, folder.with_name(folder.name + "-onnx"), "onnx")
         session = onnxruntime.InferenceSession(str(graph / "model.onnx"), providers=["CPUExecutionProvider"])
         for words in SENTENCES_OF_WORDS:
             feed = tokenizer(words, is_split_into_words=True, return_tensors="np")
@@ -325,8 +324,9 @@ def check_tagger(program, folder, name):
             note(name, abs(found - logits).max() / abs(logits).max())
 
 
-def check_tags(program, work):
+def tags(given):
     """Token classifiers without a pooler, and with one, as older versions of transformers wrote them."""
+    work = given.work
     labels = dict(enumerate(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]))
     for name in ("tagger", "tagger-with-pooler"):
         model = transformers.BertForTokenClassification(make_config(id2label=labels, initializer_range=0.8))
@@ -335,14 +335,14 @@ def check_tags(program, work):
         folder = save(work / name, model)
         stored = safetensors_keys(folder / "model.safetensors")
         assert ("bert.pooler.dense.weight" in stored) == name.endswith("pooler"), stored
-        check_tagger(program, folder, name)
+        check_tagger(given, folder, name)
         for form in ("torch", "nvidia", "tensorflow", "deepspeed"):
-            there = convert(program, folder, work / f"{name}-{form}", form)
+            there = convert(given, folder, work / f"{name}-{form}", form)
             if form == "tensorflow":  # as Google's programs leave it, bert_config.json
                 (there / "config.json").unlink()
-            back = convert(program, there, work / f"{name}-{form}-back", "hf")
+            back = convert(given, there, work / f"{name}-{form}-back", "hf")
             assert json.loads((back / "config.json").read_text())["architectures"] == ["BertForTokenClassification"], form
-            check_tagger(program, back, f"{name} by way of {form}")
+            check_tagger(given, back, f"{name} by way of {form}")
 
 
 def safetensors_keys(path):
@@ -352,12 +352,13 @@ def safetensors_keys(path):
 
 # --- answers --------------------------------------------------------------------------------------
 
-def check_answers(program, work):
+def answers(given):
     """The best span of transformers' logits is Berth's answer."""
+    work = given.work
     torch.manual_seed(5)
     folder = save(work / "answers", transformers.BertForQuestionAnswering(make_config()))
     context, question = "the quick brown fox jumped over the lazy dog in paris", "the dog is in ?"
-    said = berth(program, "answer", "--model", folder, "--question", question, "--context", context,
+    said = berth(given, "answer", "--model", folder, "--question", question, "--context", context,
                  "--json")
     answer = json.loads(said.splitlines()[0])["answer"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -390,12 +391,12 @@ def flat(found):
     return [word for mask in found for word in (mask if isinstance(mask, list) else [mask])]
 
 
-def check_fill(program, folder, name):
+def check_fill(given, folder, name):
     model = transformers.BertForMaskedLM.from_pretrained(folder)
     pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=transformers.AutoTokenizer.from_pretrained(folder),
                                      device="cpu", top_k=3)
     (folder / "texts.txt").write_text("".join(text + "\n" for text in MASKED_TEXTS), encoding="utf-8")
-    lines = berth(program, "fill", "--model", folder, "--top_k", 3, folder / "texts.txt").splitlines()
+    lines = berth(given, "fill", "--model", folder, "--top_k", 3, folder / "texts.txt").splitlines()
     for text, line in zip(MASKED_TEXTS, lines, strict=True):
         wanted, found = pipeline(text), json.loads(line)
         assert [type(item) for item in wanted] == [type(item) for item in found], (text, found)
@@ -413,15 +414,16 @@ def run_mlm_blocks(tokenizer, lines, length):
     return blocks
 
 
-def check_masked(program, work):
+def masked(given):
+    work = given.work
     for kind in (transformers.BertForMaskedLM, transformers.BertForPreTraining):
         folder = save(work / kind.__name__, kind(make_config(initializer_range=0.8)))
-        check_fill(program, folder, f"words of a {kind.__name__}")
+        check_fill(given, folder, f"words of a {kind.__name__}")
     lines = [line for _ in range(300) for line in (*TEXTS, "", "  the unable fox ")]
     text = work / "lines.txt"
     text.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     folder, trained = work / "BertForMaskedLM", work / "masked"
-    report = berth(program, "pretrain", "--objective", "mlm", "--model", folder, "--train_file", text, "--output", trained,
+    report = berth(given, "pretrain", "--objective", "mlm", "--model", folder, "--train_file", text, "--output", trained,
                    "--max_seq_length", 32, "--max_steps", 3, "--validation_split_percentage", 10, "--json_summary",
                    work / "log.json", "--masked_lm_prob", 0.2, "--whole_word_mask", "--precision", "fp32")
     held = round(len(lines) * 10 / 100)
@@ -433,14 +435,14 @@ def check_masked(program, work):
     _, loaded = transformers.BertForMaskedLM.from_pretrained(trained, output_loading_info=True)
     if loaded["missing_keys"] or loaded["unexpected_keys"] or loaded["mismatched_keys"]:
         sys.exit(f"{trained}: {loaded}")
-    check_fill(program, trained, "words of a trained model")
+    check_fill(given, trained, "words of a trained model")
     for form in ("torch", "nvidia", "tensorflow", "deepspeed"):
-        there = convert(program, trained, work / f"masked-{form}", form)
-        back = convert(program, there, work / f"masked-{form}-back", "hf")
+        there = convert(given, trained, work / f"masked-{form}", form)
+        back = convert(given, there, work / f"masked-{form}-back", "hf")
         assert json.loads((back / "config.json").read_text())["architectures"] == ["BertForMaskedLM"], form
-        check_fill(program, back, f"words of a model converted to {form} and back")
+        check_fill(given, back, f"words of a model converted to {form} and back")
     if importlib.util.find_spec("onnxruntime"):
-        check_masked_graph(convert(program, trained, work / "masked-onnx", "onnx"), trained)
+        check_masked_graph(convert(given, trained, work / "masked-onnx", "onnx"), trained)
 
 
 def check_masked_graph(graph, folder):
@@ -479,7 +481,7 @@ def check_state(folder, **expected):
     return state
 
 
-def resume_with_trainer(program, folder, data, work):
+def resume_with_trainer(given, folder, data, work):
     """The third and last update of a run, by the Trainer, which also saves a checkpoint of its own. Berth resumes from
     that."""
     model = transformers.BertForQuestionAnswering.from_pretrained(folder)
@@ -495,7 +497,7 @@ def resume_with_trainer(program, folder, data, work):
     saved = transformers.TrainerState.load_from_json(str(work / "trainer/checkpoint-3/trainer_state.json"))
     if saved.global_step != 3 or "Berth" not in saved.stateful_callbacks:
         sys.exit(f"the Trainer saves {saved} after {folder}")
-    berth(program, "finetune", "squad", "--model", folder, "--train", data, "--output", work / "again",
+    berth(given, "finetune", "squad", "--model", folder, "--train", data, "--output", work / "again",
           "--resume_from_checkpoint", work / "trainer/checkpoint-3", "--train_batch_size", 2, "--max_steps", 4,
           "--max_seq_length", 64)
     shutil.rmtree(work / "trainer")
@@ -525,7 +527,7 @@ def write_trainers(model, folder, is_safe):
     return values
 
 
-def check_moments(program, data, work):
+def check_moments(given, data, work):
     """Each moment of a Trainer's checkpoint comes to the parameter of its name, whatever the head."""
     (work / "tags.txt").write_text("good B-A\nfilm O\n\n" * 4)
     (work / "pairs.tsv").write_text("sentence1\tsentence2\n" + "good film\tbad film\n" * 4)
@@ -540,7 +542,7 @@ def check_moments(program, data, work):
         for is_safe in (True, False):
             folder, output = work / "moments/checkpoint-3", work / "moments-out"
             values = write_trainers(head(make_config(**more)), folder, is_safe)
-            berth(program, *words, "--model", folder, "--output", output, "--resume_from_checkpoint", folder,
+            berth(given, *words, "--model", folder, "--output", output, "--resume_from_checkpoint", folder,
                   "--max_steps", 4, "--train_batch_size", 4, "--precision", "fp32", "--learning_rate", 1e-9,
                   "--max_seq_length", 32)
             found = safetensors.torch.load_file(output / "checkpoint-4/optimizer.safetensors")
@@ -560,12 +562,12 @@ RUN = dict(learning_rate=2e-3, weight_decay=0.1, adam_beta2=0.99, warmup_steps=2
 LAYOUT = ("config.json", "model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
 
 
-def berth_run(program, words, model, output, examples):
+def berth_run(given, words, model, output, examples):
     """A run of Berth with a checkpoint in its middle, which is converted to a Trainer's."""
     options = [word for key, value in RUN.items() for word in ("--" + key, value)]
-    berth(program, *words, "--model", model, "--output", output, "--train_batch_size", examples, "--save_steps", 3,
+    berth(given, *words, "--model", model, "--output", output, "--train_batch_size", examples, "--save_steps", 3,
           "--precision", "fp32", "--max_seq_length", 64, "--logging_steps", 1, "--schedule", "linear", *options)
-    return convert(program, output / "checkpoint-3", output.with_name(output.name + "-3"), "trainer")
+    return convert(given, output / "checkpoint-3", output.with_name(output.name + "-3"), "trainer")
 
 
 def trainer_of(model, output, examples, rows=()):
@@ -619,10 +621,10 @@ def distance(found, wanted, checkpoint):
                for name, size in sizes.items())
 
 
-def check_way_back(program, words, kind, model, rows, work):
+def check_way_back(given, words, kind, model, rows, work):
     """The Trainer ends a run of Berth with the weights of Berth, but not if it forgets the moments."""
     output = work / "way-back"
-    folder = berth_run(program, words, model, output, len(rows))
+    folder = berth_run(given, words, model, output, len(rows))
     if not all((folder / name).is_file() for name in LAYOUT):
         sys.exit(f"{folder}: {sorted(os.listdir(folder))}")
     check_own_moments(folder, output / "checkpoint-3", kind.from_pretrained(folder), work)
@@ -659,8 +661,9 @@ def question_rows(path, tokenizer):
                "end_positions": next(i for i, span in spans if span[1] == start + len(answer))}
 
 
-def check_ways_back(program, work):
+def check_ways_back(given):
     """Berth's checkpoints of every task as a Trainer's."""
+    work = given.work
     still = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.1)
     tokenizer = make_tokenizer()
 
@@ -672,13 +675,13 @@ def check_ways_back(program, work):
     labels = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
     kind = transformers.BertForSequenceClassification
     model = save(work / "still-classes", kind(make_config(**still, **labels)))
-    check_way_back(program, ["finetune", "classify", "--train", work / "texts.tsv"], kind, model,
+    check_way_back(given, ["finetune", "classify", "--train", work / "texts.tsv"], kind, model,
                    [padded(text, labels=labels["label2id"][label]) for text, label in texts], work)
     kind = transformers.BertForQuestionAnswering
     model = save(work / "still-questions", kind(make_config(**still)))
     data = work / "still-questions.json"
     rows = list(question_rows(data, tokenizer))
-    check_way_back(program, ["finetune", "squad", "--train", data], kind, model, rows, work)
+    check_way_back(given, ["finetune", "squad", "--train", data], kind, model, rows, work)
     tags = {"id2label": {0: "B-A", 1: "O"}, "label2id": {"B-A": 0, "O": 1}}
     kind = transformers.BertForTokenClassification
     model = save(work / "still-tags", kind(make_config(**still, **tags)))
@@ -687,12 +690,12 @@ def check_ways_back(program, work):
                                                  for sentence in sentences))
     rows = [padded(" ".join(word for word, _ in sentence),
                    labels=([-100] + [tag for _, tag in sentence] + 64 * [-100])[:64]) for sentence in sentences]
-    check_way_back(program, ["finetune", "tokens", "--train", work / "still-tags.txt"], kind, model, rows, work)
+    check_way_back(given, ["finetune", "tokens", "--train", work / "still-tags.txt"], kind, model, rows, work)
     (work / "still-pairs.tsv").write_text("sentence1\tsentence2\n" + "good film\tbad film\nthe fox\tthe dog\n")
     (work / "still-lines.txt").write_text("".join(" ".join(SENTENCES) + "\n\n" for _ in range(20)))
     vocab = work / "still-vocab.txt"
     vocab.write_text("".join(word + "\n" for word in tokenizer.convert_ids_to_tokens(range(5 + len(WORDS)))))
-    berth(program, "prepare", "--text", work / "still-lines.txt", "--vocab", vocab, "--output", work / "still-shards",
+    berth(given, "prepare", "--text", work / "still-lines.txt", "--vocab", vocab, "--output", work / "still-shards",
           "--max_seq_length", 64, "--max_predictions_per_seq", 5, "--shards", 1, "--test_shards", 1)
     tasks = {transformers.BertModel: ["finetune", "embed", "--train", work / "still-pairs.tsv"],
              transformers.BertForMaskedLM: ["pretrain", "--objective", "mlm", "--do_eval", "false",
@@ -701,7 +704,7 @@ def check_ways_back(program, work):
                                                "--input_dir", next((work / "still-shards").rglob("*.hdf5")).parent]}
     for kind, words in tasks.items():
         output = work / "way-back"
-        folder = berth_run(program, words, save(work / f"still-{kind.__name__}", kind(make_config(**still))), output, 2)
+        folder = berth_run(given, words, save(work / f"still-{kind.__name__}", kind(make_config(**still))), output, 2)
         check_own_moments(folder, output / "checkpoint-3", kind.from_pretrained(folder), work)
         if kind is transformers.BertModel:  # sentence-transformers' Trainer gives its optimizer the loss, with the model in it
             from sentence_transformers.losses import MultipleNegativesRankingLoss
@@ -710,11 +713,12 @@ def check_ways_back(program, work):
         shutil.rmtree(output), shutil.rmtree(folder)
 
 
-def check_trainer(program, work):
+def trainer(given):
+    work = given.work
     model = save(work / "trained", transformers.BertForQuestionAnswering(make_config()))
     data = write_questions(work / "questions.json")
     run = work / "finetuned"
-    berth(program, "finetune", "squad", "--model", model, "--train", data, "--dev", data, "--output", run,
+    berth(given, "finetune", "squad", "--model", model, "--train", data, "--dev", data, "--output", run,
           "--train_batch_size", 2, "--max_steps", 2, "--save_steps", 1, "--logging_steps", 1, "--eval_strategy", "steps",
           "--eval_steps", 1, "--load_best_model_at_end", "--max_seq_length", 64)
     state = check_state(run / "checkpoint-2", global_step=2, max_steps=2, train_batch_size=2, logging_steps=1, save_steps=1,
@@ -725,60 +729,24 @@ def check_trainer(program, work):
     vocab = work / "vocab.txt"
     vocab.write_text("".join(word + "\n" for word in make_tokenizer().convert_ids_to_tokens(range(5 + len(WORDS)))))
     (work / "text.txt").write_text("".join(" ".join(SENTENCES) + "\n\n" for _ in range(20)))
-    berth(program, "prepare", "--text", work / "text.txt", "--vocab", vocab, "--output", work / "shards",
+    berth(given, "prepare", "--text", work / "text.txt", "--vocab", vocab, "--output", work / "shards",
           "--max_seq_length", 32, "--max_predictions_per_seq", 5, "--shards", 1, "--test_shards", 1)
-    berth(program, "pretrain", "--config_file", model / "config.json", "--vocab_file", vocab,
+    berth(given, "pretrain", "--config_file", model / "config.json", "--vocab_file", vocab,
           "--input_dir", next((work / "shards").rglob("*.hdf5")).parent, "--output", work / "pretrained", "--max_steps", 2, "--train_batch_size", 4,
           "--save_steps", 1, "--max_seq_length", 32, "--max_predictions_per_seq", 5)
     check_state(work / "pretrained/checkpoint-2", global_step=2, max_steps=2, train_batch_size=4, save_steps=1)
     if importlib.util.find_spec("onnxruntime"):
-        check_masked_graph(convert(program, work / "pretrained", work / "pretrained-onnx", "onnx"), work / "pretrained")
+        check_masked_graph(convert(given, work / "pretrained", work / "pretrained-onnx", "onnx"), work / "pretrained")
     if importlib.util.find_spec("accelerate") is not None:
-        resume_with_trainer(program, run / "checkpoint-2", data, work)
-        berth(program, "finetune", "squad", "--model", model, "--train", data, "--output", work / "by-epochs",
+        resume_with_trainer(given, run / "checkpoint-2", data, work)
+        berth(given, "finetune", "squad", "--model", model, "--train", data, "--output", work / "by-epochs",
               "--train_batch_size", 2, "--max_steps", 2, "--save_strategy", "epoch", "--logging_steps", 1,
               "--max_seq_length", 64)
-        resume_with_trainer(program, work / "by-epochs/checkpoint-2", data, work)
-        check_moments(program, data, work)
-        check_ways_back(program, work)
+        resume_with_trainer(given, work / "by-epochs/checkpoint-2", data, work)
+        check_moments(given, data, work)
+        check_ways_back(given)
 
 
-def main():
-    program = os.path.abspath(sys.argv[1])
-    with tempfile.TemporaryDirectory() as name:
-        work = pathlib.Path(name)
-        check_classes(program, work)
-        check_rules(program, work)
-        check_tokens(program, work)
-        check_lower_cased(program, work)
-        check_activations(program, work)
-        check_poolings(program, work)
-        check_tags(program, work)
-        check_answers(program, work)
-        check_masked(program, work)
-        check_trainer(program, work)
-        if len(sys.argv) > 2:
-            real = work / "real"
-            sentence_transformers.SentenceTransformer(sys.argv[2], device="cpu").save(str(real))
-            check_sentences(program, real, "the given model")
-    for name, difference in worst.items():
-        print(f"{name}: apart by at most {difference:.2g}")
-    sys.exit(any(difference > LIMIT for difference in worst.values()))
-
-
-if any(importlib.util.find_spec(package) is None
-       for package in ("torch", "transformers", "sentence_transformers")):
-    print("skipped: needs torch, transformers and sentence-transformers")
-    sys.exit(77)
-import numpy as np
-import safetensors.torch
-import sentence_transformers
-import torch
-import transformers
-
-if __name__ == "__main__":
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    main()
+def model_of_yours(given):
+    sentence_transformers.SentenceTransformer(str(given.model), device="cpu").save(str(given.work / "real"))
+    check_sentences(given, given.work / "real", "the model")

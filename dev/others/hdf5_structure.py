@@ -1,18 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Walks HDF5 files according to the format's specification (version 0 of the superblock) and reports every
 field that violates it, including those that readers seldom use: keys and siblings of B-trees, the order of
-names, the heap's free list, the ranges of nodes. Needs no package.
-
-    check_hdf5_structure.py WRITE_HDF5     files of the test program write_hdf5
-    check_hdf5_structure.py FILE...        any files of Berth's
+names, the heap's free list, the ranges of nodes.
 """
 import pathlib
 import struct
-import subprocess
-import sys
-import tempfile
 import zlib
+
+import shared
 
 NOWHERE = (1 << 64) - 1
 CHUNK_K = 32  # version 0 has no field for it
@@ -37,7 +32,7 @@ class File:
 
 def require(holds, what):
     if not holds:
-        raise SystemExit(f"check_hdf5_structure: {what}")
+        raise SystemExit(what)
 
 
 def superblock(file):
@@ -255,19 +250,8 @@ def check_written(path, rows, more):
         require(sets[f"n{99 - i}"][:2] == ((8, False), (rows,)), f"n{99 - i}: type or shape")
 
 
-def main():
-    if not sys.argv[1].endswith("write_hdf5"):
-        for path in sys.argv[1:]:
-            print(path, {name: (kind, shape) for name, (kind, shape, _) in read(path).items()})
-        return
-    files = [(1, 0), (3, 6), (128, 0), (129, 5), (257, 13)]
-    with tempfile.TemporaryDirectory() as folder:
-        for rows, more in files:
-            path = pathlib.Path(folder) / "written.hdf5"
-            subprocess.run([sys.argv[1], path, str(rows), str(more)], check=True)
-            check_written(path, rows, more)
-    print(f"files of {[rows for rows, _ in files]} rows are as the specification says")
-
-
-if __name__ == "__main__":
-    main()
+def written(given):
+    for rows, more in ((1, 0), (3, 6), (128, 0), (129, 5), (257, 13)):
+        path = given.work / "written.hdf5"
+        shared.run(given.build / "tests/format/write_hdf5", path, rows, more)
+        check_written(path, rows, more)

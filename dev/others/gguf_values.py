@@ -1,26 +1,16 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a GGUF folder written by `berth convert --to gguf` with gguf-py and compares it with its source.
-
-Tensor names must be those of gguf-py's own map for the architecture "bert", numbers must be equal (for f16:
-equal after rounding), tokens must be the phantom-space form of vocab.txt. --golden: converts the tiny models
-of tests/golden with BUILD/berth and checks them; the hashes are those that tests/model_io/test_export.c
-expects. Exits 1 and prints the differences. Needs: gguf, numpy.
-
-    check_gguf.py SOURCE_FOLDER GGUF_FOLDER
-    check_gguf.py --build build/release --golden tests/golden
+"""gguf-py reads the folder that `berth convert --to gguf` writes. Tensor names are those of gguf-py's own map for the
+architecture "bert", numbers are equal (for f16: after rounding), tokens are the phantom-space form of vocab.txt.
+Prints the hashes of the tiny models, which tests/model_io/test_export.c expects.
 """
-import argparse
-import glob
 import json
 import os
-import subprocess
 import sys
-import tempfile
 
 import gguf
 import numpy as np
 
+import shared
 import tensors
 
 
@@ -92,48 +82,31 @@ def check_tokens(reader, folder, size, say):
             say(f"{key} is not {token}")
 
 
-def check(source_folder, folder):
+def check(source, folder):
     problems = []
-    with open(os.path.join(source_folder, "config.json"), encoding="utf-8") as file:
-        config = json.load(file)
-    source, _ = tensors.read_safetensors(os.path.join(source_folder, "model.safetensors"))
-    path = os.path.join(folder, "model.gguf")
+    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    stored, _ = tensors.read_safetensors(source / "model.safetensors")
+    path = folder / "model.gguf"
     reader = gguf.GGUFReader(path)
     check_values(reader, config, problems.append)
-    widest = check_tensors(reader, source, config["num_hidden_layers"], problems.append)
-    if os.path.exists(os.path.join(source_folder, "vocab.txt")):
-        check_tokens(reader, source_folder, config["vocab_size"], problems.append)
+    widest = check_tensors(reader, stored, config["num_hidden_layers"], problems.append)
+    if (source / "vocab.txt").exists():
+        check_tokens(reader, source, config["vocab_size"], problems.append)
     elif "tokenizer.ggml.model" in reader.fields:
         problems.append("a tokenizer without a vocab.txt")
-    for problem in problems:
-        print(f"check_gguf: {problem}", file=sys.stderr)
-    print(f"{os.path.basename(folder)}: {len(reader.tensors)} tensors, {len(reader.fields)} fields read by gguf-py; "
-          f"largest difference from the source {widest:g}; {len(problems)} problems; {tensors.sha256(path)}")
-    return not problems
+    print(f"{folder.name}: {len(reader.tensors)} tensors, {len(reader.fields)} fields, largest difference {widest:g}; "
+          f"{tensors.sha256(path)}")
+    if problems:
+        sys.exit("\n".join(problems))
 
 
-def check_golden(build, path, scratch):
-    name, config, parameters, _ = tensors.read_golden(path)
-    source = os.path.join(scratch, name)
-    tensors.write_folder(source, config, parameters)
-    subprocess.run([os.path.join(build, "berth"), "convert", source, source + "-gguf", "--to", "gguf", "--allow_lossy",
-                    "--quiet"], check=True, stderr=subprocess.DEVNULL)
-    return check(source, source + "-gguf")
+def model_of_yours(given):
+    check(given.model, shared.convert(given, given.model, "gguf", "--allow_lossy", target=given.work / "model-gguf"))
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    p.add_argument("source", nargs="?")
-    p.add_argument("folder", nargs="?")
-    p.add_argument("--build")
-    p.add_argument("--golden")
-    a = p.parse_args()
-    good = check(a.source, a.folder) if a.folder else True
-    with tempfile.TemporaryDirectory() as scratch:
-        for path in sorted(glob.glob(os.path.join(a.golden, "tiny_*.safetensors")) if a.golden else []):
-            good &= check_golden(a.build, path, scratch)
-    return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def golden(given):
+    for path in sorted((shared.ROOT / "tests/golden").glob("tiny_*.safetensors")):
+        name, config, parameters, _ = tensors.read_golden(path)
+        source = given.work / name
+        tensors.write_folder(source, config, parameters)
+        check(source, shared.convert(given, source, "gguf", "--allow_lossy"))

@@ -1,22 +1,9 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that h5py reads what Berth writes, and can write to it. Exits 77 without h5py.
+"""h5py reads what Berth writes, and can write to it."""
+import h5py
+import numpy
 
-    check_hdf5.py WRITE_HDF5 [ROWS]    files of the test program write_hdf5
-    check_hdf5.py --data DIR           files of `berth prepare` or `berth pack`: names, types, shapes and
-                                       the consistency of the columns
-"""
-import pathlib
-import subprocess
-import sys
-import tempfile
-
-try:
-    import h5py
-    import numpy
-except ImportError:
-    print("h5py is missing: skipped")
-    sys.exit(77)
+import shared
 
 SETS = {"wide": ((12288,), "<i4"), "label": ((), "|i1"), "mask": ((3,), "<u2")}
 
@@ -72,9 +59,9 @@ def check_packed_row(ids, mask, positions, starts, weights):
             assert (positions[here] == numpy.arange(here.size)).all() and ids[start] == ids[starts[0]]
 
 
-def check_data(folder):
+def columns(given):
     rows = instances = tokens = 0
-    for path in sorted(folder.glob("*.hdf5")):
+    for path in sorted(given.data.glob("*.hdf5")):
         with h5py.File(path, "r") as file:
             packed = "positions" in file
             wanted = PACKED if packed else PLAIN
@@ -100,19 +87,10 @@ def check_data(folder):
     print(f"h5py {h5py.__version__} reads {rows} rows, {instances} instances, {tokens} tokens")
 
 
-def main():
-    if sys.argv[1] == "--data":
-        check_data(pathlib.Path(sys.argv[2]))
-        return
-    counts = [int(sys.argv[2])] if len(sys.argv) > 2 else [1, 3, 128, 129, 257]
+def written(given):
     mores = [0, 5, 6, 13]  # up to two full nodes of names
-    with tempfile.TemporaryDirectory() as folder:
-        for i, rows in enumerate(counts):
-            path, more = pathlib.Path(folder) / f"{rows}.hdf5", mores[i % len(mores)]
-            subprocess.run([sys.argv[1], path, str(rows), str(more)], check=True)
-            check(path, rows, more)
-            check_more(path, rows, more)
-    print(f"h5py {h5py.__version__} reads and changes files of {counts} rows")
-
-
-main()
+    for i, rows in enumerate((1, 3, 128, 129, 257)):
+        path, more = given.work / f"{rows}.hdf5", mores[i % len(mores)]
+        shared.run(given.build / "tests/format/write_hdf5", path, rows, more)
+        check(path, rows, more)
+        check_more(path, rows, more)
