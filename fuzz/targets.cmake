@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The fuzz targets and the rooms that each needs: fuzz_NAME.c with the corpus in corpus/NAME.
+# The fuzz targets and the rooms that each needs: fuzz_NAME.c, with the corpus in corpus/NAME.tar.xz.
 set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features table torch deepspeed tensorflow tfrecord pretraining hdf5 hub wikitext mediawiki bzip2 corpus pretraining_hdf5 tagged texts run_log)
 if(BERTH_HAS_SERVE)
   list(APPEND BERTH_FUZZ_TARGETS serve)
@@ -38,4 +38,24 @@ function(berth_fuzz_program program target)
   foreach(room IN LISTS BERTH_FUZZ_ROOMS_${target})
     target_link_libraries(${program} PRIVATE berth_${room})
   endforeach()
+  berth_fuzz_corpus(${program} ${target})
+endfunction()
+
+# The folder where the build unpacks the corpora, each as a folder of files.
+set(BERTH_FUZZ_CORPUS ${PROJECT_BINARY_DIR}/fuzz/corpus)
+
+# berth_fuzz_corpus(PROGRAM TARGET): the corpus is unpacked before the program is built.
+function(berth_fuzz_corpus program target)
+  if(NOT TARGET corpus_${target})
+    set(archive ${PROJECT_SOURCE_DIR}/fuzz/corpus/${target}.tar.xz)
+    set(folder ${BERTH_FUZZ_CORPUS}/${target})
+    add_custom_command(OUTPUT ${folder}.stamp
+      COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
+      COMMAND ${CMAKE_COMMAND} -E chdir ${folder} ${CMAKE_COMMAND} -E tar xf ${archive}
+      COMMAND ${CMAKE_COMMAND} -E touch ${folder}.stamp
+      DEPENDS ${archive} VERBATIM)
+    add_custom_target(corpus_${target} DEPENDS ${folder}.stamp)
+  endif()
+  add_dependencies(${program} corpus_${target})
 endfunction()

@@ -165,7 +165,7 @@ cmp -s known/checkpoints/checkpoint-10/model.safetensors results/checkpoints/che
 if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import h5py' 2>/dev/null; then
     what="h5py"
     for folder in "$input_dir" packed; do
-        "$python" -B "$here/../../dev/check_hdf5.py" --data "$folder" >"$out" 2>"$err" || fail "$folder: another layout"
+        "$python" -B "$here/../../dev/others" hdf5 --data "$folder" >"$out" 2>"$err" || fail "$folder: another layout"
     done
     "$python" -B "$here/nvidia_shards.py" "$input_dir" h5py >"$out" 2>"$err" || fail "not as h5py has them"
     for folder in h5py/compressed h5py/plain; do

@@ -175,7 +175,7 @@ static void write_history(void) {
 }
 
 // What transformers' Trainer needs to resume: it divides by the intervals, also by those that this
-// run has not, and looks its own switches up. dev/check_peers.py lets it resume.
+// run has not, and looks its own switches up. dev/others lets it resume.
 static void test_what_the_trainer_needs(void **state) {
     static const char *const intervals[] = {"logging_steps", "eval_steps", "save_steps"};
     static const char *const switches[] = {"should_training_stop", "should_epoch_stop",
