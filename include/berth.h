@@ -321,7 +321,7 @@ struct berth_config {
 
     /* reports */
     int64_t logging_steps;
-    const char *log_format;   /* "plain", "deepspeed" or "dllogger" */
+    const char *log_format;   /* "plain", "deepspeed", "deepspeed-bert" or "dllogger" */
     const char *json_summary; /* JSON lines file, in dllogger's form if log_format is "dllogger";
                                  NULL: none */
     const char *logging_dir;  /* folder for TensorBoard files; NULL: the one of the DeepSpeed
@@ -365,14 +365,14 @@ struct berth_config {
 
     int64_t start_timeout; /* seconds until all processes of a job have come, from the call of the
                               first job; then the process ends with BERTH_UNAVAILABLE. 0: none */
-    int allow_new_head;       /* inference: a head that the weights lack gets random values */
-    int align_to_words;       /* answers begin and end with words, not within one */
+    int allow_new_head;    /* inference: a head that the weights lack gets random values */
+    int align_to_words;    /* answers begin and end with words, not within one */
     const char *answer_score; /* the probability of an answer: "probability", P(start) P(end) over
                                  [CLS] and the context of its window; "softmax", over the
                                  candidates, of the sums of both logits */
-    const char *pair_truncation;  /* "huggingface" or "google": which text of a pair that is cut
-                                     keeps the odd token; NULL: as the model's files say, else
-                                     "huggingface" */
+    const char *pair_truncation; /* "huggingface" or "google": which text of a pair that is cut
+                                    keeps the odd token; NULL: as the model's files say, else
+                                    "huggingface" */
     int64_t doc_overlap; /* > 0: tokens that successive windows share, in place of doc_stride */
 };
 

@@ -681,8 +681,9 @@ const struct option_row option_rows[] = {
     {FLAG("reports", logging_first_step, "false"), FREE, .jobs = JOB_TRAIN,
      .help = "also report the first update"},
     {TEXT("reports", log_format, "plain"), FREE, .jobs = JOB_TRAIN | JOB_PREDICT, .unit = "FORMAT",
-     .choices = "plain|deepspeed|dllogger",
-     .help = "format of the log lines; dllogger also sets the format of json_summary"},
+     .choices = "plain|deepspeed|deepspeed-bert|dllogger",
+     .help = "format of the log lines; deepspeed-bert: those of DeepSpeed's BERT programs, too, or "
+             "alone without a deepspeed_config; dllogger also sets the format of json_summary"},
     {TEXT("reports", json_summary, NULL), FREE, LOCAL, .jobs = JOB_TRAIN | JOB_PREDICT,
      .unit = "FILE", .help = "also write every record as a line of JSON to this file"},
     {TEXT("reports", report, NULL), FREE, LOCAL, COMMON, .jobs = JOB_TRAIN | JOB_BENCH,
