@@ -646,7 +646,7 @@ const struct option_row option_rows[] = {
      .help = "how sequences are assigned to processes; global: in one order for any number of "
              "processes; rank: whole files to each process"},
     {TEXT("ranks", communication_data_type, NULL), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
-     .unit = "TYPE", .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
+     .unit = "TYPE", .choices = "fp32|bf16|fp16", DEEPSPEED("communication_data_type", NULL),
      .help = "type of the gradients that processes exchange",
      .shown = "that of --precision; fp32 with --virtual_ranks"},
     {FLAG("ranks", overlap_comm, "true"), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
