@@ -307,8 +307,8 @@ struct berth_config {
     int64_t zero_stage;      /* what they divide: 1 moments and master weights, 2 gradients too */
     int64_t virtual_ranks;   /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *shard_order; /* of pre-training: "global", one stream; "rank", files by process */
-    const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
-                                            the precision */
+    const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16", "fp16"; NULL:
+                                            bf16 with the precision bf16, else fp32 */
     int overlap_comm;                    /* 0: computing waits for every exchange */
     int64_t reduce_bucket_size;    /* elements of gradients exchanged at a time, at most; 0: as
                                       many as the memory for exchanges holds */
@@ -318,7 +318,7 @@ struct berth_config {
 
     /* reports */
     int64_t logging_steps;
-    const char *log_format;   /* "plain", "deepspeed" or "dllogger" */
+    const char *log_format;   /* "plain", "deepspeed", "deepspeed-bert" or "dllogger" */
     const char *json_summary; /* JSON lines file, in dllogger's form if log_format is "dllogger";
                                  NULL: none */
     const char *logging_dir;  /* folder for TensorBoard files; NULL: the one of the DeepSpeed
@@ -363,14 +363,14 @@ struct berth_config {
 
     int64_t start_timeout; /* seconds until all processes of a job have come, from the call of the
                               first job; then the process ends with BERTH_UNAVAILABLE. 0: none */
-    int allow_new_head;       /* inference: a head that the weights lack gets random values */
-    int align_to_words;       /* answers begin and end with words, not within one */
+    int allow_new_head;    /* inference: a head that the weights lack gets random values */
+    int align_to_words;    /* answers begin and end with words, not within one */
     const char *answer_score; /* the probability of an answer: "probability", P(start) P(end) over
                                  [CLS] and the context of its window; "softmax", over the
                                  candidates, of the sums of both logits */
-    const char *pair_truncation;  /* "huggingface" or "google": which text of a pair that is cut
-                                     keeps the odd token; NULL: as the model's files say, else
-                                     "huggingface" */
+    const char *pair_truncation; /* "huggingface" or "google": which text of a pair that is cut
+                                    keeps the odd token; NULL: as the model's files say, else
+                                    "huggingface" */
     int64_t doc_overlap; /* > 0: tokens that successive windows share, in place of doc_stride */
 };
 

@@ -199,8 +199,12 @@ static int is_replaced(const struct run_set *set, const char *key) {
 
 // Series that others show better: running means, last losses of windows, a second measure of speed.
 static int is_redundant(const char *key) {
-    static const char *const keys[] = {"train_ema_loss", "step_loss", "final_loss",
-                                       "average_training_time_step"};
+    static const char *const keys[] = {"train_ema_loss",
+                                       "step_loss",
+                                       "final_loss",
+                                       "average_training_time_step",
+                                       "average_samples_per_second",
+                                       "last_samples_per_second"};
     return is_listed(keys, sizeof keys / sizeof *keys, key);
 }
 

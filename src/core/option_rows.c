@@ -639,7 +639,7 @@ const struct option_row option_rows[] = {
      .help = "how sequences are assigned to processes; global: in one order for any number of "
              "processes; rank: whole files to each process"},
     {TEXT("ranks", communication_data_type, NULL), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
-     .unit = "TYPE", .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
+     .unit = "TYPE", .choices = "fp32|bf16|fp16", DEEPSPEED("communication_data_type", NULL),
      .help = "type of the gradients that processes exchange",
      .shown = "that of --precision; fp32 with --virtual_ranks"},
     {FLAG("ranks", overlap_comm, "true"), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
@@ -674,8 +674,9 @@ const struct option_row option_rows[] = {
     {FLAG("reports", logging_first_step, "false"), FREE, .jobs = JOB_TRAIN,
      .help = "also report the first update"},
     {TEXT("reports", log_format, "plain"), FREE, .jobs = JOB_TRAIN | JOB_PREDICT, .unit = "FORMAT",
-     .choices = "plain|deepspeed|dllogger",
-     .help = "format of the log lines; dllogger also sets the format of json_summary"},
+     .choices = "plain|deepspeed|deepspeed-bert|dllogger",
+     .help = "format of the log lines; deepspeed-bert: those of DeepSpeed's BERT programs, too, or "
+             "alone without a deepspeed_config; dllogger also sets the format of json_summary"},
     {TEXT("reports", json_summary, NULL), FREE, LOCAL, .jobs = JOB_TRAIN | JOB_PREDICT,
      .unit = "FILE", .help = "also write every record as a line of JSON to this file"},
     {TEXT("reports", report, NULL), FREE, LOCAL, COMMON, .jobs = JOB_TRAIN | JOB_BENCH,

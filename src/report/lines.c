@@ -185,7 +185,8 @@ static int is_hidden(const struct berth_field *field) {
                                          "train_ema_loss",
                                          "model_flops",
                                          "rss_bytes",
-                                         "average_samples_per_second"};
+                                         "average_samples_per_second",
+                                         "last_samples_per_second"};
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
         if (strcmp(field->key, hidden[i]) == 0) {
             return 1;

@@ -85,8 +85,9 @@ static void report_batches(const struct training_plan *plan, const struct berth_
         log_integer("updates_per_epoch", batching->updates_per_epoch),
         log_integer("total_steps", batching->total_steps),
         log_real("epochs", batching_epochs(batching, batching->total_steps)),
+        log_text("expected_time", "printed after the first updates, which are timed"),
     };
-    size_t count = add_meanings(batching, fields, 6);
+    size_t count = add_meanings(batching, fields, 7);
     log_fields(log, BERTH_RECORD_PLAN, "batches", fields, count);
 }
 
@@ -95,7 +96,8 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     const struct optimizer optimizer = optimizer_of(config);
     char formula[160];
     optimizer_print_formula(&optimizer, formula, sizeof formula);
-    struct berth_field fields[] = {
+    const enum param_head head = plan->files->table.head;
+    struct berth_field fields[20] = {
         log_text("optimizer", config->optimizer),
         log_text("optimizer_formula", formula),
         log_text("schedule", plan->schedule->row->name),
@@ -110,8 +112,14 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
         log_text("clip_by", config->clip_by),
         log_text("loss_scale", loss_scale_text(config)),
         log_integer("seed", config->seed),
+        log_real("hidden_dropout_prob", plan->rules->hidden_dropout),
+        log_real("attention_probs_dropout_prob", plan->rules->attention_dropout),
     };
-    log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));
+    size_t count = 16;
+    if (head == PARAM_HEAD_CLASS || head == PARAM_HEAD_TOKEN) {
+        fields[count++] = log_real("classifier_dropout", plan->rules->head_dropout);
+    }
+    log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, count);
 }
 
 // Where checkpoints are removed there is for a moment one more than are kept, because the new one
