@@ -1097,9 +1097,9 @@ struct berth_prepare_input {
                               for output_file: files, folders of files *.txt and patterns, separated
                               by commas; NULL: none */
     const char *output_file; /* the file for the instances of `sentences`, or several, separated by
-                                commas, to which they are dealt out: no stage runs, and
-                                config->output_dir is not used; NULL: none. TFRecord if the name
-                                ends in .tfrecord and `format` is not given */
+                                commas; without them for the articles, one on each line: no stage
+                                runs, config->output_dir is not used; NULL: none. TFRecord if the
+                                name ends in .tfrecord and `format` is not given */
 };
 
 /* A stage and its cost. */

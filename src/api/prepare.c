@@ -8,6 +8,7 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "core/utf8.h"
+#include "data/corpus/article_lines.h"
 #include "data/stages/instance_stage.h"
 #include "data/stages/pack_stage.h"
 #include "data/stages/shard_stage.h"
@@ -218,6 +219,23 @@ static enum berth_status check_extracted(const struct job *job, const char *fold
     return status;
 }
 
+// Which sources of articles are given, in the order of their articles. With a dump, the stage text
+// has made `extracted` of it.
+static size_t list_sources(const struct berth_prepare_input *input, const char *const *extracted,
+                           struct corpus_source sources[CORPUS_SOURCES_MAX]) {
+    size_t count = 0;
+    if (*extracted != NULL) {
+        sources[count++] = (struct corpus_source){CORPUS_EXTRACTED, extracted, 1};
+    }
+    if (input->books != NULL) {
+        sources[count++] = (struct corpus_source){CORPUS_BOOKS, &input->books, 1};
+    }
+    if (input->text_count > 0) {
+        sources[count++] = (struct corpus_source){CORPUS_TEXT, input->texts, input->text_count};
+    }
+    return count;
+}
+
 static enum berth_status make_shards(struct job *job, struct berth_prepare_stage *done,
                                      struct berth_error *error) {
     const struct berth_config *config = &job->config;
@@ -235,18 +253,7 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
                                 .comm = job->comm};
     TRY(stage_settle_input(
         job->comm, extracted != NULL ? check_extracted(job, extracted, error) : BERTH_OK, error));
-    if (extracted != NULL) {
-        stage.sources[stage.source_count++] =
-            (struct corpus_source){CORPUS_EXTRACTED, &extracted, 1};
-    }
-    if (input->books != NULL) {
-        stage.sources[stage.source_count++] =
-            (struct corpus_source){CORPUS_BOOKS, &input->books, 1};
-    }
-    if (input->text_count > 0) {
-        stage.sources[stage.source_count++] =
-            (struct corpus_source){CORPUS_TEXT, input->texts, input->text_count};
-    }
+    stage.source_count = list_sources(input, &extracted, stage.sources);
     TRY(shard_stage_run(&stage, job->log, job->stop, error));
     job->result->training_shards = stage.training;
     job->result->test_shards = stage.test;
@@ -520,9 +527,34 @@ static enum berth_status check_outputs(const struct job *job, char **outputs,
     return BERTH_OK;
 }
 
+// Writes the articles to output_file, one on each line.
+static enum berth_status write_articles(struct job *job, struct berth_error *error) {
+    const struct berth_prepare_input *input = job->input;
+    struct corpus_source sources[CORPUS_SOURCES_MAX];
+    const size_t count = list_sources(input, &input->extracted, sources);
+    struct article_lines lines;
+    if (count == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "output_file needs sentences, or articles: extracted, books or text");
+    }
+    enum berth_status status = article_lines_open(&lines, input->output_file, error);
+    for (size_t i = 0; status == BERTH_OK && i < count; i++) {
+        status = article_lines_add(&lines, sources[i].form, sources[i].paths, sources[i].count,
+                                   job->stop, error);
+    }
+    if (status == BERTH_OK) {
+        status = article_lines_commit(&lines, error);
+    }
+    article_lines_done(&lines);
+    job->result->articles = lines.articles;
+    job->result->text_bytes = lines.bytes;
+    job->result->files = status == BERTH_OK;
+    return status;
+}
+
 static enum berth_status run_files(struct job *job, struct berth_error *error) {
     if (job->input->sentences == NULL) {
-        return error_set(error, BERTH_USAGE, "output_file needs sentences");
+        return write_articles(job, error);
     }
     job->wanted[INSTANCES] = 1;
     TRY(set_defaults(job, error));

@@ -286,8 +286,8 @@ const struct option_row option_rows[] = {
     {INTEGER("instances", shards, "256"), .jobs = JOB_PREPARE, BETWEEN(1, 4096), .unit = "N",
      .help = "number of training files"},
     {INTEGER("instances", test_shards, "auto"), .jobs = JOB_PREPARE, BETWEEN(0, 4096),
-     .has_auto = 1, .unit = "N",
-     .help = "number of test files; 0: none", .shown = "the number of training files"},
+     .has_auto = 1, .unit = "N", .help = "number of test files; 0: none",
+     .shown = "the number of training files"},
     {REAL("instances", fraction_test_set, "0.1"), .jobs = JOB_PREPARE, BETWEEN(0, 0.99),
      .unit = "X", .help = "fraction of the sentences to use for testing, in whole articles"},
     {TEXT("instances", stages, NULL), COMMON, .jobs = JOB_PREPARE, .unit = "NAMES",
@@ -549,6 +549,7 @@ const struct option_row option_rows[] = {
     {TEXT("checkpoints", save_format, "hf"), FREE, .jobs = JOB_TRAIN, .unit = "NAMES",
      .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
              "nvidia (ckpt_N.pt; also with every checkpoint, unless save_strategy is no), "
+             "nvidia_finetuned (pytorch_model.bin as NVIDIA's fine-tuning programs write it), "
              "tensorflow (model.ckpt-N)"},
     {TEXT("checkpoints", save_strategy, NULL), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
      .choices = "no|epoch|steps|best",

@@ -6,7 +6,7 @@ berth_switch(HIP "the device module for AMD's GPUs")
 # Machine code for those that nvcc supports, and PTX of the last of them for newer GPUs.
 set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities to build for")
 # Machine code for those that hipcc supports.
-set(BERTH_HIP_ARCHITECTURES gfx90a gfx942 CACHE STRING "AMD's architectures to build for")
+set(BERTH_HIP_ARCHITECTURES gfx908 gfx90a gfx942 CACHE STRING "AMD's architectures to build for")
 
 set(gpu_sources
     attention.cu attention_mma.cu attention_mma_backward.cu checksums.cu device.cu embedding.cu linear.cu loss.cu

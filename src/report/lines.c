@@ -22,7 +22,7 @@ const struct berth_field *lines_field(const struct berth_record *record, const c
 }
 
 int lines_is_position(const char *key) {
-    return strcmp(key, "step") == 0 || strcmp(key, "epoch") == 0;
+    return strcmp(key, "step") == 0 || strcmp(key, "phase_step") == 0 || strcmp(key, "epoch") == 0;
 }
 
 double lines_real(const struct berth_record *record, const char *key, double fallback) {

@@ -135,6 +135,17 @@ baseline_line() { # OUTPUT WORDS...
         --gradient_accumulation_steps 4 \
         --model_file $MODEL_FILE "$@"
 }
+# A batch is that of a process.
+for processes in 1 2 8; do
+    original launch $processes berth as --dry_run nvidia_run_squad_baseline.py --bert_model bert-large-uncased --do_train \
+        --do_lower_case --train_file $SQUAD_DIR/train-v1.1.json --train_batch_size 3 --output_dir "batch-$processes" \
+        --model_file $MODEL_FILE
+    command -v mpirun.openmpi >/dev/null || continue
+    expect_line "^  sequences_per_update +$processes process(es)? x 3 = $((3 * processes))\$"
+done
+original launch 8 berth as nvidia_run_squad_baseline.py --bert_model bert-large-uncased --do_train --do_lower_case \
+    --train_file $SQUAD_DIR/train-v1.1.json --train_batch_size 3 --output_dir eight --model_file $MODEL_FILE --max_steps 2
+expect_file eight/model.safetensors
 baseline_line half --fp16
 expect_file half/predictions.json
 grep -qE '^  optimizer +adamw$' "$err" || fail "not apex's optimizer in fp16"

@@ -186,6 +186,9 @@ static void report_step(struct run *run, const struct progress_losses *losses, d
         log_real("tokens_per_second", (double)window->tokens / window->seconds),
     };
     size_t count = add_exchanges(run, fields, add_masked(run, losses, fields, 8));
+    if (run->progress->phase_start > 0) {
+        fields[count++] = log_integer("phase_step", loop_own_step(loop, run->progress->step));
+    }
     fields[count++] = log_real("average_samples_per_second", average_rate(run));
     fields[count++] = log_real("last_samples_per_second", window->last_rate);
     fields[count++] = log_text("task", loop->task);

@@ -10,10 +10,12 @@
 #include "train/machine/machine.h"
 #include "train/optimizer/loss_scale.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { SEQUENCES_SIZE = 96 };
 #define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
 
 static void report_model(const struct training_plan *plan, const struct berth_log *log) {
@@ -67,7 +69,6 @@ static size_t add_meanings(const struct batching *batching, struct berth_field *
     fields[count++] = log_text(
         "train_batch_size_means",
         "sequences of one update over all processes; a packed row counts as the sequences in it");
-    fields[count++] = log_integer("sequences_per_micro_batch", batching->micro.sequences);
     fields[count++] = log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0);
     fields[count++] =
         log_text("micro_batch_means",
@@ -76,18 +77,34 @@ static size_t add_meanings(const struct batching *batching, struct berth_field *
     return count;
 }
 
+// The sequences of an update. In many other programs a batch size is that of one process.
+static void print_sequences(const struct training_plan *plan, char text[SEQUENCES_SIZE]) {
+    const int64_t sequences = plan->batching->update_sequences, ranks = plan->ranks;
+    if (sequences % ranks == 0) {
+        snprintf(text, SEQUENCES_SIZE, "%" PRId64 " process%s x %" PRId64 " = %" PRId64, ranks,
+                 ranks == 1 ? "" : "es", sequences / ranks, sequences);
+    } else {
+        snprintf(text, SEQUENCES_SIZE, "%" PRId64 ", divided among %" PRId64 " processes",
+                 sequences, ranks);
+    }
+}
+
 static void report_batches(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
+    char sequences[SEQUENCES_SIZE];
+    print_sequences(plan, sequences);
     struct berth_field fields[12] = {
         log_integer("train_batch_size", batching->update_sequences),
         log_integer("processes", plan->ranks),
+        log_text("sequences_per_update", sequences),
+        log_integer("sequences_per_micro_batch", batching->micro.sequences),
         log_integer("micro_batches_per_update", plan->micro_batches),
         log_integer("updates_per_epoch", batching->updates_per_epoch),
         log_integer("total_steps", batching->total_steps),
         log_real("epochs", batching_epochs(batching, batching->total_steps)),
         log_text("expected_time", "printed after the first updates, which are timed"),
     };
-    size_t count = add_meanings(batching, fields, 7);
+    size_t count = add_meanings(batching, fields, 9);
     log_fields(log, BERTH_RECORD_PLAN, "batches", fields, count);
 }
 
