@@ -38,6 +38,21 @@ stop_pod 0 # its proxy waits for others
 stand_in hydra_pmi_proxy <<<'touch started; echo "unable to connect" >&2; exit 1'
 stop_pod 1 # pod 0 does not run yet
 
+# --- the demos' processors ------------------------------------------------------------------------------
+
+# srun gives a process one processor if sbatch alone was told how many; 12 and 16 are those of a node, divided among its
+# processes.
+stand_in berth <<<'echo "processors: $SRUN_CPUS_PER_TASK"'
+for demo in piz-daint:12 lumi:16; do
+    what=${demo%:*}.sbatch
+    script=$deploy/slurm/$what
+    grep -qxF "#SBATCH --cpus-per-task=${demo#*:}" "$script" || fail "not ${demo#*:} processors for each process"
+    SLURM_CPUS_PER_TASK=7 LAUNCH=env BERTH=berth bash "$script" >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect_out "processors: 7"
+done
+
 # --- a chain --------------------------------------------------------------------------------------------
 
 stand_in scontrol <<<'[ "$1" = show ] && echo JobState=RUNNING || echo "$*" >>requeued'

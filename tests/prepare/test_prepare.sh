@@ -313,6 +313,17 @@ for other in "--text plain.txt" "--wikipedia dump.xml" "--extracted x" "--books 
     run 2 --input_file plain.txt --output_file other.hdf5 $one $other
     grep -q 'output_file gets the instances of input_file and of no other input' err || die "another input: $other"
 done
+# Without sentences: the articles, one on each line.
+printf 'one \n two\n\n\nthree\n' >articles-in.txt
+mkdir -p articles-of-books && printf 'four\n\nfive' >articles-of-books/a.txt
+run 0 --text articles-in.txt --books articles-of-books --output_file lines/of/articles.txt
+printf 'four five\n\none two\n\nthree\n\n' | cmp - lines/of/articles.txt || die "not an article on each line"
+grep -qF '3 articles' out || die "no number of articles"
+run 73 --text articles-in.txt --output_file ./articles-in.txt
+run 2 --wikipedia dump.xml --output_file lines/of/articles.txt
+grep -q 'option wikipedia: output_file gets articles that are text already' err || die "a dump is no text"
+run 2 --output_file lines/of/articles.txt
+grep -q 'or articles: --extracted, --books or --text' err || die "no input"
 # shellcheck disable=SC2086
 run 0 --input_file plain.txt --output_file plain-5.hdf5 $one --output_dir x --stages text --pack --shards 3 \
     --test_shards 4 --fraction_test_set 0.2 --file_size 9

@@ -62,6 +62,9 @@ done
 tuning_line berth as
 expect_file tuned/{pytorch_model.bin,bert_config.json,model.safetensors}
 [ ! -e tuned/eval_results.json ] || fail "an evaluation unasked"
+run finetune squad --model bert-large-uncased --train data/train-v1.1.json --output_dir none --save_format torch,nvidia_finetuned
+expect_code 2
+expect_err "torch and nvidia_finetuned both write pytorch_model.bin"
 
 original berth as --dry_run nvidia/run_glue.py --do_train --task_name=mrpc --data_dir=data/MRPC \
     --bert_model=bert-large-uncased --seed=2 --init_checkpoint=bert-large-uncased/model.safetensors --do_lower_case \
