@@ -116,6 +116,7 @@ struct berth_config {
                                        berth_prepare, a folder, whose rules and added tokens then
                                        apply */
     int pre_layer_norm;             /* -1: either; 0 or 1: a new model has it, another is refused */
+    const char *gelu;               /* "erf" or "tanh": the form that "gelu" of config.json means */
     const char *train_file;
     const char *validation_file;
     const char *predict_file;
@@ -365,14 +366,14 @@ struct berth_config {
 
     int64_t start_timeout; /* seconds until all processes of a job have come, from the call of the
                               first job; then the process ends with BERTH_UNAVAILABLE. 0: none */
-    int allow_new_head;       /* inference: a head that the weights lack gets random values */
-    int align_to_words;       /* answers begin and end with words, not within one */
+    int allow_new_head;    /* inference: a head that the weights lack gets random values */
+    int align_to_words;    /* answers begin and end with words, not within one */
     const char *answer_score; /* the probability of an answer: "probability", P(start) P(end) over
                                  [CLS] and the context of its window; "softmax", over the
                                  candidates, of the sums of both logits */
-    const char *pair_truncation;  /* "huggingface" or "google": which text of a pair that is cut
-                                     keeps the odd token; NULL: as the model's files say, else
-                                     "huggingface" */
+    const char *pair_truncation; /* "huggingface" or "google": which text of a pair that is cut
+                                    keeps the odd token; NULL: as the model's files say, else
+                                    "huggingface" */
     int64_t doc_overlap; /* > 0: tokens that successive windows share, in place of doc_stride */
 };
 
