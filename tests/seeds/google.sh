@@ -80,7 +80,7 @@ for words in "$BERT_BASE_DIR/vocab.txt" words.txt; do
         --init_checkpoint="$BERT_BASE_DIR/bert_model.ckpt" --do_train=True --train_file=data/train-v1.1.json \
         --do_lower_case=False --output_dir=none
     expect_code 78
-    expect_err "do_lower_case is false, but $BERT_BASE_DIR/bert_model.ckpt is an uncased model by its name"
+    expect_err "do_lower_case is false, but $BERT_BASE_DIR/bert_model.ckpt.index is an uncased model by its name"
     [ ! -e none ] || fail "trained"
 done
 
