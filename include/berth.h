@@ -116,6 +116,7 @@ struct berth_config {
                                        berth_prepare, a folder, whose rules and added tokens then
                                        apply */
     int pre_layer_norm;             /* -1: either; 0 or 1: a new model has it, another is refused */
+    const char *gelu;               /* "erf" or "tanh": the form that "gelu" of config.json means */
     const char *train_file;
     const char *validation_file;
     const char *predict_file;

@@ -61,6 +61,9 @@ const struct option_row option_rows[] = {
      .shown = "that of the model folder"},
     {FLAG("files", pre_layer_norm, "auto"), FREE, .jobs = MODEL_JOBS, .has_auto = 1,
      .help = "require layer norms before the sub-layers (false: after them)", .shown = "either"},
+    {TEXT("files", gelu, "erf"), FREE, .jobs = MODEL_JOBS, .unit = "FORM", .choices = "erf|tanh",
+     .help = "form that \"gelu\" of config.json means; tanh, as in Google's programs: the result's "
+             "config.json says gelu_new"},
     {TEXT("files", train_file, NULL), NOTED, LOCAL, COMMON, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      .unit = "FILE", .aliases = "train",
      .help = "training data: a SQuAD file, a table of texts, words with tags, or text"},

@@ -118,6 +118,7 @@ CASES = {
     "model_name_or_path": {"other": "../model2", PRETRAIN: ("../pretrained", "--seed 5")},
     "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
     "pre_layer_norm": "true",
+    "gelu": "tanh",
     "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv", MLM: "../lines.txt"},
     "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv",
                         "predict classify": ("../table2.csv", "--do_eval --dev ../table.csv"),

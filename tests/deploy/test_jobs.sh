@@ -19,6 +19,30 @@ wait_for_file() { # FILE
     fail "no $1"
 }
 
+# --- what a container starts ----------------------------------------------------------------------------
+
+stand_in berth <<<'echo "berth: $*"'
+stand_in tool <<<'echo "tool: $*"'
+printf 'echo "script: $*"\n' >script.sh
+entrypoint() { # EXPECTED WORDS...
+    local expected=$1
+    shift
+    what="a container of: $*"
+    "$deploy/container/bin/berth-entrypoint" "$@" >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    [ "$(cat "$out")" = "$expected" ] || fail "not \"$expected\" but \"$(cat "$out")\""
+}
+entrypoint "berth: " # alone
+entrypoint "berth: finetune squad --model a/b" finetune squad --model a/b
+entrypoint "berth: as fp32_squad_training.sh -b 4" as fp32_squad_training.sh -b 4
+entrypoint "berth: --version" --version
+entrypoint "script: -b 4" /bin/bash script.sh -b 4
+entrypoint "script: two words" bash script.sh "two words"
+entrypoint "tool: x" bin/tool x
+cp bin/tool bin/tool.sh
+entrypoint "tool: x" tool.sh x
+
 # --- SIGTERM before a process runs ----------------------------------------------------------------------
 
 stop_pod() { # INDEX
